@@ -1,0 +1,52 @@
+//! One clock for every source: CLOCK_MONOTONIC in nanoseconds.
+//!
+//! The kernel stamps switch records with the same clock (`perf_event_attr.use_clockid`), Python's
+//! `time.monotonic_ns` reads it too, so records from all sources can be compared without conversion.
+//! Cost: one vDSO call, 20-25 ns on x86-64 (no syscall).
+
+/// Nanoseconds of CLOCK_MONOTONIC. Async-signal-safe.
+#[inline]
+pub fn now_ns() -> u64 {
+    read_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds since the Unix epoch (CLOCK_REALTIME); only for names and for the epoch pair of a
+/// capture, never for durations.
+pub fn epoch_ns() -> u64 {
+    read_ns(libc::CLOCK_REALTIME)
+}
+
+/// CPU time of the calling thread in nanoseconds. A syscall, about 0.3-0.5 us.
+pub fn thread_cpu_ns() -> u64 {
+    read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time of the whole process in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    read_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+#[inline]
+fn read_ns(clock: libc::clockid_t) -> u64 {
+    let mut ts = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `ts` is a valid timespec we own; the ids used in this file exist on every Linux we
+    // support, so the call cannot fail, and if it did `ts` would stay zero.
+    unsafe { libc::clock_gettime(clock, &mut ts) };
+    ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn monotonic_time_never_goes_back() {
+        let mut last = super::now_ns();
+        for _ in 0..10_000 {
+            let now = super::now_ns();
+            assert!(now >= last, "{now} < {last}");
+            last = now;
+        }
+    }
+}

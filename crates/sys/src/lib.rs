@@ -1,0 +1,11 @@
+//! The only door to the operating system: clocks, thread ids, guarded memory, /proc, perf events.
+//!
+//! How it works: one small module per kernel facility; each wraps the raw calls in a safe function
+//! and returns `std::io::Result`, so the rest of the recorder never sees an errno or a raw pointer.
+//!
+//! What it promises: nothing here blocks for long, allocates on a repeated read, or raises a signal
+//! in the host. What is missing on purpose: policy. When to read what is decided by the samplers.
+
+pub mod clock;
+pub mod mem;
+pub mod thread;
