@@ -9,6 +9,27 @@ pub fn tid() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
+thread_local! {
+    static TID: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// `tid()`, asked of the kernel once a thread. A forked child must call `forget_tid` first.
+#[inline]
+pub fn cached_tid() -> u32 {
+    match TID.get() {
+        0 => {
+            TID.set(tid());
+            TID.get()
+        }
+        tid => tid,
+    }
+}
+
+/// In a forked child: the calling thread has another id now.
+pub fn forget_tid() {
+    TID.set(0);
+}
+
 /// Starts a thread that takes none of the host's signals, so no handler of the host runs on it and
 /// no system call of the host is interrupted because of it.
 ///

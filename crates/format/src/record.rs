@@ -1,0 +1,566 @@
+//! Records: what the words mean.
+//!
+//! ```text
+//!  word 0: kind (8) | words in all (8) | flags (16) | name or id (32)
+//!  Event         t | request | attributes
+//!  Span          begin | end | request | attributes
+//!  RequestBegin  t | request
+//!  RequestEnd    begin | end | request | attributes          flags: ERROR, ASYNC
+//!  Sample        t | tid, gil holder | wall | cpu | run delay | wait, how, nr, lock holder
+//!                | target | timeout                          name: stack id
+//!  OffCpu        out | in (u64::MAX: still out)              name: tid, flags: PREEMPTED
+//!  Gc            begin | end | collected                     flags: generation
+//!  Vital         t | f64 bits
+//!  Task          queued | begin | end | request
+//!  Thread        tid, serial | sequence number               the records behind belong to it
+//! ```
+//! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
+//! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64
+//! bytes). Decoding accepts any words: a record that makes no sense ends the block it is in.
+
+use crate::block::unpack_pair;
+use crate::wait::{HolderSource, WaitKind};
+
+/// Most words a record may have.
+pub const MAX_WORDS: usize = 120;
+/// Most attributes of one record.
+pub const MAX_ATTRIBUTES: usize = 8;
+/// Most bytes of a text attribute.
+pub const MAX_TEXT: usize = 64;
+/// `OffCpu.in_ns` of a thread that is still off the CPU.
+pub const STILL_OUT: u64 = u64::MAX;
+
+/// Kinds of records. The numbers are part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Kind {
+    Event = 1,
+    Span = 2,
+    RequestBegin = 3,
+    RequestEnd = 4,
+    Sample = 5,
+    OffCpu = 6,
+    Gc = 7,
+    Vital = 8,
+    Task = 9,
+    Thread = 10,
+}
+
+/// Flags of the header word, per kind.
+pub mod flag {
+    /// RequestEnd, Span: ended by an exception.
+    pub const ERROR: u16 = 1;
+    /// RequestBegin, RequestEnd: runs on an event loop, so its thread also serves others.
+    pub const ASYNC: u16 = 2;
+    /// OffCpu: preempted, that is runnable all the time.
+    pub const PREEMPTED: u16 = 1;
+    /// Sample: the thread did not run since its last sample; stack and wait are carried over.
+    pub const REUSED: u16 = 1;
+    /// Sample: the stack was cut at the frame limit.
+    pub const TRUNCATED: u16 = 2;
+    /// Sample: cpu and run delay were measured for this sample.
+    pub const TIMES: u16 = 4;
+}
+
+/// The header word.
+#[inline]
+pub fn header(kind: Kind, words: usize, flags: u16, name: u32) -> u64 {
+    kind as u64 | ((words as u64) << 8) | (u64::from(flags) << 16) | (u64::from(name) << 32)
+}
+
+/// One attribute's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Value<'a> {
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Text(&'a str),
+}
+
+/// A record under construction, on the stack: no allocation.
+pub struct Builder {
+    words: [u64; MAX_WORDS],
+    len: usize,
+    attributes: usize,
+    cut: u32,
+}
+
+impl Builder {
+    /// Starts a record; `name` and `flags` go to the header.
+    #[inline]
+    pub fn new(kind: Kind, flags: u16, name: u32) -> Builder {
+        let mut words = [0; MAX_WORDS];
+        words[0] = header(kind, 0, flags, name);
+        Builder {
+            words,
+            len: 1,
+            attributes: 0,
+            cut: 0,
+        }
+    }
+
+    /// Appends a word.
+    #[inline]
+    pub fn word(mut self, word: u64) -> Builder {
+        self.words[self.len] = word;
+        self.len += 1;
+        self
+    }
+
+    /// Appends an attribute; beyond the limits it is cut or left out, and counted in `cut`.
+    pub fn attribute(&mut self, key: u32, value: Value<'_>) {
+        let text = match value {
+            Value::Text(text) => cut_text(text),
+            _ => "",
+        };
+        let words = 1 + value_words(&value, text);
+        if self.attributes == MAX_ATTRIBUTES || self.len + words > MAX_WORDS {
+            self.cut += 1;
+            return;
+        }
+        self.attributes += 1;
+        let (code, bits) = match value {
+            Value::Int(v) => (0u64, v as u64),
+            Value::Float(v) => (1, v.to_bits()),
+            Value::Bool(v) => (2, u64::from(v)),
+            Value::Text(full) => {
+                self.cut += u32::from(full.len() != text.len());
+                (3, 0)
+            }
+        };
+        self.words[self.len] = u64::from(key) | (code << 32) | ((text.len() as u64) << 40);
+        self.len += 1;
+        if code == 3 {
+            for piece in text.as_bytes().chunks(8) {
+                let mut bytes = [0; 8];
+                bytes[..piece.len()].copy_from_slice(piece);
+                self.words[self.len] = u64::from_le_bytes(bytes);
+                self.len += 1;
+            }
+        } else {
+            self.words[self.len] = bits;
+            self.len += 1;
+        }
+    }
+
+    /// The finished words, and how many attributes were cut or left out.
+    #[inline]
+    pub fn finish(&mut self) -> (&[u64], u32) {
+        self.words[0] = (self.words[0] & !0xff00) | ((self.len as u64) << 8);
+        (&self.words[..self.len], self.cut)
+    }
+}
+
+fn value_words(value: &Value<'_>, text: &str) -> usize {
+    match value {
+        Value::Text(_) => text.len().div_ceil(8),
+        _ => 1,
+    }
+}
+
+fn cut_text(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// A sample's values; see the table on top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When it was taken.
+    pub t_ns: u64,
+    /// Whose.
+    pub tid: u32,
+    /// Stack id, 0 when there is none.
+    pub stack: u32,
+    /// Flags of the header.
+    pub flags: u16,
+    /// Thread that held the GIL at that instant, 0 unknown or nobody.
+    pub gil_holder: u32,
+    /// Wall time since this thread's sample before.
+    pub wall_ns: u64,
+    /// CPU time since then (when flag TIMES is set).
+    pub cpu_ns: u64,
+    /// Time runnable without a CPU since then (when flag TIMES is set).
+    pub run_delay_ns: u64,
+    /// What it waits for.
+    pub wait: WaitKind,
+    /// How `lock_holder` is known.
+    pub holder_source: HolderSource,
+    /// System call number, when blocked in one.
+    pub call: u16,
+    /// Thread that holds the lock this one waits for, 0 unknown.
+    pub lock_holder: u32,
+    /// Futex address, or the name id of the descriptor's text when `TARGET_IS_NAME` is set in it.
+    pub target: u64,
+    /// Time limit of the wait in ns, 0 none.
+    pub timeout_ns: u64,
+}
+
+/// Set in `Sample.target` when its low half is a name id (a peer, a path) and not an address.
+pub const TARGET_IS_NAME: u64 = 1 << 63;
+
+impl Sample {
+    /// As words.
+    pub fn encode(&self) -> [u64; 9] {
+        let how = u64::from(self.wait as u8)
+            | (u64::from(self.holder_source as u8) << 8)
+            | (u64::from(self.call) << 16)
+            | (u64::from(self.lock_holder) << 32);
+        [
+            header(Kind::Sample, 9, self.flags, self.stack),
+            self.t_ns,
+            u64::from(self.tid) | (u64::from(self.gil_holder) << 32),
+            self.wall_ns,
+            self.cpu_ns,
+            self.run_delay_ns,
+            how,
+            self.target,
+            self.timeout_ns,
+        ]
+    }
+
+    fn decode(name: u32, flags: u16, w: &[u64]) -> Option<Sample> {
+        let &[t_ns, who, wall_ns, cpu_ns, run_delay_ns, how, target, timeout_ns] = w else {
+            return None;
+        };
+        let (tid, gil_holder) = unpack_pair(who);
+        Some(Sample {
+            t_ns,
+            tid,
+            stack: name,
+            flags,
+            gil_holder,
+            wall_ns,
+            cpu_ns,
+            run_delay_ns,
+            wait: WaitKind::from_u8(how as u8),
+            holder_source: HolderSource::from_u8((how >> 8) as u8),
+            call: (how >> 16) as u16,
+            lock_holder: (how >> 32) as u32,
+            target,
+            timeout_ns,
+        })
+    }
+}
+
+/// A decoded record.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Record<'a> {
+    Event {
+        name: u32,
+        t_ns: u64,
+        request: u64,
+        attributes: Attributes<'a>,
+    },
+    Span {
+        name: u32,
+        flags: u16,
+        begin_ns: u64,
+        end_ns: u64,
+        request: u64,
+        attributes: Attributes<'a>,
+    },
+    RequestBegin {
+        name: u32,
+        flags: u16,
+        t_ns: u64,
+        request: u64,
+    },
+    RequestEnd {
+        name: u32,
+        flags: u16,
+        begin_ns: u64,
+        end_ns: u64,
+        request: u64,
+        attributes: Attributes<'a>,
+    },
+    Sample(Sample),
+    OffCpu {
+        tid: u32,
+        preempted: bool,
+        out_ns: u64,
+        in_ns: u64,
+    },
+    Gc {
+        generation: u16,
+        begin_ns: u64,
+        end_ns: u64,
+        collected: u64,
+    },
+    Vital {
+        name: u32,
+        t_ns: u64,
+        value: f64,
+    },
+    Task {
+        name: u32,
+        queued_ns: u64,
+        begin_ns: u64,
+        end_ns: u64,
+        request: u64,
+    },
+    Thread {
+        tid: u32,
+        serial: u32,
+        seq: u64,
+    },
+    /// A kind this version does not know.
+    Foreign {
+        kind: u8,
+    },
+}
+
+/// The attributes of a record, decoded one at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attributes<'a>(&'a [u64]);
+
+impl Attributes<'_> {
+    /// Calls `each` with every attribute's key and value; stops at the first that makes no sense.
+    pub fn each(&self, mut each: impl FnMut(u32, Value<'_>)) {
+        let mut rest = self.0;
+        while let [head, tail @ ..] = rest {
+            let key = *head as u32;
+            let bytes = (head >> 40) as usize;
+            let words = if (head >> 32) & 0xff == 3 {
+                bytes.div_ceil(8)
+            } else {
+                1
+            };
+            let Some((value, next)) = tail.split_at_checked(words) else {
+                return;
+            };
+            let mut buffer = [0u8; MAX_TEXT];
+            match (head >> 32) & 0xff {
+                0 => each(key, Value::Int(value[0] as i64)),
+                1 => each(key, Value::Float(f64::from_bits(value[0]))),
+                2 => each(key, Value::Bool(value[0] != 0)),
+                3 if bytes <= MAX_TEXT => {
+                    for (slot, word) in buffer.chunks_mut(8).zip(value) {
+                        slot.copy_from_slice(&word.to_le_bytes());
+                    }
+                    each(
+                        key,
+                        Value::Text(std::str::from_utf8(&buffer[..bytes]).unwrap_or("?")),
+                    );
+                }
+                _ => return,
+            }
+            rest = next;
+        }
+    }
+}
+
+/// Decodes the record at the start of `words`: its length and its value. `None` where the words
+/// make no sense (length 0 or past the end, a fixed kind of the wrong size).
+pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
+    let head = *words.first()?;
+    let len = ((head >> 8) & 0xff) as usize;
+    let flags = (head >> 16) as u16;
+    let name = (head >> 32) as u32;
+    let body = words.get(1..len)?;
+    let record = match head as u8 {
+        1 => {
+            let [t_ns, request, rest @ ..] = body else {
+                return None;
+            };
+            Record::Event {
+                name,
+                t_ns: *t_ns,
+                request: *request,
+                attributes: Attributes(rest),
+            }
+        }
+        2 | 4 => {
+            let [begin_ns, end_ns, request, rest @ ..] = body else {
+                return None;
+            };
+            let (begin_ns, end_ns, request) = (*begin_ns, *end_ns, *request);
+            let attributes = Attributes(rest);
+            match head as u8 {
+                2 => Record::Span {
+                    name,
+                    flags,
+                    begin_ns,
+                    end_ns,
+                    request,
+                    attributes,
+                },
+                _ => Record::RequestEnd {
+                    name,
+                    flags,
+                    begin_ns,
+                    end_ns,
+                    request,
+                    attributes,
+                },
+            }
+        }
+        3 => {
+            let &[t_ns, request] = body else { return None };
+            Record::RequestBegin {
+                name,
+                flags,
+                t_ns,
+                request,
+            }
+        }
+        5 => Record::Sample(Sample::decode(name, flags, body)?),
+        6 => {
+            let &[out_ns, in_ns] = body else { return None };
+            let preempted = flags & flag::PREEMPTED != 0;
+            Record::OffCpu {
+                tid: name,
+                preempted,
+                out_ns,
+                in_ns,
+            }
+        }
+        7 => {
+            let &[begin_ns, end_ns, collected] = body else {
+                return None;
+            };
+            Record::Gc {
+                generation: flags,
+                begin_ns,
+                end_ns,
+                collected,
+            }
+        }
+        8 => {
+            let &[t_ns, bits] = body else { return None };
+            Record::Vital {
+                name,
+                t_ns,
+                value: f64::from_bits(bits),
+            }
+        }
+        9 => {
+            let &[queued_ns, begin_ns, end_ns, request] = body else {
+                return None;
+            };
+            Record::Task {
+                name,
+                queued_ns,
+                begin_ns,
+                end_ns,
+                request,
+            }
+        }
+        10 => {
+            let &[who, seq] = body else { return None };
+            let (tid, serial) = unpack_pair(who);
+            Record::Thread { tid, serial, seq }
+        }
+        kind => Record::Foreign { kind },
+    };
+    Some((len, record))
+}
+
+/// The record kinds and their fields with units, as JSON, for the META chunk: with it a capture
+/// explains itself.
+pub const SCHEMA_JSON: &str = concat!(
+    r#"{"word_bits":64,"header":["kind:8","words:8","flags:16","name:32"],"clock":"CLOCK_MONOTONIC ns","#,
+    r#""records":{"event":["t_ns","request","attributes"],"#,
+    r#""span":["begin_ns","end_ns","request","attributes"],"#,
+    r#""request_begin":["t_ns","request"],"request_end":["begin_ns","end_ns","request","attributes"],"#,
+    r#""sample":["t_ns","tid|gil_holder","wall_ns","cpu_ns","run_delay_ns","#,
+    r#""wait:8|holder_source:8|call:16|lock_holder:32","target","timeout_ns"],"#,
+    r#""off_cpu":["out_ns","in_ns"],"gc":["begin_ns","end_ns","collected"],"vital":["t_ns","f64"],"#,
+    r#""task":["queued_ns","begin_ns","end_ns","request"],"thread":["tid|serial","sequence"]}}"#
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_of_every_type_come_back_and_limits_are_counted() {
+        let mut made = Builder::new(Kind::Event, 0, 9).word(55).word(77);
+        made.attribute(1, Value::Int(-3));
+        made.attribute(2, Value::Float(2.5));
+        made.attribute(3, Value::Bool(true));
+        made.attribute(4, Value::Text("päris"));
+        made.attribute(5, Value::Text(&"x".repeat(100)));
+        for key in 6..12 {
+            made.attribute(key, Value::Int(0));
+        }
+        let (words, cut) = made.finish();
+        assert_eq!(
+            cut,
+            1 + 3,
+            "one text cut, three attributes past the limit of eight"
+        );
+        let Some((
+            len,
+            Record::Event {
+                name: 9,
+                t_ns: 55,
+                request: 77,
+                attributes,
+            },
+        )) = decode(words)
+        else {
+            panic!("not an event: {words:?}");
+        };
+        assert_eq!(len, words.len());
+        let mut seen = Vec::new();
+        attributes.each(|key, value| seen.push(format!("{key}={value:?}")));
+        assert_eq!(
+            seen[..4],
+            [
+                "1=Int(-3)",
+                "2=Float(2.5)",
+                "3=Bool(true)",
+                "4=Text(\"päris\")"
+            ]
+        );
+        assert_eq!(seen.len(), MAX_ATTRIBUTES);
+    }
+
+    #[test]
+    fn a_sample_comes_back_as_it_was() {
+        let sample = Sample {
+            t_ns: 1,
+            tid: 2,
+            stack: 3,
+            flags: flag::TIMES,
+            gil_holder: 4,
+            wall_ns: 5,
+            cpu_ns: 6,
+            run_delay_ns: 7,
+            wait: WaitKind::Futex,
+            holder_source: HolderSource::OwnerField,
+            call: 202,
+            lock_holder: 8,
+            target: 9,
+            timeout_ns: 10,
+        };
+        assert_eq!(decode(&sample.encode()), Some((9, Record::Sample(sample))));
+    }
+
+    #[test]
+    fn any_words_decode_without_a_panic() {
+        let mut word = 0x9e37_79b9_7f4a_7c15u64;
+        for _ in 0..200_000 {
+            let mut words = [0u64; 12];
+            for slot in &mut words {
+                word ^= word << 13;
+                word ^= word >> 7;
+                word ^= word << 17;
+                *slot = word;
+            }
+            words[0] = (words[0] & !0xffff) | (word % 12) | ((word >> 20) % 14) << 8;
+            match decode(&words) {
+                Some((_, Record::Event { attributes, .. }))
+                | Some((_, Record::Span { attributes, .. })) => attributes.each(|_, _| ()),
+                _ => (),
+            }
+        }
+    }
+}

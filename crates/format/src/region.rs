@@ -1,0 +1,176 @@
+//! The region: one mapping of fixed size that holds everything recorded, and from which a capture
+//! can be made even after the process was killed.
+//!
+//! ```text
+//!  page 0     header: words named below
+//!  threads    THREAD_SLOTS slots of 4 words
+//!  names      strings: u32 length, bytes, one behind the other; the ordinal is the name's id
+//!  codes      2 words each: function name | file name, first line | 0
+//!  stacks     2 words each: parent node | code, line | depth
+//!  blocks     the rest, in blocks of BLOCK_WORDS words
+//! ```
+//! Names, codes and stacks are append-only and outside the overwritable part: a record's ids stay
+//! valid as long as the record does. Each area is bounded; what did not fit is counted.
+
+use crate::block::BLOCK_WORDS;
+
+/// First word of a region: "DCREGN01".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"DCREGN01");
+/// Words of the header page.
+pub const HEADER_WORDS: usize = 512;
+/// Slots of the thread table; threads beyond lose only their name in `show`.
+pub const THREAD_SLOTS: usize = 4096;
+/// Words of a thread slot: tid | serial, name id | flags, start ns, end ns (0 while it lives).
+pub const THREAD_WORDS: usize = 4;
+/// Words of a code entry.
+pub const CODE_WORDS: usize = 2;
+/// Words of a stack node.
+pub const STACK_WORDS: usize = 2;
+
+/// Word indices in the header page. Counters are written by relaxed atomic adds.
+pub mod word {
+    /// `MAGIC`.
+    pub const MAGIC: usize = 0;
+    /// Bytes of the whole region.
+    pub const BYTES: usize = 1;
+    /// Process id that records here.
+    pub const PID: usize = 2;
+    /// CLOCK_MONOTONIC at creation, ns.
+    pub const START_NS: usize = 3;
+    /// CLOCK_REALTIME at creation, ns: with START_NS the epoch pair.
+    pub const START_EPOCH_NS: usize = 4;
+    /// Name id of the service.
+    pub const SERVICE: usize = 5;
+    /// Name id of the META text (effective settings and sources), rewritten when they change.
+    pub const SETTINGS: usize = 6;
+    /// Next block ticket.
+    pub const CURSOR: usize = 16;
+    /// Bytes of names in use.
+    pub const NAME_BYTES: usize = 17;
+    /// Number of names.
+    pub const NAMES: usize = 18;
+    /// Number of code entries.
+    pub const CODES: usize = 19;
+    /// Number of stack nodes.
+    pub const STACKS: usize = 20;
+    /// Threads registered so far; the next serial.
+    pub const THREAD_SERIAL: usize = 21;
+    /// First of the loss counters, in the order of `losses::NAMES`.
+    pub const LOSSES: usize = 32;
+}
+
+/// Counters of what is missing. One entry per way to lose something; see docs/losses.md.
+pub mod losses {
+    macro_rules! losses {
+        ($($(#[$doc:meta])* $name:ident = $index:literal, $text:literal;)*) => {
+            $($(#[$doc])* pub const $name: usize = $index;)*
+            /// Texts as they appear in captures and `status()`.
+            pub const NAMES: &[&str] = &[$($text,)*];
+        };
+    }
+    losses! {
+        /// Records given up because no block could be taken (all pinned by open owners).
+        DROPPED_NO_BLOCK = 0, "dropped_no_block";
+        /// Records given up because they came from inside another record (signal handler, GC).
+        DROPPED_REENTRANT = 1, "dropped_reentrant";
+        /// Records given up because the thread was already ending.
+        DROPPED_THREAD_ENDING = 2, "dropped_thread_ending";
+        /// Names refused because the name area is full; such records carry the name "(refused)".
+        NAMES_REFUSED = 3, "names_refused";
+        /// Code locations refused because the code area is full.
+        CODES_REFUSED = 4, "codes_refused";
+        /// Stack nodes refused because the stack area is full; the stack is cut there.
+        STACKS_REFUSED = 5, "stacks_refused";
+        /// Threads that found no slot; they record, but without a name.
+        THREADS_UNNAMED = 6, "threads_unnamed";
+        /// Requests that found no slot in the table of open requests: judged only at their end.
+        REQUESTS_UNTRACKED = 7, "requests_untracked";
+        /// Attributes cut or refused (more than 8, or text over 64 bytes).
+        ATTRIBUTES_CUT = 8, "attributes_cut";
+        /// Context switches the kernel could not store.
+        SWITCHES_LOST = 9, "switches_lost";
+        /// Stacks that were torn by a concurrent change and given up.
+        STACKS_TORN = 10, "stacks_torn";
+        /// Passes of the sampler skipped to stay inside the CPU budget.
+        PASSES_SKIPPED = 11, "passes_skipped";
+        /// Slow requests that fired while a capture was pending or cooling down.
+        FIRINGS_SUPPRESSED = 12, "firings_suppressed";
+        /// Old captures removed to stay inside the count and size caps.
+        CAPTURES_REMOVED = 13, "captures_removed";
+        /// Captures that could not be written.
+        CAPTURES_FAILED = 14, "captures_failed";
+    }
+}
+
+/// Where each area begins and how much it holds, in words. Computed from the total alone, so a
+/// reader of a dead process's region needs nothing but the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// First word of the thread table.
+    pub threads: usize,
+    /// First word of the names.
+    pub names: usize,
+    /// Bytes the names may take.
+    pub name_bytes: usize,
+    /// First word of the code entries.
+    pub codes: usize,
+    /// Code entries that fit.
+    pub code_slots: usize,
+    /// First word of the stack nodes.
+    pub stacks: usize,
+    /// Stack nodes that fit.
+    pub stack_slots: usize,
+    /// First word of the blocks.
+    pub blocks: usize,
+    /// Number of blocks.
+    pub block_count: usize,
+}
+
+/// The smallest region: room for the tables and a few dozen blocks.
+pub const MIN_BYTES: usize = 1 << 20;
+/// The largest region.
+pub const MAX_BYTES: usize = 4 << 30;
+
+impl Layout {
+    /// Layout of a region of `bytes` (bounded by MIN_BYTES and MAX_BYTES): names and stacks get a
+    /// sixteenth each, codes a sixty-fourth, the rest is blocks.
+    pub fn of(bytes: usize) -> Layout {
+        let words = bytes.clamp(MIN_BYTES, MAX_BYTES) / 8;
+        let threads = HEADER_WORDS;
+        let names = threads + THREAD_SLOTS * THREAD_WORDS;
+        let name_words = words / 16;
+        let codes = names + name_words;
+        let code_slots = words / 64 / CODE_WORDS;
+        let stacks = codes + code_slots * CODE_WORDS;
+        let stack_slots = words / 16 / STACK_WORDS;
+        let blocks = (stacks + stack_slots * STACK_WORDS).next_multiple_of(HEADER_WORDS);
+        let block_count = (words - blocks) / BLOCK_WORDS;
+        let name_bytes = name_words * 8;
+        Layout {
+            threads,
+            names,
+            name_bytes,
+            codes,
+            code_slots,
+            stacks,
+            stack_slots,
+            blocks,
+            block_count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_areas_lie_behind_each_other_and_inside_the_region() {
+        for bytes in [MIN_BYTES, 8 << 20, 64 << 20, 1 << 30] {
+            let l = Layout::of(bytes);
+            assert!(l.threads < l.names && l.names < l.codes && l.codes < l.stacks);
+            assert!(l.stacks < l.blocks && l.block_count >= 32, "{bytes}: {l:?}");
+            assert!((l.blocks + l.block_count * BLOCK_WORDS) * 8 <= bytes);
+        }
+    }
+}

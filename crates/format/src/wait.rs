@@ -1,0 +1,114 @@
+//! What a blocked thread waits for, as one byte in a sample record.
+//!
+//! The samplers fill it from the system call the thread sits in and its arguments; the diagnosis
+//! reads it. The numbers are part of the capture format: never reuse one.
+
+macro_rules! wait_kinds {
+    ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
+        /// Why a thread is off the CPU, as far as its system call tells.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum WaitKind { $($(#[$doc])* $name = $number,)* }
+
+        impl WaitKind {
+            /// All kinds, in the order of their numbers.
+            pub const ALL: &'static [WaitKind] = &[$(WaitKind::$name,)*];
+
+            /// The kind with this number; a number from a newer version reads as `Other`.
+            pub fn from_u8(number: u8) -> WaitKind {
+                match number { $($number => WaitKind::$name,)* _ => WaitKind::Other }
+            }
+
+            /// The word used in `dashcam show` and in evidence.
+            pub fn text(self) -> &'static str {
+                match self { $(WaitKind::$name => $text,)* }
+            }
+        }
+    };
+}
+
+wait_kinds! {
+    /// Not looked at, or the thread was gone before it could be looked at.
+    Unknown = 0, "unknown";
+    /// On a CPU, or runnable.
+    Running = 1, "running";
+    /// nanosleep, clock_nanosleep, or select/poll on nothing with a time limit.
+    Sleep = 2, "sleep";
+    /// A futex that is not the interpreter's GIL.
+    Futex = 3, "futex";
+    /// The futex of the interpreter's GIL.
+    Gil = 4, "gil";
+    /// read/recv on a socket.
+    SocketRead = 5, "socket read";
+    /// write/send on a socket.
+    SocketWrite = 6, "socket write";
+    /// connect, or poll for writing on a socket that is not connected yet.
+    Connect = 7, "connect";
+    /// accept.
+    Accept = 8, "accept";
+    /// poll/select/epoll_wait on at least one descriptor.
+    Poll = 9, "poll";
+    /// read of a regular file.
+    FileRead = 10, "file read";
+    /// write to a regular file.
+    FileWrite = 11, "file write";
+    /// fsync and relatives.
+    FileSync = 12, "file sync";
+    /// open, stat, rename, getdents: metadata of a file system.
+    FileOpen = 13, "file metadata";
+    /// read from a pipe.
+    PipeRead = 14, "pipe read";
+    /// write to a pipe.
+    PipeWrite = 15, "pipe write";
+    /// write to a terminal.
+    TtyWrite = 16, "terminal write";
+    /// flock, fcntl locks.
+    FileLock = 17, "file lock";
+    /// wait4, waitid.
+    ChildWait = 18, "child wait";
+    /// sched_yield.
+    Yield = 19, "yield";
+    /// mmap, munmap, brk, madvise, mprotect.
+    Memory = 20, "memory map";
+    /// Blocked in the kernel outside a system call: a page fault, a signal stop.
+    Fault = 21, "page fault";
+    /// Another system call; its number is in the record.
+    Other = 22, "system call";
+}
+
+/// How the holder of a lock became known; a byte beside the wait kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HolderSource {
+    /// Nothing known.
+    None = 0,
+    /// Read from the lock's owner field: exact at that instant.
+    OwnerField = 1,
+    /// A frame of that thread holds the lock's `__exit__` inside a `with` block: measured, not
+    /// proven.
+    WithBlock = 2,
+}
+
+impl HolderSource {
+    /// The source with this number; an unknown number reads as `None`.
+    pub fn from_u8(number: u8) -> HolderSource {
+        match number {
+            1 => HolderSource::OwnerField,
+            2 => HolderSource::WithBlock,
+            _ => HolderSource::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_reads_back_from_its_number() {
+        for kind in WaitKind::ALL {
+            assert_eq!(WaitKind::from_u8(*kind as u8), *kind);
+        }
+        assert_eq!(WaitKind::from_u8(250), WaitKind::Other);
+    }
+}

@@ -1,0 +1,112 @@
+//! How long a request may take, how long it usually takes, and which took too long.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use format::block::{pack_pair, unpack_pair};
+
+/// Names with an id below this have their own entry; later names share the last.
+const NAMES: usize = 4096;
+/// Slow requests the mailbox holds; the trigger polls it every few milliseconds.
+const MAILBOX: usize = 64;
+
+/// A request that ended past its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowRequest {
+    /// Its id.
+    pub id: u64,
+    /// Its name.
+    pub name: ring::Name,
+    /// How long it took, in microseconds.
+    pub took_us: u32,
+}
+
+/// Limits, typical times and the mailbox.
+pub struct Limits {
+    limit_of: Box<dyn Fn(&str) -> u64 + Send + Sync>,
+    /// Limit by name id, ns; 0 not known yet. Relaxed: each word stands for itself.
+    limits: Box<[AtomicU64]>,
+    /// Typical time by name id, ns: a running median that moves by 1/16 of itself a request.
+    /// Relaxed: racing updates lose one step, which does no harm.
+    typical: Box<[AtomicU64]>,
+    mailbox: [[AtomicU64; 2]; MAILBOX],
+    /// Entries ever posted. Release on post pairs with acquire in `take_slow`.
+    posted: AtomicU64,
+}
+
+impl Limits {
+    pub(crate) fn new(limit_of: Box<dyn Fn(&str) -> u64 + Send + Sync>) -> Limits {
+        let zeros = || (0..NAMES).map(|_| AtomicU64::new(0)).collect();
+        Limits {
+            limit_of,
+            limits: zeros(),
+            typical: zeros(),
+            mailbox: [const { [const { AtomicU64::new(0) }; 2] }; MAILBOX],
+            posted: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn know(&self, name: ring::Name, text: &str) {
+        let slot = &self.limits[entry(name)];
+        if slot.load(Ordering::Relaxed) == 0 {
+            slot.store((self.limit_of)(text).max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// The limit of a name, ns; `u64::MAX` when there is none.
+    pub fn limit_ns(&self, name: ring::Name) -> u64 {
+        match self.limits[entry(name)].load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            limit => limit,
+        }
+    }
+
+    /// The typical time of a name, ns; 0 before the first request ended.
+    pub fn typical_ns(&self, name: ring::Name) -> u64 {
+        self.typical[entry(name)].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn ended(&self, id: u64, name: ring::Name, took_ns: u64) {
+        let slot = &self.typical[entry(name)];
+        let old = slot.load(Ordering::Relaxed);
+        let new = match old {
+            0 => took_ns.max(1),
+            _ if took_ns > old => old + (old / 16).max(1),
+            _ => old - old / 16,
+        };
+        slot.store(new, Ordering::Relaxed);
+        if took_ns >= self.limit_ns(name) {
+            self.post(id, name, took_ns);
+        }
+    }
+
+    #[cold]
+    fn post(&self, id: u64, name: ring::Name, took_ns: u64) {
+        let at = self.posted.fetch_add(1, Ordering::Relaxed);
+        let slot = &self.mailbox[at as usize % MAILBOX];
+        let took_us = u32::try_from(took_ns / 1000).unwrap_or(u32::MAX);
+        slot[0].store(id, Ordering::Relaxed);
+        slot[1].store(pack_pair(name, took_us), Ordering::Release);
+    }
+
+    /// Slow requests posted since the count `seen` (start with 0), oldest first; returns the new
+    /// count. More than 64 between two calls: the oldest are not told, their number is in the count.
+    /// An entry being written at this instant may be told with the id of its predecessor; the
+    /// trigger needs no more than that one was slow.
+    pub fn take_slow(&self, seen: u64, mut each: impl FnMut(SlowRequest)) -> u64 {
+        let posted = self.posted.load(Ordering::Acquire);
+        for at in seen.max(posted.saturating_sub(MAILBOX as u64))..posted {
+            let slot = &self.mailbox[at as usize % MAILBOX];
+            let (name, took_us) = unpack_pair(slot[1].load(Ordering::Acquire));
+            each(SlowRequest {
+                id: slot[0].load(Ordering::Relaxed),
+                name,
+                took_us,
+            });
+        }
+        posted
+    }
+}
+
+fn entry(name: ring::Name) -> usize {
+    (name as usize).min(NAMES - 1)
+}

@@ -1,0 +1,213 @@
+//! Requests that have begun and not ended.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use format::block::{pack_pair, unpack_pair};
+use format::record::{flag, header, Builder, Kind};
+use format::region::losses;
+
+use crate::recorder::{current, is_on};
+use crate::{append, with_attributes, Attribute};
+
+/// Slots in the table; a power of two. Requests beyond are judged only when they end.
+const SLOTS: usize = 4096;
+/// Slots looked at before a request goes untracked.
+const PROBES: usize = 64;
+/// Slot number in the id of an untracked request.
+const UNTRACKED: u64 = SLOTS as u64 - 1;
+
+/// An open request as its caller holds it. `id` 0: recording was off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Unique in this process: serial number << 12 | slot.
+    pub id: u64,
+    /// When it began.
+    pub begin_ns: u64,
+}
+
+/// An open request as the sampler sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenRequest {
+    /// As in `Request`.
+    pub id: u64,
+    /// As in `Request`.
+    pub begin_ns: u64,
+    /// Its present name.
+    pub name: ring::Name,
+    /// The thread it began on.
+    pub tid: u32,
+    /// It runs on an event loop.
+    pub on_loop: bool,
+}
+
+/// One open request. `id` 0 means free; the other fields are stored before the id is published
+/// (release) and may be read torn only while a slot changes hands, which readers notice by
+/// reading the id twice.
+#[derive(Default)]
+struct Slot {
+    id: AtomicU64,
+    begin_ns: AtomicU64,
+    name_tid: AtomicU64,
+    on_loop: AtomicU64,
+}
+
+/// The table of open requests.
+pub struct OpenTable {
+    slots: Box<[Slot]>,
+    serial: AtomicU64,
+}
+
+impl OpenTable {
+    pub(crate) fn new() -> OpenTable {
+        let slots = (0..SLOTS - 1).map(|_| Slot::default()).collect();
+        OpenTable {
+            slots,
+            serial: AtomicU64::new(1),
+        }
+    }
+
+    fn enter(&self, begin_ns: u64, name: ring::Name, tid: u32, on_loop: bool) -> Option<u64> {
+        // Relaxed: only uniqueness matters.
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let start = (tid as usize).wrapping_mul(0x9e37_79b1) >> 8;
+        for probe in 0..PROBES {
+            let index = (start + probe) % self.slots.len();
+            let slot = &self.slots[index];
+            // Claimed with a value no reader takes for a request; acquire orders our stores after
+            // the last owner's.
+            if slot.id.load(Ordering::Relaxed) != 0
+                || slot
+                    .id
+                    .compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                    .is_err()
+            {
+                continue;
+            }
+            slot.begin_ns.store(begin_ns, Ordering::Relaxed);
+            slot.name_tid.store(pack_pair(name, tid), Ordering::Relaxed);
+            slot.on_loop.store(u64::from(on_loop), Ordering::Relaxed);
+            let id = (serial << 12) | index as u64;
+            // Release: pairs with the acquire in `each`.
+            slot.id.store(id, Ordering::Release);
+            return Some(id);
+        }
+        None
+    }
+
+    fn untracked(&self) -> u64 {
+        (self.serial.fetch_add(1, Ordering::Relaxed) << 12) | UNTRACKED
+    }
+
+    fn rename(&self, id: u64, name: ring::Name) {
+        let Some(slot) = self.slot(id) else { return };
+        let (_, tid) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
+        slot.name_tid.store(pack_pair(name, tid), Ordering::Relaxed);
+    }
+
+    /// Frees the slot; its name and whether it ran on a loop, when it was tracked.
+    fn leave(&self, id: u64) -> Option<(ring::Name, bool)> {
+        let slot = self.slot(id)?;
+        let (name, _) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
+        let on_loop = slot.on_loop.load(Ordering::Relaxed) != 0;
+        // Release: our reads above stay before the slot's next owner.
+        slot.id.store(0, Ordering::Release);
+        Some((name, on_loop))
+    }
+
+    fn slot(&self, id: u64) -> Option<&Slot> {
+        let slot = self.slots.get((id & UNTRACKED) as usize)?;
+        (slot.id.load(Ordering::Relaxed) == id).then_some(slot)
+    }
+
+    /// Calls `each` with every open request. Cost: one pass over 4095 slots, a few microseconds.
+    pub fn each(&self, mut each: impl FnMut(OpenRequest)) {
+        for slot in &self.slots {
+            let id = slot.id.load(Ordering::Acquire);
+            if id == 0 || id == CLAIMED {
+                continue;
+            }
+            let begin_ns = slot.begin_ns.load(Ordering::Relaxed);
+            let (name, tid) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
+            let on_loop = slot.on_loop.load(Ordering::Relaxed) != 0;
+            // Acquire: the loads above stay before this second look.
+            std::sync::atomic::fence(Ordering::Acquire);
+            if slot.id.load(Ordering::Relaxed) == id {
+                each(OpenRequest {
+                    id,
+                    begin_ns,
+                    name,
+                    tid,
+                    on_loop,
+                });
+            }
+        }
+    }
+
+    /// Whether this request is still open.
+    pub fn is_open(&self, id: u64) -> bool {
+        self.slot(id).is_some()
+    }
+}
+
+/// Id of a slot that is being filled.
+const CLAIMED: u64 = u64::MAX;
+
+impl Request {
+    /// No request: what `begin` gives while recording is off.
+    pub const NONE: Request = Request { id: 0, begin_ns: 0 };
+
+    /// Begins a request on the calling thread. `name` comes from `Recorder::request_name`.
+    pub fn begin(name: ring::Name, on_loop: bool) -> Request {
+        let (true, Some(recorder)) = (is_on(), current()) else {
+            return Request::NONE;
+        };
+        let begin_ns = sys::clock::now_ns();
+        let open = recorder.open_requests();
+        let id = open
+            .enter(begin_ns, name, sys::thread::cached_tid(), on_loop)
+            .unwrap_or_else(|| {
+                recorder.region().lose(losses::REQUESTS_UNTRACKED, 1);
+                open.untracked()
+            });
+        let flags = if on_loop { flag::ASYNC } else { 0 };
+        append(
+            &[header(Kind::RequestBegin, 3, flags, name), begin_ns, id],
+            begin_ns,
+        );
+        Request { id, begin_ns }
+    }
+
+    /// Gives it another name (a route known only later).
+    pub fn rename(self, name: ring::Name) {
+        if let Some(recorder) = current() {
+            recorder.open_requests().rename(self.id, name);
+        }
+    }
+
+    /// Ends it under its present name; `fallback` names a request the table had no room for.
+    /// Tells the trigger when it took too long.
+    pub fn end(self, fallback: ring::Name, error: bool, attributes: &[Attribute<'_>]) {
+        let (true, Some(recorder)) = (self.id != 0, current()) else {
+            return;
+        };
+        let (name, on_loop) = recorder
+            .open_requests()
+            .leave(self.id)
+            .unwrap_or((fallback, false));
+        let now = sys::clock::now_ns();
+        if is_on() {
+            let flags = u16::from(error) * flag::ERROR | u16::from(on_loop) * flag::ASYNC;
+            if attributes.is_empty() {
+                let head = header(Kind::RequestEnd, 4, flags, name);
+                append(&[head, self.begin_ns, now, self.id], now);
+            } else {
+                let made = Builder::new(Kind::RequestEnd, flags, name);
+                let made = made.word(self.begin_ns).word(now).word(self.id);
+                with_attributes(made, attributes, now);
+            }
+        }
+        recorder
+            .limits()
+            .ended(self.id, name, now.saturating_sub(self.begin_ns));
+    }
+}

@@ -1,0 +1,234 @@
+//! The append-only tables: names, code locations, stacks, threads.
+//!
+//! How it works: a lookup table in process memory finds what is known; a miss appends to the area
+//! in the region and then raises the area's count (release), so a reader of the region sees only
+//! complete entries. Everything here is off the hot path and under one lock, which is held for a
+//! hash lookup and a copy, never for I/O.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::Mutex;
+
+use format::block::pack_pair;
+use format::region::{losses, word, CODE_WORDS, STACK_WORDS, THREAD_SLOTS, THREAD_WORDS};
+
+use crate::Region;
+
+/// Id of an interned name. 0 is "(refused)": the name area was full.
+pub type Name = u32;
+
+/// Writes the tables of one region.
+pub struct Tables {
+    region: &'static Region,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    names: HashMap<Box<str>, Name>,
+    codes: HashMap<(Name, Name, u32), u32>,
+    stacks: HashMap<(u32, u32, u32), u32>,
+    /// Thread slot -> serial of its present thread; slots of ended threads come back.
+    free_slots: VecDeque<usize>,
+    next_slot: usize,
+}
+
+impl Tables {
+    /// Tables of a new region; the first name is "(refused)".
+    pub fn new(region: &'static Region) -> Tables {
+        let tables = Tables {
+            region,
+            inner: Mutex::default(),
+        };
+        tables.name("(refused)");
+        tables
+    }
+
+    /// The id of `text`, cut at 1000 bytes.
+    pub fn name(&self, text: &str) -> Name {
+        let mut end = text.len().min(1000);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let text = &text[..end];
+        let mut inner = self.lock();
+        if let Some(id) = inner.names.get(text) {
+            return *id;
+        }
+        let Some(id) = self.append_name(text) else {
+            self.region.lose(losses::NAMES_REFUSED, 1);
+            return 0;
+        };
+        inner.names.insert(text.into(), id);
+        id
+    }
+
+    fn append_name(&self, text: &str) -> Option<Name> {
+        let layout = self.region.layout();
+        // Relaxed: only this writer (under the lock) changes the two counts.
+        let at = self.region.header(word::NAME_BYTES).load(Ordering::Relaxed) as usize;
+        let id = self.region.header(word::NAMES).load(Ordering::Relaxed);
+        let total = (4 + text.len()).next_multiple_of(8);
+        if at + total > layout.name_bytes {
+            return None;
+        }
+        let mut bytes = vec![0u8; total];
+        bytes[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
+        bytes[4..4 + text.len()].copy_from_slice(text.as_bytes());
+        let first = layout.names + at / 8;
+        for (slot, piece) in self.region.words()[first..]
+            .iter()
+            .zip(bytes.chunks_exact(8))
+        {
+            let mut word = [0; 8];
+            word.copy_from_slice(piece);
+            slot.store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+        self.region
+            .header(word::NAME_BYTES)
+            .store((at + total) as u64, Ordering::Release);
+        self.region
+            .header(word::NAMES)
+            .store(id + 1, Ordering::Release);
+        Some(id as Name)
+    }
+
+    /// The id of a code location's function; 0 when refused.
+    pub fn code(&self, function: Name, file: Name, first_line: u32) -> u32 {
+        let mut inner = self.lock();
+        if let Some(id) = inner.codes.get(&(function, file, first_line)) {
+            return *id;
+        }
+        let layout = self.region.layout();
+        let entry = [pack_pair(function, file), u64::from(first_line)];
+        let place = (layout.codes, layout.code_slots, CODE_WORDS, word::CODES);
+        let Some(id) = self.append_entry(&entry, place) else {
+            self.region.lose(losses::CODES_REFUSED, 1);
+            return 0;
+        };
+        inner.codes.insert((function, file, first_line), id);
+        id
+    }
+
+    /// The id of the stack that `parent` (0: none) calls `code` at `line` from. Called root first.
+    pub fn stack(&self, parent: u32, code: u32, line: u32) -> u32 {
+        let mut inner = self.lock();
+        if let Some(id) = inner.stacks.get(&(parent, code, line)) {
+            return *id;
+        }
+        let layout = self.region.layout();
+        let entry = [pack_pair(parent, code), u64::from(line)];
+        let place = (layout.stacks, layout.stack_slots, STACK_WORDS, word::STACKS);
+        let Some(id) = self.append_entry(&entry, place) else {
+            self.region.lose(losses::STACKS_REFUSED, 1);
+            return parent;
+        };
+        inner.stacks.insert((parent, code, line), id);
+        id
+    }
+
+    /// Entries are numbered from 1, so that 0 can mean none.
+    fn append_entry(
+        &self,
+        entry: &[u64; 2],
+        (start, slots, words, counter): (usize, usize, usize, usize),
+    ) -> Option<u32> {
+        let used = self.region.header(counter).load(Ordering::Relaxed) as usize;
+        if used == slots {
+            return None;
+        }
+        for (slot, word) in self.region.words()[start + used * words..]
+            .iter()
+            .zip(entry)
+        {
+            slot.store(*word, Ordering::Relaxed);
+        }
+        self.region
+            .header(counter)
+            .store(used as u64 + 1, Ordering::Release);
+        Some(used as u32 + 1)
+    }
+
+    /// Enters a thread: its slot (None when the table is full) and its serial.
+    pub fn thread_begins(&self, tid: u32, name: Name, now_ns: u64) -> (Option<usize>, u32) {
+        let mut inner = self.lock();
+        let serial = self
+            .region
+            .header(word::THREAD_SERIAL)
+            .fetch_add(1, Ordering::Relaxed) as u32;
+        let fresh = inner.next_slot;
+        let slot = match fresh < THREAD_SLOTS {
+            true => {
+                inner.next_slot += 1;
+                fresh
+            }
+            false => match inner.free_slots.pop_front() {
+                Some(slot) => slot,
+                None => {
+                    self.region.lose(losses::THREADS_UNNAMED, 1);
+                    return (None, serial);
+                }
+            },
+        };
+        self.set_thread(slot, [pack_pair(tid, serial), u64::from(name), now_ns, 0]);
+        (Some(slot), serial)
+    }
+
+    /// Marks a thread as ended; its slot may be used again once the table is full.
+    pub fn thread_ends(&self, slot: usize, now_ns: u64) {
+        let mut inner = self.lock();
+        let at = self.region.layout().threads + slot * THREAD_WORDS;
+        self.region.words()[at + 3].store(now_ns, Ordering::Relaxed);
+        inner.free_slots.push_back(slot);
+    }
+
+    /// Gives a thread another name.
+    pub fn thread_renamed(&self, slot: usize, name: Name) {
+        let at = self.region.layout().threads + slot * THREAD_WORDS;
+        self.region.words()[at + 1].store(u64::from(name), Ordering::Relaxed);
+    }
+
+    fn set_thread(&self, slot: usize, words: [u64; THREAD_WORDS]) {
+        let at = self.region.layout().threads + slot * THREAD_WORDS;
+        for (to, word) in self.region.words()[at..].iter().zip(words) {
+            to.store(word, Ordering::Relaxed);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        // A panic while holding the lock leaves the maps usable: at worst an entry is written twice.
+        self.inner
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Region {
+    /// Copies of the four tables as they are now: threads, names, codes, stacks (words in use).
+    pub fn copy_tables(&self) -> [Vec<u64>; 4] {
+        let l = self.layout();
+        let used = |counter: usize| self.header(counter).load(Ordering::Acquire) as usize;
+        let copy = |start: usize, len: usize| {
+            let words = &self.words()[start..start + len];
+            words
+                .iter()
+                .map(|w| w.load(Ordering::Relaxed))
+                .collect::<Vec<u64>>()
+        };
+        // Stacks before codes before names: whatever an entry refers to was appended before it, so
+        // copying the referring table first never leaves an id without its entry.
+        let stacks = copy(
+            l.stacks,
+            used(word::STACKS).min(l.stack_slots) * STACK_WORDS,
+        );
+        let codes = copy(l.codes, used(word::CODES).min(l.code_slots) * CODE_WORDS);
+        let names = copy(l.names, used(word::NAME_BYTES).min(l.name_bytes) / 8);
+        let mut threads = copy(l.threads, THREAD_SLOTS * THREAD_WORDS);
+        let last = threads
+            .chunks(THREAD_WORDS)
+            .rposition(|t| t[0] != 0)
+            .map_or(0, |i| i + 1);
+        threads.truncate(last * THREAD_WORDS);
+        [threads, names, codes, stacks]
+    }
+}

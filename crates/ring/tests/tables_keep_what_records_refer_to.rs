@@ -1,0 +1,66 @@
+//! Names, codes and stacks are found again under their ids, are bounded, and say when full.
+
+use format::block::unpack_pair;
+use format::region::{losses, word};
+use ring::{Region, Tables};
+
+fn region() -> &'static Region {
+    Box::leak(Box::new(
+        Region::in_process(1 << 20, 1, "test").expect("memory"),
+    ))
+}
+
+#[test]
+fn the_same_text_has_one_id_and_its_bytes_are_in_the_region() {
+    let region = region();
+    let tables = Tables::new(region);
+    let id = tables.name("GET /checkout");
+    assert_eq!(tables.name("GET /checkout"), id);
+    let [_, names, _, _] = region.copy_tables();
+    let bytes: Vec<u8> = names.iter().flat_map(|w| w.to_le_bytes()).collect();
+    assert!(bytes.windows(13).any(|w| w == b"GET /checkout"));
+}
+
+#[test]
+fn a_full_name_area_refuses_and_counts_instead_of_growing() {
+    let region = region();
+    let tables = Tables::new(region);
+    let long = "x".repeat(900);
+    for i in 0..200 {
+        tables.name(&format!("{i}{long}"));
+    }
+    assert!(region.losses()[losses::NAMES_REFUSED] > 0);
+    assert_eq!(tables.name(&format!("199{long}")), 0);
+}
+
+#[test]
+fn a_stack_is_a_chain_of_nodes_from_the_leaf_to_the_root() {
+    let region = region();
+    let tables = Tables::new(region);
+    let (main, work) = (tables.code(1, 2, 10), tables.code(3, 2, 20));
+    let root = tables.stack(0, main, 12);
+    let leaf = tables.stack(root, work, 25);
+    assert_eq!(tables.stack(root, work, 25), leaf);
+    let [_, _, _, stacks] = region.copy_tables();
+    let node = &stacks[(leaf as usize - 1) * 2..];
+    assert_eq!(unpack_pair(node[0]), (root, work));
+    assert_eq!(node[1], 25);
+}
+
+#[test]
+fn thread_slots_are_used_again_only_when_the_table_is_full() {
+    let region = region();
+    let tables = Tables::new(region);
+    for tid in 0..5000u32 {
+        if let (Some(slot), _) = tables.thread_begins(tid + 1, 0, 5) {
+            tables.thread_ends(slot, 6);
+        }
+    }
+    assert_eq!(region.losses()[losses::THREADS_UNNAMED], 0);
+    assert_eq!(
+        region
+            .header(word::THREAD_SERIAL)
+            .load(std::sync::atomic::Ordering::Relaxed),
+        5000
+    );
+}

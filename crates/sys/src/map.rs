@@ -1,0 +1,90 @@
+//! Shared memory as a slice of atomic words.
+//!
+//! A mapping is always zeroed at creation and always fully backed: space in a memory file system is
+//! reserved before the first store (`posix_fallocate`), since a store into a file that cannot grow
+//! raises SIGBUS and would kill the host. Where no file can be had, anonymous memory serves; it
+//! dies with the process.
+//!
+//! Mappings are never unmapped while the process records: writers on other threads may hold the
+//! slice. Only a freshly forked child, where no other thread exists, gives back its parent's.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+/// Maps `bytes` of a new file at `path` (mode 0600, must not exist). Reserves all of it first.
+/// Errors: the file cannot be made, or the file system has no room (ENOSPC).
+pub fn create(path: &Path, bytes: usize) -> io::Result<&'static [AtomicU64]> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)?;
+    let mapped = reserve(&file, bytes).and_then(|()| map(Some(&file), bytes));
+    if mapped.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    mapped
+}
+
+/// Maps `bytes` of anonymous zeroed memory, private to this process.
+pub fn anonymous(bytes: usize) -> io::Result<&'static [AtomicU64]> {
+    map(None, bytes)
+}
+
+/// Gives a mapping back.
+///
+/// # Safety
+/// No thread may use `words`, or anything borrowed from it, afterwards. True in a child right after
+/// fork (the only thread is the caller) once the caller's own references are gone.
+pub unsafe fn release(words: &'static [AtomicU64]) {
+    // SAFETY: the slice is exactly one mapping made by `map`; the caller vouches for its end.
+    unsafe { libc::munmap(words.as_ptr() as *mut _, size_of_val(words)) };
+}
+
+fn reserve(file: &File, bytes: usize) -> io::Result<()> {
+    // SAFETY: plain call on a descriptor we own; returns the error number instead of setting errno.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+fn map(file: Option<&File>, bytes: usize) -> io::Result<&'static [AtomicU64]> {
+    let (flags, fd) = match file {
+        Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+    };
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, 0) };
+    if at == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `at` is page-aligned, `bytes` long, zeroed (new file or anonymous), and stays mapped
+    // for the life of the process (see `release`). All access goes through atomics, so sharing it
+    // between threads, and with whoever maps the same file, is free of data races.
+    Ok(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), bytes / size_of::<u64>()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn what_is_stored_in_a_file_mapping_is_in_the_file() {
+        let path = std::env::temp_dir().join(format!("dashcam-map-{}", std::process::id()));
+        let words = create(&path, 8192).expect("temp dir is writable");
+        words[5].store(0x1122, Relaxed);
+        let bytes = std::fs::read(&path).expect("readable");
+        std::fs::remove_file(&path).expect("removable");
+        assert_eq!(bytes.len(), 8192);
+        assert_eq!(bytes[40..42], [0x22, 0x11]);
+    }
+}

@@ -1,0 +1,190 @@
+//! When to save: one slow request fires, the capture follows a little later, then quiet.
+
+/// The times a gate works with, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Waited after the firing, so that the capture holds what came after.
+    pub post_ns: u64,
+    /// Waited at most for the firing request to end, beyond `post_ns`.
+    pub patience_ns: u64,
+    /// Quiet time after a capture; doubles while firings go on, up to 32 times.
+    pub cooldown_ns: u64,
+}
+
+/// Why a capture is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A request ended past its limit.
+    Ended,
+    /// A request is past its limit and still running.
+    Running,
+}
+
+/// One yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Firing {
+    /// The request that fired.
+    pub request: u64,
+    /// Name id of the request.
+    pub name: u32,
+    /// How long it had taken by then.
+    pub took_ns: u64,
+    /// Whether it had ended.
+    pub why: Why,
+    /// When.
+    pub at_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Armed,
+    Pending(Firing),
+    Cooling { until_ns: u64 },
+}
+
+/// The trigger's memory: armed, pending (fired, capture not due yet) or cooling down.
+#[derive(Debug)]
+pub struct Gate {
+    timing: Timing,
+    state: State,
+    doublings: u32,
+    last_capture_ns: u64,
+    /// The request a capture was made for while it still ran; its end does not fire again.
+    told: u64,
+}
+
+impl Gate {
+    /// Armed.
+    pub fn new(timing: Timing) -> Gate {
+        Gate {
+            timing,
+            state: State::Armed,
+            doublings: 0,
+            last_capture_ns: 0,
+            told: 0,
+        }
+    }
+
+    /// A request was slow. True when that arms a capture; false when it is only counted.
+    pub fn slow(&mut self, firing: Firing) -> bool {
+        if let State::Cooling { until_ns } = self.state {
+            if firing.at_ns >= until_ns {
+                self.state = State::Armed;
+            }
+        }
+        match self.state {
+            State::Armed if firing.request != self.told => {
+                self.state = State::Pending(firing);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The firing whose capture is due now. `still_open` says whether a request is running yet.
+    pub fn due(&mut self, now_ns: u64, still_open: impl Fn(u64) -> bool) -> Option<Firing> {
+        let State::Pending(firing) = self.state else {
+            return None;
+        };
+        let after_ns = now_ns.saturating_sub(firing.at_ns);
+        let patient = after_ns < self.timing.post_ns + self.timing.patience_ns;
+        let waits = patient && firing.why == Why::Running && still_open(firing.request);
+        if after_ns < self.timing.post_ns || waits {
+            return None;
+        }
+        let quiet_ns = now_ns.saturating_sub(self.last_capture_ns);
+        let cooldown_ns = self.timing.cooldown_ns;
+        // Twice the longest cooldown without a capture: the storm is over.
+        if self.last_capture_ns == 0 || quiet_ns > cooldown_ns.saturating_mul(2 << self.doublings) {
+            self.doublings = 0;
+        } else {
+            self.doublings = (self.doublings + 1).min(5);
+        }
+        self.last_capture_ns = now_ns;
+        self.told = firing.request;
+        let until_ns = now_ns.saturating_add(cooldown_ns << self.doublings);
+        self.state = State::Cooling { until_ns };
+        Some(firing)
+    }
+
+    /// Whether a firing waits for its capture.
+    pub fn is_pending(&self) -> bool {
+        matches!(self.state, State::Pending(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+    const TIMING: Timing = Timing {
+        post_ns: S,
+        patience_ns: 5 * S,
+        cooldown_ns: 10 * S,
+    };
+
+    fn firing(request: u64, at_ns: u64, why: Why) -> Firing {
+        Firing {
+            request,
+            name: 1,
+            took_ns: S,
+            why,
+            at_ns,
+        }
+    }
+
+    #[test]
+    fn a_capture_follows_the_post_trigger_time() {
+        let mut gate = Gate::new(TIMING);
+        assert!(gate.slow(firing(1, 100 * S, Why::Ended)));
+        assert_eq!(gate.due(100 * S + S / 2, |_| false), None);
+        assert_eq!(gate.due(101 * S, |_| false).map(|f| f.request), Some(1));
+        assert_eq!(gate.due(102 * S, |_| false), None, "once");
+    }
+
+    #[test]
+    fn a_running_request_is_waited_for_but_not_for_ever() {
+        let mut gate = Gate::new(TIMING);
+        gate.slow(firing(1, 100 * S, Why::Running));
+        assert_eq!(gate.due(102 * S, |_| true), None);
+        assert!(gate.due(106 * S, |_| true).is_some(), "patience is over");
+    }
+
+    #[test]
+    fn the_end_of_a_request_already_captured_does_not_fire_again() {
+        let mut gate = Gate::new(TIMING);
+        gate.slow(firing(7, 100 * S, Why::Running));
+        assert!(gate.due(110 * S, |_| true).is_some());
+        assert!(!gate.slow(firing(7, 200 * S, Why::Ended)));
+        assert!(gate.slow(firing(8, 200 * S, Why::Ended)));
+    }
+
+    #[test]
+    fn a_storm_gets_one_capture_a_cooldown_and_the_cooldown_doubles() {
+        let mut gate = Gate::new(TIMING);
+        let mut captures = Vec::new();
+        for step in 0..2000u64 {
+            let now = 1000 * S + step * S / 2;
+            gate.slow(firing(step + 1, now, Why::Ended));
+            captures.extend(gate.due(now, |_| false).map(|_| now / S - 1000));
+        }
+        assert_eq!(captures, [1, 12, 33, 74, 155, 316, 637, 958]);
+    }
+
+    #[test]
+    fn after_a_quiet_time_the_cooldown_is_short_again() {
+        let mut gate = Gate::new(TIMING);
+        for at in [100, 120] {
+            assert!(gate.slow(firing(at, at * S, Why::Ended)));
+            assert!(gate.due((at + 2) * S, |_| false).is_some());
+        }
+        assert!(
+            !gate.slow(firing(1, 135 * S, Why::Ended)),
+            "doubled to 20 s"
+        );
+        assert!(gate.slow(firing(2, 1000 * S, Why::Ended)));
+        assert!(gate.due(1002 * S, |_| false).is_some());
+        assert!(gate.slow(firing(3, 1013 * S, Why::Ended)), "10 s again");
+    }
+}
