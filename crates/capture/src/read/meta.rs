@@ -1,0 +1,100 @@
+//! The META chunk.
+
+use serde_json::Value;
+
+/// What the recorder said about itself and about this capture.
+#[derive(Debug, Default, Clone)]
+pub struct Meta {
+    /// Name of the service.
+    pub service: String,
+    /// Host name.
+    pub host: String,
+    /// Process id.
+    pub pid: u32,
+    /// Why the capture was made, for people.
+    pub reason: String,
+    /// Recording began, CLOCK_MONOTONIC ns.
+    pub start_ns: u64,
+    /// The same instant, Unix epoch ns.
+    pub start_epoch_ns: u64,
+    /// First instant asked for.
+    pub from_ns: u64,
+    /// When the copy was made.
+    pub to_ns: u64,
+    /// The rules of `slow=`, as text.
+    pub slow: String,
+    /// Sources by name: "on" or "off: why".
+    pub sources: Vec<(String, String)>,
+    /// Losses by name.
+    pub losses: Vec<(String, u64)>,
+    /// Folders of the interpreter's own library.
+    pub stdlib: Vec<String>,
+    /// Folders of installed packages.
+    pub site: Vec<String>,
+    /// Interpreter, as `Python 3.11.7`; empty without one.
+    pub runtime: String,
+    /// Everything, as written.
+    pub all: Value,
+}
+
+impl Meta {
+    /// Reads the JSON; what is missing stays empty, what is not JSON is noted in `damage`.
+    pub fn parse(bytes: &[u8], damage: &mut Vec<String>) -> Meta {
+        let all: Value = serde_json::from_slice(bytes).unwrap_or_else(|error| {
+            damage.push(format!("META is not JSON: {error}"));
+            Value::Null
+        });
+        let text = |key: &str| all[key].as_str().unwrap_or_default().to_owned();
+        let int = |key: &str| all[key].as_u64().unwrap_or_default();
+        let list = |key: &str| -> Vec<String> {
+            let items = all[key].as_array().map(Vec::as_slice).unwrap_or_default();
+            items
+                .iter()
+                .filter_map(|v| v.as_str().map(str::to_owned))
+                .collect()
+        };
+        Meta {
+            service: text("service"),
+            host: text("host"),
+            pid: int("pid") as u32,
+            reason: text("reason"),
+            start_ns: int("start_ns"),
+            start_epoch_ns: int("start_epoch_ns"),
+            from_ns: int("from_ns"),
+            to_ns: int("to_ns"),
+            slow: all["settings"]["slow"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            sources: pairs(&all["sources"], |v| v.as_str().map(str::to_owned)),
+            losses: pairs(&all["losses"], Value::as_u64),
+            stdlib: list("stdlib"),
+            site: list("site"),
+            runtime: text("runtime"),
+            all,
+        }
+    }
+
+    /// Whether a source was on.
+    pub fn source_on(&self, name: &str) -> bool {
+        self.sources
+            .iter()
+            .any(|(n, state)| n == name && state == "on")
+    }
+
+    /// A time of the capture as Unix epoch nanoseconds.
+    pub fn epoch_ns(&self, t_ns: u64) -> u64 {
+        self.start_epoch_ns
+            .wrapping_add(t_ns)
+            .wrapping_sub(self.start_ns)
+    }
+}
+
+fn pairs<T>(object: &Value, value: impl Fn(&Value) -> Option<T>) -> Vec<(String, T)> {
+    let Some(map) = object.as_object() else {
+        return Vec::new();
+    };
+    map.iter()
+        .filter_map(|(k, v)| Some((k.clone(), value(v)?)))
+        .collect()
+}

@@ -1,0 +1,95 @@
+//! The four tables, from bytes.
+
+use format::block::unpack_pair;
+use format::region::{CODE_WORDS, STACK_WORDS, THREAD_WORDS};
+
+use super::rows::ThreadRow;
+
+/// A function's place in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// Name id of the qualified function name.
+    pub function: u32,
+    /// Name id of the file.
+    pub file: u32,
+    /// First line of the function.
+    pub first_line: u32,
+}
+
+/// One frame of a stack and the node that called it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackNode {
+    /// Caller's node id, 0 none.
+    pub parent: u32,
+    /// Code id.
+    pub code: u32,
+    /// Line being executed.
+    pub line: u32,
+}
+
+/// Words of a byte area; a ragged end is dropped.
+pub fn words(bytes: &[u8]) -> Vec<u64> {
+    let word = |b: &[u8]| b.try_into().map(u64::from_le_bytes).unwrap_or_default();
+    bytes.chunks_exact(8).map(word).collect()
+}
+
+/// Names by ordinal.
+pub fn names(mut bytes: &[u8]) -> Vec<String> {
+    let mut out = Vec::new();
+    while let Some((head, rest)) = bytes.split_at_checked(4) {
+        let length = head.try_into().map(u32::from_le_bytes).unwrap_or_default() as usize;
+        let Some(text) = rest.get(..length) else {
+            break;
+        };
+        out.push(String::from_utf8_lossy(text).into_owned());
+        let total = (4 + length).next_multiple_of(8);
+        bytes = bytes.get(total..).unwrap_or_default();
+    }
+    out
+}
+
+/// Code entries.
+pub fn codes(bytes: &[u8]) -> Vec<Code> {
+    let entry = |w: &[u64]| {
+        let (function, file) = unpack_pair(w[0]);
+        Code {
+            function,
+            file,
+            first_line: w[1] as u32,
+        }
+    };
+    words(bytes).chunks_exact(CODE_WORDS).map(entry).collect()
+}
+
+/// Stack nodes.
+pub fn stacks(bytes: &[u8]) -> Vec<StackNode> {
+    let entry = |w: &[u64]| {
+        let (parent, code) = unpack_pair(w[0]);
+        StackNode {
+            parent,
+            code,
+            line: w[1] as u32,
+        }
+    };
+    words(bytes).chunks_exact(STACK_WORDS).map(entry).collect()
+}
+
+/// Threads; slots never used are left out.
+pub fn threads(bytes: &[u8], names: &[String]) -> Vec<ThreadRow> {
+    let entry = |w: &[u64]| {
+        let (tid, serial) = unpack_pair(w[0]);
+        let name = names.get(w[1] as usize).cloned().unwrap_or_default();
+        ThreadRow {
+            tid,
+            serial,
+            name,
+            start_ns: w[2],
+            end_ns: (w[3] != 0).then_some(w[3]),
+        }
+    };
+    let all = words(bytes);
+    all.chunks_exact(THREAD_WORDS)
+        .filter(|w| w[0] != 0)
+        .map(entry)
+        .collect()
+}

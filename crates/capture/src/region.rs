@@ -1,0 +1,160 @@
+//! Reading the black box that a killed process left behind, and making a capture of it.
+//!
+//! The region file is what `ring` mapped: every record whose head word was stored is in it. No
+//! process writes to it any more, so a plain copy is consistent; a block whose head makes no sense
+//! is left out.
+
+use std::io::{self, Write};
+
+use format::block::{Head, BLOCK_WORDS, HEAD, HEADER_WORDS};
+use format::json::Object;
+use format::record::SCHEMA_JSON;
+use format::region::{
+    losses, word, Layout, CODE_WORDS, MAGIC, MAX_BYTES, MIN_BYTES, STACK_WORDS, THREAD_SLOTS,
+    THREAD_WORDS,
+};
+
+use crate::read::ReadError;
+use crate::write::CaptureWriter;
+
+/// A region as it lay in the file.
+pub struct DeadRegion {
+    words: Vec<u64>,
+    layout: Layout,
+}
+
+impl DeadRegion {
+    /// Checks that `bytes` are a region.
+    pub fn parse(bytes: &[u8]) -> Result<DeadRegion, ReadError> {
+        let start = String::from_utf8_lossy(&bytes[..bytes.len().min(8)]).into_owned();
+        let refuse = |what: String| ReadError::NotACapture(what);
+        if bytes.len() < MIN_BYTES || bytes.len() > MAX_BYTES || bytes.len() % 8 != 0 {
+            let what = format!("{start:?} and is {} bytes long: no black box", bytes.len());
+            return Err(refuse(what));
+        }
+        let word = |b: &[u8]| b.try_into().map(u64::from_le_bytes).unwrap_or_default();
+        let words: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
+        if words[word::MAGIC] != MAGIC || words[word::BYTES] != bytes.len() as u64 {
+            return Err(refuse(format!("{start:?}: no black box, or one cut short")));
+        }
+        Ok(DeadRegion {
+            layout: Layout::of(bytes.len()),
+            words,
+        })
+    }
+
+    /// Process that recorded here.
+    pub fn pid(&self) -> u32 {
+        self.words[word::PID] as u32
+    }
+
+    /// Writes everything in it as a capture; returns the number of blocks.
+    pub fn write_capture<W: Write>(&self, out: W) -> io::Result<u64> {
+        let mut writer = CaptureWriter::new(out, &self.meta())?;
+        writer.tables(&self.tables())?;
+        let mut count = 0;
+        for block in self.words[self.layout.blocks..].chunks_exact(BLOCK_WORDS) {
+            let used = Head::unpack(block[HEAD]).used();
+            if used > HEADER_WORDS {
+                writer.block(&block[..used])?;
+                count += 1;
+            }
+        }
+        writer.finish()?;
+        Ok(count)
+    }
+
+    fn tables(&self) -> [Vec<u64>; 4] {
+        let l = &self.layout;
+        let area = |start: usize, len: usize| {
+            self.words
+                .get(start..start.saturating_add(len))
+                .unwrap_or_default()
+                .to_vec()
+        };
+        let count = |index: usize, most: usize| (self.words[index] as usize).min(most);
+        [
+            area(l.threads, THREAD_SLOTS * THREAD_WORDS),
+            area(l.names, count(word::NAME_BYTES, l.name_bytes) / 8),
+            area(l.codes, count(word::CODES, l.code_slots) * CODE_WORDS),
+            area(l.stacks, count(word::STACKS, l.stack_slots) * STACK_WORDS),
+        ]
+    }
+
+    /// The settings stored in the region, with the reason of this capture in front.
+    fn meta(&self) -> String {
+        let names = crate::read::names_of(&self.tables()[1]);
+        let settings = names.get(self.words[word::SETTINGS] as usize);
+        let stored = settings
+            .filter(|text| text.starts_with('{'))
+            .map_or("{}", String::as_str);
+        let counters = losses::NAMES
+            .iter()
+            .enumerate()
+            .fold(Object::new(), |object, (i, name)| {
+                object.int(name, self.words[word::LOSSES + i])
+            });
+        let own = Object::new()
+            .text(
+                "reason",
+                "recovered from the black box of a process that ended",
+            )
+            .int("pid", u64::from(self.pid()))
+            .int("start_ns", self.words[word::START_NS])
+            .int("start_epoch_ns", self.words[word::START_EPOCH_NS])
+            .int("from_ns", self.words[word::START_NS])
+            .int("to_ns", self.newest_ns())
+            .raw("losses", &counters.finish())
+            .raw("schema", SCHEMA_JSON)
+            .finish();
+        join_objects(&own, stored)
+    }
+
+    /// Latest time that any block header knows; the capture reaches at least that far.
+    fn newest_ns(&self) -> u64 {
+        let blocks = self.words[self.layout.blocks..].chunks_exact(BLOCK_WORDS);
+        let used = blocks.filter(|b| Head::unpack(b[HEAD]).used() > HEADER_WORDS);
+        used.map(newest_in_block)
+            .max()
+            .unwrap_or(self.words[word::START_NS])
+    }
+}
+
+fn newest_in_block(block: &[u64]) -> u64 {
+    use format::record::{decode, Record, STILL_OUT};
+    let used = Head::unpack(block[HEAD]).used();
+    let (mut at, mut newest) = (HEADER_WORDS, block[format::block::FIRST_NS]);
+    while let Some((len, record)) = decode(&block[at..used]).filter(|(len, _)| *len > 0) {
+        let t_ns = match record {
+            Record::Event { t_ns, .. } | Record::Vital { t_ns, .. } => t_ns,
+            Record::RequestBegin { t_ns, .. } => t_ns,
+            Record::Span { end_ns, .. } | Record::RequestEnd { end_ns, .. } => end_ns,
+            Record::Gc { end_ns, .. } | Record::Task { end_ns, .. } => end_ns,
+            Record::Sample(sample) => sample.t_ns,
+            Record::OffCpu { in_ns, .. } if in_ns != STILL_OUT => in_ns,
+            _ => 0,
+        };
+        newest = newest.max(t_ns);
+        at += len;
+        if at >= used {
+            break;
+        }
+    }
+    newest
+}
+
+/// The fields of `base` with those of `over` behind them: JSON readers keep the last of two equal
+/// keys.
+fn join_objects(over: &str, base: &str) -> String {
+    let fields = |text: &str| -> String {
+        let inner = text
+            .trim()
+            .strip_prefix('{')
+            .and_then(|t| t.strip_suffix('}'));
+        inner.unwrap_or_default().to_owned()
+    };
+    match fields(base).as_str() {
+        "" => over.to_owned(),
+        base => format!("{{{base},{}}}", fields(over)),
+    }
+}

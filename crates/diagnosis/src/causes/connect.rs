@@ -1,0 +1,25 @@
+//! connect: a connection is being set up and the peer does not answer.
+//!
+//! Signature: connect(), or poll for writing on a socket that has no peer yet.
+
+use super::{Cause, Claim, Described, Rule, at, ms_text, target_text};
+use crate::scene::Scene;
+use crate::timeline::{Segment, State};
+use format::wait::WaitKind;
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str =
+    "Check the peer's accept queue and the network; keep connections open; set a connect time limit.";
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if segment.state != State::Wait || segment.wait() != WaitKind::Connect {
+        return None;
+    }
+    let target = segment.sample.and_then(|s| scene.target(s));
+    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::Connect, segment) })
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    let (place, time) = (at(d.place), ms_text(d.mean_ms));
+    format!("{place} waited {time} for a connection to be set up{}", target_text(d))
+}

@@ -1,0 +1,30 @@
+//! downstream-wait: the request waits for another process's answer.
+//!
+//! Signature: read or write on a socket or pipe, or poll on descriptors; the peer's address comes
+//! from the descriptor at sampling time.
+
+use super::{Cause, Claim, Described, Rule, at, ms_text};
+use crate::scene::Scene;
+use crate::timeline::{Segment, State};
+use format::wait::WaitKind;
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str =
+    "Look at the peer at this time; give the call a time limit, and a cache or a fallback.";
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let waits = matches!(
+        segment.wait(),
+        WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll | WaitKind::PipeRead
+    );
+    if segment.state != State::Wait || !waits {
+        return None;
+    }
+    let target = segment.sample.and_then(|s| scene.target(s));
+    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    let peer = d.target.map_or_else(|| "a peer".to_owned(), str::to_owned);
+    format!("{} waited {} for {peer}", at(d.place), ms_text(d.mean_ms))
+}

@@ -1,0 +1,33 @@
+//! event-loop-blocked: a request that runs on an event loop waits because a callback (its own or
+//! another request's) keeps the loop's thread.
+//!
+//! Signature: the loop's thread is not in its poll call but on a CPU or blocked elsewhere, in one
+//! place for longer than `BLOCKED_NS`. Time in which the loop polls is the request's own waiting
+//! for something it awaits; what, this version does not know, so it stays unknown.
+
+use super::{Cause, Claim, Described, Rule, at, ms_text};
+use crate::scene::Scene;
+use crate::timeline::{Segment, State};
+use format::wait::WaitKind;
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread with \
+     asyncio.to_thread().";
+
+/// Shorter pieces of work are a loop's ordinary business.
+const BLOCKED_NS: u64 = 50_000_000;
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if !scene.is_loop(segment) {
+        return None;
+    }
+    if segment.state == State::Wait && segment.wait() == WaitKind::Poll {
+        return Some(Claim::of(Cause::Unknown, segment));
+    }
+    let busy = segment.state != State::Unknown && scene.busy_around(segment) >= BLOCKED_NS;
+    busy.then(|| Claim::of(Cause::EventLoopBlocked, segment))
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    format!("{} kept the event loop for {}", at(d.place), ms_text(d.mean_ms))
+}

@@ -1,0 +1,43 @@
+//! gc-pause: the cyclic garbage collector ran, on the request's thread or on one that held the GIL
+//! the while.
+//!
+//! Signature: begin and end of the collection come from the interpreter's own callbacks, so the
+//! time is exact; the thread it ran on and where its allocation came from are known.
+
+use super::{Cause, Claim, Described, Rule, at, ms_text};
+use crate::scene::{Culprit, Scene};
+use crate::timeline::{Segment, State};
+use format::wait::WaitKind;
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str = "Keep long-lived objects out of the collector (gc.freeze() after start-up), \
+     collect between requests, or raise the threshold of generation 2.";
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let gc = scene.gc_over(segment.from_ns, segment.to_ns)?;
+    let on_own_thread = gc.tid == segment.tid;
+    let waits = segment.state == State::Wait
+        && matches!(segment.wait(), WaitKind::Gil | WaitKind::Unknown);
+    if !(on_own_thread || waits) {
+        return None;
+    }
+    let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
+    let culprit =
+        (!on_own_thread).then_some(Culprit { tid: gc.tid, stack, measured: true });
+    let stack = if on_own_thread && stack != 0 { stack } else { segment.stack() };
+    // The collector's own callbacks saw it, sample or not.
+    Some(Claim { stack, culprit, seen: true, ..Claim::of(Cause::GcPause, segment) })
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    let pause = format!("the garbage collector ran for {}", ms_text(d.mean_ms));
+    match d.culprit {
+        None => format!("{pause} at {}", at(d.place)),
+        Some(culprit) => format!(
+            "{pause} on thread {} at {} and kept the GIL; {} waited",
+            d.culprit_thread.unwrap_or("?"),
+            culprit.short(),
+            at(d.place)
+        ),
+    }
+}

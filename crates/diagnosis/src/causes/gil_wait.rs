@@ -1,0 +1,33 @@
+//! gil-wait: the request's thread could run Python but another thread kept the interpreter's lock.
+//!
+//! Signature: futex wait on the GIL's own condition variable (timed waits of 5 ms, so many short
+//! ones in a row). The holder is read from the interpreter at each sample.
+
+use super::{Cause, Claim, Described, Rule, at, ms_text};
+use crate::scene::Scene;
+use crate::timeline::{Segment, State};
+use format::wait::WaitKind;
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str = "Move the long computation to another process, cut it into pieces, or use \
+     a library that releases the GIL while it works.";
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let waits = segment.state == State::Wait && segment.wait() == WaitKind::Gil;
+    waits.then(|| Claim {
+        culprit: scene.gil_holder(segment),
+        ..Claim::of(Cause::GilWait, segment)
+    })
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    let waited = format!("{} waited {} for the GIL", at(d.place), ms_text(d.mean_ms));
+    match (d.culprit, d.culprit_threads) {
+        (None, _) => format!("{waited}; who held it was not seen"),
+        (Some(culprit), 0 | 1) => {
+            let thread = d.culprit_thread.unwrap_or("another thread");
+            format!("{waited}, held by {} in thread {thread}", culprit.short())
+        }
+        (Some(culprit), n) => format!("{waited}, held by {} in {n} threads", culprit.short()),
+    }
+}

@@ -1,0 +1,242 @@
+//! The causes, one file each: what claims a segment of a slow request for it, and what to say.
+//!
+//! A segment is offered to the rules in the order of `RULES`; the first that claims it has it.
+//! What none claims is `unknown`. A rule looks at one segment and its surroundings only; comparing
+//! with normal requests, grouping and ranking come later and are the same for all.
+
+mod connect;
+mod cpu;
+mod cpu_starved;
+mod disk_io;
+mod dns;
+mod downstream_wait;
+mod event_loop_blocked;
+mod gc_pause;
+mod gil_wait;
+mod import;
+mod lock_wait;
+mod page_fault;
+mod pipe_write;
+mod pool_wait;
+mod sleep;
+mod stopped;
+mod subprocess_wait;
+mod unknown;
+
+use crate::frames::Place;
+use crate::scene::{Culprit, Scene};
+use crate::timeline::Segment;
+
+macro_rules! causes {
+    ($($name:ident = $text:literal;)*) => {
+        /// The contract's list of causes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[allow(missing_docs)]
+        pub enum Cause { $($name,)* }
+
+        impl Cause {
+            /// As in `dashcam why --json`.
+            pub fn text(self) -> &'static str {
+                match self { $(Cause::$name => $text,)* }
+            }
+        }
+    };
+}
+
+causes! {
+    Sleep = "sleep";
+    LockWait = "lock-wait";
+    GilWait = "gil-wait";
+    GcPause = "gc-pause";
+    Cpu = "cpu";
+    CpuStarved = "cpu-starved";
+    CpuThrottled = "cpu-throttled";
+    EventLoopBlocked = "event-loop-blocked";
+    PoolWait = "pool-wait";
+    DownstreamWait = "downstream-wait";
+    Connect = "connect";
+    Dns = "dns";
+    DiskIo = "disk-io";
+    PipeWrite = "pipe-write";
+    SubprocessWait = "subprocess-wait";
+    Import = "import";
+    PageFault = "page-fault";
+    Stopped = "stopped";
+    Unknown = "unknown";
+}
+
+/// What a rule says of a segment it claims.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The cause.
+    pub cause: Cause,
+    /// Stack that shows where it happened; the segment's own, or a worker's.
+    pub stack: u32,
+    /// Look for the user's frame rather than a library's.
+    pub prefer_user: bool,
+    /// Who is to blame, when it is another thread.
+    pub culprit: Option<Culprit>,
+    /// What was waited for.
+    pub target: Option<String>,
+    /// The kind of wait was seen in a sample of this segment, not borrowed.
+    pub seen: bool,
+}
+
+impl Claim {
+    /// A claim with the segment's own stack and nothing else.
+    pub fn of(cause: Cause, segment: &Segment<'_>) -> Claim {
+        Claim {
+            cause,
+            stack: segment.stack(),
+            prefer_user: false,
+            culprit: None,
+            target: None,
+            seen: segment.sampled,
+        }
+    }
+}
+
+/// A rule: one cause's file.
+pub struct Rule {
+    /// Claims a segment, or leaves it to the next rule.
+    pub claim: fn(&Scene<'_>, &Segment<'_>) -> Option<Claim>,
+}
+
+/// What a group of claims looks like to the sentence that describes it.
+pub struct Described<'a> {
+    /// Where.
+    pub place: Option<&'a Place>,
+    /// Who, if another thread.
+    pub culprit: Option<&'a Place>,
+    /// Name of the culprit's thread.
+    pub culprit_thread: Option<&'a str>,
+    /// What the culprit itself was doing, in words ("slept", "ran").
+    pub culprit_doing: Option<&'a str>,
+    /// Different culprit threads.
+    pub culprit_threads: usize,
+    /// The culprit was read from the lock or interpreter.
+    pub culprit_measured: bool,
+    /// What was waited for.
+    pub target: Option<&'a str>,
+    /// Mean time a slow request spent so.
+    pub mean_ms: f64,
+}
+
+/// The rules in the order they are asked.
+pub const RULES: &[Rule] = &[
+    event_loop_blocked::RULE,
+    stopped::RULE,
+    gc_pause::RULE,
+    import::RULE,
+    sleep::RULE,
+    gil_wait::RULE,
+    pool_wait::RULE,
+    lock_wait::RULE,
+    dns::RULE,
+    connect::RULE,
+    subprocess_wait::RULE,
+    pipe_write::RULE,
+    downstream_wait::RULE,
+    disk_io::RULE,
+    page_fault::RULE,
+    cpu_starved::RULE,
+    cpu::RULE,
+];
+
+/// The claim on a segment; `unknown` when no rule wants it.
+pub fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Claim {
+    let first = RULES.iter().find_map(|rule| (rule.claim)(scene, segment));
+    first.unwrap_or_else(|| Claim::of(Cause::Unknown, segment))
+}
+
+/// One sentence about a finding.
+pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
+    match cause {
+        Cause::Sleep => sleep::sentence(d),
+        Cause::LockWait => lock_wait::sentence(d),
+        Cause::GilWait => gil_wait::sentence(d),
+        Cause::GcPause => gc_pause::sentence(d),
+        Cause::Cpu => cpu::sentence(d),
+        Cause::CpuStarved | Cause::CpuThrottled => cpu_starved::sentence(cause, d),
+        Cause::EventLoopBlocked => event_loop_blocked::sentence(d),
+        Cause::PoolWait => pool_wait::sentence(d),
+        Cause::DownstreamWait => downstream_wait::sentence(d),
+        Cause::Connect => connect::sentence(d),
+        Cause::Dns => dns::sentence(d),
+        Cause::DiskIo => disk_io::sentence(d),
+        Cause::PipeWrite => pipe_write::sentence(d),
+        Cause::SubprocessWait => subprocess_wait::sentence(d),
+        Cause::Import => import::sentence(d),
+        Cause::PageFault => page_fault::sentence(d),
+        Cause::Stopped => stopped::sentence(d),
+        Cause::Unknown => unknown::sentence(d),
+    }
+}
+
+/// One sentence of advice.
+pub fn advice(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Sleep => sleep::ADVICE,
+        Cause::LockWait => lock_wait::ADVICE,
+        Cause::GilWait => gil_wait::ADVICE,
+        Cause::GcPause => gc_pause::ADVICE,
+        Cause::Cpu => cpu::ADVICE,
+        Cause::CpuStarved => cpu_starved::ADVICE,
+        Cause::CpuThrottled => cpu_starved::ADVICE_THROTTLED,
+        Cause::EventLoopBlocked => event_loop_blocked::ADVICE,
+        Cause::PoolWait => pool_wait::ADVICE,
+        Cause::DownstreamWait => downstream_wait::ADVICE,
+        Cause::Connect => connect::ADVICE,
+        Cause::Dns => dns::ADVICE,
+        Cause::DiskIo => disk_io::ADVICE,
+        Cause::PipeWrite => pipe_write::ADVICE,
+        Cause::SubprocessWait => subprocess_wait::ADVICE,
+        Cause::Import => import::ADVICE,
+        Cause::PageFault => page_fault::ADVICE,
+        Cause::Stopped => stopped::ADVICE,
+        Cause::Unknown => unknown::ADVICE,
+    }
+}
+
+/// `geocache.py:41 backoff()`, or a word when no frame is known.
+pub(crate) fn at(place: Option<&Place>) -> String {
+    place.map_or_else(|| "code that was not seen".to_owned(), Place::short)
+}
+
+/// ` (tcp 127.0.0.1:5432)`, or nothing.
+pub(crate) fn target_text(d: &Described<'_>) -> String {
+    d.target.map_or_else(String::new, |t| format!(" ({t})"))
+}
+
+/// `1,006 ms`; one digit below 10 ms.
+pub fn ms_text(ms: f64) -> String {
+    if ms < 10.0 {
+        return format!("{ms:.1} ms");
+    }
+    format!("{} ms", thousands(ms.round() as u64))
+}
+
+/// `4,812`.
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(super::thousands(4812), "4,812");
+        assert_eq!(super::thousands(1_000_000), "1,000,000");
+        assert_eq!(super::thousands(12), "12");
+        assert_eq!(super::ms_text(1006.4), "1,006 ms");
+        assert_eq!(super::ms_text(5.06), "5.1 ms");
+    }
+}

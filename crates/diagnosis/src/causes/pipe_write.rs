@@ -1,0 +1,26 @@
+//! pipe-write: what reads our output does not keep up.
+//!
+//! Signature: blocked in write on a pipe or terminal.
+
+use super::{Cause, Claim, Described, Rule, at, ms_text, target_text};
+use crate::scene::Scene;
+use crate::timeline::{Segment, State};
+use format::wait::WaitKind;
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str = "Log through a queue to a thread of its own, write less, or make the \
+     reader (log collector, terminal) keep up.";
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let writes = matches!(segment.wait(), WaitKind::PipeWrite | WaitKind::TtyWrite);
+    if segment.state != State::Wait || !writes {
+        return None;
+    }
+    let target = segment.sample.and_then(|s| scene.target(s));
+    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    let (place, time) = (at(d.place), ms_text(d.mean_ms));
+    format!("{place} waited {time} to write to a pipe nobody emptied{}", target_text(d))
+}

@@ -1,0 +1,30 @@
+//! stopped: the whole process stood still (SIGSTOP, a debugger, a frozen container, a paused VM).
+//!
+//! Signature: the recorder's own thread, which needs neither the GIL nor any lock, missed its beats
+//! for the whole time. It was not runnable either (run delay), else it is cpu-starved, and the
+//! cgroup was not throttled, else cpu-throttled.
+
+use super::{Cause, Claim, Described, Rule, ms_text};
+use crate::scene::Scene;
+use crate::timeline::Segment;
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str = "Look for who stopped the process: debuggers, container freezers, \
+     job control, snapshots or migration of the machine.";
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let gap = scene.gap_over(segment.from_ns, segment.to_ns)?;
+    let length = gap.to_ns - gap.from_ns;
+    let cause = if gap.throttled_ns * 2 > length {
+        Cause::CpuThrottled
+    } else if gap.run_delay_ns * 2 > length {
+        Cause::CpuStarved
+    } else {
+        Cause::Stopped
+    };
+    Some(Claim { seen: true, ..Claim::of(cause, segment) })
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    format!("the whole process stood still for {}, dashcam's own thread too", ms_text(d.mean_ms))
+}

@@ -1,0 +1,145 @@
+//! Whose code is a frame: the user's, a library's, the interpreter's own, or ours.
+
+use capture::read::{Capture, Frame};
+
+/// Who wrote a frame's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The service itself.
+    User,
+    /// An installed package.
+    Library,
+    /// The interpreter's library, frozen modules, generated code without a file.
+    Runtime,
+    /// dashcam's own hooks.
+    Dashcam,
+}
+
+/// A place in the source, as the verdict names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// Function, without its class.
+    pub function: String,
+    /// Function with its class and enclosing functions.
+    pub qualified: String,
+    /// File, as the interpreter knows it.
+    pub file: String,
+    /// Line.
+    pub line: u32,
+    /// Dotted module, as far as the path tells.
+    pub module: String,
+}
+
+impl Place {
+    /// `geocache.py:41 backoff()`.
+    pub fn short(&self) -> String {
+        let base = self.file.rsplit('/').next().unwrap_or(&self.file);
+        format!("{base}:{} {}()", self.line, self.function)
+    }
+}
+
+/// Knows the folders of a capture.
+pub struct Frames<'c> {
+    capture: &'c Capture,
+}
+
+impl<'c> Frames<'c> {
+    /// For one capture.
+    pub fn new(capture: &'c Capture) -> Frames<'c> {
+        Frames { capture }
+    }
+
+    /// The frames of a stack, innermost first.
+    pub fn of(&self, stack: u32) -> impl Iterator<Item = Frame<'c>> {
+        self.capture.frames(stack)
+    }
+
+    /// Whose a file is.
+    pub fn owner(&self, file: &str) -> Owner {
+        let meta = &self.capture.meta;
+        let package = meta.all["package"].as_str().unwrap_or("\0");
+        let under = |dirs: &[String]| dirs.iter().any(|dir| is_under(file, dir));
+        if is_under(file, package) {
+            Owner::Dashcam
+        } else if file.starts_with("<frozen") || file == "<string>" || file == "?" {
+            Owner::Runtime
+        } else if under(&meta.site) {
+            Owner::Library
+        } else if under(&meta.stdlib) {
+            Owner::Runtime
+        } else {
+            Owner::User
+        }
+    }
+
+    /// The innermost frame of the user's or a library's code; any frame when there is none.
+    pub fn innermost(&self, stack: u32) -> Option<Place> {
+        let own = |f: &Frame<'_>| matches!(self.owner(f.file), Owner::User | Owner::Library);
+        let frame = self.of(stack).find(own).or_else(|| self.of(stack).next());
+        frame.map(|f| self.place(&f))
+    }
+
+    /// The innermost frame of the user's code; a library's when there is none. For waits in which
+    /// client libraries are the messenger (a reply, a connection).
+    pub fn innermost_user(&self, stack: u32) -> Option<Place> {
+        let user = self.of(stack).find(|f| self.owner(f.file) == Owner::User);
+        user.map(|f| self.place(&f)).or_else(|| self.innermost(stack))
+    }
+
+    /// The user's frames from the outermost to the innermost, without the one at `to`.
+    pub fn path(&self, stack: u32, to: &Place) -> Vec<String> {
+        let user = |f: &Frame<'_>| self.owner(f.file) == Owner::User;
+        let mut path: Vec<String> =
+            self.of(stack).filter(user).map(|f| last_part(f.function).to_owned()).collect();
+        path.reverse();
+        if path.last() == Some(&to.function) {
+            path.pop();
+        }
+        path.retain(|name| name != "<module>");
+        path
+    }
+
+    /// Whether any frame's function and file end satisfy `test`.
+    pub fn any(&self, stack: u32, test: impl Fn(&Frame<'_>) -> bool) -> bool {
+        self.of(stack).any(|f| test(&f))
+    }
+
+    /// A frame as a place.
+    pub fn place(&self, frame: &Frame<'_>) -> Place {
+        Place {
+            function: last_part(frame.function).to_owned(),
+            qualified: frame.function.to_owned(),
+            file: frame.file.to_owned(),
+            line: frame.line,
+            module: self.module(frame.file),
+        }
+    }
+
+    /// `pkg.part` from `/…/site-packages/pkg/part.py`; the file's stem when no folder is known.
+    fn module(&self, file: &str) -> String {
+        let meta = &self.capture.meta;
+        let roots = meta.site.iter().chain(&meta.stdlib);
+        let root = roots.filter(|dir| is_under(file, dir)).max_by_key(|dir| dir.len());
+        let inside = root.map_or_else(
+            || file.rsplit('/').next().unwrap_or(file),
+            |dir| file[dir.len()..].trim_start_matches('/'),
+        );
+        let stem = inside.strip_suffix(".py").unwrap_or(inside);
+        stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
+    }
+}
+
+fn is_under(file: &str, dir: &str) -> bool {
+    let dir = dir.trim_end_matches('/');
+    !dir.is_empty() && file.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn last_part(qualified: &str) -> &str {
+    qualified.rsplit('.').next().unwrap_or(qualified)
+}
+
+/// Whether a frame is the function `name` of the interpreter's module file `file` (`threading.py`).
+pub fn is_stdlib(frame: &Frame<'_>, file: &str, names: &[&str]) -> bool {
+    let base_matches = frame.file.rsplit('/').next() == Some(file);
+    base_matches && (names.is_empty() || names.contains(&last_part(frame.function)))
+}

@@ -1,0 +1,202 @@
+//! What a rule may look at: the capture, and questions about other threads at a given time.
+
+use capture::read::{Capture, GcRow};
+use format::record::{Sample, TARGET_IS_NAME};
+use format::wait::{HolderSource, WaitKind};
+
+use crate::frames::Frames;
+use crate::timeline::{self, Segment, State, slice_between};
+
+/// How far a sample of another thread may lie from the moment asked about.
+const NEAR_NS: u64 = 60_000_000;
+
+/// Another thread that is to blame, and how that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Culprit {
+    /// The thread.
+    pub tid: u32,
+    /// Where it was.
+    pub stack: u32,
+    /// Read from the lock or the interpreter, not inferred from timing.
+    pub measured: bool,
+}
+
+/// A capture and the questions rules ask of it.
+pub struct Scene<'c> {
+    /// The capture.
+    pub capture: &'c Capture,
+    /// Its frames.
+    pub frames: Frames<'c>,
+    /// Times in which the recorder's own thread did not get to run though it wanted to:
+    /// begin, end, and the part it was runnable for.
+    pub gaps: Vec<Gap>,
+}
+
+/// A gap in the recorder's heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Last beat before.
+    pub from_ns: u64,
+    /// First beat after.
+    pub to_ns: u64,
+    /// Time the recorder's thread was runnable without a CPU in it.
+    pub run_delay_ns: u64,
+    /// Time the cgroup was throttled in it.
+    pub throttled_ns: u64,
+}
+
+impl<'c> Scene<'c> {
+    /// Sets a capture up.
+    pub fn new(capture: &'c Capture) -> Scene<'c> {
+        Scene { capture, frames: Frames::new(capture), gaps: gaps(capture) }
+    }
+
+    /// The garbage collection that covers most of `[from, to)`, on any thread.
+    pub fn gc_over(&self, from_ns: u64, to_ns: u64) -> Option<&'c GcRow> {
+        let overlap = |g: &&GcRow| g.end_ns.min(to_ns).saturating_sub(g.begin_ns.max(from_ns));
+        let until = self.capture.gcs.partition_point(|g| g.begin_ns < to_ns);
+        let gc = self.capture.gcs[..until].iter().max_by_key(overlap)?;
+        (overlap(&gc) * 2 >= to_ns - from_ns).then_some(gc)
+    }
+
+    /// The heartbeat gap that covers most of `[from, to)`.
+    pub fn gap_over(&self, from_ns: u64, to_ns: u64) -> Option<&Gap> {
+        let overlap = |g: &&Gap| g.to_ns.min(to_ns).saturating_sub(g.from_ns.max(from_ns));
+        let gap = self.gaps.iter().max_by_key(overlap)?;
+        (overlap(&gap) * 2 >= to_ns - from_ns).then_some(gap)
+    }
+
+    /// The sample of `tid` nearest to `t_ns`, if one is near.
+    pub fn sample_near(&self, tid: u32, t_ns: u64) -> Option<&'c Sample> {
+        let samples = self.capture.samples.get(&tid)?;
+        let around = slice_between(samples, t_ns.saturating_sub(NEAR_NS), t_ns + NEAR_NS);
+        around.iter().min_by_key(|s| s.t_ns.abs_diff(t_ns))
+    }
+
+    /// The samples of `tid` in `[from, to)`.
+    pub fn samples_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> &'c [Sample] {
+        let samples = self.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+        slice_between(samples, from_ns, to_ns)
+    }
+
+    /// The stack `tid` spent most of `[from, to)` in, by its samples; the nearest one otherwise.
+    pub fn main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
+        let mut counts: Vec<(u32, usize)> = Vec::new();
+        for sample in self.samples_in(tid, from_ns, to_ns).iter().filter(|s| s.stack != 0) {
+            match counts.iter_mut().find(|(stack, _)| *stack == sample.stack) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((sample.stack, 1)),
+            }
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(stack, _)| stack);
+        let middle = from_ns + (to_ns - from_ns) / 2;
+        most.or_else(|| self.sample_near(tid, middle).map(|s| s.stack)).unwrap_or(0)
+    }
+
+    /// What a sample's target says in words: a peer, a path; None for a bare address.
+    pub fn target(&self, sample: &Sample) -> Option<String> {
+        let named = sample.target & TARGET_IS_NAME != 0;
+        named.then(|| self.capture.name(sample.target as u32).to_owned())
+    }
+
+    /// Who held the GIL while `segment` waited for it: the thread most samples of the wait name;
+    /// without one, the only other thread that ran Python then.
+    pub fn gil_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let inside = self.samples_in(segment.tid, from, to.max(from + 1));
+        let own = segment.sample.into_iter().chain(inside);
+        let named = own.filter(|s| s.wait == WaitKind::Gil && s.gil_holder != 0);
+        if let Some(tid) = most_common(named.map(|s| s.gil_holder).filter(|t| *t != segment.tid)) {
+            return Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: true });
+        }
+        let tid = self.busiest(segment.tid, from, to)?;
+        Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
+    }
+
+    /// Who held the lock `segment` waited for.
+    pub fn lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let inside = self.samples_in(segment.tid, from, to);
+        let own = segment.sample.into_iter().chain(inside);
+        let known = own.filter(|s| s.holder_source != HolderSource::None && s.lock_holder != 0);
+        if let Some(tid) = most_common(known.map(|s| s.lock_holder).filter(|t| *t != segment.tid)) {
+            return Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: true });
+        }
+        let tid = self.releaser(segment)?;
+        Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
+    }
+
+    /// The thread that most likely ended the wait: it ran just before the waiter came back, had
+    /// samples during the wait, and did not wait for the same lock itself.
+    fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
+        let lock = segment.sample.map(|s| s.target)?;
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let others = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
+        let candidate = |tid: &&u32| {
+            let seen = self.samples_in(**tid, from, to);
+            let waits_too = seen.iter().any(|s| s.wait == WaitKind::Futex && s.target == lock);
+            !waits_too && self.ran_in(**tid, to.saturating_sub(2_000_000), to + 50_000)
+        };
+        let mut able: Vec<u32> = others.filter(candidate).copied().collect();
+        // A thread with a request function in common with the waiter's innermost own code knows
+        // the lock; among several that ran, prefer it.
+        if able.len() > 1 {
+            let own = self.frames.innermost(segment.stack());
+            let knows = |tid: &u32| {
+                let stack = self.main_stack(*tid, from, to);
+                let file = own.as_ref().map(|p| p.file.as_str());
+                self.frames.any(stack, |f| Some(f.file) == file)
+            };
+            able.retain(knows);
+        }
+        match able.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+
+    /// Whether `tid` was on a CPU at some time in `[from, to)`, by switch records or samples.
+    pub fn ran_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
+        let timeline = timeline::of_thread(self.capture, tid, from_ns, to_ns);
+        timeline.iter().any(|s| s.state == State::Run)
+    }
+
+    /// The thread that ran longest in `[from, to)`, besides `not`.
+    pub fn busiest(&self, not: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
+        let run_ns = |tid: u32| -> u64 {
+            let timeline = timeline::of_thread(self.capture, tid, from_ns, to_ns);
+            timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
+        };
+        let others = self.capture.samples.keys().filter(|tid| **tid != not);
+        let (tid, ns) = others.map(|tid| (*tid, run_ns(*tid))).max_by_key(|(_, ns)| *ns)?;
+        (ns * 2 > to_ns - from_ns).then_some(tid)
+    }
+}
+
+fn most_common(tids: impl Iterator<Item = u32>) -> Option<u32> {
+    let mut counts: Vec<(u32, usize)> = Vec::new();
+    for tid in tids {
+        match counts.iter_mut().find(|(t, _)| *t == tid) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((tid, 1)),
+        }
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(tid, _)| tid)
+}
+
+/// The recorder writes three vitals at each late beat, at the same instant.
+fn gaps(capture: &Capture) -> Vec<Gap> {
+    let value = |name: &str, t_ns: u64| {
+        let row = |v: &&capture::read::VitalRow| v.t_ns == t_ns && capture.name(v.name) == name;
+        capture.vitals.iter().find(row).map_or(0, |v| v.value as u64)
+    };
+    let beats = capture.vitals.iter().filter(|v| capture.name(v.name) == "recorder_gap_ns");
+    beats
+        .map(|v| Gap {
+            from_ns: v.t_ns.saturating_sub(v.value as u64),
+            to_ns: v.t_ns,
+            run_delay_ns: value("recorder_gap_run_delay_ns", v.t_ns),
+            throttled_ns: value("recorder_gap_throttled_ns", v.t_ns),
+        })
+        .collect()
+}

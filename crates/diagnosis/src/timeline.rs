@@ -1,0 +1,224 @@
+//! A thread's time between two instants, cut into exclusive segments that sum to it exactly.
+//!
+//! Two ways, told apart by `Segment::exact`:
+//! - *switch records*: the kernel said when the thread left the CPU and came back, and whether it
+//!   was preempted. Between two such times it ran. Samples only say where and what for.
+//! - *estimates*: a sample says how much CPU time and run delay the thread had since its sample
+//!   before; the rest of the time between the two is put down as waiting for what the samples saw.
+//!
+//! What neither covers is `State::Unknown`, and stays visible as such.
+
+use capture::read::{Capture, OffCpu};
+use format::record::{Sample, flag};
+use format::wait::WaitKind;
+
+/// What the thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// On a CPU.
+    Run,
+    /// Runnable, no CPU.
+    Ready,
+    /// Blocked.
+    Wait,
+    /// Not recorded.
+    Unknown,
+}
+
+/// A piece of a thread's time in one state.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'c> {
+    /// Thread.
+    pub tid: u32,
+    /// Begin.
+    pub from_ns: u64,
+    /// End.
+    pub to_ns: u64,
+    /// State.
+    pub state: State,
+    /// The sample that says where and what for.
+    pub sample: Option<&'c Sample>,
+    /// The sample was taken inside the segment, not carried over from a neighbour.
+    pub sampled: bool,
+    /// The times come from switch records.
+    pub exact: bool,
+}
+
+impl Segment<'_> {
+    /// Length.
+    pub fn ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+
+    /// Stack id of its sample, 0 without one.
+    pub fn stack(&self) -> u32 {
+        self.sample.map_or(0, |s| s.stack)
+    }
+
+    /// What it waits for, as far as known.
+    pub fn wait(&self) -> WaitKind {
+        self.sample.map_or(WaitKind::Unknown, |s| s.wait)
+    }
+}
+
+/// A wait or run without a sample of its own may borrow one this far away.
+const NEAR_NS: u64 = 25_000_000;
+/// A thread that waits is sampled again at least this often; past it, silence means not seen.
+const STALE_NS: u64 = 300_000_000;
+
+/// The timeline of `tid` in `[from_ns, to_ns)`.
+pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'_>> {
+    let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+    let near = slice_between(samples, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
+    let off = capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    let covered = capture.meta.source_on("switches") && !off.is_empty();
+    let out = match covered {
+        true => exact(tid, off, near, from_ns, to_ns),
+        false => estimated(tid, samples, from_ns, to_ns),
+    };
+    debug_assert_eq!(out.iter().map(Segment::ns).sum::<u64>(), to_ns.saturating_sub(from_ns));
+    out
+}
+
+/// Samples with `from <= t < to`.
+pub fn slice_between(samples: &[Sample], from_ns: u64, to_ns: u64) -> &[Sample] {
+    let start = samples.partition_point(|s| s.t_ns < from_ns);
+    let end = samples.partition_point(|s| s.t_ns < to_ns);
+    &samples[start..end.max(start)]
+}
+
+fn exact<'c>(
+    tid: u32,
+    off: &[OffCpu],
+    samples: &'c [Sample],
+    from_ns: u64,
+    to_ns: u64,
+) -> Vec<Segment<'c>> {
+    let mut out = Vec::new();
+    let mut at = from_ns;
+    let first = off.partition_point(|o| o.in_ns <= from_ns);
+    for gone in off[first..].iter().take_while(|o| o.out_ns < to_ns) {
+        let (begin, end) = (gone.out_ns.max(at), gone.in_ns.min(to_ns));
+        if begin > at {
+            divide(&mut out, tid, State::Run, at, begin, samples);
+        }
+        if end > begin {
+            divide(&mut out, tid, off_state(gone, samples), begin, end, samples);
+        }
+        at = at.max(end);
+    }
+    if to_ns > at {
+        divide(&mut out, tid, State::Run, at, to_ns, samples);
+    }
+    out
+}
+
+/// Preempted means runnable; so does a thread that left by itself but was seen runnable all along.
+fn off_state(gone: &OffCpu, samples: &[Sample]) -> State {
+    let inside = slice_between(samples, gone.out_ns, gone.in_ns);
+    let runnable = |s: &Sample| s.wait == WaitKind::Running;
+    match gone.preempted || (!inside.is_empty() && inside.iter().all(runnable)) {
+        true => State::Ready,
+        false => State::Wait,
+    }
+}
+
+/// Cuts `[from, to)` between the samples taken inside it, so that each piece carries the nearest.
+fn divide<'c>(
+    out: &mut Vec<Segment<'c>>,
+    tid: u32,
+    state: State,
+    from_ns: u64,
+    to_ns: u64,
+    samples: &'c [Sample],
+) {
+    let fits = |s: &&Sample| match state {
+        State::Wait => s.wait != WaitKind::Running,
+        State::Run => s.wait == WaitKind::Running,
+        _ => true,
+    };
+    let inside: Vec<&Sample> =
+        slice_between(samples, from_ns, to_ns).iter().filter(fits).collect();
+    if inside.is_empty() {
+        let distance = |s: &&Sample| s.t_ns.abs_diff(from_ns).min(s.t_ns.abs_diff(to_ns));
+        let sample = samples.iter().filter(fits).min_by_key(distance);
+        let sample = sample.filter(|s| distance(s) <= NEAR_NS);
+        out.push(Segment { tid, from_ns, to_ns, state, sample, sampled: false, exact: true });
+        return;
+    }
+    let mut at = from_ns;
+    for (i, sample) in inside.iter().enumerate() {
+        let end = inside.get(i + 1).map_or(to_ns, |next| (sample.t_ns + next.t_ns) / 2);
+        if end > at {
+            let sample = Some(*sample);
+            out.push(Segment { tid, from_ns: at, to_ns: end, state, sample, sampled: true, exact: true });
+            at = end;
+        }
+    }
+}
+
+fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> Vec<Segment<'c>> {
+    let mut out = Vec::new();
+    let first = samples.partition_point(|s| s.t_ns < from_ns);
+    let mut at = from_ns;
+    let mut before = first.checked_sub(1).map(|i| &samples[i]);
+    for sample in &samples[first..] {
+        if at >= to_ns {
+            break;
+        }
+        let end = sample.t_ns.min(to_ns);
+        if end > at {
+            between(&mut out, tid, at, end, before, Some(sample));
+            at = end;
+        }
+        before = Some(sample);
+    }
+    if at < to_ns {
+        between(&mut out, tid, at, to_ns, before, None);
+    }
+    out
+}
+
+/// Estimates `[from, to)` from the samples before and after it.
+fn between<'c>(
+    out: &mut Vec<Segment<'c>>,
+    tid: u32,
+    from_ns: u64,
+    to_ns: u64,
+    before: Option<&'c Sample>,
+    after: Option<&'c Sample>,
+) {
+    let length = to_ns - from_ns;
+    let mut push = |begin: u64, end: u64, state: State, sample: Option<&'c Sample>| {
+        if end > begin {
+            let sampled = sample.is_some_and(|s| (begin..=end).contains(&s.t_ns));
+            let segment = Segment { tid, from_ns: begin, to_ns: end, state, sample, sampled, exact: false };
+            out.push(segment);
+        }
+    };
+    let fresh = |s: &&Sample| s.t_ns.abs_diff(from_ns) <= STALE_NS;
+    let waiting = |s: &&'c Sample| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown);
+    let running = |s: &&'c Sample| s.wait == WaitKind::Running;
+    let before = before.filter(fresh);
+    let wait = after.filter(waiting).or(before.filter(waiting));
+    let run = after.filter(running).or(before.filter(running));
+    let (cpu, delay) = match after {
+        // The sample's own account of the time since the one before, cut to this piece.
+        Some(s) if s.flags & flag::TIMES != 0 && s.wall_ns > 0 => {
+            let part = |ns: u64| (ns as u128 * length as u128 / s.wall_ns as u128) as u64;
+            let cpu = part(s.cpu_ns).min(length);
+            (cpu, part(s.run_delay_ns).min(length - cpu))
+        }
+        _ => match before.filter(running) {
+            Some(_) if length <= NEAR_NS => (length, 0),
+            _ => (0, 0),
+        },
+    };
+    push(from_ns, from_ns + cpu, State::Run, run.or(after).or(before));
+    push(from_ns + cpu, from_ns + cpu + delay, State::Ready, run.or(after).or(before));
+    let state = match wait {
+        Some(_) => State::Wait,
+        None => State::Unknown,
+    };
+    push(from_ns + cpu + delay, to_ns, state, wait.or(after).or(before));
+}
