@@ -1,1 +1,27 @@
-//! diagnosis
+//! From a capture to a named cause.
+//!
+//! How it works: requests are divided into slow and normal ones by the rules the capture was made
+//! under (`requests`). Each slow request's time is cut into exclusive segments of its thread
+//! (`timeline`), each segment is claimed by a cause (`causes`, one file each), waits for work on
+//! other threads are replaced by what those did (`pieces`). What normal requests do too is taken
+//! off, and what remains is grouped by cause and place (`group`), ranked, given a confidence and
+//! put into words (`finding`, `text`, `json`).
+//!
+//! What it promises: a pure function of the capture; the shares of all findings and the unexplained
+//! part sum to 1; no slow request, no finding. What it does not know it calls unknown.
+
+pub mod causes;
+mod finding;
+mod frames;
+mod group;
+mod json;
+mod pieces;
+mod requests;
+mod scene;
+mod text;
+pub mod timeline;
+
+pub use finding::{diagnose, Confidence, Diagnosis, Evidence, Finding};
+pub use frames::Place;
+pub use json::to_json;
+pub use text::to_text;

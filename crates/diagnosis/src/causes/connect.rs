@@ -2,7 +2,7 @@
 //!
 //! Signature: connect(), or poll for writing on a socket that has no peer yet.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text, target_text};
+use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -16,10 +16,17 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::Connect, segment) })
+    Some(Claim {
+        target,
+        prefer_user: true,
+        ..Claim::of(Cause::Connect, segment)
+    })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} for a connection to be set up{}", target_text(d))
+    format!(
+        "{place} waited {time} for a connection to be set up{}",
+        target_text(d)
+    )
 }

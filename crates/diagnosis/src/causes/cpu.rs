@@ -3,7 +3,7 @@
 //! Signature: on a CPU by switch records (or, without them, by the thread's CPU clock), stacks from
 //! the samples. Sure: nobody else is needed to explain it.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 

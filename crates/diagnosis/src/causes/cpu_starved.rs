@@ -3,7 +3,7 @@
 //! Signature: preempted by switch records, or run delay of schedstat. Throttled when the cgroup's
 //! throttled time grew by a like amount; then it is the quota, not the neighbours.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 
@@ -21,13 +21,19 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         true => Cause::CpuThrottled,
         false => Cause::CpuStarved,
     };
-    Some(Claim { seen: segment.exact, ..Claim::of(cause, segment) })
+    Some(Claim {
+        seen: segment.exact,
+        ..Claim::of(cause, segment)
+    })
 }
 
 /// Growth of the cgroup's throttled time over the seconds that contain `[from, to)`.
 fn throttled_ns(scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> u64 {
     let capture = scene.capture;
-    let rows = capture.vitals.iter().filter(|v| capture.name(v.name) == "cgroup_throttled_ns");
+    let rows = capture
+        .vitals
+        .iter()
+        .filter(|v| capture.name(v.name) == "cgroup_throttled_ns");
     let (mut before, mut after) = (None, None);
     for row in rows {
         if row.t_ns <= from_ns {
@@ -47,5 +53,9 @@ pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
         Cause::CpuThrottled => "the container's CPU quota was used up",
         _ => "no CPU was free",
     };
-    format!("{} could have run for {} but {why}", at(d.place), ms_text(d.mean_ms))
+    format!(
+        "{} could have run for {} but {why}",
+        at(d.place),
+        ms_text(d.mean_ms)
+    )
 }

@@ -3,7 +3,7 @@
 //! Signature: blocked in read, write, fsync or a metadata call on a regular file; its path comes
 //! from the descriptor.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text, target_text};
+use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -21,9 +21,18 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
+    Some(Claim {
+        target,
+        prefer_user: true,
+        ..Claim::of(Cause::DiskIo, segment)
+    })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} waited {} for the disk{}", at(d.place), ms_text(d.mean_ms), target_text(d))
+    format!(
+        "{} waited {} for the disk{}",
+        at(d.place),
+        ms_text(d.mean_ms),
+        target_text(d)
+    )
 }

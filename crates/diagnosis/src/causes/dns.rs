@@ -3,7 +3,7 @@
 //! Signature: waiting on a datagram socket whose peer is port 53, or on anything inside
 //! `socket.getaddrinfo`.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text, target_text};
+use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
@@ -22,16 +22,25 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = segment.sample.and_then(|s| scene.target(s));
-    let port_53 = target.as_ref().is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
+    let port_53 = target
+        .as_ref()
+        .is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
     let resolves = || {
         let leaf = scene.frames.of(segment.stack()).next();
         leaf.is_some_and(|f| is_stdlib(&f, "socket.py", &["getaddrinfo", "getfqdn"]))
     };
     let found = port_53 || resolves();
-    found.then(|| Claim { target, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
+    found.then(|| Claim {
+        target,
+        prefer_user: true,
+        ..Claim::of(Cause::Dns, segment)
+    })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} for a name to be resolved{}", target_text(d))
+    format!(
+        "{place} waited {time} for a name to be resolved{}",
+        target_text(d)
+    )
 }

@@ -3,7 +3,7 @@
 //! Signature: read or write on a socket or pipe, or poll on descriptors; the peer's address comes
 //! from the descriptor at sampling time.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -21,7 +21,11 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
+    Some(Claim {
+        target,
+        prefer_user: true,
+        ..Claim::of(Cause::DownstreamWait, segment)
+    })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -5,7 +5,7 @@
 //! place for longer than `BLOCKED_NS`. Time in which the loop polls is the request's own waiting
 //! for something it awaits; what, this version does not know, so it stays unknown.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -29,5 +29,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} kept the event loop for {}", at(d.place), ms_text(d.mean_ms))
+    format!(
+        "{} kept the event loop for {}",
+        at(d.place),
+        ms_text(d.mean_ms)
+    )
 }

@@ -4,29 +4,42 @@
 //! Signature: begin and end of the collection come from the interpreter's own callbacks, so the
 //! time is exact; the thread it ran on and where its allocation came from are known.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str = "Keep long-lived objects out of the collector (gc.freeze() after start-up), \
+pub const ADVICE: &str =
+    "Keep long-lived objects out of the collector (gc.freeze() after start-up), \
      collect between requests, or raise the threshold of generation 2.";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let gc = scene.gc_over(segment.from_ns, segment.to_ns)?;
     let on_own_thread = gc.tid == segment.tid;
-    let waits = segment.state == State::Wait
-        && matches!(segment.wait(), WaitKind::Gil | WaitKind::Unknown);
+    let waits =
+        segment.state == State::Wait && matches!(segment.wait(), WaitKind::Gil | WaitKind::Unknown);
     if !(on_own_thread || waits) {
         return None;
     }
     let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
-    let culprit =
-        (!on_own_thread).then_some(Culprit { tid: gc.tid, stack, measured: true });
-    let stack = if on_own_thread && stack != 0 { stack } else { segment.stack() };
+    let culprit = (!on_own_thread).then_some(Culprit {
+        tid: gc.tid,
+        stack,
+        measured: true,
+    });
+    let stack = if on_own_thread && stack != 0 {
+        stack
+    } else {
+        segment.stack()
+    };
     // The collector's own callbacks saw it, sample or not.
-    Some(Claim { stack, culprit, seen: true, ..Claim::of(Cause::GcPause, segment) })
+    Some(Claim {
+        stack,
+        culprit,
+        seen: true,
+        ..Claim::of(Cause::GcPause, segment)
+    })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

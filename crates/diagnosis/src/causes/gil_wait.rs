@@ -3,13 +3,14 @@
 //! Signature: futex wait on the GIL's own condition variable (timed waits of 5 ms, so many short
 //! ones in a row). The holder is read from the interpreter at each sample.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str = "Move the long computation to another process, cut it into pieces, or use \
+pub const ADVICE: &str =
+    "Move the long computation to another process, cut it into pieces, or use \
      a library that releases the GIL while it works.";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {

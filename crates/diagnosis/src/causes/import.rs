@@ -4,7 +4,7 @@
 //! Signature: frames of the import system in the stack. The place is the code that imports. A
 //! sleep, a peer or a lock inside the module's own code keeps its own name.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use capture::read::Frame;

@@ -17,7 +17,7 @@ mod import;
 mod lock_wait;
 mod page_fault;
 mod pipe_write;
-mod pool_wait;
+pub(crate) mod pool_wait;
 mod sleep;
 mod stopped;
 mod subprocess_wait;

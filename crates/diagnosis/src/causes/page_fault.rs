@@ -2,7 +2,7 @@
 //!
 //! Signature: blocked in the kernel outside a system call, or inside mmap, munmap, madvise.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;

@@ -2,7 +2,7 @@
 //!
 //! Signature: blocked in write on a pipe or terminal.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text, target_text};
+use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -17,10 +17,17 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
+    Some(Claim {
+        target,
+        prefer_user: true,
+        ..Claim::of(Cause::PipeWrite, segment)
+    })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} to write to a pipe nobody emptied{}", target_text(d))
+    format!(
+        "{place} waited {time} to write to a pipe nobody emptied{}",
+        target_text(d)
+    )
 }

@@ -4,7 +4,7 @@
 //! both), or its thread waits in `queue.Queue.get`, the usual shape of a pool of connections. What
 //! the pool's workers did the while is the culprit.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::frames::is_stdlib;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
@@ -18,16 +18,30 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
-    if let Some(busy) = scene.queued_behind(segment) {
-        let culprit = busy.map(|tid| Culprit {
-            tid,
-            stack: scene.main_stack(tid, segment.from_ns, segment.to_ns),
-            measured: true,
-        });
-        return Some(Claim { culprit, ..Claim::of(Cause::PoolWait, segment) });
+    let gets = scene
+        .frames
+        .any(segment.stack(), |f| is_stdlib(f, "queue.py", &["get"]));
+    gets.then(|| Claim {
+        prefer_user: true,
+        ..Claim::of(Cause::PoolWait, segment)
+    })
+}
+
+/// A claim for time in which a piece of the request's work stood in an executor's queue. `worker`
+/// is the thread that took it in the end.
+pub fn queued(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
+    let stack = scene.main_stack(worker, segment.from_ns, segment.to_ns);
+    let culprit = (stack != 0).then_some(Culprit {
+        tid: worker,
+        stack,
+        measured: true,
+    });
+    Claim {
+        culprit,
+        prefer_user: true,
+        seen: true,
+        ..Claim::of(Cause::PoolWait, segment)
     }
-    let gets = scene.frames.any(segment.stack(), |f| is_stdlib(f, "queue.py", &["get"]));
-    gets.then(|| Claim { prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -4,7 +4,7 @@
 //! for the whole time. It was not runnable either (run delay), else it is cpu-starved, and the
 //! cgroup was not throttled, else cpu-throttled.
 
-use super::{Cause, Claim, Described, Rule, ms_text};
+use super::{ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::Segment;
 
@@ -22,9 +22,15 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     } else {
         Cause::Stopped
     };
-    Some(Claim { seen: true, ..Claim::of(cause, segment) })
+    Some(Claim {
+        seen: true,
+        ..Claim::of(cause, segment)
+    })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("the whole process stood still for {}, dashcam's own thread too", ms_text(d.mean_ms))
+    format!(
+        "the whole process stood still for {}, dashcam's own thread too",
+        ms_text(d.mean_ms)
+    )
 }

@@ -2,7 +2,7 @@
 //!
 //! Signature: wait4/waitid, or reading a pipe or polling inside the `subprocess` module.
 
-use super::{Cause, Claim, Described, Rule, at, ms_text};
+use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
@@ -16,15 +16,26 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait {
         return None;
     }
-    let inside = || scene.frames.any(segment.stack(), |f| is_stdlib(f, "subprocess.py", &[]));
+    let inside = || {
+        scene
+            .frames
+            .any(segment.stack(), |f| is_stdlib(f, "subprocess.py", &[]))
+    };
     let child = match segment.wait() {
         WaitKind::ChildWait => true,
         WaitKind::PipeRead | WaitKind::Poll | WaitKind::Sleep => inside(),
         _ => false,
     };
-    child.then(|| Claim { prefer_user: true, ..Claim::of(Cause::SubprocessWait, segment) })
+    child.then(|| Claim {
+        prefer_user: true,
+        ..Claim::of(Cause::SubprocessWait, segment)
+    })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} waited {} for a child process", at(d.place), ms_text(d.mean_ms))
+    format!(
+        "{} waited {} for a child process",
+        at(d.place),
+        ms_text(d.mean_ms)
+    )
 }

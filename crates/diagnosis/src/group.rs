@@ -1,0 +1,301 @@
+//! Claimed pieces of many requests -> groups with one place each.
+//!
+//! How it works: every piece gets a weight, its part of its request's *excess*: what normal
+//! requests of the same name spend on the same cause is taken off first, and a request's weights
+//! never sum to more than its excess. Pieces of one cause are then divided by place: the culprit's
+//! function where another thread is to blame, else the innermost function. Computing is different:
+//! its leaves are many, so it is divided by the deepest function that most of it passes through.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::causes::Cause;
+use crate::frames::{Owner, Place};
+use crate::pieces::Piece;
+use crate::requests::{Judged, Requests};
+use crate::scene::Scene;
+
+/// A piece of a slow request with its part of the excess.
+pub struct Weighed<'c> {
+    /// Index of the request among the slow ones.
+    pub request: usize,
+    /// The piece.
+    pub piece: Piece<'c>,
+    /// Part of the excess, ns.
+    pub excess_ns: f64,
+}
+
+/// Pieces with one cause and one place.
+pub struct Group<'c> {
+    /// The cause.
+    pub cause: Cause,
+    /// Where.
+    pub place: Option<Place>,
+    /// Where the culprit was.
+    pub culprit: Option<Place>,
+    /// The pieces.
+    pub pieces: Vec<Weighed<'c>>,
+}
+
+impl Group<'_> {
+    /// Sum of its pieces' parts of the excess.
+    pub fn excess_ns(&self) -> f64 {
+        self.pieces.iter().map(|p| p.excess_ns).sum()
+    }
+}
+
+/// Mean time per cause of the control requests, ns.
+pub type Baseline = HashMap<Cause, f64>;
+
+/// What normal requests spend by cause.
+pub fn baseline(scene: &Scene<'_>, controls: &[Judged<'_>]) -> Baseline {
+    let mut sums = Baseline::new();
+    for request in controls {
+        for piece in crate::pieces::of_request(scene, request) {
+            *sums.entry(piece.claim.cause).or_default() += piece.segment.ns() as f64;
+        }
+    }
+    sums.values_mut()
+        .for_each(|sum| *sum /= controls.len().max(1) as f64);
+    sums
+}
+
+/// Weighs the pieces of every slow request.
+pub fn weigh<'c>(
+    scene: &Scene<'c>,
+    requests: &Requests<'c>,
+    baseline: &Baseline,
+) -> Vec<Weighed<'c>> {
+    let mut out = Vec::new();
+    for (index, request) in requests.slow.iter().enumerate() {
+        let pieces = crate::pieces::of_request(scene, request);
+        let excess = request
+            .ns()
+            .saturating_sub(requests.typical_of(request.row.name)) as f64;
+        let mut totals: HashMap<Cause, f64> = HashMap::new();
+        for piece in &pieces {
+            *totals.entry(piece.claim.cause).or_default() += piece.segment.ns() as f64;
+        }
+        let above =
+            |cause: &Cause| (totals[cause] - baseline.get(cause).copied().unwrap_or(0.0)).max(0.0);
+        let sum: f64 = totals.keys().map(above).sum();
+        let scale = if sum > excess { excess / sum } else { 1.0 };
+        let factor: HashMap<Cause, f64> = totals
+            .keys()
+            .map(|c| {
+                (
+                    *c,
+                    if totals[c] > 0.0 {
+                        above(c) / totals[c] * scale
+                    } else {
+                        0.0
+                    },
+                )
+            })
+            .collect();
+        out.extend(pieces.into_iter().map(|piece| Weighed {
+            request: index,
+            excess_ns: piece.segment.ns() as f64 * factor[&piece.claim.cause],
+            piece,
+        }));
+    }
+    out
+}
+
+/// Groups smaller than this part of their cause join the largest.
+const SMALL: f64 = 0.1;
+
+/// Divides the pieces into groups, largest first.
+pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
+    let mut by_cause: BTreeMap<Cause, Vec<Weighed<'c>>> = BTreeMap::new();
+    for piece in weighed.into_iter().filter(|w| w.excess_ns > 0.0) {
+        by_cause
+            .entry(piece.piece.claim.cause)
+            .or_default()
+            .push(piece);
+    }
+    let mut groups: Vec<Group<'c>> = Vec::new();
+    for (cause, pieces) in by_cause {
+        groups.extend(match cause {
+            Cause::Cpu | Cause::Unknown | Cause::EventLoopBlocked | Cause::CpuStarved => {
+                by_function(scene, cause, pieces)
+            }
+            _ => by_place(scene, cause, pieces),
+        });
+    }
+    groups.sort_by(|a, b| b.excess_ns().total_cmp(&a.excess_ns()));
+    groups
+}
+
+fn place_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
+    let claim = &w.piece.claim;
+    match claim.prefer_user {
+        true => scene.frames.innermost_user(claim.stack),
+        false => scene.frames.innermost(claim.stack),
+    }
+}
+
+fn culprit_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
+    let culprit = w.piece.claim.culprit?;
+    scene.frames.innermost(culprit.stack)
+}
+
+/// By culprit function where there is one, else by place; the place and culprit of a group are the
+/// heaviest lines in it.
+fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
+    let key = |w: &Weighed<'_>| -> (String, String) {
+        // A stop hits every thread wherever it is: one group.
+        if matches!(cause, Cause::Stopped | Cause::CpuThrottled) {
+            return Default::default();
+        }
+        let place = culprit_of(scene, w).or_else(|| place_of(scene, w));
+        place.map(|p| (p.function, p.file)).unwrap_or_default()
+    };
+    let mut parts: BTreeMap<(String, String), Vec<Weighed<'c>>> = BTreeMap::new();
+    for piece in pieces {
+        parts.entry(key(&piece)).or_default().push(piece);
+    }
+    let groups = parts
+        .into_values()
+        .map(|pieces| finish(scene, cause, pieces))
+        .collect();
+    join_small(scene, cause, groups)
+}
+
+fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Group<'c> {
+    let place = heaviest(pieces.iter().map(|w| (place_of(scene, w), w.excess_ns)));
+    let culprit = heaviest(pieces.iter().map(|w| (culprit_of(scene, w), w.excess_ns)));
+    Group {
+        cause,
+        place,
+        culprit,
+        pieces,
+    }
+}
+
+fn heaviest(items: impl Iterator<Item = (Option<Place>, f64)>) -> Option<Place> {
+    let mut sums: BTreeMap<Place, f64> = BTreeMap::new();
+    for (place, weight) in items {
+        if let Some(place) = place {
+            *sums.entry(place).or_default() += weight;
+        }
+    }
+    sums.into_iter()
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(place, _)| place)
+}
+
+fn join_small<'c>(scene: &Scene<'c>, cause: Cause, mut groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
+    groups.sort_by(|a, b| b.excess_ns().total_cmp(&a.excess_ns()));
+    let total: f64 = groups.iter().map(Group::excess_ns).sum();
+    let mut kept: Vec<Group<'c>> = Vec::new();
+    for group in groups {
+        match kept.first_mut() {
+            Some(first) if group.excess_ns() < SMALL * total || group.place.is_none() => {
+                first.pieces.extend(group.pieces);
+            }
+            _ => kept.push(group),
+        }
+    }
+    // A group without any place that came first takes the place of what joined it.
+    for group in kept.iter_mut().filter(|g| g.place.is_none()) {
+        let pieces = std::mem::take(&mut group.pieces);
+        *group = finish(scene, cause, pieces);
+    }
+    kept
+}
+
+/// A child must carry this part of its parent's weight to be followed downwards.
+const MAIN_PATH: f64 = 0.75;
+
+/// By the deepest own function that most of the weight passes through.
+fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
+    let total: f64 = pieces.iter().map(|w| w.excess_ns).sum();
+    let mut rest = pieces;
+    let mut groups: Vec<Group<'c>> = Vec::new();
+    while !rest.is_empty() {
+        let weight: f64 = rest.iter().map(|w| w.excess_ns).sum();
+        let function = deepest_function(scene, &rest);
+        let small = weight < SMALL * total;
+        match (function, groups.first_mut()) {
+            (_, Some(first)) if small => {
+                first.pieces.append(&mut rest);
+            }
+            (None, _) => {
+                groups.push(Group {
+                    cause,
+                    place: None,
+                    culprit: None,
+                    pieces: std::mem::take(&mut rest),
+                });
+            }
+            (Some(place), _) => {
+                let under = |w: &Weighed<'_>| passes(scene, w.piece.claim.stack, &place);
+                let (inside, outside) = rest.into_iter().partition(under);
+                groups.push(Group {
+                    cause,
+                    place: Some(place),
+                    culprit: None,
+                    pieces: inside,
+                });
+                rest = outside;
+            }
+        }
+    }
+    groups
+}
+
+fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
+    scene.frames.any(stack, |f| {
+        f.function == place.qualified && f.file == place.file
+    })
+}
+
+/// Walks from the root along the heaviest function while it carries most of the weight; the last
+/// own one met, at its heaviest line.
+fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> {
+    let mut stacks: Vec<(Vec<Place>, f64)> = Vec::new();
+    for w in pieces.iter().filter(|w| w.piece.claim.stack != 0) {
+        let own = |f: &capture::read::Frame<'_>| {
+            matches!(scene.frames.owner(f.file), Owner::User | Owner::Library)
+        };
+        let mut frames: Vec<Place> = scene
+            .frames
+            .of(w.piece.claim.stack)
+            .filter(own)
+            .map(|f| scene.frames.place(&f))
+            .collect();
+        frames.reverse();
+        stacks.push((frames, w.excess_ns));
+    }
+    let total: f64 = stacks.iter().map(|(_, weight)| weight).sum();
+    let mut found: Option<Place> = None;
+    let mut depth = 0;
+    loop {
+        let mut functions: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+        for (frames, weight) in &stacks {
+            if let Some(place) = frames.get(depth) {
+                *functions
+                    .entry((&place.qualified, &place.file))
+                    .or_default() += weight;
+            }
+        }
+        let Some(((function, file), weight)) = functions
+            .into_iter()
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|((f, p), w)| ((f.to_owned(), p.to_owned()), w))
+        else {
+            return found;
+        };
+        // At the root the heaviest is taken whatever its part: the rest becomes another group.
+        if depth > 0 && weight < MAIN_PATH * total {
+            return found;
+        }
+        let here = |p: &&Place| p.qualified == function && p.file == file;
+        let lines = stacks
+            .iter()
+            .map(|(f, w)| (f.get(depth).filter(here).cloned(), *w));
+        found = heaviest(lines);
+        stacks.retain(|(frames, _)| frames.get(depth).is_some_and(|p| here(&p)));
+        depth += 1;
+    }
+}

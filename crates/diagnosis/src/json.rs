@@ -1,0 +1,104 @@
+//! `dashcam why --json`: schema 1.
+
+use serde_json::{json, Value};
+
+use crate::finding::{Diagnosis, Finding};
+use crate::frames::Place;
+
+/// The verdict as JSON; `file` is the capture's path.
+pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
+    let capture = diagnosis.capture;
+    let meta = &capture.meta;
+    let sources: serde_json::Map<String, Value> = meta
+        .sources
+        .iter()
+        .map(|(name, state)| (name.clone(), json!(state)))
+        .collect();
+    let losses = meta.losses.iter().filter(|(_, n)| *n > 0);
+    let mut losses: Vec<Value> = losses
+        .map(|(what, count)| json!({"what": what, "count": count}))
+        .collect();
+    losses.extend(
+        capture
+            .damage
+            .iter()
+            .map(|text| json!({"what": text, "count": 1})),
+    );
+    let findings = diagnosis.findings.iter().enumerate();
+    json!({
+        "schema": 1,
+        "capture": {
+            "file": file,
+            "service": meta.service,
+            "host": meta.host,
+            "pid": meta.pid,
+            "reason": meta.reason,
+            "from_ns": meta.from_ns,
+            "to_ns": meta.to_ns,
+            "common_horizon_ns": capture.common_horizon_ns(),
+            "sources": sources,
+            "losses": losses,
+        },
+        "requests": {
+            "total": diagnosis.total,
+            "slow": diagnosis.slow,
+            "threshold_ms": limit_ms(diagnosis.threshold_ns),
+            "typical_ms": ms(diagnosis.typical_ns),
+            "worst_ms": ms(diagnosis.worst_ns),
+        },
+        "causes": findings.map(|(i, f)| cause(i + 1, f)).collect::<Vec<Value>>(),
+        "unexplained_share": round(diagnosis.unexplained_share),
+    })
+}
+
+fn cause(rank: usize, finding: &Finding) -> Value {
+    let evidence = finding.evidence.iter();
+    let evidence: Vec<Value> = evidence
+        .map(|e| json!({"what": e.what, "value": e.value, "unit": e.unit}))
+        .collect();
+    json!({
+        "rank": rank,
+        "cause": finding.cause.text(),
+        "share": round(finding.share),
+        "confidence": finding.confidence.text(),
+        "fingerprint": finding.fingerprint,
+        "slow_requests": finding.slow_requests,
+        "normal_requests": finding.normal_requests,
+        "summary": finding.summary,
+        "where": place(finding.place.as_ref()),
+        "culprit": place(finding.culprit.as_ref()),
+        "target": finding.target,
+        "path": finding.path,
+        "evidence": evidence,
+        "missing": finding.missing,
+        "advice": finding.advice,
+    })
+}
+
+fn place(place: Option<&Place>) -> Value {
+    place.map_or(Value::Null, |p| {
+        json!({
+            "function": p.function,
+            "qualified": p.qualified,
+            "file": p.file,
+            "line": p.line,
+            "module": p.module,
+        })
+    })
+}
+
+fn limit_ms(ns: u64) -> Value {
+    if ns == u64::MAX {
+        Value::Null
+    } else {
+        json!(ms(ns))
+    }
+}
+
+fn ms(ns: u64) -> f64 {
+    (ns as f64 / 1e4).round() / 100.0
+}
+
+fn round(share: f64) -> f64 {
+    (share * 1000.0).round() / 1000.0
+}

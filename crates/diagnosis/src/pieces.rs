@@ -1,0 +1,113 @@
+//! A request's time as claimed pieces, on its own thread and on those that worked for it.
+
+use capture::read::TaskRow;
+
+use crate::causes::{self, pool_wait, Claim};
+use crate::requests::Judged;
+use crate::scene::Scene;
+use crate::timeline::{self, Segment, State};
+use format::wait::WaitKind;
+
+/// A segment of a request and who claims it.
+pub struct Piece<'c> {
+    /// The segment.
+    pub segment: Segment<'c>,
+    /// The claim.
+    pub claim: Claim,
+}
+
+/// How far work is followed from thread to thread.
+const MAX_HOPS: u32 = 4;
+
+/// All pieces of a request. Their lengths sum to the request's time.
+pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
+    let row = request.row;
+    let mut out = Vec::new();
+    follow(
+        scene,
+        row.id,
+        row.tid,
+        row.begin_ns,
+        request.end_ns,
+        0,
+        &mut out,
+    );
+    out
+}
+
+/// Pieces of `tid` in `[from, to)`; while it waits for work handed to another thread for this
+/// request, that thread's pieces stand in for the wait.
+fn follow<'c>(
+    scene: &Scene<'c>,
+    request: u64,
+    tid: u32,
+    from_ns: u64,
+    to_ns: u64,
+    hops: u32,
+    out: &mut Vec<Piece<'c>>,
+) {
+    for segment in timeline::of_thread(scene.capture, tid, from_ns, to_ns) {
+        let waits = segment.state == State::Wait && segment.wait() == WaitKind::Futex;
+        let task = if waits && hops < MAX_HOPS {
+            handed(scene, request, &segment)
+        } else {
+            None
+        };
+        match task {
+            Some(task) => through_task(scene, request, segment, task, hops, out),
+            None => out.push(Piece {
+                claim: causes::claim(scene, &segment),
+                segment,
+            }),
+        }
+    }
+}
+
+/// The longest piece of this request's work on another thread that `segment` waited for.
+fn handed<'c>(scene: &Scene<'c>, request: u64, segment: &Segment<'_>) -> Option<&'c TaskRow> {
+    let overlap = |t: &&TaskRow| {
+        t.end_ns
+            .min(segment.to_ns)
+            .saturating_sub(t.queued_ns.max(segment.from_ns))
+    };
+    let tasks = scene.capture.tasks.iter();
+    let own = tasks.filter(|t| t.request == request && t.tid != segment.tid);
+    own.max_by_key(overlap)
+        .filter(|t| overlap(t) * 2 >= segment.ns())
+}
+
+fn through_task<'c>(
+    scene: &Scene<'c>,
+    request: u64,
+    segment: Segment<'c>,
+    task: &TaskRow,
+    hops: u32,
+    out: &mut Vec<Piece<'c>>,
+) {
+    let begun = task.begin_ns.clamp(segment.from_ns, segment.to_ns);
+    let done = task.end_ns.clamp(begun, segment.to_ns);
+    if begun > segment.from_ns {
+        let queued = Segment {
+            to_ns: begun,
+            ..segment
+        };
+        let claim = pool_wait::queued(scene, &queued, task.tid);
+        out.push(Piece {
+            segment: queued,
+            claim,
+        });
+    }
+    if done > begun {
+        follow(scene, request, task.tid, begun, done, hops + 1, out);
+    }
+    if segment.to_ns > done {
+        let rest = Segment {
+            from_ns: done,
+            ..segment
+        };
+        out.push(Piece {
+            claim: causes::claim(scene, &rest),
+            segment: rest,
+        });
+    }
+}
