@@ -8,6 +8,8 @@
 //!
 //! The host imports `write` only; tools/check_rooms.py holds that line.
 
+#[cfg(feature = "read")]
 pub mod read;
+#[cfg(feature = "read")]
 pub mod region;
 pub mod write;

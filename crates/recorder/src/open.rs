@@ -1,6 +1,6 @@
 //! Requests that have begun and not ended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use format::block::{pack_pair, unpack_pair};
 use format::record::{flag, header, Builder, Kind};
@@ -11,8 +11,9 @@ use crate::{append, with_attributes, Attribute};
 
 /// Slots in the table; a power of two. Requests beyond are judged only when they end.
 const SLOTS: usize = 4096;
-/// Slots looked at before a request goes untracked.
-const PROBES: usize = 64;
+/// Threads begin their search spread over this many slots, so that the used ones stay low and the
+/// sampler's walk short.
+const SPREAD: usize = 64;
 /// Slot number in the id of an untracked request.
 const UNTRACKED: u64 = SLOTS as u64 - 1;
 
@@ -55,6 +56,9 @@ struct Slot {
 pub struct OpenTable {
     slots: Box<[Slot]>,
     serial: AtomicU64,
+    /// One past the highest slot ever used. Relaxed: a walk that misses a slot entered at this
+    /// instant sees it next time.
+    high: AtomicUsize,
 }
 
 impl OpenTable {
@@ -69,8 +73,8 @@ impl OpenTable {
     fn enter(&self, begin_ns: u64, name: ring::Name, tid: u32, on_loop: bool) -> Option<u64> {
         // Relaxed: only uniqueness matters.
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        let start = (tid as usize).wrapping_mul(0x9e37_79b1) >> 8;
-        for probe in 0..PROBES {
+        let start = tid as usize % SPREAD;
+        for probe in 0..self.slots.len() {
             let index = (start + probe) % self.slots.len();
             let slot = &self.slots[index];
             // Claimed with a value no reader takes for a request; acquire orders our stores after
@@ -86,6 +90,7 @@ impl OpenTable {
             slot.begin_ns.store(begin_ns, Ordering::Relaxed);
             slot.name_tid.store(pack_pair(name, tid), Ordering::Relaxed);
             slot.on_loop.store(u64::from(on_loop), Ordering::Relaxed);
+            self.high.fetch_max(index + 1, Ordering::Relaxed);
             let id = (serial << 12) | index as u64;
             // Release: pairs with the acquire in `each`.
             slot.id.store(id, Ordering::Release);
@@ -119,9 +124,9 @@ impl OpenTable {
         (slot.id.load(Ordering::Relaxed) == id).then_some(slot)
     }
 
-    /// Calls `each` with every open request. Cost: one pass over 4095 slots, a few microseconds.
+    /// Calls `each` with every open request. Cost: one pass over the slots ever used at once.
     pub fn each(&self, mut each: impl FnMut(OpenRequest)) {
-        for slot in &self.slots {
+        for slot in &self.slots[..self.high.load(Ordering::Relaxed)] {
             let id = slot.id.load(Ordering::Acquire);
             if id == 0 || id == CLAIMED {
                 continue;

@@ -46,7 +46,16 @@ impl Tables {
 
     /// The id of `text`, cut at 1000 bytes.
     pub fn name(&self, text: &str) -> Name {
-        let mut end = text.len().min(1000);
+        self.intern(text, 1000)
+    }
+
+    /// As `name`, for a settings text of up to 32 KiB.
+    pub fn long_text(&self, text: &str) -> Name {
+        self.intern(text, 32 * 1024)
+    }
+
+    fn intern(&self, text: &str, most: usize) -> Name {
+        let mut end = text.len().min(most);
         while !text.is_char_boundary(end) {
             end -= 1;
         }

@@ -1,0 +1,67 @@
+//! Where black boxes lie, and what becomes of those whose process died.
+//!
+//! A box is a file `<service>-<pid>-<start ms>.box` in a folder of this user's in shared memory, so
+//! that it outlives the process but not the machine's power. A process that ends in order removes
+//! its own. Of those left by processes that died, the newest `DEAD_KEPT` stay for `dashcam recover`.
+
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Boxes of dead processes that are kept; each holds its memory until it goes.
+const DEAD_KEPT: usize = 2;
+
+/// The folder, made if need be with mode 0700. Errors say why it cannot be used.
+pub fn folder() -> Result<PathBuf, String> {
+    // The owner of our own /proc entry is the effective user.
+    let uid = std::fs::metadata("/proc/self").map(|m| m.uid()).unwrap_or(0);
+    let path = PathBuf::from(format!("/dev/shm/dashcam-{uid}"));
+    if let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        if error.kind() != std::io::ErrorKind::AlreadyExists {
+            return Err(format!("{}: {error}", path.display()));
+        }
+    }
+    let found = std::fs::symlink_metadata(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    if !found.is_dir() || found.uid() != uid || found.mode() & 0o077 != 0 {
+        let (owner, mode) = (found.uid(), found.mode() & 0o777);
+        return Err(format!(
+            "{}: found owner {owner} mode {mode:o}, wanted a folder of user {uid} with mode 700",
+            path.display()
+        ));
+    }
+    Ok(path)
+}
+
+/// The path of a new box of this process.
+pub fn path(folder: &Path, service: &str) -> PathBuf {
+    let started_ms = sys::clock::epoch_ns() / 1_000_000;
+    folder.join(format!("{service}-{}-{started_ms}.box", std::process::id()))
+}
+
+/// Removes boxes of dead processes beyond the newest few, and any of our own pid that is not ours
+/// (we came to be by exec).
+pub fn tidy(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut dead: Vec<(u64, PathBuf)> = Vec::new();
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let Some((pid, started_ms)) = parse(&path) else { continue };
+        if pid == std::process::id() {
+            let _ = std::fs::remove_file(&path);
+        } else if !Path::new(&format!("/proc/{pid}")).exists() {
+            dead.push((started_ms, path));
+        }
+    }
+    dead.sort();
+    let surplus = dead.len().saturating_sub(DEAD_KEPT);
+    for (_, path) in &dead[..surplus] {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Process id and start time in a box's name.
+fn parse(path: &Path) -> Option<(u32, u64)> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".box")?;
+    let mut parts = name.rsplit('-');
+    let started_ms = parts.next()?.parse().ok()?;
+    Some((parts.next()?.parse().ok()?, started_ms))
+}

@@ -1,0 +1,325 @@
+//! Starting, stopping, forking; and what the two threads share.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use format::json::{Object, texts};
+use recorder::Recorder;
+use ring::{Place, Region};
+use samplers::python_stacks::RuntimeInfo;
+use sys::cell::StaticRef;
+
+use crate::config::Config;
+use crate::{boxes, keeper, meta, sampler};
+
+/// The language runtime in this process, as its binding knows it.
+#[derive(Clone, Default)]
+pub struct Runtime {
+    /// `CPython 3.11.7`; empty for none.
+    pub name: String,
+    /// Folders of its own library.
+    pub stdlib: Vec<String>,
+    /// Folders of installed packages.
+    pub site: Vec<String>,
+    /// Folder of our own package.
+    pub package: String,
+    /// What the stack reader needs; None: no Python here, or why not in `no_stacks`.
+    pub python: Option<RuntimeInfo>,
+    /// Why stacks cannot be read, when they cannot.
+    pub no_stacks: String,
+}
+
+/// Why recording did not start.
+#[derive(Debug)]
+pub struct StartError(String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A capture to be written.
+pub(crate) struct Job {
+    pub reason: String,
+    /// Who waits for the result.
+    pub done: Option<SyncSender<Result<PathBuf, String>>>,
+}
+
+/// What the host, the sampler and the keeper share.
+pub(crate) struct Shared {
+    pub config: Config,
+    pub runtime: Runtime,
+    pub recorder: &'static Recorder,
+    /// Set once; both threads leave.
+    pub stop: AtomicBool,
+    pub sources: Mutex<Vec<(String, String)>>,
+    pub jobs: Mutex<VecDeque<Job>>,
+    pub job_came: Condvar,
+    /// Raised by who wants the open states in the ring; answered by the sampler in `flushed`.
+    pub flush_wanted: AtomicU64,
+    pub flushed: AtomicU64,
+    pub captures: Mutex<Vec<PathBuf>>,
+    pub last_error: Mutex<String>,
+    pub stats: Stats,
+}
+
+/// Running figures of the sampler; relaxed counters.
+#[derive(Default)]
+pub(crate) struct Stats {
+    pub passes: AtomicU64,
+    pub samples: AtomicU64,
+    pub cpu_ns: AtomicU64,
+    pub longest_pass_ns: AtomicU64,
+    pub capture_ns: AtomicU64,
+}
+
+impl Stats {
+    pub(crate) fn json(&self, since_ns: u64) -> String {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let wall = sys::clock::now_ns().saturating_sub(since_ns).max(1);
+        Object::new()
+            .int("passes", get(&self.passes))
+            .int("samples", get(&self.samples))
+            .int("cpu_ns", get(&self.cpu_ns))
+            .number("cpu_percent", get(&self.cpu_ns) as f64 * 100.0 / wall as f64)
+            .int("longest_pass_ns", get(&self.longest_pass_ns))
+            .int("last_capture_ns", get(&self.capture_ns))
+            .finish()
+    }
+}
+
+/// A lock that a panic elsewhere cannot make unusable: the data behind it are lists and texts that
+/// are whole at every step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Shared {
+    pub(crate) fn set_source(&self, name: &str, state: String) {
+        let mut sources = lock(&self.sources);
+        match sources.iter_mut().find(|(n, _)| n == name) {
+            Some((_, old)) => *old = state,
+            None => sources.push((name.to_owned(), state)),
+        }
+    }
+
+    pub(crate) fn stopping(&self) -> bool {
+        // Relaxed: polled; the join that follows orders everything.
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn post(&self, job: Job) {
+        lock(&self.jobs).push_back(job);
+        self.job_came.notify_one();
+    }
+
+    /// Stores what a recovered capture needs to know in the black box itself.
+    pub(crate) fn store_settings(&self) {
+        let sources = lock(&self.sources).clone();
+        let text = meta::standing(&self.config, &self.runtime, &sources).finish();
+        let id = self.recorder.tables().long_text(&text);
+        let slot = self.recorder.region().header(format::region::word::SETTINGS);
+        slot.store(u64::from(id), Ordering::Release);
+    }
+}
+
+struct Control {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    started_ns: u64,
+}
+
+/// The running recorder of this process.
+static CONTROL: StaticRef<Control> = StaticRef::empty();
+/// In a forked child, until it has started afresh: what its parent ran with.
+static PARENT: StaticRef<Control> = StaticRef::empty();
+static FORK_HOOK: Once = Once::new();
+
+/// Whether a recorder runs (also while its output is paused).
+pub fn is_started() -> bool {
+    CONTROL.get().is_some()
+}
+
+/// Starts recording with settings `given` (name, value). False: it was on already, or is turned
+/// off by its settings. Errors: a wrong value, or no memory; nothing has changed then.
+pub fn start(given: &[(String, String)], runtime: Runtime) -> Result<bool, StartError> {
+    if CONTROL.get().is_some() {
+        return Ok(false);
+    }
+    let config = Config::load(given).map_err(|e| StartError(e.to_string()))?;
+    for complaint in &config.complaints {
+        eprintln!("dashcam: {complaint}");
+    }
+    if !config.enabled {
+        return Ok(false);
+    }
+    FORK_HOOK.call_once(|| {
+        // An error (no memory for the hook) only means that a child does not start by itself.
+        let _ = sys::fork::register(None, None, Some(on_fork_child));
+    });
+    start_with(config, runtime)
+}
+
+fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
+    let recorder = match recorder::current() {
+        Some(recorder) => recorder,
+        None => new_recorder(&config)?,
+    };
+    let shared = Arc::new(Shared {
+        config,
+        runtime,
+        recorder,
+        stop: AtomicBool::new(false),
+        sources: Mutex::default(),
+        jobs: Mutex::default(),
+        job_came: Condvar::new(),
+        flush_wanted: AtomicU64::new(0),
+        flushed: AtomicU64::new(0),
+        captures: Mutex::default(),
+        last_error: Mutex::default(),
+        stats: Stats::default(),
+    });
+    recorder::install(recorder);
+    let mut threads = Vec::new();
+    for (name, body) in [
+        ("dashcam-sampler", sampler::run as fn(Arc<Shared>)),
+        ("dashcam-keeper", keeper::run),
+    ] {
+        let own = shared.clone();
+        match sys::thread::spawn_quiet(name, move || body(own)) {
+            Ok(thread) => threads.push(thread),
+            // The rest still records; captures by `snap` may be all that is left.
+            Err(error) => shared.set_source(name, format!("off: {error}")),
+        }
+    }
+    let started_ns = sys::clock::now_ns();
+    let control = Control { shared, threads: Mutex::new(threads), started_ns };
+    CONTROL.set(Some(Box::leak(Box::new(control))));
+    Ok(true)
+}
+
+fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
+    let pid = std::process::id();
+    let region = match boxes::folder() {
+        Ok(folder) => {
+            boxes::tidy(&folder);
+            Region::create(&boxes::path(&folder, &config.service), config.memory, pid)
+        }
+        Err(why) => Region::in_process(config.memory, pid, &why),
+    };
+    let region = region.map_err(|error| {
+        let mib = config.memory >> 20;
+        StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
+    })?;
+    let rules = config.rules.clone();
+    Ok(Recorder::new(region, Box::new(move |name| rules.limit_ns(name))))
+}
+
+/// Stops recording and waits for our threads, at most two seconds. What was recorded stays in the
+/// black box; a later `start` goes on in it.
+pub fn stop() {
+    let Some(control) = CONTROL.get() else { return };
+    CONTROL.set(None);
+    let shared = &control.shared;
+    shared.stop.store(true, Ordering::Relaxed);
+    shared.job_came.notify_all();
+    let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
+    for thread in lock(&control.threads).drain(..) {
+        while !thread.is_finished() && sys::clock::now_ns() < deadline_ns {
+            std::thread::sleep(Duration::from_millis(2));
+            shared.job_came.notify_all();
+        }
+        if thread.is_finished() {
+            // A panic of ours was caught in the thread; there is nothing to pass on.
+            let _ = thread.join();
+        }
+    }
+    recorder::pause();
+}
+
+/// Stops, and removes the black box: the process ends in order. Writes a capture that was due.
+pub fn before_exit() {
+    stop();
+    if let Some(Place::File(path)) = recorder::current().map(|r| r.region().place()) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Runs in every forked child before any code of the host: only atomics and syscalls.
+extern "C" fn on_fork_child() {
+    if let Some(recorder) = recorder::forget_after_fork() {
+        // SAFETY: the child's only thread is this one, its writer was forgotten above, and nothing
+        // of ours runs until `after_fork_child`, which uses none of the parent's recorder.
+        unsafe { recorder.region().release(false) };
+    }
+    sys::ours::close_all();
+    if let Some(control) = CONTROL.get() {
+        PARENT.set(Some(control));
+        CONTROL.set(None);
+    }
+}
+
+/// Starts the child of a fork afresh, with its parent's settings. Call where allocation and threads
+/// are safe again (Python's after-fork hook). Does nothing when the parent did not record.
+pub fn after_fork_child() {
+    let Some(parent) = PARENT.get() else { return };
+    PARENT.set(None);
+    let (config, runtime) = (parent.shared.config.clone(), parent.shared.runtime.clone());
+    if let Err(error) = start_with(config, runtime) {
+        eprintln!("dashcam: not recording in the forked process {}: {error}", std::process::id());
+    }
+}
+
+/// Saves a capture now and waits for it. Errors say what could not be written and why.
+pub fn snap(reason: &str) -> Result<PathBuf, String> {
+    let Some(control) = CONTROL.get() else {
+        return Err("dashcam is not recording; call dashcam.start() first".to_owned());
+    };
+    let (done, result) = sync_channel(1);
+    control.shared.post(Job { reason: reason.to_owned(), done: Some(done) });
+    match result.recv_timeout(Duration::from_secs(30)) {
+        Ok(result) => result,
+        Err(_) => Err("the capture was not written within 30 s".to_owned()),
+    }
+}
+
+/// The state of the recorder as JSON.
+pub fn status_json() -> String {
+    let Some(control) = CONTROL.get() else {
+        return Object::new().flag("on", false).finish();
+    };
+    let shared = &control.shared;
+    let region = shared.recorder.region();
+    let sources = lock(&shared.sources).clone();
+    let captures = lock(&shared.captures);
+    let captures: Vec<String> = captures.iter().map(|p| p.display().to_string()).collect();
+    let (place, why) = match region.place() {
+        Place::File(path) => (path.display().to_string(), String::new()),
+        Place::Process(why) => ("process memory".to_owned(), why.clone()),
+    };
+    let mut open = 0;
+    shared.recorder.open_requests().each(|_| open += 1);
+    Object::new()
+        .flag("on", recorder::is_on())
+        .text("service", &shared.config.service)
+        .int("pid", u64::from(std::process::id()))
+        .text("box", &place)
+        .text("box_not_in_a_file_because", &why)
+        .raw("settings", &meta::settings(&shared.config))
+        .raw("sources", &meta::sources(&sources))
+        .raw("losses", &meta::loss_counts(region))
+        .raw("sampler", &shared.stats.json(control.started_ns))
+        .int("open_requests", open)
+        .raw("captures", &texts(captures.iter().map(String::as_str)))
+        .text("last_error", &lock(&shared.last_error))
+        .finish()
+}

@@ -1,0 +1,101 @@
+//! The keeper: writes captures, one at a time, away from everybody else.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use format::region::losses;
+
+use crate::control::{Job, Shared, lock};
+use crate::{meta, snapshot};
+
+/// Captures whose path `status` tells.
+const REMEMBERED: usize = 50;
+
+/// The keeper's life.
+pub(crate) fn run(shared: Arc<Shared>) {
+    recorder::name_thread("dashcam-keeper");
+    let mut number = 0;
+    loop {
+        let job = next(&shared);
+        let Some(job) = job else { return };
+        number += 1;
+        let result = save(&shared, &job.reason, number);
+        note(&shared, &result);
+        if let Some(done) = job.done {
+            // Nobody waits any more: the capture is there all the same.
+            let _ = done.try_send(result);
+        }
+    }
+}
+
+/// The next job; None once stopping and none is left.
+fn next(shared: &Shared) -> Option<Job> {
+    let mut jobs = lock(&shared.jobs);
+    loop {
+        if let Some(job) = jobs.pop_front() {
+            return Some(job);
+        }
+        if shared.stopping() {
+            return None;
+        }
+        let waited = shared.job_came.wait_timeout(jobs, Duration::from_millis(500));
+        jobs = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+    }
+}
+
+fn save(shared: &Shared, reason: &str, number: u64) -> Result<PathBuf, String> {
+    wait_for_sampler(shared);
+    let begin_ns = sys::clock::now_ns();
+    let region = shared.recorder.region();
+    let since_ns = begin_ns.saturating_sub(shared.config.window_ns);
+    let sources = lock(&shared.sources).clone();
+    let standing = meta::standing(&shared.config, &shared.runtime, &sources);
+    let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
+    let stats = shared.stats.json(start_ns);
+    let from_ns = since_ns.max(start_ns);
+    let text = meta::capture(standing, region, reason, from_ns, begin_ns, &stats);
+    let written = snapshot::write(&shared.config, region, &text, since_ns, number);
+    let took_ns = sys::clock::now_ns() - begin_ns;
+    shared.stats.capture_ns.store(took_ns, Ordering::Relaxed);
+    written.map(|w| w.path).map_err(|error| {
+        let out = shared.config.out.display();
+        format!("capture not written to {out}: {error}; set out= to a folder that can be written")
+    })
+}
+
+/// Asks the sampler to put what threads are doing now into the ring; goes on without it after a
+/// tenth of a second (it may be gone, or starved).
+fn wait_for_sampler(shared: &Shared) {
+    let wanted = shared.flush_wanted.fetch_add(1, Ordering::AcqRel) + 1;
+    for _ in 0..50 {
+        // Acquire: pairs with the sampler's release after it wrote.
+        if shared.flushed.load(Ordering::Acquire) >= wanted || shared.stopping() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn note(shared: &Shared, result: &Result<PathBuf, String>) {
+    match result {
+        Ok(path) => {
+            let mut captures = lock(&shared.captures);
+            captures.push(path.clone());
+            if captures.len() > REMEMBERED {
+                captures.remove(0);
+            }
+            eprintln!("dashcam: captured {}", path.display());
+        }
+        Err(error) => {
+            shared.recorder.region().lose(losses::CAPTURES_FAILED, 1);
+            let mut last = lock(&shared.last_error);
+            // The same failure again and again is told once.
+            if *last != *error {
+                eprintln!("dashcam: {error}");
+                last.clone_from(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The META text of a capture, and the settings text that lies in the black box for `recover`.
+
+use format::json::{Object, texts};
+use format::record::SCHEMA_JSON;
+use format::region::{losses, word};
+use ring::{Place, Region};
+
+use crate::config::Config;
+use crate::control::Runtime;
+
+/// Host name, as the kernel gives it.
+fn host() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// Effective settings.
+pub fn settings(config: &Config) -> String {
+    Object::new()
+        .text("slow", &config.slow)
+        .text("out", &config.out.display().to_string())
+        .int("memory_bytes", config.memory as u64)
+        .int("window_ns", config.window_ns)
+        .int("post_ns", config.post_ns)
+        .int("cooldown_ns", config.cooldown_ns)
+        .int("keep", config.keep as u64)
+        .int("keep_bytes", config.keep_bytes)
+        .int("period_ns", config.period.as_nanos() as u64)
+        .number("budget_percent", config.budget_percent)
+        .flag("switches", config.switches)
+        .flag("stacks", config.stacks)
+        .int("threads", config.threads as u64)
+        .finish()
+}
+
+/// Sources by name.
+pub fn sources(list: &[(String, String)]) -> String {
+    list.iter().fold(Object::new(), |object, (name, state)| object.text(name, state)).finish()
+}
+
+/// What does not change while the process records.
+pub fn standing(config: &Config, runtime: &Runtime, list: &[(String, String)]) -> Object {
+    Object::new()
+        .text("version", env!("CARGO_PKG_VERSION"))
+        .text("service", &config.service)
+        .text("host", &host())
+        .text("runtime", &runtime.name)
+        .raw("stdlib", &texts(runtime.stdlib.iter().map(String::as_str)))
+        .raw("site", &texts(runtime.site.iter().map(String::as_str)))
+        .text("package", &runtime.package)
+        .raw("settings", &settings(config))
+        .raw("sources", &sources(list))
+}
+
+/// Loss counters by name.
+pub fn loss_counts(region: &Region) -> String {
+    let named = losses::NAMES.iter().zip(region.losses());
+    named.fold(Object::new(), |object, (name, count)| object.int(name, count)).finish()
+}
+
+/// The META text of one capture.
+pub fn capture(
+    standing: Object,
+    region: &Region,
+    reason: &str,
+    from_ns: u64,
+    to_ns: u64,
+    sampler: &str,
+) -> String {
+    let at = |index: usize| region.header(index).load(std::sync::atomic::Ordering::Relaxed);
+    let place = match region.place() {
+        Place::File(path) => path.display().to_string(),
+        Place::Process(why) => format!("process memory only: {why}"),
+    };
+    standing
+        .text("reason", reason)
+        .int("pid", u64::from(std::process::id()))
+        .int("start_ns", at(word::START_NS))
+        .int("start_epoch_ns", at(word::START_EPOCH_NS))
+        .int("from_ns", from_ns)
+        .int("to_ns", to_ns)
+        .text("box", &place)
+        .raw("losses", &loss_counts(region))
+        .raw("sampler", sampler)
+        .raw("schema", SCHEMA_JSON)
+        .finish()
+}

@@ -1,0 +1,130 @@
+//! The black box -> a capture file, without stopping anybody.
+//!
+//! Written under a temporary name in the same folder and renamed when whole, so that nobody ever
+//! reads half a capture. The folder's count and size caps are kept by removing the oldest.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use capture::write::CaptureWriter;
+use format::region::losses;
+use ring::{BlockCopy, Region};
+
+use crate::config::Config;
+
+/// What a capture took.
+pub struct Written {
+    /// The file.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Writes a capture reaching back to `since_ns`. Errors: the folder or file cannot be written.
+pub fn write(
+    config: &Config,
+    region: &Region,
+    meta: &str,
+    since_ns: u64,
+    number: u64,
+) -> io::Result<Written> {
+    fs::create_dir_all(&config.out)?;
+    let name = format!(
+        "{}-{}-{}-{number}.dashcam",
+        config.service,
+        utc(sys::clock::epoch_ns()),
+        std::process::id()
+    );
+    let path = config.out.join(&name);
+    let partial = config.out.join(format!(".{name}.part"));
+    let result = fill(&partial, region, meta, since_ns)
+        .and_then(|bytes| fs::rename(&partial, &path).map(|()| bytes));
+    match result {
+        Ok(bytes) => {
+            keep_caps(config, region, &path);
+            Ok(Written { path, bytes })
+        }
+        Err(error) => {
+            let _ = fs::remove_file(&partial);
+            Err(error)
+        }
+    }
+}
+
+fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Result<u64> {
+    let file = BufWriter::with_capacity(256 * 1024, File::create_new(partial)?);
+    let mut writer = CaptureWriter::new(file, meta)?;
+    let mut buffer = BlockCopy::default();
+    // Blocks before tables: a record may name what was interned a moment before it, so tables
+    // copied afterwards hold every id the blocks refer to. In the file tables stand first, so the
+    // copy of the blocks is written behind them: tables are append-only, and those copied first
+    // would miss ids. Hence twice: once for readers of cut-off files, once complete at the end.
+    writer.tables(&region.copy_tables())?;
+    region.copy_blocks(since_ns, &mut buffer, |block| writer.block(block.words()))?;
+    writer.tables(&region.copy_tables())?;
+    let (_, bytes) = writer.finish()?;
+    Ok(bytes)
+}
+
+/// Removes the oldest captures of this folder until count and size fit. Only files that bear a
+/// capture's name are touched; a capture removed by another process meanwhile is no error.
+fn keep_caps(config: &Config, region: &Region, newest: &Path) {
+    let Ok(entries) = fs::read_dir(&config.out) else { return };
+    let mut captures: Vec<(std::time::SystemTime, u64, PathBuf)> = entries
+        .flatten()
+        .filter(|e| e.path().extension().is_some_and(|x| x == "dashcam"))
+        .filter_map(|e| {
+            let meta = e.metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((meta.modified().ok()?, meta.len(), e.path()))
+        })
+        .collect();
+    captures.sort();
+    let mut count = captures.len();
+    let mut bytes: u64 = captures.iter().map(|(_, size, _)| size).sum();
+    for (_, size, path) in captures {
+        if (count <= config.keep && bytes <= config.keep_bytes) || path == newest {
+            break;
+        }
+        if fs::remove_file(&path).is_ok() {
+            region.lose(losses::CAPTURES_REMOVED, 1);
+        }
+        count -= 1;
+        bytes -= size;
+    }
+}
+
+/// `2026-11-21T10-14-03` of a Unix epoch time.
+pub fn utc(epoch_ns: u64) -> String {
+    let seconds = epoch_ns / 1_000_000_000;
+    let (days, clock) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days as i64);
+    let (h, m, s) = (clock / 3600, clock / 60 % 60, clock % 60);
+    format!("{year:04}-{month:02}-{day:02}T{h:02}-{m:02}-{s:02}")
+}
+
+/// Days since 1970-01-01 -> year, month, day (H. Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms").
+fn civil(days: i64) -> (i64, u32, u32) {
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let day = (doy - (153 * mp + 2) / 5 + 1) as u32;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 } as u32;
+    (yoe + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_carry_the_utc_time() {
+        assert_eq!(utc(0), "1970-01-01T00-00-00");
+        assert_eq!(utc(951_782_400_000_000_000), "2000-02-29T00-00-00");
+        assert_eq!(utc(1_795_256_043_000_000_000), "2026-11-21T10-14-03");
+    }
+}
