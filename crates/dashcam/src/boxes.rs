@@ -13,7 +13,9 @@ const DEAD_KEPT: usize = 2;
 /// The folder, made if need be with mode 0700. Errors say why it cannot be used.
 pub fn folder() -> Result<PathBuf, String> {
     // The owner of our own /proc entry is the effective user.
-    let uid = std::fs::metadata("/proc/self").map(|m| m.uid()).unwrap_or(0);
+    let uid = std::fs::metadata("/proc/self")
+        .map(|m| m.uid())
+        .unwrap_or(0);
     let path = PathBuf::from(format!("/dev/shm/dashcam-{uid}"));
     if let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&path) {
         if error.kind() != std::io::ErrorKind::AlreadyExists {
@@ -40,11 +42,15 @@ pub fn path(folder: &Path, service: &str) -> PathBuf {
 /// Removes boxes of dead processes beyond the newest few, and any of our own pid that is not ours
 /// (we came to be by exec).
 pub fn tidy(folder: &Path) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
     let mut dead: Vec<(u64, PathBuf)> = Vec::new();
     for entry in entries.flatten() {
         let path = entry.path();
-        let Some((pid, started_ms)) = parse(&path) else { continue };
+        let Some((pid, started_ms)) = parse(&path) else {
+            continue;
+        };
         if pid == std::process::id() {
             let _ = std::fs::remove_file(&path);
         } else if !Path::new(&format!("/proc/{pid}")).exists() {

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use format::json::{Object, texts};
+use format::json::{texts, Object};
 use recorder::Recorder;
 use ring::{Place, Region};
 use samplers::python_stacks::RuntimeInfo;
@@ -90,7 +90,10 @@ impl Stats {
             .int("passes", get(&self.passes))
             .int("samples", get(&self.samples))
             .int("cpu_ns", get(&self.cpu_ns))
-            .number("cpu_percent", get(&self.cpu_ns) as f64 * 100.0 / wall as f64)
+            .number(
+                "cpu_percent",
+                get(&self.cpu_ns) as f64 * 100.0 / wall as f64,
+            )
             .int("longest_pass_ns", get(&self.longest_pass_ns))
             .int("last_capture_ns", get(&self.capture_ns))
             .finish()
@@ -100,7 +103,9 @@ impl Stats {
 /// A lock that a panic elsewhere cannot make unusable: the data behind it are lists and texts that
 /// are whole at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Shared {
@@ -127,7 +132,10 @@ impl Shared {
         let sources = lock(&self.sources).clone();
         let text = meta::standing(&self.config, &self.runtime, &sources).finish();
         let id = self.recorder.tables().long_text(&text);
-        let slot = self.recorder.region().header(format::region::word::SETTINGS);
+        let slot = self
+            .recorder
+            .region()
+            .header(format::region::word::SETTINGS);
         slot.store(u64::from(id), Ordering::Release);
     }
 }
@@ -202,7 +210,11 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         }
     }
     let started_ns = sys::clock::now_ns();
-    let control = Control { shared, threads: Mutex::new(threads), started_ns };
+    let control = Control {
+        shared,
+        threads: Mutex::new(threads),
+        started_ns,
+    };
     CONTROL.set(Some(Box::leak(Box::new(control))));
     Ok(true)
 }
@@ -218,10 +230,15 @@ fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
     };
     let region = region.map_err(|error| {
         let mib = config.memory >> 20;
-        StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
+        StartError(format!(
+            "memory: found {error}, wanted {mib} MiB; use a smaller memory="
+        ))
     })?;
     let rules = config.rules.clone();
-    Ok(Recorder::new(region, Box::new(move |name| rules.limit_ns(name))))
+    Ok(Recorder::new(
+        region,
+        Box::new(move |name| rules.limit_ns(name)),
+    ))
 }
 
 /// Stops recording and waits for our threads, at most two seconds. What was recorded stays in the
@@ -275,7 +292,10 @@ pub fn after_fork_child() {
     PARENT.set(None);
     let (config, runtime) = (parent.shared.config.clone(), parent.shared.runtime.clone());
     if let Err(error) = start_with(config, runtime) {
-        eprintln!("dashcam: not recording in the forked process {}: {error}", std::process::id());
+        eprintln!(
+            "dashcam: not recording in the forked process {}: {error}",
+            std::process::id()
+        );
     }
 }
 
@@ -285,7 +305,10 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
         return Err("dashcam is not recording; call dashcam.start() first".to_owned());
     };
     let (done, result) = sync_channel(1);
-    control.shared.post(Job { reason: reason.to_owned(), done: Some(done) });
+    control.shared.post(Job {
+        reason: reason.to_owned(),
+        done: Some(done),
+    });
     match result.recv_timeout(Duration::from_secs(30)) {
         Ok(result) => result,
         Err(_) => Err("the capture was not written within 30 s".to_owned()),

@@ -1,13 +1,13 @@
 //! The keeper: writes captures, one at a time, away from everybody else.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use format::region::losses;
 
-use crate::control::{Job, Shared, lock};
+use crate::control::{lock, Job, Shared};
 use crate::{meta, snapshot};
 
 /// Captures whose path `status` tells.
@@ -40,7 +40,9 @@ fn next(shared: &Shared) -> Option<Job> {
         if shared.stopping() {
             return None;
         }
-        let waited = shared.job_came.wait_timeout(jobs, Duration::from_millis(500));
+        let waited = shared
+            .job_came
+            .wait_timeout(jobs, Duration::from_millis(500));
         jobs = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
     }
 }
@@ -52,7 +54,9 @@ fn save(shared: &Shared, reason: &str, number: u64) -> Result<PathBuf, String> {
     let since_ns = begin_ns.saturating_sub(shared.config.window_ns);
     let sources = lock(&shared.sources).clone();
     let standing = meta::standing(&shared.config, &shared.runtime, &sources);
-    let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
+    let start_ns = region
+        .header(format::region::word::START_NS)
+        .load(Ordering::Relaxed);
     let stats = shared.stats.json(start_ns);
     let from_ns = since_ns.max(start_ns);
     let text = meta::capture(standing, region, reason, from_ns, begin_ns, &stats);

@@ -18,8 +18,10 @@ mod snapshot;
 mod subject;
 mod tracks;
 
-pub use config::{Config, KNOBS, Knob};
+pub use config::{Config, Knob, KNOBS};
 pub use control::{
-    Runtime, StartError, after_fork_child, before_exit, is_started, snap, start, status_json, stop,
+    after_fork_child, before_exit, is_started, snap, start, status_json, stop, Runtime, StartError,
 };
-pub use recorder::{Attribute, Request, append, current, event, gc, is_on, name_thread, span, task};
+pub use recorder::{
+    append, current, event, gc, is_on, name_thread, span, task, Attribute, Request,
+};

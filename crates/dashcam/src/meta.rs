@@ -1,6 +1,6 @@
 //! The META text of a capture, and the settings text that lies in the black box for `recover`.
 
-use format::json::{Object, texts};
+use format::json::{texts, Object};
 use format::record::SCHEMA_JSON;
 use format::region::{losses, word};
 use ring::{Place, Region};
@@ -35,7 +35,11 @@ pub fn settings(config: &Config) -> String {
 
 /// Sources by name.
 pub fn sources(list: &[(String, String)]) -> String {
-    list.iter().fold(Object::new(), |object, (name, state)| object.text(name, state)).finish()
+    list.iter()
+        .fold(Object::new(), |object, (name, state)| {
+            object.text(name, state)
+        })
+        .finish()
 }
 
 /// What does not change while the process records.
@@ -55,7 +59,11 @@ pub fn standing(config: &Config, runtime: &Runtime, list: &[(String, String)]) -
 /// Loss counters by name.
 pub fn loss_counts(region: &Region) -> String {
     let named = losses::NAMES.iter().zip(region.losses());
-    named.fold(Object::new(), |object, (name, count)| object.int(name, count)).finish()
+    named
+        .fold(Object::new(), |object, (name, count)| {
+            object.int(name, count)
+        })
+        .finish()
 }
 
 /// The META text of one capture.
@@ -67,7 +75,11 @@ pub fn capture(
     to_ns: u64,
     sampler: &str,
 ) -> String {
-    let at = |index: usize| region.header(index).load(std::sync::atomic::Ordering::Relaxed);
+    let at = |index: usize| {
+        region
+            .header(index)
+            .load(std::sync::atomic::Ordering::Relaxed)
+    };
     let place = match region.place() {
         Place::File(path) => path.display().to_string(),
         Place::Process(why) => format!("process memory only: {why}"),

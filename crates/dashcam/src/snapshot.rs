@@ -70,7 +70,9 @@ fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Resul
 /// Removes the oldest captures of this folder until count and size fit. Only files that bear a
 /// capture's name are touched; a capture removed by another process meanwhile is no error.
 fn keep_caps(config: &Config, region: &Region, newest: &Path) {
-    let Ok(entries) = fs::read_dir(&config.out) else { return };
+    let Ok(entries) = fs::read_dir(&config.out) else {
+        return;
+    };
     let mut captures: Vec<(std::time::SystemTime, u64, PathBuf)> = entries
         .flatten()
         .filter(|e| e.path().extension().is_some_and(|x| x == "dashcam"))

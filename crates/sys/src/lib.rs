@@ -6,8 +6,16 @@
 //! What it promises: nothing here blocks for long, allocates on a repeated read, or raises a signal
 //! in the host. What is missing on purpose: policy. When to read what is decided by the samplers.
 
+pub mod calls;
 pub mod cell;
 pub mod clock;
+pub mod fds;
+pub mod fork;
+mod kept;
 pub mod map;
 pub mod mem;
+pub mod ours;
+pub mod perf;
+pub mod task;
 pub mod thread;
+pub mod vitals;

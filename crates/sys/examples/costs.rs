@@ -1,0 +1,183 @@
+//! What the doors to the system cost on this machine:
+//! `cargo run --release -p dashcam-sys --example costs`.
+//!
+//! Prints one line a figure. Run it as the user the service runs as; medians of many passes.
+
+#![allow(
+    clippy::expect_used,
+    reason = "an example stops at the first thing that does not work"
+)]
+
+use std::hint::black_box;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::{mpsc, Arc, Mutex};
+use std::time::Duration;
+use sys::perf::{SwitchKind, SwitchStream};
+use sys::task::{self, TaskReader};
+use sys::vitals::Vitals;
+use sys::{calls, clock, fds, mem, thread};
+
+/// Median over 21 passes of the time one of `times` calls of `body` takes.
+fn median_ns(times: u32, mut body: impl FnMut()) -> f64 {
+    let mut passes = [(); 21].map(|()| {
+        let start = clock::now_ns();
+        (0..times).for_each(|_| body());
+        (clock::now_ns() - start) as f64 / f64::from(times)
+    });
+    passes.sort_unstable_by(f64::total_cmp);
+    passes[passes.len() / 2]
+}
+
+fn print(what: &str, value: f64, unit: &str) {
+    println!("{what:<58} {value:>10.2} {unit}");
+}
+
+fn read_threads() {
+    let (tell, told) = mpsc::channel();
+    let (_never, wait) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        tell.send(thread::tid()).expect("main listens");
+        let _ = wait.recv();
+    });
+    let tid = told.recv().expect("it tells its id");
+    std::thread::sleep(Duration::from_millis(10));
+    let mut reader = TaskReader::open(tid).expect("it lives");
+    let mem = mem::Reader::new().expect("a process may read itself");
+    let call = reader.call().expect("it lives");
+    let us = 1e-3;
+    let mut row = |what: &str, body: &mut dyn FnMut(&mut TaskReader)| {
+        print(what, median_ns(1000, || body(&mut reader)) * us, "us");
+    };
+    row("schedstat", &mut |r| drop(black_box(r.schedstat())));
+    row("call (syscall)", &mut |r| drop(black_box(r.call())));
+    row("wchan", &mut |r| drop(black_box(r.wchan().map(str::len))));
+    row("state (stat)", &mut |r| drop(black_box(r.state())));
+    row("status_switches (status)", &mut |r| {
+        drop(black_box(r.status_switches()))
+    });
+    row("meaning of a futex wait", &mut |_| {
+        black_box(calls::meaning(&call, &mem));
+    });
+    let mut tids = Vec::new();
+    row("list of 2 threads", &mut |_| {
+        drop(black_box(task::list(&mut tids)))
+    });
+    row("TaskReader::open", &mut |_| {
+        drop(black_box(TaskReader::open(tid)))
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let socket = TcpStream::connect(listener.local_addr().expect("it is bound"));
+    let socket = socket.expect("it listens");
+    let file = std::fs::File::open("/proc/self/exe").expect("/proc is there");
+    let mut describe = |what: &str, fd: i32| row(what, &mut |_| drop(black_box(fds::describe(fd))));
+    describe("describe a tcp socket", socket.as_raw_fd());
+    describe("describe a file", file.as_raw_fd());
+    let mut vitals = Vitals::open();
+    row("vitals, all", &mut |_| {
+        vitals.read(|_, value| {
+            black_box(value);
+        })
+    });
+}
+
+/// Two threads hand a byte back and forth; returns the time of one hand-over, two switches.
+fn ping_pong(turns: u32) -> f64 {
+    let (to, from_main) = mpsc::sync_channel::<()>(0);
+    let (back, from_thread) = mpsc::sync_channel::<()>(0);
+    let other = std::thread::spawn(
+        move || {
+            while from_main.recv().is_ok() && back.send(()).is_ok() {}
+        },
+    );
+    let ns = median_ns(turns, || {
+        to.send(()).expect("it listens");
+        from_thread.recv().expect("it answers");
+    });
+    drop(to);
+    let _ = other.join();
+    ns
+}
+
+fn switches() {
+    let spawn = || drop(std::thread::spawn(|| {}).join());
+    let (turn_off, spawn_off) = (ping_pong(500), median_ns(200, spawn));
+    let mut stream = match timed_open("SwitchStream::open, the first on this host") {
+        Some(stream) => stream,
+        None => return,
+    };
+    drop(timed_open(
+        "SwitchStream::open, 1 thread, while another is open",
+    ));
+    let (never, wait) = mpsc::channel::<()>();
+    let wait = Arc::new(Mutex::new(wait));
+    for _ in 0..100 {
+        let wait = wait.clone();
+        std::thread::spawn(move || drop(wait.lock().map(|wait| wait.recv())));
+    }
+    drop(timed_open(
+        "SwitchStream::open, 101 threads, while another is open",
+    ));
+    drop(never);
+    std::thread::sleep(Duration::from_millis(20));
+    let (turn_on, spawn_on) = (ping_pong(500), median_ns(200, spawn));
+    print(
+        "hand-over between two threads, unrecorded",
+        turn_off * 1e-3,
+        "us",
+    );
+    print(
+        "hand-over between two threads, recorded",
+        turn_on * 1e-3,
+        "us",
+    );
+    print(
+        "start and join a thread, unrecorded",
+        spawn_off * 1e-3,
+        "us",
+    );
+    print("start and join a thread, recorded", spawn_on * 1e-3, "us");
+    print(
+        "drain with nothing in it",
+        median_ns(1000, || stream.drain(|_| {})),
+        "ns",
+    );
+    stream.drain(|_| {});
+    let mut costs = Vec::new();
+    for _ in 0..50 {
+        let naps = std::thread::spawn(|| {
+            (0..500).for_each(|_| std::thread::sleep(Duration::from_micros(1)));
+        });
+        let _ = naps.join();
+        let (mut records, mut outs) = (0u32, 0u32);
+        let start = clock::now_ns();
+        stream.drain(|s| {
+            records += 1;
+            outs += u32::from(s.kind == SwitchKind::Out);
+        });
+        let ns = (clock::now_ns() - start) as f64;
+        black_box(outs);
+        costs.push(ns / f64::from(records.max(1)));
+    }
+    costs.sort_unstable_by(f64::total_cmp);
+    print(
+        "drain, a record (batches of about 1000)",
+        costs[costs.len() / 2],
+        "ns",
+    );
+    println!("garbled {}, twice {}", stream.garbled(), stream.repeated());
+}
+
+fn timed_open(what: &str) -> Option<SwitchStream> {
+    let start = clock::now_ns();
+    let stream = SwitchStream::open(&[])
+        .map_err(|refused| println!("{refused}"))
+        .ok()?;
+    print(what, (clock::now_ns() - start) as f64 * 1e-3, "us");
+    Some(stream)
+}
+
+fn main() {
+    read_threads();
+    switches();
+}

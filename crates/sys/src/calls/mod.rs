@@ -1,0 +1,341 @@
+//! What a blocked system call means: what kind of thing is waited for, which one, for how long.
+//!
+//! How it works: the call's number and arguments come from /proc/self/task/TID/syscall (see
+//! `task`). Arguments that are pointers (timeouts, descriptor sets, futex vectors) are followed
+//! through the guarded reader, which cannot fault; `read`, `write` and their kin mean what their
+//! descriptor is, which one `fstat` tells. Numbers are those of x86-64 or aarch64, whichever this
+//! was compiled for.
+//!
+//! | call | kind | target |
+//! | --- | --- | --- |
+//! | nanosleep, clock_nanosleep; poll, select of nothing | Sleep | length |
+//! | futex (wait, lock), futex_waitv, futex_wait | Futex | address, length |
+//! | poll, select, epoll_wait | Poll, or Connect | first descriptor, how many, length |
+//! | read, write, recv, send, sendfile, splice | by what the descriptor is | descriptor |
+//! | connect, accept | Connect, Accept | descriptor |
+//! | fsync, open, stat, unlink, rename, flock, F_SETLKW | FileSync, FileOpen, FileLock | |
+//! | wait4, waitid, vfork | ChildWait | |
+//! | sched_yield; mmap, munmap, madvise, brk, ... | Yield; Memory | |
+//!
+//! What it promises: never a panic, a fault or a blocked caller, whatever the arguments are; no
+//! allocation; 0.1-1 us. What it does not: the thread may have gone on since its call was read, so
+//! memory behind its pointers may be stale. A call without a row here is `Other` with its number.
+
+mod nr;
+mod poll;
+mod timeout;
+
+use crate::fds::{self, Sort};
+use crate::mem::Reader;
+use crate::task::TaskCall;
+use timeout::{length, until, Timeout};
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitKind {
+    /// Time to pass.
+    Sleep,
+    /// A lock, condition or other word in memory.
+    Futex,
+    /// Data from a socket.
+    SocketRead,
+    /// Room to send to a socket.
+    SocketWrite,
+    /// A connection being made.
+    Connect,
+    /// Somebody to connect to us.
+    Accept,
+    /// Any of several descriptors to become ready.
+    Poll,
+    /// Data from a file or directory.
+    FileRead,
+    /// A file to take data.
+    FileWrite,
+    /// Data to reach the disk.
+    FileSync,
+    /// Disk metadata: open, stat, list, rename, unlink, ...
+    FileOpen,
+    /// Somebody to write to a pipe.
+    PipeRead,
+    /// Somebody to empty a pipe.
+    PipeWrite,
+    /// A terminal to take output.
+    TtyWrite,
+    /// A lock on a file.
+    FileLock,
+    /// A child process to end, or after vfork to exec.
+    ChildWait,
+    /// Its turn, having yielded the CPU.
+    Yield,
+    /// The memory map of the process: the lock on it, or the work itself.
+    Memory,
+    /// Another call, by number; `OUTSIDE_CALL` and `RUNNING` for no call at all.
+    Other(i64),
+}
+
+/// In `WaitKind::Other`: blocked outside any call, by a page fault or a stop signal.
+pub const OUTSIDE_CALL: i64 = -1;
+/// In `WaitKind::Other`: not blocked.
+pub const RUNNING: i64 = -2;
+
+/// What a blocked call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The kind.
+    pub kind: WaitKind,
+    /// The descriptor, or the first of several.
+    pub fd: Option<i32>,
+    /// How many descriptors are waited for; an epoll instance counts as one.
+    pub fds: u32,
+    /// Address of the futex, or the first of several: the identity of the lock.
+    pub futex: Option<u64>,
+    /// How long it will wait at most: the length the caller gave, or, where the call takes a
+    /// deadline (all futex waits but FUTEX_WAIT, CPython's sleep), what is left of it now.
+    pub timeout_ns: Option<u64>,
+    /// Whether it waits for a limited time, also when its length could not be read.
+    pub timed: bool,
+}
+
+impl Wait {
+    fn of(kind: WaitKind) -> Wait {
+        Wait {
+            kind,
+            fd: None,
+            fds: 0,
+            futex: None,
+            timeout_ns: None,
+            timed: false,
+        }
+    }
+
+    fn on(kind: WaitKind, fd: i32) -> Wait {
+        Wait {
+            fd: Some(fd),
+            fds: 1,
+            ..Wait::of(kind)
+        }
+    }
+
+    fn limited(self, timeout: Timeout) -> Wait {
+        Wait {
+            timed: timeout != Timeout::None,
+            timeout_ns: match timeout {
+                Timeout::Ns(ns) => Some(ns),
+                _ => None,
+            },
+            ..self
+        }
+    }
+}
+
+/// What the thread that made `call` waits for. `mem` must read this process.
+pub fn meaning(call: &TaskCall, mem: &Reader) -> Wait {
+    let (nr, args) = match call {
+        TaskCall::Running => return Wait::of(WaitKind::Other(RUNNING)),
+        TaskCall::InKernel { .. } => return Wait::of(WaitKind::Other(OUTSIDE_CALL)),
+        TaskCall::Syscall { nr, args, .. } => (*nr, args),
+    };
+    sleeping(nr, args, mem)
+        .or_else(|| locking(nr, args, mem))
+        .or_else(|| poll::meaning(nr, args, mem))
+        .or_else(|| streaming(nr, args))
+        .or_else(|| filing(nr, args))
+        .or_else(|| others(nr, args, mem))
+        .unwrap_or(Wait::of(WaitKind::Other(nr)))
+}
+
+/// Where a blocked `connect` wants to go: "127.0.0.1:5432". None for other calls and when its
+/// argument cannot be read. Allocates.
+pub fn connect_target(call: &TaskCall, mem: &Reader) -> Option<String> {
+    /// Longest address there is: a unix path.
+    const LONGEST: usize = 110;
+    let TaskCall::Syscall { nr, args, .. } = call else {
+        return None;
+    };
+    if *nr != libc::SYS_connect {
+        return None;
+    }
+    let mut buf = [0u8; LONGEST];
+    let bytes = buf.get_mut(..(args[2] as usize).min(LONGEST))?;
+    mem.read(args[1] as usize, bytes).ok()?;
+    fds::in_words(bytes).text.filter(|text| !text.is_empty())
+}
+
+fn sleeping(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
+    let timeout = match nr {
+        libc::SYS_nanosleep => length(args[0], mem),
+        libc::SYS_clock_nanosleep if args[1] & libc::TIMER_ABSTIME as u64 != 0 => {
+            until(args[2], args[0] as i32, mem)
+        }
+        libc::SYS_clock_nanosleep => length(args[2], mem),
+        _ => return None,
+    };
+    Some(Wait::of(WaitKind::Sleep).limited(timeout))
+}
+
+fn locking(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
+    let (futex, timeout) = match nr {
+        libc::SYS_futex => (Some(args[0]), futex_timeout(args, mem)),
+        libc::SYS_futex_waitv => {
+            // struct futex_waitv: value, address, flags; 24 bytes.
+            let first = (args[0] as usize).checked_add(8);
+            let address = first.and_then(|at| mem.word(at).ok());
+            (
+                address.map(|a| a as u64),
+                until(args[3], args[4] as i32, mem),
+            )
+        }
+        nr::FUTEX_WAIT => (Some(args[0]), until(args[4], args[5] as i32, mem)),
+        _ => return None,
+    };
+    let wait = Wait {
+        futex,
+        ..Wait::of(WaitKind::Futex)
+    };
+    Some(wait.limited(timeout))
+}
+
+fn futex_timeout(args: &[u64; 6], mem: &Reader) -> Timeout {
+    /// FUTEX_LOCK_PI2 (5.14), not in the libc crate.
+    const LOCK_PI2: i32 = 13;
+    let op = args[1] as i32;
+    let command = op & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+    let clock = match op & libc::FUTEX_CLOCK_REALTIME {
+        0 => libc::CLOCK_MONOTONIC,
+        _ => libc::CLOCK_REALTIME,
+    };
+    match command {
+        libc::FUTEX_WAIT => length(args[3], mem),
+        libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAIT_REQUEUE_PI | LOCK_PI2 => {
+            until(args[3], clock, mem)
+        }
+        libc::FUTEX_LOCK_PI => until(args[3], libc::CLOCK_REALTIME, mem),
+        _ => Timeout::None,
+    }
+}
+
+fn streaming(nr: i64, args: &[u64; 6]) -> Option<Wait> {
+    let first = args[0] as i32;
+    Some(match nr {
+        libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_pread64
+        | libc::SYS_preadv
+        | libc::SYS_preadv2 => reading(nr, first),
+        libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_pwrite64
+        | libc::SYS_pwritev
+        | libc::SYS_pwritev2
+        | libc::SYS_sendfile => writing(nr, first),
+        libc::SYS_splice | libc::SYS_copy_file_range => writing(nr, args[2] as i32),
+        libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_recvmmsg => {
+            Wait::on(WaitKind::SocketRead, first)
+        }
+        libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_sendmmsg => {
+            Wait::on(WaitKind::SocketWrite, first)
+        }
+        libc::SYS_connect => Wait::on(WaitKind::Connect, first),
+        libc::SYS_accept | libc::SYS_accept4 => Wait::on(WaitKind::Accept, first),
+        _ => return None,
+    })
+}
+
+fn reading(nr: i64, fd: i32) -> Wait {
+    let kind = match fds::sort(fd) {
+        Some(Sort::Socket) => WaitKind::SocketRead,
+        Some(Sort::Pipe) => WaitKind::PipeRead,
+        Some(Sort::File) => WaitKind::FileRead,
+        // A terminal, eventfd, timerfd, device: there is no word for them here.
+        _ => WaitKind::Other(nr),
+    };
+    Wait::on(kind, fd)
+}
+
+fn writing(nr: i64, fd: i32) -> Wait {
+    let kind = match fds::sort(fd) {
+        Some(Sort::Socket) => WaitKind::SocketWrite,
+        Some(Sort::Pipe) => WaitKind::PipeWrite,
+        Some(Sort::File) => WaitKind::FileWrite,
+        Some(Sort::Tty) => WaitKind::TtyWrite,
+        _ => WaitKind::Other(nr),
+    };
+    Wait::on(kind, fd)
+}
+
+fn filing(nr: i64, args: &[u64; 6]) -> Option<Wait> {
+    let first = args[0] as i32;
+    Some(match nr {
+        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_sync_file_range | libc::SYS_syncfs => {
+            Wait::on(WaitKind::FileSync, first)
+        }
+        libc::SYS_sync | libc::SYS_msync => Wait::of(WaitKind::FileSync),
+        libc::SYS_fallocate | libc::SYS_ftruncate => Wait::on(WaitKind::FileWrite, first),
+        nr::GETDENTS | libc::SYS_getdents64 | libc::SYS_fstat | libc::SYS_fchmod => {
+            Wait::on(WaitKind::FileOpen, first)
+        }
+        nr if is_metadata(nr) => Wait::of(WaitKind::FileOpen),
+        libc::SYS_flock => Wait::on(WaitKind::FileLock, first),
+        libc::SYS_fcntl if matches!(args[1] as i32, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
+            Wait::on(WaitKind::FileLock, first)
+        }
+        _ => return None,
+    })
+}
+
+/// Calls that look up or change names on a disk.
+fn is_metadata(nr: i64) -> bool {
+    let everywhere = matches!(
+        nr,
+        libc::SYS_openat
+            | libc::SYS_openat2
+            | libc::SYS_newfstatat
+            | libc::SYS_statx
+            | libc::SYS_faccessat
+            | libc::SYS_faccessat2
+            | libc::SYS_readlinkat
+            | libc::SYS_unlinkat
+            | libc::SYS_renameat2
+            | libc::SYS_mkdirat
+            | libc::SYS_linkat
+            | libc::SYS_symlinkat
+            | libc::SYS_fchmodat
+            | libc::SYS_fchownat
+            | libc::SYS_utimensat
+            | libc::SYS_truncate
+            | libc::SYS_statfs
+            | libc::SYS_chdir
+    );
+    everywhere
+        || matches!(
+            nr,
+            nr::OPEN | nr::CREAT | nr::STAT | nr::LSTAT | nr::ACCESS | nr::READLINK
+        )
+        || matches!(
+            nr,
+            nr::UNLINK | nr::RENAME | nr::RENAMEAT | nr::MKDIR | nr::RMDIR
+        )
+        || matches!(nr, nr::LINK | nr::SYMLINK | nr::CHMOD | nr::CHOWN)
+}
+
+fn others(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
+    let kind = match nr {
+        libc::SYS_wait4 | libc::SYS_waitid | nr::VFORK => WaitKind::ChildWait,
+        // The caller of a plain fork or thread start does not wait; that of a vfork does.
+        libc::SYS_clone if args[0] & libc::CLONE_VFORK as u64 != 0 => WaitKind::ChildWait,
+        libc::SYS_clone3 => {
+            let flags = mem.word(args[0] as usize).ok()?;
+            (flags & libc::CLONE_VFORK as usize != 0).then_some(WaitKind::ChildWait)?
+        }
+        libc::SYS_sched_yield => WaitKind::Yield,
+        libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mremap | libc::SYS_mprotect => {
+            WaitKind::Memory
+        }
+        libc::SYS_brk | libc::SYS_madvise | libc::SYS_mlock | libc::SYS_munlock => WaitKind::Memory,
+        _ => return None,
+    };
+    Some(Wait::of(kind))
+}
+
+#[cfg(test)]
+mod tests;

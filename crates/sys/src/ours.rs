@@ -1,0 +1,89 @@
+//! The descriptors that belong to us, so that a forked child can close them.
+//!
+//! How it works: every descriptor we keep open is an `Fd`, which enters itself into a fixed table
+//! of atomics and leaves it when dropped. In a forked child the objects that own the descriptors
+//! may be anywhere (on the stack of a thread that does not exist there); the table is all it needs.
+//!
+//! What it promises: `close_all` only loads, stores and closes, so it may run between fork and the
+//! host's first own code. More than `SLOTS` descriptors: the surplus stays open in children.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+const SLOTS: usize = 8192;
+/// Descriptor + 1, or 0. Written by the owner of the slot; read by a child that is alone.
+/// Relaxed: fork itself orders what the child sees.
+static TABLE: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
+/// Where the next search for a free slot begins.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// A descriptor of ours.
+#[derive(Debug)]
+pub struct Fd {
+    fd: OwnedFd,
+    slot: Option<usize>,
+}
+
+impl From<OwnedFd> for Fd {
+    fn from(fd: OwnedFd) -> Fd {
+        let entry = fd.as_raw_fd() + 1;
+        let start = NEXT.fetch_add(1, Ordering::Relaxed);
+        let slot = (0..SLOTS).map(|i| (start + i) % SLOTS).find(|i| {
+            let free = TABLE[*i].load(Ordering::Relaxed) == 0;
+            let take =
+                || TABLE[*i].compare_exchange(0, entry, Ordering::Relaxed, Ordering::Relaxed);
+            free && take().is_ok()
+        });
+        Fd { fd, slot }
+    }
+}
+
+impl From<File> for Fd {
+    fn from(file: File) -> Fd {
+        OwnedFd::from(file).into()
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            TABLE[slot].store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl AsFd for Fd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Fd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl Fd {
+    /// Reads at `offset` without moving the file's position.
+    pub fn read_at(&self, buf: &mut [u8], offset: i64) -> io::Result<usize> {
+        // SAFETY: `buf` is ours and writable for its whole length; the descriptor is open.
+        let n =
+            unsafe { libc::pread(self.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len(), offset) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+/// In a forked child: closes every descriptor of ours that came with the fork. The objects that
+/// own them must never be dropped or used in this process.
+pub fn close_all() {
+    for slot in &TABLE {
+        let entry = slot.swap(0, Ordering::Relaxed);
+        if entry > 0 {
+            // SAFETY: the number was ours in the parent; nobody in this child owns it (see above).
+            unsafe { libc::close(entry - 1) };
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! One CPU's ring of records: mapping it, reading what the kernel wrote, giving the space back.
+//!
+//! ```text
+//!   page 0: perf_event_mmap_page      pages 1..: records, byte n of the stream at n mod ring size
+//!     1024 data_head  kernel -> us    | ... tail ====== unread ====== head ...        |
+//!     1032 data_tail  us -> kernel
+//! ```
+//!
+//! How it works: head and tail count bytes since the beginning and never wrap. Records are
+//! multiples of 8 bytes and start at multiples of 8, and the ring is a power of two, so a record
+//! may be cut by the end of the ring but an 8-byte word never is: reading by words needs no copy
+//! and no special case. A record: word 0 is type (32 bits), misc (16), size in bytes (16); a switch
+//! has two more, pid and tid (32 bits each), and the time.
+//!
+//! What it promises: nothing the kernel writes makes it read outside the ring, loop or panic. A
+//! record that cannot be right (size zero, odd or past the head) costs what is left of the ring
+//! and is counted.
+
+use super::{Switch, SwitchKind, Tally};
+use crate::ours::Fd;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const DATA_HEAD_AT: usize = 1024;
+const DATA_TAIL_AT: usize = 1032;
+
+const RECORD_LOST: u32 = 2;
+const RECORD_SWITCH: u32 = 14;
+const MISC_SWITCH_OUT: u16 = 1 << 13;
+const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
+
+/// The mapped memory. `base` is null once forgotten.
+struct Mapping {
+    base: *mut u8,
+    len: usize,
+    data_at: usize,
+    pid: u32,
+}
+
+// SAFETY: the mapping belongs to this value alone and is not tied to a thread.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn new(holder: &Fd, data_bytes: usize, page_bytes: usize) -> io::Result<Mapping> {
+        let len = page_bytes + data_bytes;
+        let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                access,
+                shared,
+                holder.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping {
+            base: base.cast(),
+            len,
+            data_at: page_bytes,
+            pid: std::process::id(),
+        })
+    }
+
+    /// Written by the kernel after the records before it, so it is loaded with Acquire: that makes
+    /// those records visible. Partner: the kernel's barrier in `perf_output_put_handle`.
+    fn head(&self) -> u64 {
+        // SAFETY: the first page is mapped as long as we live; the field is 8 bytes, aligned, and
+        // only written atomically by the kernel.
+        unsafe { AtomicU64::from_ptr(self.base.add(DATA_HEAD_AT).cast()) }.load(Ordering::Acquire)
+    }
+
+    /// Read by the kernel, which may overwrite everything before it: stored with Release so that
+    /// our reads are done by then. Partner: the kernel's control dependency on `data_tail`.
+    fn set_tail(&self, tail: u64) {
+        // SAFETY: as in `head`; only we write this field.
+        unsafe { AtomicU64::from_ptr(self.base.add(DATA_TAIL_AT).cast()) }
+            .store(tail, Ordering::Release);
+    }
+
+    /// The 8 bytes at `at` in the stream; `at` is a multiple of 8.
+    fn word(&self, at: u64) -> u64 {
+        let offset = at as usize & (self.len - self.data_at - 1);
+        // SAFETY: the data area has a power of two bytes, so the masked offset lies inside it, and
+        // being a multiple of 8 leaves room for the word. Between tail and head the kernel does
+        // not write.
+        unsafe { self.base.add(self.data_at + offset).cast::<u64>().read() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // A forked child has no such mapping (the kernel marks it VM_DONTCOPY), and something of
+        // the host may lie at the address by now.
+        if self.base.is_null() || self.pid != std::process::id() {
+            return;
+        }
+        // SAFETY: the mapping is ours, whole, and in this process; nothing refers to it any more.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
+    }
+}
+
+/// One CPU's ring and where we are in it.
+pub(super) struct Ring {
+    cpu: u16,
+    map: Mapping,
+    holder: Fd,
+    head: u64,
+    /// Everything before this has been parsed.
+    at: u64,
+    /// The next switch, parsed but not delivered.
+    next: Option<Switch>,
+    /// The last switch parsed, to recognise its twin.
+    last: Option<(u32, SwitchKind)>,
+    pub(super) tally: Tally,
+}
+
+impl Ring {
+    /// Maps the ring of `holder`, an event on `cpu`. `data_bytes` is a power of two of pages.
+    pub(super) fn map(
+        cpu: u16,
+        holder: Fd,
+        data_bytes: usize,
+        page_bytes: usize,
+    ) -> io::Result<Ring> {
+        Ok(Ring {
+            cpu,
+            map: Mapping::new(&holder, data_bytes, page_bytes)?,
+            holder,
+            head: 0,
+            at: 0,
+            next: None,
+            last: None,
+            tally: Tally::default(),
+        })
+    }
+
+    pub(super) fn cpu(&self) -> u16 {
+        self.cpu
+    }
+
+    pub(super) fn holder(&self) -> &Fd {
+        &self.holder
+    }
+
+    /// Leaves the mapping alone when dropped.
+    pub(super) fn forget_mapping(&mut self) {
+        self.map.base = std::ptr::null_mut();
+    }
+
+    /// Takes note of what the kernel has written by now.
+    pub(super) fn look(&mut self, pid: u32) {
+        self.head = self.map.head();
+        if self.next.is_none() {
+            self.advance(pid);
+        }
+    }
+
+    /// Time of the next switch, if one is there.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.next.map(|switch| switch.t_ns)
+    }
+
+    /// Delivers the switches up to and including `limit_ns`; at least one must be there.
+    pub(super) fn deliver(&mut self, limit_ns: u64, pid: u32, each: &mut impl FnMut(Switch)) {
+        while let Some(switch) = self.next.filter(|switch| switch.t_ns <= limit_ns) {
+            self.advance(pid);
+            each(switch);
+        }
+    }
+
+    /// Gives the space of everything parsed back to the kernel.
+    pub(super) fn release(&mut self) {
+        self.map.set_tail(self.at);
+    }
+
+    fn advance(&mut self, pid: u32) {
+        let map = &self.map;
+        let mut reader = Records {
+            word: |at| map.word(at),
+            at: self.at,
+            head: self.head,
+            pid,
+            cpu: self.cpu,
+        };
+        self.next = reader.next_switch(&mut self.last, &mut self.tally);
+        self.at = reader.at;
+    }
+}
+
+/// The unread part of a stream of records, however it is stored.
+pub(super) struct Records<W: Fn(u64) -> u64> {
+    pub(super) word: W,
+    pub(super) at: u64,
+    pub(super) head: u64,
+    pub(super) pid: u32,
+    pub(super) cpu: u16,
+}
+
+impl<W: Fn(u64) -> u64> Records<W> {
+    /// Moves behind the next switch of our process and returns it; counts what it passes over.
+    pub(super) fn next_switch(
+        &mut self,
+        last: &mut Option<(u32, SwitchKind)>,
+        tally: &mut Tally,
+    ) -> Option<Switch> {
+        while self.at < self.head {
+            let start = self.at;
+            let header = (self.word)(start);
+            let (kind, misc, size) = (header as u32, (header >> 32) as u16, header >> 48);
+            if size < 8 || size % 8 != 0 || size > self.head - start {
+                tally.garbled += 1;
+                *last = None;
+                self.at = self.head;
+                return None;
+            }
+            self.at = start + size;
+            match kind {
+                RECORD_SWITCH if size >= 24 => {
+                    let Some(switch) = self.switch(start, misc) else {
+                        continue;
+                    };
+                    if *last != Some((switch.tid, switch.kind)) {
+                        *last = Some((switch.tid, switch.kind));
+                        return Some(switch);
+                    }
+                    tally.repeated += 1;
+                }
+                RECORD_LOST if size >= 24 => {
+                    tally.lost = tally.lost.saturating_add((self.word)(start + 16));
+                    *last = None;
+                }
+                // THROTTLE, UNTHROTTLE and whatever a later kernel adds: nothing we asked for.
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// None for the switch of a forked child, or of a thread so dead that it has no id.
+    fn switch(&self, start: u64, misc: u16) -> Option<Switch> {
+        let who = (self.word)(start + 8);
+        let (pid, tid) = (who as u32, (who >> 32) as u32);
+        let kind = match (misc & MISC_SWITCH_OUT, misc & MISC_SWITCH_OUT_PREEMPT) {
+            (0, _) => SwitchKind::In,
+            (_, 0) => SwitchKind::Out,
+            _ => SwitchKind::Preempted,
+        };
+        let ours = pid == self.pid && tid != 0 && tid != u32::MAX;
+        ours.then(|| Switch {
+            t_ns: (self.word)(start + 16),
+            tid,
+            cpu: self.cpu,
+            kind,
+        })
+    }
+}

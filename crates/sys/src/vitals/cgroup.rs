@@ -1,0 +1,127 @@
+//! Finds the file that tells how much CPU quota has held this process back.
+//!
+//! How it works: /proc/self/cgroup names the cgroup inside each hierarchy, /proc/self/mountinfo
+//! says where hierarchies are mounted, and from which cgroup on they are visible (a container
+//! usually sees its own as the root). Version 1 keeps the cpu controller in a hierarchy of its own;
+//! version 2 has one for everything, and when both exist the cpu controller is in the former.
+//! A quota may sit on the process's own cgroup or on one above it: the innermost that has one now
+//! is watched, else the process's own.
+//!
+//! What it does not do: notice when a quota is set later on a cgroup above, or the process moved.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where a hierarchy with the cpu controller is mounted, and which of its cgroups lies there.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount<'t> {
+    root: &'t str,
+    point: &'t str,
+    v2: bool,
+}
+
+/// Path of the cpu.stat to watch, or why there is none.
+pub(super) fn find() -> Result<String, &'static str> {
+    let own = fs::read_to_string("/proc/self/cgroup").map_err(|_| "no /proc/self/cgroup")?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|_| "no mountinfo")?;
+    let candidates = [false, true].map(|v2| own_dir(&own, &mounts, v2));
+    let dir = candidates
+        .into_iter()
+        .flatten()
+        .find(|(dir, _)| tells_throttling(dir));
+    let (dir, point) = dir.ok_or("no cpu controller for this cgroup")?;
+    let limited = dir
+        .ancestors()
+        .take_while(|d| d.starts_with(&point))
+        .find(|d| has_quota(d));
+    let chosen = limited.unwrap_or(&dir).join("cpu.stat");
+    chosen
+        .to_str()
+        .map(str::to_owned)
+        .ok_or("path is not UTF-8")
+}
+
+/// The directory of the process's own cgroup, and the mount point it lies under.
+fn own_dir(own: &str, mounts: &str, v2: bool) -> Option<(PathBuf, PathBuf)> {
+    let path = own_path(own, v2)?;
+    let mount = mounts
+        .lines()
+        .filter_map(parse_mount)
+        .find(|mount| mount.v2 == v2)?;
+    let below = path.strip_prefix(mount.root).unwrap_or(path);
+    let dir = Path::new(mount.point).join(below.trim_start_matches('/'));
+    // Seen from inside a container the path may be one of the host's: then its root is our own.
+    let dir = if dir.is_dir() {
+        dir
+    } else {
+        PathBuf::from(mount.point)
+    };
+    Some((dir, PathBuf::from(mount.point)))
+}
+
+/// "0::/path" in version 2, "4:cpu,cpuacct:/path" in version 1.
+fn own_path(own: &str, v2: bool) -> Option<&str> {
+    own.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let wanted = match v2 {
+            true => id == "0" && controllers.is_empty(),
+            false => controllers.split(',').any(|c| c == "cpu"),
+        };
+        wanted.then_some(path)
+    })
+}
+
+/// "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu": root, mount point, then behind
+/// the dash type, source and options. None for mounts without a cpu controller.
+fn parse_mount(line: &str) -> Option<Mount<'_>> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(3);
+    let (root, point) = (left.next()?, left.next()?);
+    let mut right = right.split(' ');
+    let (kind, options) = (right.next()?, right.nth(1)?);
+    let v2 = kind == "cgroup2";
+    let v1 = kind == "cgroup" && options.split(',').any(|option| option == "cpu");
+    (v1 || v2).then_some(Mount { root, point, v2 })
+}
+
+fn tells_throttling(dir: &Path) -> bool {
+    let stat = fs::read_to_string(dir.join("cpu.stat")).unwrap_or_default();
+    stat.contains("nr_throttled")
+}
+
+/// cpu.max is "max 100000" or "50000 100000" in version 2; version 1 has -1 for no quota.
+fn has_quota(dir: &Path) -> bool {
+    let v2 = fs::read_to_string(dir.join("cpu.max")).is_ok_and(|max| !max.starts_with("max"));
+    let v1 = fs::read_to_string(dir.join("cpu.cfs_quota_us"));
+    v2 || v1.is_ok_and(|quota| !quota.starts_with('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_hierarchy_is_found_among_others() {
+        let own = "5:cpuset:/a\n4:cpu,cpuacct:/b/c\n1:name=systemd:/d\n0::/e:f\n";
+        assert_eq!(own_path(own, false), Some("/b/c"));
+        assert_eq!(own_path(own, true), Some("/e:f"));
+        assert_eq!(own_path("garbage\n", true), None);
+        let v1 = "32 31 0:29 /x /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu";
+        let mount = parse_mount(v1).expect("a cgroup mount");
+        assert_eq!(
+            (mount.root, mount.point, mount.v2),
+            ("/x", "/sys/fs/cgroup/cpu", false)
+        );
+        let v2 = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
+        assert!(parse_mount(v2).is_some_and(|mount| mount.v2));
+        for line in [
+            "",
+            " - ",
+            "1 2 3 - cgroup",
+            "32 31 0:29 / /x rw - cgroup cgroup rw,cpuset",
+        ] {
+            assert_eq!(parse_mount(line), None, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Once-a-second counters of this process and its host.
+//!
+//! How it works: every file is opened once and read again with one `pread`; the rest are plain
+//! calls. Each read hands every value, with its name, to the caller.
+//!
+//! | reads | emits | unit | from |
+//! | --- | --- | --- | --- |
+//! | getrusage | `minor_faults`, `major_faults` | count | 2.6 |
+//! | same | `voluntary_switches`, `involuntary_switches` | count | 2.6 |
+//! | CLOCK_PROCESS_CPUTIME_ID | `process_cpu_ns` | ns | 2.6.12 |
+//! | /proc/self/statm | `rss_bytes` | bytes | 2.6 |
+//! | links of /proc/self/task | `threads` | count now | 2.6 |
+//! | size of /proc/self/fd (before 6.2 its entries, counted) | `fds` | count now | 2.6 |
+//! | cpu.stat of the cgroup (v2, v1) | `cgroup_periods`, `cgroup_throttled_periods` | count | 3.2 |
+//! | same | `cgroup_throttled_ns` | ns | 3.2 |
+//! | /proc/pressure/cpu, io, memory | `psi_cpu_some_avg10_percent`, ... | % | 4.20 |
+//! | same | `psi_cpu_some_total_us`, ... | us | 4.20 |
+//! | /proc/stat | `host_steal_ticks` | ticks of 10 ms, all CPUs | 2.6.11 |
+//!
+//! What it promises: counters count up from the start of the process (pressure and steal: of the
+//! host) and are given raw; differences are the caller's business. Values this host does not have
+//! are not emitted, and `missing()` says which and why. No allocation on a repeated read unless a
+//! source fails, which is noted once. About 20 us a read.
+//!
+//! What it does not: pressure and steal are those of the whole host, also inside a container. Which
+//! cgroup is watched is decided once, in `open`. In a forked child open it anew.
+
+mod cgroup;
+
+use crate::kept::{self, Kept};
+use crate::ours::Fd;
+use crate::{clock, task};
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Takes a value: its name, with the unit at the end unless it is a count, and the value.
+type Emit<'a> = &'a mut dyn FnMut(&'static str, f64);
+
+/// A value this host does not give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What was to be read.
+    pub source: &'static str,
+    /// Why it cannot be.
+    pub reason: String,
+}
+
+/// A file and how to read it; the function returns None when the text is not as expected.
+struct Source {
+    name: &'static str,
+    file: Kept,
+    emit: fn(&[u8], Emit<'_>) -> Option<()>,
+    failed: bool,
+}
+
+/// Reads the counters. Holds about eight descriptors.
+pub struct Vitals {
+    sources: Vec<Source>,
+    task_dir: Option<Fd>,
+    fd_dir: Option<Fd>,
+    missing: Vec<Missing>,
+}
+
+impl Vitals {
+    /// Opens everything that can be opened. Never fails: see `missing`.
+    pub fn open() -> Vitals {
+        let mut vitals = Vitals {
+            sources: Vec::new(),
+            task_dir: None,
+            fd_dir: None,
+            missing: Vec::new(),
+        };
+        vitals.add("rss", "/proc/self/statm", emit_memory);
+        vitals.add("pressure of cpu", "/proc/pressure/cpu", |text, emit| {
+            emit_pressure(
+                text,
+                emit,
+                ["psi_cpu_some_avg10_percent", "psi_cpu_some_total_us"],
+            )
+        });
+        vitals.add("pressure of io", "/proc/pressure/io", |text, emit| {
+            emit_pressure(
+                text,
+                emit,
+                ["psi_io_some_avg10_percent", "psi_io_some_total_us"],
+            )
+        });
+        vitals.add(
+            "pressure of memory",
+            "/proc/pressure/memory",
+            |text, emit| {
+                let names = ["psi_memory_some_avg10_percent", "psi_memory_some_total_us"];
+                emit_pressure(text, emit, names)
+            },
+        );
+        vitals.add("steal", "/proc/stat", emit_steal);
+        vitals.add_cgroup();
+        vitals.task_dir = vitals.dir("threads", "/proc/self/task");
+        vitals.fd_dir = vitals.dir("fds", "/proc/self/fd");
+        vitals
+    }
+
+    /// Reads everything once and hands each value to `each`.
+    pub fn read(&mut self, mut each: impl FnMut(&'static str, f64)) {
+        emit_usage(&mut each);
+        each("process_cpu_ns", clock::process_cpu_ns() as f64);
+        if let Some(links) = self.task_dir.as_ref().and_then(links) {
+            // Two links are the directory's own.
+            each("threads", links - 2.0);
+        }
+        if let Some(fds) = self.fd_dir.as_ref().and_then(count_fds) {
+            each("fds", fds as f64);
+        }
+        for source in &mut self.sources {
+            let mut buf = [0u8; 1024];
+            let read = source
+                .file
+                .read(&mut buf)
+                .and_then(|text| (source.emit)(text, &mut each).ok_or_else(kept::odd));
+            if let (Err(e), false) = (read, source.failed) {
+                source.failed = true;
+                self.missing.push(Missing::new(source.name, &e));
+            }
+        }
+    }
+
+    /// What this host does not give, and why.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    fn add(&mut self, name: &'static str, path: &str, emit: fn(&[u8], Emit<'_>) -> Option<()>) {
+        match Kept::open(path) {
+            Ok(file) => self.sources.push(Source {
+                name,
+                file,
+                emit,
+                failed: false,
+            }),
+            Err(e) => self.missing.push(Missing::new(name, &e)),
+        }
+    }
+
+    fn add_cgroup(&mut self) {
+        const NAME: &str = "cgroup throttling";
+        match cgroup::find() {
+            Ok(path) => self.add(NAME, &path, emit_throttling),
+            Err(reason) => self.missing.push(Missing {
+                source: NAME,
+                reason: reason.to_owned(),
+            }),
+        }
+    }
+
+    fn dir(&mut self, name: &'static str, path: &str) -> Option<Fd> {
+        let dir = std::fs::File::open(path).map(Fd::from);
+        dir.map_err(|e| self.missing.push(Missing::new(name, &e)))
+            .ok()
+    }
+}
+
+impl Missing {
+    fn new(source: &'static str, error: &io::Error) -> Missing {
+        Missing {
+            source,
+            reason: error.to_string(),
+        }
+    }
+}
+
+fn emit_usage(emit: Emit<'_>) {
+    // SAFETY: an all-zero rusage is a valid value, and getrusage only writes into it; it cannot
+    // fail for RUSAGE_SELF.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    emit("minor_faults", usage.ru_minflt as f64);
+    emit("major_faults", usage.ru_majflt as f64);
+    emit("voluntary_switches", usage.ru_nvcsw as f64);
+    emit("involuntary_switches", usage.ru_nivcsw as f64);
+}
+
+/// "size resident shared ..." in pages.
+fn emit_memory(text: &[u8], emit: Emit<'_>) -> Option<()> {
+    let pages = kept::decimal(kept::words(text).nth(1)?).ok()?;
+    // SAFETY: sysconf reads a constant of the system.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    emit("rss_bytes", pages as f64 * page_bytes as f64);
+    Some(())
+}
+
+/// "some avg10=0.08 avg60=0.35 avg300=0.17 total=5750960".
+fn emit_pressure(text: &[u8], emit: Emit<'_>, names: [&'static str; 2]) -> Option<()> {
+    let line = text
+        .split(|b| *b == b'\n')
+        .find(|l| l.starts_with(b"some "))?;
+    for (name, key) in names.into_iter().zip(["avg10=", "total="]) {
+        let value = kept::words(line).find_map(|word| word.strip_prefix(key.as_bytes()))?;
+        emit(name, std::str::from_utf8(value).ok()?.parse().ok()?);
+    }
+    Some(())
+}
+
+/// "cpu user nice system idle iowait irq softirq steal ...".
+fn emit_steal(text: &[u8], emit: Emit<'_>) -> Option<()> {
+    let mut words = kept::words(text);
+    let all = words.next()? == b"cpu";
+    let steal = kept::decimal(words.nth(7)?).ok()?;
+    all.then(|| emit("host_steal_ticks", steal as f64))
+}
+
+/// cpu.stat; the time is `throttled_usec` in v2 and `throttled_time`, in ns, in v1.
+fn emit_throttling(text: &[u8], emit: Emit<'_>) -> Option<()> {
+    let micros = kept::value_of(text, "throttled_usec").map(|us| us as f64 * 1e3);
+    let nanos = kept::value_of(text, "throttled_time").map(|ns| ns as f64);
+    let throttled_ns = micros.or(nanos)?;
+    emit("cgroup_periods", kept::value_of(text, "nr_periods")? as f64);
+    emit(
+        "cgroup_throttled_periods",
+        kept::value_of(text, "nr_throttled")? as f64,
+    );
+    emit("cgroup_throttled_ns", throttled_ns);
+    Some(())
+}
+
+fn stat(dir: &Fd) -> Option<libc::stat> {
+    // SAFETY: an all-zero stat is a valid value, and fstat only writes into it.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(dir.as_raw_fd(), &mut stat) == 0).then_some(stat)
+    }
+}
+
+fn links(dir: &Fd) -> Option<f64> {
+    stat(dir).map(|stat| stat.st_nlink as f64)
+}
+
+/// From 6.2 on the directory's size is the number of open descriptors. Before it is zero, and the
+/// entries have to be counted: 0.1 us each.
+fn count_fds(dir: &Fd) -> Option<u64> {
+    if let Some(size @ 1..) = stat(dir).and_then(|stat| u64::try_from(stat.st_size).ok()) {
+        return Some(size);
+    }
+    // SAFETY: sets the position of a directory of ours back to its start.
+    unsafe { libc::lseek(dir.as_raw_fd(), 0, libc::SEEK_SET) };
+    let mut count = 0u64;
+    task::entries(dir, |name| count += u64::from(!name.starts_with(b"."))).ok()?;
+    Some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn emitted(text: &str, parse: fn(&[u8], Emit<'_>) -> Option<()>) -> Vec<String> {
+        let mut out = Vec::new();
+        parse(text.as_bytes(), &mut |name, value| {
+            out.push(format!("{name}={value}"))
+        });
+        out
+    }
+
+    #[test]
+    fn both_versions_of_cgroups_give_the_same_names_and_units() {
+        let names = [
+            "cgroup_periods=10",
+            "cgroup_throttled_periods=3",
+            "cgroup_throttled_ns=5000",
+        ];
+        let v1 = "nr_periods 10\nnr_throttled 3\nthrottled_time 5000\n";
+        let v2 = "usage_usec 9\nnr_periods 10\nnr_throttled 3\nthrottled_usec 5\nnr_bursts 0\n";
+        assert_eq!(emitted(v1, emit_throttling), names);
+        assert_eq!(emitted(v2, emit_throttling), names);
+        assert!(emitted("usage_usec 9\n", emit_throttling).is_empty());
+    }
+
+    #[test]
+    fn garbage_emits_nothing() {
+        for text in [
+            "",
+            "\n",
+            "some",
+            "some avg10=x total=y",
+            "cpu",
+            "1",
+            "a b c d e f g h i",
+        ] {
+            assert!(emitted(text, emit_throttling).is_empty(), "{text:?}");
+            assert!(emitted(text, emit_memory).is_empty(), "{text:?}");
+            assert!(emitted(text, emit_steal).is_empty(), "{text:?}");
+        }
+    }
+}

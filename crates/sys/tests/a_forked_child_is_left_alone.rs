@@ -1,0 +1,71 @@
+//! A forked child is not recorded, can let go of the stream, and does not disturb the parent's.
+//!
+//! One test, because the descriptors of other streams would disturb the counting.
+
+#![allow(clippy::expect_used, reason = "a test may fail")]
+
+mod common;
+
+use std::collections::HashSet;
+use std::time::Duration;
+use sys::thread;
+
+fn nap() {
+    std::thread::sleep(Duration::from_millis(2));
+}
+
+#[test]
+fn a_child_is_not_recorded_and_can_forget_the_stream() {
+    let Some(stream) = common::stream_or_skip(&[]) else {
+        return;
+    };
+    let mut stream = Some(stream);
+    let held = common::open_descriptors("perf_event");
+    assert_eq!(held, stream.as_ref().map_or(0, |s| s.descriptors()));
+
+    // Lets go by name; lets go by dropping; drains without harm.
+    let forgets = common::in_a_child(|| {
+        nap();
+        stream
+            .take()
+            .into_iter()
+            .for_each(|s| s.forget_after_fork());
+        common::open_descriptors("perf_event") as i32
+    });
+    assert_eq!(forgets, 0, "descriptors left in the child");
+    let drops = common::in_a_child(|| {
+        let mut delivered = 0;
+        if let Some(stream) = stream.as_mut() {
+            stream.drain(|_| delivered += 1);
+        }
+        drop(stream.take());
+        delivered + common::open_descriptors("perf_event") as i32
+    });
+    assert_eq!(
+        drops, 0,
+        "records delivered or descriptors left in the child"
+    );
+
+    let mut stream = stream.expect("the children took copies");
+    nap();
+    let mut tids = HashSet::new();
+    stream.drain(|s| {
+        tids.insert(s.tid);
+    });
+    assert!(tids.contains(&thread::tid()), "the parent goes on");
+    if stream.ignores_children() {
+        let mut threads = Vec::new();
+        sys::task::list(&mut threads).expect("/proc is there");
+        let strangers: Vec<_> = tids.iter().filter(|tid| !threads.contains(tid)).collect();
+        assert!(strangers.is_empty(), "children recorded: {strangers:?}");
+    }
+    drop(stream);
+    assert_eq!(common::open_descriptors("perf_event"), 0);
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is there");
+    assert!(!maps.contains("perf_event"), "{maps}");
+}
+
+#[test]
+fn also_as_nobody() {
+    common::all_again_as_nobody();
+}

@@ -1,0 +1,117 @@
+//! What several tests need: saying that one was skipped, running it again without privileges,
+//! waiting for a condition instead of a time.
+#![allow(dead_code, reason = "no test file uses all of it")]
+#![allow(
+    clippy::expect_used,
+    reason = "a helper of tests fails the test it helps"
+)]
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use sys::perf::SwitchStream;
+
+pub const NOBODY: u32 = 65534;
+/// Set in a process that runs the tests a second time, to the role it plays there.
+pub const ROLE: &str = "SYS_TEST_ROLE";
+
+/// Says so on the real standard error: the harness would swallow it with the output of a pass.
+pub fn skipped(why: &str) {
+    let name = std::thread::current().name().unwrap_or("?").to_owned();
+    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
+}
+
+/// Opens a stream, or says why the test cannot run here.
+pub fn stream_or_skip(skip: &[u32]) -> Option<SwitchStream> {
+    SwitchStream::open(skip)
+        .map_err(|e| skipped(&e.to_string()))
+        .ok()
+}
+
+pub fn is_root() -> bool {
+    // SAFETY: geteuid takes no argument and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Runs all other tests of this file as uid 65534, when root. The test that calls this must be
+/// named `also_as_nobody`.
+pub fn all_again_as_nobody() {
+    if !is_root() {
+        return skipped("this is not root, so the other tests ran unprivileged already");
+    }
+    let status = again(NOBODY, "nobody", &["--skip", "also_as_nobody"]);
+    assert!(status.success(), "as nobody: {status}");
+}
+
+/// Runs this test binary again as `uid` with the given role and arguments.
+pub fn again(uid: u32, role: &str, args: &[&str]) -> std::process::ExitStatus {
+    // A copy, because nobody may not be allowed to walk to the original. Another process makes it:
+    // were it open for writing in this one, a child forked by another test could hold it open.
+    let name = format!("sys-test-{}-{role}", std::process::id());
+    let copy = std::env::temp_dir().join(name);
+    let own = std::env::current_exe().expect("/proc is there");
+    let copied = Command::new("cp").arg(&own).arg(&copy).status();
+    assert!(
+        copied.is_ok_and(|status| status.success()),
+        "the binary can be copied"
+    );
+    let everyone = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&copy, everyone).expect("the copy is ours");
+    let mut command = Command::new(&copy);
+    command.args(args).env(ROLE, role).current_dir("/");
+    let status = command.uid(uid).gid(uid).status();
+    std::fs::remove_file(&copy).expect("the copy is ours");
+    status.expect("the copy runs")
+}
+
+pub fn plays(role: &str) -> bool {
+    std::env::var(ROLE).is_ok_and(|value| value == role)
+}
+
+/// Calls `ready` until it gives something. Fails after ten seconds.
+pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        if let Some(value) = ready() {
+            return value;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    panic!("waited ten seconds for {what}");
+}
+
+/// Runs `body` in a forked child and returns its exit code; 101 when it panics.
+pub fn in_a_child(body: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child runs `body` and leaves by _exit, so nothing of the test harness runs twice.
+    // `body` may allocate: glibc makes its allocator usable in the child.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let body = std::panic::AssertUnwindSafe(body);
+        let code = std::panic::catch_unwind(body).unwrap_or(101);
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(code) };
+    }
+    assert!(pid > 0, "fork: {}", std::io::Error::last_os_error());
+    wait_for_child(pid)
+}
+
+pub fn wait_for_child(pid: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: waits for a child of ours; `status` is ours.
+    let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
+    assert_eq!(waited, pid);
+    match libc::WIFEXITED(status) {
+        true => libc::WEXITSTATUS(status),
+        false => -libc::WTERMSIG(status),
+    }
+}
+
+/// How many descriptors of this process lead to something whose name contains `what`.
+pub fn open_descriptors(what: &str) -> usize {
+    let dir = std::fs::read_dir("/proc/self/fd").expect("/proc is there");
+    dir.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .filter(|target| target.to_string_lossy().contains(what))
+        .count()
+}

@@ -1,0 +1,107 @@
+//! A stream stays out of the way of the host's descriptors: high numbers, a bounded share, and a
+//! refusal instead of a stream that covers nothing.
+//!
+//! Every test runs in forked children, whose limit it may change; one test at a time, because a
+//! child inherits the descriptors of streams that other tests have open.
+
+#![allow(clippy::expect_used, reason = "a test may fail")]
+
+mod common;
+
+use std::sync::{mpsc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use sys::perf::SwitchStream;
+use sys::thread;
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn limit_descriptors(soft: u64) {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is ours; concerns this child only.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
+        limit.rlim_cur = soft.min(limit.rlim_max);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &limit), 0);
+    }
+}
+
+/// Numbers of our open perf events.
+fn numbers() -> Vec<i32> {
+    let dir = std::fs::read_dir("/proc/self/fd")
+        .expect("/proc is there")
+        .flatten();
+    let perf = dir.filter(|entry| {
+        std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().contains("perf_event"))
+    });
+    perf.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+#[test]
+fn low_numbers_stay_free() {
+    let _alone = alone();
+    let code = common::in_a_child(|| {
+        limit_descriptors(4096);
+        let stream = common::stream_or_skip(&[]);
+        let numbers = numbers();
+        assert_eq!(
+            numbers.len(),
+            stream.as_ref().map_or(0, SwitchStream::descriptors)
+        );
+        assert!(numbers.iter().all(|number| *number >= 1024), "{numbers:?}");
+        0
+    });
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn a_share_is_not_exceeded_and_what_is_left_out_is_counted() {
+    let _alone = alone();
+    let code = common::in_a_child(|| {
+        let (_never, wait) = mpsc::channel::<()>();
+        let wait = std::sync::Arc::new(Mutex::new(wait));
+        for _ in 0..40 {
+            let wait = wait.clone();
+            std::thread::spawn(move || drop(wait.lock().map(|wait| wait.recv())));
+        }
+        limit_descriptors(128);
+        if let Some(stream) = common::stream_or_skip(&[]) {
+            let cpus = stream.cpus();
+            let expected = 41 - 32 / cpus.min(32);
+            assert_eq!(stream.uncovered(), expected, "on {cpus} CPUs");
+            assert!(stream.descriptors() <= 32 + cpus);
+        }
+        0
+    });
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn a_stream_covers_something_or_is_refused() {
+    let _alone = alone();
+    if common::stream_or_skip(&[]).is_none() {
+        return;
+    }
+    for soft in 3..40 {
+        let code = common::in_a_child(|| {
+            limit_descriptors(soft);
+            match SwitchStream::open(&[]) {
+                Ok(mut stream) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                    let mut seen = false;
+                    stream.drain(|s| seen |= s.tid == thread::tid());
+                    assert!(seen, "with {soft} descriptors");
+                }
+                Err(e) => assert!(e.to_string().contains("RLIMIT_NOFILE"), "{e}"),
+            }
+            0
+        });
+        assert_eq!(code, 0, "with {soft} descriptors");
+    }
+}
