@@ -18,6 +18,7 @@
 //! What is missing on purpose: frames of suspended generators, which are on no thread's stack.
 
 use super::layout::{Layout, ABSENT};
+use super::recall::Recall;
 use super::words::{int_at, word_at};
 use super::Torn;
 use sys::mem::Reader;
@@ -54,7 +55,10 @@ struct Chunk {
 
 /// Walks stacks and keeps the copies of the last one, to be looked into again.
 pub(super) struct Walker {
+    /// Never shrinks, so that it is cleared once and not at every walk; `used` says what counts.
     bytes: Vec<u8>,
+    used: usize,
+    recall: Recall,
     chunks: Vec<Chunk>,
     pub frames: Vec<RawFrame>,
     pub truncated: bool,
@@ -64,6 +68,8 @@ impl Walker {
     pub fn new() -> Walker {
         Walker {
             bytes: Vec::new(),
+            used: 0,
+            recall: Recall::default(),
             chunks: Vec::new(),
             frames: Vec::new(),
             truncated: false,
@@ -78,7 +84,7 @@ impl Walker {
         state: usize,
         max_frames: usize,
     ) -> Result<(), Torn> {
-        self.bytes.clear();
+        self.used = 0;
         self.chunks.clear();
         self.frames.clear();
         self.truncated = false;
@@ -98,9 +104,11 @@ impl Walker {
             let chunk = word_at(head, layout.thread_chunk);
             let top = word_at(head, layout.thread_chunk_top);
             self.copy_newest(mem, chunk, top)?;
+        } else if next != 0 {
+            self.recall.read(mem, state);
         }
         while next != 0 {
-            if self.frames.len() >= max_frames || self.bytes.len() > MAX_COPIED {
+            if self.frames.len() >= max_frames || self.used > MAX_COPIED {
                 self.truncated = true;
                 break;
             }
@@ -112,6 +120,11 @@ impl Walker {
                 self.frames.push(frame);
             }
             next = previous;
+        }
+        if !layout.has_chunks() {
+            let length = frame_head(layout);
+            self.recall
+                .remember(state, &self.frames, length, self.truncated);
         }
         Ok(())
     }
@@ -146,13 +159,14 @@ impl Walker {
         }
         let length = frame_head(layout);
         let mut outside = [0u8; 128];
-        let inside = if layout.has_chunks() {
-            self.find(mem, address, length)?
+        let held = if layout.has_chunks() {
+            let range = self.find(mem, address, length)?;
+            range.map(|range| &self.bytes[range])
         } else {
-            None
+            self.recall.find(address, length)
         };
-        let head = match inside {
-            Some(range) => &self.bytes[range],
+        let head = match held {
+            Some(head) => head,
             None => {
                 let piece = outside.get_mut(..length).ok_or(Torn("frame layout"))?;
                 mem.read(address, piece).map_err(|_| Torn("frame gone"))?;
@@ -227,23 +241,26 @@ impl Walker {
         if used > USUAL_CHUNK {
             self.copy(mem, base + USUAL_CHUNK, used - USUAL_CHUNK)?;
         } else {
-            self.bytes.truncate(start + used);
+            self.used = start + used;
         }
         self.admit(base, used)?;
         Ok(self.chunks.last().map_or(0, |chunk| chunk.size))
     }
 
     fn copy(&mut self, mem: &Reader, address: usize, length: usize) -> Result<usize, Torn> {
-        let start = self.bytes.len();
-        self.bytes.resize(start + length, 0);
-        mem.read(address, &mut self.bytes[start..])
-            .map_err(|_| Torn("chunk gone"))?;
+        let (start, end) = (self.used, self.used + length);
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        let piece = &mut self.bytes[start..end];
+        mem.read(address, piece).map_err(|_| Torn("chunk gone"))?;
+        self.used = end;
         Ok(start)
     }
 
     /// Takes the last `used` bytes copied as the chunk at `base`, if its head makes sense.
     fn admit(&mut self, base: usize, used: usize) -> Result<(), Torn> {
-        let copied = self.bytes.len() - used..self.bytes.len();
+        let copied = self.used - used..self.used;
         let head = &self.bytes[copied.clone()];
         let (previous, size) = (word_at(head, 0), word_at(head, 8));
         let seen = self.chunks.iter().any(|chunk| chunk.base == previous);

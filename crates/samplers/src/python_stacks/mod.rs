@@ -10,7 +10,7 @@
 //! | --- | --- | --- |
 //! | `_PyRuntime`, thread states | `PyThread` (native id, ident) | 3.9-3.13 |
 //! | data-stack chunks, generator frames | `Frame` (code id, line), innermost first | 3.11-3.13 |
-//! | frame objects | the same, one guarded read (about 0.3 us) a frame | 3.9, 3.10 |
+//! | frame objects | the same, one guarded read a frame not met before | 3.9, 3.10 |
 //! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.13 |
 //! | the GIL's state | who holds it, which futexes are its own | 3.9-3.13 |
 //! | lock objects, value stacks | who holds the lock a thread waits for | 3.9-3.13 |
@@ -31,6 +31,7 @@ mod layout;
 mod lines;
 mod locks;
 mod published;
+mod recall;
 mod threads;
 mod words;
 
