@@ -6,8 +6,9 @@
 //! What it promises: nothing beyond the tests. What is missing on purpose: everything else.
 
 use samplers::python_stacks::{
-    Frame, HowKnown, PyThread, PythonStacks, RuntimeInfo, TypeAddresses,
+    CodeId, Frame, HowKnown, PyThread, PythonStacks, RuntimeInfo, TypeAddresses,
 };
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -134,6 +135,13 @@ pub extern "C" fn probe_gil_holder() -> u32 {
         .unwrap_or(0)
 }
 
+/// The same, after a wait in which others can take the GIL that the caller has just let go.
+#[no_mangle]
+pub extern "C" fn probe_gil_holder_after(wait_us: u64) -> u32 {
+    std::thread::sleep(std::time::Duration::from_micros(wait_us));
+    probe_gil_holder()
+}
+
 /// The futex a thread waits on, from /proc; 0 when it is in no futex call.
 fn futex_of(tid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall"));
@@ -190,13 +198,57 @@ pub extern "C" fn probe_lock_holder(tid: u32, out: *mut c_char, capacity: usize)
     }
 }
 
-fn pass(stacks: &mut PythonStacks, threads: &mut Vec<PyThread>, frames: &mut Vec<Frame>) -> u64 {
+/// Every (callee, caller) met in the storm: mixed-up stacks would show calls that do not exist.
+static EDGES: Mutex<BTreeSet<[u32; 4]>> = Mutex::new(BTreeSet::new());
+const MAX_EDGES: usize = 1 << 16;
+
+fn note_edges(edges: &mut BTreeSet<[u32; 4]>, frames: &[Frame]) {
+    for pair in frames.windows(2) {
+        if edges.len() < MAX_EDGES {
+            edges.insert([pair[0].code.0, pair[0].line, pair[1].code.0, pair[1].line]);
+        }
+    }
+}
+
+/// Writes the calls seen in the storm: callee, its first line, its line, caller, first line, line.
+#[no_mangle]
+pub extern "C" fn probe_edges(out: *mut c_char, capacity: usize) -> c_int {
+    let guard = reader();
+    let Some(stacks) = guard.as_ref() else {
+        return answer("not attached", out, capacity);
+    };
+    let place = |id, line| match stacks.code(CodeId(id)) {
+        Some(code) => format!(
+            "{}\t{}\t{}\t{line}",
+            code.qualname, code.file, code.first_line
+        ),
+        None => "?".into(),
+    };
+    let edges = EDGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut text = String::new();
+    for [callee, line, caller, caller_line] in edges.iter() {
+        text += &format!(
+            "{}\t{}\n",
+            place(*callee, *line),
+            place(*caller, *caller_line)
+        );
+    }
+    answer(&text, out, capacity)
+}
+
+fn pass(
+    stacks: &mut PythonStacks,
+    threads: &mut Vec<PyThread>,
+    frames: &mut Vec<Frame>,
+    mut each: impl FnMut(&[Frame]),
+) -> u64 {
     stacks.begin_pass();
     let mut read = 0;
     if stacks.threads(threads).is_ok() {
         for thread in threads.iter() {
             if stacks.stack(thread, 1024, frames).is_ok() {
                 read += frames.len() as u64;
+                each(frames);
             }
         }
     }
@@ -206,11 +258,14 @@ fn pass(stacks: &mut PythonStacks, threads: &mut Vec<PyThread>, frames: &mut Vec
 fn storm() -> [u64; 4] {
     let (mut threads, mut frames) = (Vec::new(), Vec::new());
     let mut sums = [0u64; 4];
+    let mut edges = EDGES.lock().unwrap_or_else(PoisonError::into_inner);
     while !STOP.load(Ordering::Relaxed) {
         let mut guard = reader();
         let Some(stacks) = guard.as_mut() else { break };
         sums[0] += 1;
-        sums[1] += pass(stacks, &mut threads, &mut frames);
+        sums[1] += pass(stacks, &mut threads, &mut frames, |stack| {
+            note_edges(&mut edges, stack)
+        });
         stacks.gil_holder();
         for waiter in threads.iter().take(4) {
             let futex = futex_of(waiter.tid);
@@ -265,7 +320,7 @@ pub extern "C" fn probe_time_pass(passes: usize) -> u64 {
     let mut times: Vec<u64> = (0..passes.max(1))
         .map(|_| {
             let start = Instant::now();
-            pass(stacks, &mut threads, &mut frames);
+            pass(stacks, &mut threads, &mut frames, |_| ());
             start.elapsed().as_nanos() as u64
         })
         .collect();

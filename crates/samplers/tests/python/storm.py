@@ -81,6 +81,32 @@ def collections():
         count["collections"] += 1
 
 
+def callers_of(name, first_line, line):
+    """The names of all who really call `name`, and whether it can be on that line."""
+    if re.fullmatch(r"f\d+", name):
+        return {name, "codes"}, line in (first_line, first_line + 1)
+    own = {
+        "dive": {"dive", "dives", "run", "Thread.run"},
+        "nest": {"nest", "generators"},
+    }
+    return own.get(name), True
+
+
+def check_edges():
+    """A stack put together from two instants would show a call that this program never makes."""
+    edges = probe.text(probe.lib.probe_edges).splitlines()
+    checked = 0
+    for edge in edges[:-1]:
+        name, file, first_line, line, caller, *_ = edge.split("\t")
+        callers, line_fits = callers_of(name, int(first_line), int(line))
+        if callers is None or not (file == __file__ or file.startswith("<made")):
+            continue
+        assert caller in callers and line_fits, edge
+        checked += 1
+    assert checked > 20, len(edges)
+    return checked
+
+
 def main():
     sys.setrecursionlimit(3000)
     sys.setswitchinterval(0.0005)
@@ -91,7 +117,7 @@ def main():
         thread.join(SECONDS + 60)
         assert not thread.is_alive()
     report = probe.text(probe.lib.probe_storm_stop)
-    print(report, count)
+    print(report, count, "calls checked:", check_edges())
     passes, frames, stacks, torn = (
         int(re.search(word + r"[=:] ?(\d+)", report).group(1))
         for word in (r"\bpasses", r"\bframes", r"\bstacks", r"torn_stacks")
