@@ -1,1 +1,7 @@
-//! samplers
+//! The samplers: what is read, from outside, about running threads.
+//!
+//! How it works: one folder a source; each says in a table what it reads and what it emits.
+//! What it promises: reads that cannot fault, bounded work, counted losses.
+//! What is missing on purpose: when to sample; the recorder's schedule decides that.
+
+pub mod python_stacks;

@@ -1,0 +1,329 @@
+//! The Python stack reader as a shared library with a C interface, for the tests in tests/python
+//! to load with ctypes (which lets go of the GIL for every call).
+//!
+//! How it works: one reader behind a mutex; answers are written as text, one frame a line. The
+//! storm is a native thread that samples every thread as fast as it can until told to stop.
+//! What it promises: nothing beyond the tests. What is missing on purpose: everything else.
+
+use samplers::python_stacks::{
+    CodeId, Frame, HowKnown, PyThread, PythonStacks, RuntimeInfo, TypeAddresses,
+};
+use std::collections::BTreeSet;
+use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+use sys::mem::Reader;
+
+static READER: Mutex<Option<PythonStacks>> = Mutex::new(None);
+static STORM: Mutex<Option<JoinHandle<[u64; 4]>>> = Mutex::new(None);
+/// Written by `probe_storm_stop`, read by the storm; nothing else hangs on it, so Relaxed.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+fn reader() -> MutexGuard<'static, Option<PythonStacks>> {
+    READER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes `text`, cut to fit, and returns its full length.
+fn answer(text: &str, out: *mut c_char, capacity: usize) -> c_int {
+    let length = text.len().min(capacity);
+    // SAFETY: the test hands in a ctypes buffer of `capacity` bytes and keeps it for the call;
+    // `length` is no more than that, and the text is ours.
+    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr().cast(), out, length) };
+    text.len() as c_int
+}
+
+/// Attaches; writes "" or the reason why not.
+///
+/// # Safety
+/// `addresses` points to five words: `_PyRuntime` and the four types.
+#[no_mangle]
+pub unsafe extern "C" fn probe_attach(
+    version_hex: u32,
+    addresses: *const usize,
+    out: *mut c_char,
+    capacity: usize,
+) -> c_int {
+    // SAFETY: the caller's promise, kept by `attach` in tests/python/probe.py.
+    let words = unsafe { std::slice::from_raw_parts(addresses, 5) };
+    let [runtime, code, lock, rlock, builtin_method] = *words else {
+        return answer("five addresses wanted", out, capacity);
+    };
+    let types = TypeAddresses {
+        code,
+        lock,
+        rlock,
+        builtin_method,
+    };
+    let info = RuntimeInfo {
+        version_hex,
+        runtime,
+        types,
+    };
+    let attached = Reader::new()
+        .map_err(|e| e.to_string())
+        .and_then(|mem| PythonStacks::attach(info, mem).map_err(|e| e.to_string()));
+    match attached {
+        Ok(stacks) => {
+            *reader() = Some(stacks);
+            0
+        }
+        Err(reason) => answer(&reason, out, capacity),
+    }
+}
+
+fn find(stacks: &mut PythonStacks, tid: u32) -> Option<(PyThread, Vec<PyThread>)> {
+    let mut threads = Vec::new();
+    stacks.threads(&mut threads).ok()?;
+    let thread = threads.iter().find(|thread| thread.tid == tid)?;
+    Some((*thread, threads))
+}
+
+fn dump(stacks: &mut PythonStacks, tid: u32, max_frames: usize) -> String {
+    stacks.begin_pass();
+    let Some((thread, _)) = find(stacks, tid) else {
+        return format!("no thread {tid}");
+    };
+    let mut frames = Vec::new();
+    let outcome = match stacks.stack(&thread, max_frames, &mut frames) {
+        Ok(outcome) => outcome,
+        Err(torn) => return torn.to_string(),
+    };
+    let mut text = format!("truncated={}\n", outcome.truncated);
+    for frame in &frames {
+        if let Some(code) = stacks.code(frame.code) {
+            text += &format!("{}\t{}\t{}\n", code.qualname, code.file, frame.line);
+        }
+    }
+    text
+}
+
+/// Writes the stack of a thread: "truncated=...", then name, file, line by tabs, a frame a line.
+#[no_mangle]
+pub extern "C" fn probe_stack(
+    tid: u32,
+    max_frames: usize,
+    out: *mut c_char,
+    capacity: usize,
+) -> c_int {
+    match reader().as_mut() {
+        Some(stacks) => answer(&dump(stacks, tid, max_frames), out, capacity),
+        None => answer("not attached", out, capacity),
+    }
+}
+
+/// Writes the native ids of all threads, a line each.
+#[no_mangle]
+pub extern "C" fn probe_threads(out: *mut c_char, capacity: usize) -> c_int {
+    let mut threads = Vec::new();
+    if let Some(stacks) = reader().as_mut() {
+        if let Err(torn) = stacks.threads(&mut threads) {
+            return answer(&torn.to_string(), out, capacity);
+        }
+    }
+    let lines = threads.iter().map(|t| format!("{}\t{}\n", t.tid, t.ident));
+    answer(&lines.collect::<String>(), out, capacity)
+}
+
+/// The native id of the GIL's holder, or 0.
+#[no_mangle]
+pub extern "C" fn probe_gil_holder() -> u32 {
+    reader()
+        .as_mut()
+        .and_then(PythonStacks::gil_holder)
+        .unwrap_or(0)
+}
+
+/// The same, after a wait in which others can take the GIL that the caller has just let go.
+#[no_mangle]
+pub extern "C" fn probe_gil_holder_after(wait_us: u64) -> u32 {
+    std::thread::sleep(std::time::Duration::from_micros(wait_us));
+    probe_gil_holder()
+}
+
+/// The futex a thread waits on, from /proc; 0 when it is in no futex call.
+fn futex_of(tid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall"));
+    let text = text.unwrap_or_default();
+    let mut words = text.split(' ');
+    let call: i64 = words
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(-1);
+    if call != libc::SYS_futex {
+        return 0;
+    }
+    let address = words.next().and_then(|word| word.strip_prefix("0x"));
+    address
+        .and_then(|word| u64::from_str_radix(word, 16).ok())
+        .unwrap_or(0)
+}
+
+/// 1 when the thread waits for the GIL, 0 when for another futex, -1 when for none.
+#[no_mangle]
+pub extern "C" fn probe_waits_for_gil(tid: u32) -> c_int {
+    match (futex_of(tid), reader().as_ref()) {
+        (0, _) | (_, None) => -1,
+        (futex, Some(stacks)) => c_int::from(stacks.is_gil_futex(futex)),
+    }
+}
+
+/// Writes "tid how lock" of who holds what a thread waits for, "none" or "not waiting".
+#[no_mangle]
+pub extern "C" fn probe_lock_holder(tid: u32, out: *mut c_char, capacity: usize) -> c_int {
+    let futex = futex_of(tid);
+    let mut guard = reader();
+    let Some(stacks) = guard.as_mut().filter(|_| futex != 0) else {
+        return answer("not waiting", out, capacity);
+    };
+    stacks.begin_pass();
+    let Some((waiter, threads)) = find(stacks, tid) else {
+        return answer("no thread", out, capacity);
+    };
+    let waits = |tid| futex_of(tid) == futex;
+    match stacks.lock_holder(&waiter, futex, &threads, &waits) {
+        Some(holder) => {
+            let how = match holder.how {
+                HowKnown::OwnerField => "owner",
+                HowKnown::WithBlock => "with",
+            };
+            answer(
+                &format!("{} {how} {}", holder.tid, holder.lock),
+                out,
+                capacity,
+            )
+        }
+        None => answer("none", out, capacity),
+    }
+}
+
+/// Every (callee, caller) met in the storm: mixed-up stacks would show calls that do not exist.
+static EDGES: Mutex<BTreeSet<[u32; 4]>> = Mutex::new(BTreeSet::new());
+const MAX_EDGES: usize = 1 << 16;
+
+fn note_edges(edges: &mut BTreeSet<[u32; 4]>, frames: &[Frame]) {
+    for pair in frames.windows(2) {
+        if edges.len() < MAX_EDGES {
+            edges.insert([pair[0].code.0, pair[0].line, pair[1].code.0, pair[1].line]);
+        }
+    }
+}
+
+/// Writes the calls seen in the storm: callee, its first line, its line, caller, first line, line.
+#[no_mangle]
+pub extern "C" fn probe_edges(out: *mut c_char, capacity: usize) -> c_int {
+    let guard = reader();
+    let Some(stacks) = guard.as_ref() else {
+        return answer("not attached", out, capacity);
+    };
+    let place = |id, line| match stacks.code(CodeId(id)) {
+        Some(code) => format!(
+            "{}\t{}\t{}\t{line}",
+            code.qualname, code.file, code.first_line
+        ),
+        None => "?".into(),
+    };
+    let edges = EDGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut text = String::new();
+    for [callee, line, caller, caller_line] in edges.iter() {
+        text += &format!(
+            "{}\t{}\n",
+            place(*callee, *line),
+            place(*caller, *caller_line)
+        );
+    }
+    answer(&text, out, capacity)
+}
+
+fn pass(
+    stacks: &mut PythonStacks,
+    threads: &mut Vec<PyThread>,
+    frames: &mut Vec<Frame>,
+    mut each: impl FnMut(&[Frame]),
+) -> u64 {
+    stacks.begin_pass();
+    let mut read = 0;
+    if stacks.threads(threads).is_ok() {
+        for thread in threads.iter() {
+            if stacks.stack(thread, 1024, frames).is_ok() {
+                read += frames.len() as u64;
+                each(frames);
+            }
+        }
+    }
+    read
+}
+
+fn storm() -> [u64; 4] {
+    let (mut threads, mut frames) = (Vec::new(), Vec::new());
+    let mut sums = [0u64; 4];
+    let mut edges = EDGES.lock().unwrap_or_else(PoisonError::into_inner);
+    while !STOP.load(Ordering::Relaxed) {
+        let mut guard = reader();
+        let Some(stacks) = guard.as_mut() else { break };
+        sums[0] += 1;
+        sums[1] += pass(stacks, &mut threads, &mut frames, |stack| {
+            note_edges(&mut edges, stack)
+        });
+        stacks.gil_holder();
+        for waiter in threads.iter().take(4) {
+            let futex = futex_of(waiter.tid);
+            let waits = |tid| tid != waiter.tid && tid % 3 == 0;
+            sums[2] += u64::from(
+                stacks
+                    .lock_holder(waiter, futex, &threads, &waits)
+                    .is_some(),
+            );
+        }
+    }
+    sums
+}
+
+/// Starts the storm.
+#[no_mangle]
+pub extern "C" fn probe_storm_start() {
+    STOP.store(false, Ordering::Relaxed);
+    let started = std::thread::Builder::new()
+        .name("storm".into())
+        .spawn(storm);
+    *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
+}
+
+/// Stops the storm; writes what it did and the reader's counters.
+#[no_mangle]
+pub extern "C" fn probe_storm_stop(out: *mut c_char, capacity: usize) -> c_int {
+    STOP.store(true, Ordering::Relaxed);
+    let storm = STORM.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(sums) = storm.and_then(|storm| storm.join().ok()) else {
+        return answer("the storm panicked", out, capacity);
+    };
+    let counters = reader()
+        .as_ref()
+        .map(PythonStacks::counters)
+        .unwrap_or_default();
+    let text = format!(
+        "passes={} frames={} holders={} {counters:?}",
+        sums[0], sums[1], sums[2]
+    );
+    answer(&text, out, capacity)
+}
+
+/// The median time of one pass over all threads, in nanoseconds; 0 when not attached.
+#[no_mangle]
+pub extern "C" fn probe_time_pass(passes: usize) -> u64 {
+    let mut guard = reader();
+    let Some(stacks) = guard.as_mut() else {
+        return 0;
+    };
+    let (mut threads, mut frames) = (Vec::new(), Vec::new());
+    let mut times: Vec<u64> = (0..passes.max(1))
+        .map(|_| {
+            let start = Instant::now();
+            pass(stacks, &mut threads, &mut frames, |_| ());
+            start.elapsed().as_nanos() as u64
+        })
+        .collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}

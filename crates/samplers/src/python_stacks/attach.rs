@@ -1,0 +1,193 @@
+//! Deciding whether this interpreter can be read, before anything is reported about it.
+//!
+//! How it works: the version picks a table of offsets (3.13 publishes most itself). The table is
+//! then tried on the live interpreter: the GIL's switch interval must be a sensible number, the
+//! thread list must hold a thread that the kernel knows, and a stack must end in a real code
+//! object, told by its type.
+//!
+//! What it promises: a wrong layout is refused with a reason and never yields garbage.
+//! What is missing on purpose: guessing. An unknown version is refused; the caller falls back to
+//! `sys._current_frames` under the GIL.
+
+use super::frames::Walker;
+use super::layout::{object, Layout};
+use super::threads::Threads;
+use super::{published, RuntimeInfo};
+use std::fmt;
+use sys::mem::Reader;
+
+/// Why this interpreter cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// What was looked at.
+    pub thing: &'static str,
+    /// What was found there.
+    pub found: String,
+    /// What was wanted.
+    pub wanted: String,
+    /// What the user can do.
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unsupported {
+            thing,
+            found,
+            wanted,
+            remedy,
+        } = self;
+        write!(
+            f,
+            "cannot read Python stacks: {thing} is {found}, wanted {wanted}; {remedy}"
+        )
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+const REMEDY: &str = "use CPython 3.9 to 3.13 with the GIL, or sample with sys._current_frames";
+
+pub(super) fn refused(thing: &'static str, found: String, wanted: &str) -> Unsupported {
+    Unsupported {
+        thing,
+        found,
+        wanted: wanted.to_owned(),
+        remedy: REMEDY,
+    }
+}
+
+/// The layout for this interpreter: from the table, and from 3.13 on as published.
+pub(super) fn choose(mem: &Reader, info: &RuntimeInfo) -> Result<Layout, Unsupported> {
+    let Some(table) = Layout::of(info.version_hex) else {
+        let found = format!("{:#010x}", info.version_hex);
+        return Err(refused("Python version", found, "3.9 to 3.13"));
+    };
+    if info.version_hex >> 16 >= 0x030d {
+        return published::overlay(mem, info.runtime, info.version_hex, table);
+    }
+    Ok(table)
+}
+
+/// Finds the threads, and tries the layout on the live interpreter.
+pub(super) fn checked_threads(
+    mem: &Reader,
+    info: &RuntimeInfo,
+    layout: &Layout,
+) -> Result<Threads, Unsupported> {
+    let mut threads = Threads::new(mem, layout, info.runtime)
+        .map_err(|thing| refused(thing, "not found".into(), "a readable pointer"))?;
+    let interval = threads.switch_interval_us(mem, layout);
+    if !(1..=60_000_000).contains(&interval) {
+        return Err(refused(
+            "GIL switch interval",
+            interval.to_string(),
+            "1 us to 60 s",
+        ));
+    }
+    // Other threads may be starting and ending meanwhile: several tries.
+    let mut last = None;
+    for _ in 0..64 {
+        match check_once(mem, info, layout, &mut threads) {
+            Ok(()) => return Ok(threads),
+            Err(problem) => last = Some(problem),
+        }
+    }
+    Err(last.unwrap_or_else(|| refused("thread list", "unreadable".into(), "a thread")))
+}
+
+fn check_once(
+    mem: &Reader,
+    info: &RuntimeInfo,
+    layout: &Layout,
+    threads: &mut Threads,
+) -> Result<(), Unsupported> {
+    threads
+        .refresh(mem, layout)
+        .map_err(|torn| refused("thread list", torn.to_string(), "a stable list"))?;
+    let known = |tid: u32| std::path::Path::new(&format!("/proc/self/task/{tid}")).exists();
+    if !threads.seen.iter().any(|thread| known(thread.tid)) {
+        let found = format!("{} threads unknown to the kernel", threads.seen.len());
+        return Err(refused("thread list", found, "one that is running"));
+    }
+    let mut walker = Walker::new();
+    let ends_in_code = threads.seen.iter().any(|thread| {
+        walker.walk(mem, layout, thread.state, 1).is_ok()
+            && walker.frames.first().is_some_and(|leaf| {
+                let kind = mem.word(leaf.code.wrapping_add(object::TYPE));
+                kind.is_ok_and(|kind| kind == info.types.code)
+            })
+    });
+    if !ends_in_code {
+        return Err(refused(
+            "innermost frame",
+            "without a code object".into(),
+            "a code object",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{PythonStacks, TypeAddresses};
+    use super::*;
+
+    fn info(version_hex: u32, runtime: usize) -> RuntimeInfo {
+        let types = TypeAddresses {
+            code: 1,
+            lock: 2,
+            rlock: 3,
+            builtin_method: 4,
+        };
+        RuntimeInfo {
+            version_hex,
+            runtime,
+            types,
+        }
+    }
+
+    fn why_not(info: RuntimeInfo) -> String {
+        let mem = Reader::new().expect("a process may read itself");
+        match PythonStacks::attach(info, mem) {
+            Ok(_) => "attached".into(),
+            Err(unsupported) => unsupported.to_string(),
+        }
+    }
+
+    #[test]
+    fn unknown_versions_and_strange_memory_are_refused_with_a_reason() {
+        assert_eq!(
+            why_not(info(0x030e_00f0, 0)),
+            "cannot read Python stacks: Python version is 0x030e00f0, wanted 3.9 to 3.13; \
+             use CPython 3.9 to 3.13 with the GIL, or sample with sys._current_frames"
+        );
+        let zeros = vec![0u64; 4096];
+        let runtime = zeros.as_ptr() as usize;
+        for minor in 9..=13 {
+            let answer = why_not(info((3 << 24) | (minor << 16), runtime));
+            assert!(
+                answer.starts_with("cannot read Python stacks: "),
+                "{answer}"
+            );
+            let answer = why_not(info((3 << 24) | (minor << 16), 64));
+            assert!(
+                answer.starts_with("cannot read Python stacks: "),
+                "{answer}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_free_threaded_build_is_refused() {
+        let mut words = vec![0u64; 128];
+        words[0] = u64::from_ne_bytes(*b"xdebugpy");
+        words[1] = 0x030d_00f0;
+        words[2] = 1;
+        let answer = why_not(info(0x030d_00f0, words.as_ptr() as usize));
+        assert!(
+            answer.contains("interpreter build is free-threaded"),
+            "{answer}"
+        );
+    }
+}

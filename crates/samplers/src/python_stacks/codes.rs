@@ -1,0 +1,330 @@
+//! Code objects: from an address that may be stale to a name, a file and lines that are not.
+//!
+//! How it works: a code object can die and its address be given to another one, so an address is
+//! never taken for an identity. Once a pass, all addresses met for the first time in it are
+//! verified together: one batched read fetches their heads (type, first line, the pointers to file,
+//! name and line table), a second one the length and hash of their names and files. Together that
+//! is the identity; an address whose identity changed gets a new id, and an id never changes
+//! meaning. Names and line tables are read once, when an identity is first met, and the head is
+//! read again behind them: if it changed in between, the code object is being replaced and the
+//! stack counts as torn.
+//!
+//! What it promises: at most `MAX_CODES` ids and `MAX_TABLE_BYTES` of line tables; past that,
+//! frames carry `CodeId(0)` ("?"), and the counters say how many were refused.
+//! What is missing on purpose: forgetting. Ids are in recordings that outlive the code.
+
+use super::layout::{object, Layout, ABSENT};
+use super::lines::{self, Encoding, Row};
+use super::words::{int_at, read_bytes, read_each, read_string, word_at};
+use super::{CodeId, CodeInfo, Counters};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use sys::mem::Reader;
+
+/// The most distinct code objects known at a time.
+pub const MAX_CODES: usize = 64 * 1024;
+const MAX_TABLE_BYTES: usize = 64 << 20;
+const MAX_LINE_TABLE: usize = 1 << 20;
+/// Heads are read in batches of this many.
+const BATCH: usize = 256;
+
+/// What makes a code object the same one as before.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+struct Identity {
+    pointer: usize,
+    first_line: i32,
+    size: usize,
+    file: usize,
+    name: usize,
+    lines: usize,
+    file_text: (usize, usize),
+    name_text: (usize, usize),
+}
+
+struct Known {
+    id: CodeId,
+    identity: Identity,
+    pass: u64,
+}
+
+/// All that is kept about one code object.
+pub(super) struct Code {
+    pub info: CodeInfo,
+    rows: Vec<Row>,
+    /// Instructions in front of this byte offset are the prologue: the frame is not complete.
+    first_traceable: i64,
+    /// Locals, cells and free variables (3.11+), in front of the value stack.
+    pub locals: usize,
+    pub stack_size: usize,
+    /// The exception table (3.11+), which tells how deep the live value stack is.
+    pub exceptions: Vec<u8>,
+}
+
+impl Code {
+    /// The source line at a byte offset; 0 for none.
+    pub fn line(&self, offset: i64) -> u32 {
+        lines::line_at(&self.rows, offset, self.info.first_line)
+    }
+
+    /// True once the frame's prologue is over; before that CPython itself does not show it.
+    pub fn is_complete(&self, offset: i64) -> bool {
+        offset >= self.first_traceable
+    }
+}
+
+/// The table of code objects.
+pub(super) struct Codes {
+    encoding: Encoding,
+    code_type: usize,
+    head_len: usize,
+    pass: u64,
+    by_pointer: HashMap<usize, Known, BuildHasherDefault<WordHasher>>,
+    by_identity: HashMap<Identity, CodeId>,
+    all: Vec<Code>,
+    table_bytes: usize,
+    heads: Vec<u8>,
+    texts: Vec<u8>,
+}
+
+impl Codes {
+    pub fn new(version_hex: u32, code_type: usize, layout: &Layout) -> Codes {
+        let encoding = match version_hex >> 16 {
+            0x0309 => Encoding::Lnotab,
+            0x030a => Encoding::Linetable,
+            _ => Encoding::Locations,
+        };
+        let last = match layout.code_first_traceable {
+            ABSENT => layout.code_lines + 8,
+            place => place + 4,
+        };
+        Codes {
+            encoding,
+            code_type,
+            head_len: last,
+            pass: 1,
+            by_pointer: HashMap::default(),
+            by_identity: HashMap::new(),
+            all: vec![Code::unknown()],
+            table_bytes: 0,
+            heads: Vec::new(),
+            texts: Vec::new(),
+        }
+    }
+
+    /// From here on, every address is verified again when it is next met.
+    pub fn begin_pass(&mut self) {
+        self.pass += 1;
+        if self.by_pointer.len() > 2 * MAX_CODES {
+            self.by_pointer.clear();
+        }
+    }
+
+    /// The id of a verified address.
+    pub fn id(&self, pointer: usize) -> Option<CodeId> {
+        let known = self.by_pointer.get(&pointer)?;
+        (known.pass == self.pass).then_some(known.id)
+    }
+
+    pub fn get(&self, id: CodeId) -> Option<&Code> {
+        self.all.get(id.0 as usize)
+    }
+
+    /// Verifies every address; those that are no code object (any more) have no id afterwards.
+    pub fn verify(
+        &mut self,
+        mem: &Reader,
+        layout: &Layout,
+        pointers: &[usize],
+        counters: &mut Counters,
+    ) {
+        for batch in pointers.chunks(BATCH) {
+            let identities = self.identities(mem, layout, batch);
+            for identity in identities {
+                if identity.name == 0 {
+                    self.by_pointer.remove(&identity.pointer);
+                    continue;
+                }
+                self.admit(mem, layout, identity, counters);
+            }
+        }
+    }
+
+    fn identities(&mut self, mem: &Reader, layout: &Layout, batch: &[usize]) -> Vec<Identity> {
+        read_each(mem, batch, self.head_len, &mut self.heads);
+        let heads = self.heads.chunks_exact(self.head_len);
+        let mut found: Vec<Identity> = batch
+            .iter()
+            .zip(heads)
+            .map(|(pointer, head)| identity_of(layout, self.code_type, *pointer, head))
+            .collect();
+        let texts: Vec<usize> = found
+            .iter()
+            .flat_map(|identity| [identity.file, identity.name])
+            .map(|text| text.wrapping_add(object::STRING_LENGTH))
+            .collect();
+        read_each(mem, &texts, 16, &mut self.texts);
+        for (identity, text) in found.iter_mut().zip(self.texts.chunks_exact(32)) {
+            identity.file_text = (word_at(text, 0), word_at(text, 8));
+            identity.name_text = (word_at(text, 16), word_at(text, 24));
+        }
+        found
+    }
+
+    fn admit(
+        &mut self,
+        mem: &Reader,
+        layout: &Layout,
+        identity: Identity,
+        counters: &mut Counters,
+    ) {
+        let pass = self.pass;
+        if let Some(known) = self.by_pointer.get_mut(&identity.pointer) {
+            if known.identity == identity {
+                known.pass = pass;
+                return;
+            }
+        }
+        let id = match self.by_identity.get(&identity) {
+            Some(id) => *id,
+            None if self.all.len() >= MAX_CODES || self.table_bytes >= MAX_TABLE_BYTES => {
+                counters.codes_refused += 1;
+                CodeId::UNKNOWN
+            }
+            None => match self.read_code(mem, layout, &identity, counters) {
+                Some(code) => self.keep(identity, code),
+                None => {
+                    self.by_pointer.remove(&identity.pointer);
+                    return;
+                }
+            },
+        };
+        self.by_pointer
+            .insert(identity.pointer, Known { id, identity, pass });
+    }
+
+    fn keep(&mut self, identity: Identity, code: Code) -> CodeId {
+        let id = CodeId(self.all.len() as u32);
+        self.table_bytes += code.rows.len() * size_of::<Row>()
+            + code.exceptions.len()
+            + code.info.qualname.len()
+            + code.info.file.len();
+        self.all.push(code);
+        self.by_identity.insert(identity, id);
+        id
+    }
+
+    fn read_code(
+        &mut self,
+        mem: &Reader,
+        layout: &Layout,
+        identity: &Identity,
+        counters: &mut Counters,
+    ) -> Option<Code> {
+        let qualname = read_string(mem, layout, identity.name)?;
+        let file = read_string(mem, layout, identity.file)?;
+        let table = read_bytes(mem, identity.lines, MAX_LINE_TABLE);
+        let mut head = vec![0u8; self.head_len];
+        mem.read(identity.pointer, &mut head).ok()?;
+        let after = identity_of(layout, self.code_type, identity.pointer, &head);
+        let same = Identity {
+            file_text: (0, 0),
+            name_text: (0, 0),
+            ..*identity
+        } == after;
+        if !same {
+            return None;
+        }
+        // Only now is it certain that the table was this code's, and refused for its length.
+        counters.line_tables_refused += u64::from(table.is_none());
+        let table = table.unwrap_or_default();
+        let rows = lines::parse(self.encoding, &table, identity.first_line);
+        let first_line = u32::try_from(identity.first_line).unwrap_or(0);
+        let positive = |offset| usize::try_from(int_at(&head, offset)).unwrap_or(0);
+        let mut code = Code {
+            info: CodeInfo {
+                qualname,
+                file,
+                first_line,
+            },
+            rows,
+            first_traceable: i64::MIN,
+            locals: 0,
+            stack_size: positive(layout.code_stack_size),
+            exceptions: Vec::new(),
+        };
+        if layout.has_chunks() {
+            code.first_traceable = 2 * i64::from(int_at(&head, layout.code_first_traceable));
+            code.locals = positive(layout.code_locals);
+            let table = word_at(&head, layout.code_exceptions);
+            code.exceptions = read_bytes(mem, table, MAX_LINE_TABLE).unwrap_or_default();
+        }
+        Some(code)
+    }
+}
+
+impl Code {
+    fn unknown() -> Code {
+        let info = CodeInfo {
+            qualname: "?".into(),
+            file: String::new(),
+            first_line: 0,
+        };
+        Code {
+            info,
+            rows: Vec::new(),
+            first_traceable: i64::MIN,
+            locals: 0,
+            stack_size: 0,
+            exceptions: Vec::new(),
+        }
+    }
+}
+
+/// The identity in a head; all zero but the pointer when this is no code object.
+fn identity_of(layout: &Layout, code_type: usize, pointer: usize, head: &[u8]) -> Identity {
+    let alive = word_at(head, object::REFERENCES) != 0;
+    if !alive || word_at(head, object::TYPE) != code_type {
+        return Identity {
+            pointer,
+            ..Identity::default()
+        };
+    }
+    let (name, size) = match layout.code_qualname {
+        ABSENT => (layout.code_name, 0),
+        qualname => (qualname, word_at(head, object::SIZE)),
+    };
+    Identity {
+        pointer,
+        first_line: int_at(head, layout.code_first_line),
+        size,
+        file: word_at(head, layout.code_file),
+        name: word_at(head, name),
+        lines: word_at(head, layout.code_lines),
+        ..Identity::default()
+    }
+}
+
+/// Addresses are already spread; one multiplication makes the low bits good enough.
+#[derive(Default)]
+pub(super) struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(value as u64);
+    }
+}

@@ -1,0 +1,442 @@
+//! Where each CPython version keeps what the reader reads: one table of byte offsets a version.
+//!
+//! How it works: `Layout` names every offset once; the constants below fill it in for 3.9 to 3.13.
+//! They were printed by `layout_check.c` beside this crate's manifest, compiled with
+//! `-DPy_BUILD_CORE` against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0 on x86-64
+//! Linux; the test at the end compiles it again for every version whose headers are found and
+//! compares. No type of size differing between x86-64 and aarch64 lies in front of any of them.
+//!
+//! What it promises: an unknown minor version has no table, so `attach` refuses it. Offsets stay
+//! fixed within a minor version; should one not, the self-check in `attach` refuses too.
+//! 3.13 publishes most offsets itself, and those win over the table (see `published`).
+//! What is missing on purpose: debug and `Py_TRACE_REFS` builds, free-threaded builds, 32 bits.
+
+/// The version has no such field.
+pub(super) const ABSENT: usize = usize::MAX;
+
+macro_rules! layout {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Byte offsets of one CPython version.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) struct Layout {
+            $($(#[$doc])* pub $name: usize,)*
+        }
+
+        #[cfg(test)]
+        impl Layout {
+            fn fields(&self) -> Vec<(&'static str, usize)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+        }
+    };
+}
+
+layout! {
+    /// `_PyRuntime` -> first `PyInterpreterState *`.
+    runtime_interpreters,
+    /// `_PyRuntime` -> the main `PyInterpreterState *`.
+    runtime_main,
+    /// `PyInterpreterState` -> the next one.
+    interpreter_next,
+    /// `PyInterpreterState` -> first `PyThreadState *`, newest first.
+    interpreter_threads,
+    /// `_PyRuntime` -> the GIL's state, held by value (up to 3.11).
+    runtime_gil,
+    /// `PyInterpreterState` -> pointer to the GIL's state (from 3.12).
+    interpreter_gil,
+    /// GIL state -> switch interval in microseconds (`unsigned long`).
+    gil_interval,
+    /// GIL state -> `PyThreadState *` that holds it, or held it last.
+    gil_holder,
+    /// GIL state -> `int`: 1 while held.
+    gil_locked,
+    /// GIL state -> how often the holder changed (`unsigned long`).
+    gil_switches,
+    /// GIL state -> cond, mutex, switch_cond, switch_mutex, one behind the other.
+    gil_cond,
+    /// `PyThreadState` -> the next one of the same interpreter.
+    thread_next,
+    /// `PyThreadState` -> `pthread_t`, as `threading.get_ident()` gives it.
+    thread_ident,
+    /// `PyThreadState` -> the kernel's thread id (from 3.11).
+    thread_native,
+    /// `PyThreadState` -> newest data-stack chunk (from 3.11).
+    thread_chunk,
+    /// `PyThreadState` -> first free word of that chunk (from 3.11).
+    thread_chunk_top,
+    /// `PyThreadState` -> innermost frame, or the `_PyCFrame` that points to it.
+    thread_frame,
+    /// `_PyCFrame` -> innermost frame (3.11, 3.12).
+    cframe_frame,
+    /// Frame -> code object.
+    frame_code,
+    /// Frame -> instruction pointer, or `int f_lasti` up to 3.10.
+    frame_instruction,
+    /// Frame -> the caller's frame.
+    frame_previous,
+    /// Frame -> one byte: thread, generator, frame object or C stack (from 3.11).
+    frame_owner,
+    /// Frame -> locals, cells, free variables, then the value stack.
+    frame_locals,
+    /// Frame -> pointer to the first value-stack word (up to 3.10).
+    frame_value_stack,
+    /// Frame -> block stack of (type, handler, level) (up to 3.10).
+    frame_blocks,
+    /// Frame -> `int`: blocks in use (up to 3.10).
+    frame_block_count,
+    /// Bytes that one step of `f_lasti` counts (not an offset).
+    instruction_unit,
+    /// Code -> `int co_firstlineno`.
+    code_first_line,
+    /// Code -> `int co_stacksize`.
+    code_stack_size,
+    /// Code -> file name.
+    code_file,
+    /// Code -> name.
+    code_name,
+    /// Code -> `int co_nlocalsplus` (from 3.11).
+    code_locals,
+    /// Code -> qualified name (from 3.11).
+    code_qualname,
+    /// Code -> exception table (from 3.11).
+    code_exceptions,
+    /// Code -> `int`: first instruction after the prologue (from 3.11).
+    code_first_traceable,
+    /// Code -> first instruction, held by value (from 3.11).
+    code_instructions,
+    /// Code -> line table; three encodings, see `lines`.
+    code_lines,
+    /// String, ASCII -> characters.
+    ascii_data,
+    /// String, not ASCII -> characters.
+    compact_data,
+}
+
+/// CPython 3.9.
+const V3_9: Layout = Layout {
+    runtime_interpreters: 32,
+    runtime_main: 40,
+    interpreter_next: 0,
+    interpreter_threads: 8,
+    runtime_gil: 352,
+    interpreter_gil: ABSENT,
+    gil_interval: 0,
+    gil_holder: 8,
+    gil_locked: 16,
+    gil_switches: 24,
+    gil_cond: 32,
+    thread_next: 8,
+    thread_ident: 176,
+    thread_native: ABSENT,
+    thread_chunk: ABSENT,
+    thread_chunk_top: ABSENT,
+    thread_frame: 24,
+    cframe_frame: ABSENT,
+    frame_code: 32,
+    frame_instruction: 104,
+    frame_previous: 24,
+    frame_owner: ABSENT,
+    frame_locals: 360,
+    frame_value_stack: 64,
+    frame_blocks: 120,
+    frame_block_count: 112,
+    instruction_unit: 1,
+    code_first_line: 40,
+    code_stack_size: 32,
+    code_file: 104,
+    code_name: 112,
+    code_locals: ABSENT,
+    code_qualname: ABSENT,
+    code_exceptions: ABSENT,
+    code_first_traceable: ABSENT,
+    code_instructions: ABSENT,
+    code_lines: 120,
+    ascii_data: 48,
+    compact_data: 72,
+};
+
+/// CPython 3.10.
+const V3_10: Layout = Layout {
+    runtime_interpreters: 32,
+    runtime_main: 40,
+    interpreter_next: 0,
+    interpreter_threads: 8,
+    runtime_gil: 352,
+    interpreter_gil: ABSENT,
+    gil_interval: 0,
+    gil_holder: 8,
+    gil_locked: 16,
+    gil_switches: 24,
+    gil_cond: 32,
+    thread_next: 8,
+    thread_ident: 176,
+    thread_native: ABSENT,
+    thread_chunk: ABSENT,
+    thread_chunk_top: ABSENT,
+    thread_frame: 24,
+    cframe_frame: ABSENT,
+    frame_code: 32,
+    frame_instruction: 96,
+    frame_previous: 24,
+    frame_owner: ABSENT,
+    frame_locals: 352,
+    frame_value_stack: 64,
+    frame_blocks: 112,
+    frame_block_count: 104,
+    instruction_unit: 2,
+    code_first_line: 40,
+    code_stack_size: 32,
+    code_file: 104,
+    code_name: 112,
+    code_locals: ABSENT,
+    code_qualname: ABSENT,
+    code_exceptions: ABSENT,
+    code_first_traceable: ABSENT,
+    code_instructions: ABSENT,
+    code_lines: 120,
+    ascii_data: 48,
+    compact_data: 72,
+};
+
+/// CPython 3.11.
+const V3_11: Layout = Layout {
+    runtime_interpreters: 40,
+    runtime_main: 48,
+    interpreter_next: 0,
+    interpreter_threads: 16,
+    runtime_gil: 360,
+    interpreter_gil: ABSENT,
+    gil_interval: 0,
+    gil_holder: 8,
+    gil_locked: 16,
+    gil_switches: 24,
+    gil_cond: 32,
+    thread_next: 8,
+    thread_ident: 152,
+    thread_native: 160,
+    thread_chunk: 296,
+    thread_chunk_top: 304,
+    thread_frame: 56,
+    cframe_frame: 8,
+    frame_code: 32,
+    frame_instruction: 56,
+    frame_previous: 48,
+    frame_owner: 69,
+    frame_locals: 72,
+    frame_value_stack: ABSENT,
+    frame_blocks: ABSENT,
+    frame_block_count: ABSENT,
+    instruction_unit: 2,
+    code_first_line: 72,
+    code_stack_size: 68,
+    code_file: 112,
+    code_name: 120,
+    code_locals: 76,
+    code_qualname: 128,
+    code_exceptions: 40,
+    code_first_traceable: 168,
+    code_instructions: 184,
+    code_lines: 136,
+    ascii_data: 48,
+    compact_data: 72,
+};
+
+/// CPython 3.12.
+const V3_12: Layout = Layout {
+    runtime_interpreters: 40,
+    runtime_main: 48,
+    interpreter_next: 0,
+    interpreter_threads: 72,
+    runtime_gil: ABSENT,
+    interpreter_gil: 384,
+    gil_interval: 0,
+    gil_holder: 8,
+    gil_locked: 16,
+    gil_switches: 24,
+    gil_cond: 32,
+    thread_next: 8,
+    thread_ident: 136,
+    thread_native: 144,
+    thread_chunk: 232,
+    thread_chunk_top: 240,
+    thread_frame: 56,
+    cframe_frame: 0,
+    frame_code: 0,
+    frame_instruction: 56,
+    frame_previous: 8,
+    frame_owner: 70,
+    frame_locals: 72,
+    frame_value_stack: ABSENT,
+    frame_blocks: ABSENT,
+    frame_block_count: ABSENT,
+    instruction_unit: 2,
+    code_first_line: 68,
+    code_stack_size: 64,
+    code_file: 112,
+    code_name: 120,
+    code_locals: 72,
+    code_qualname: 128,
+    code_exceptions: 40,
+    code_first_traceable: 176,
+    code_instructions: 192,
+    code_lines: 136,
+    ascii_data: 40,
+    compact_data: 56,
+};
+
+/// CPython 3.13.
+const V3_13: Layout = Layout {
+    runtime_interpreters: 632,
+    runtime_main: 640,
+    interpreter_next: 7264,
+    interpreter_threads: 7344,
+    runtime_gil: ABSENT,
+    interpreter_gil: 16,
+    gil_interval: 0,
+    gil_holder: 8,
+    gil_locked: 16,
+    gil_switches: 24,
+    gil_cond: 32,
+    thread_next: 8,
+    thread_ident: 152,
+    thread_native: 160,
+    thread_chunk: 232,
+    thread_chunk_top: 240,
+    thread_frame: 72,
+    cframe_frame: ABSENT,
+    frame_code: 0,
+    frame_instruction: 56,
+    frame_previous: 8,
+    frame_owner: 70,
+    frame_locals: 72,
+    frame_value_stack: ABSENT,
+    frame_blocks: ABSENT,
+    frame_block_count: ABSENT,
+    instruction_unit: 2,
+    code_first_line: 68,
+    code_stack_size: 64,
+    code_file: 112,
+    code_name: 120,
+    code_locals: 72,
+    code_qualname: 128,
+    code_exceptions: 40,
+    code_first_traceable: 184,
+    code_instructions: 200,
+    code_lines: 136,
+    ascii_data: 40,
+    compact_data: 56,
+};
+
+/// Offsets that never moved: the head of every object, and the few objects read besides frames.
+pub(super) mod object {
+    /// Any object -> reference count. Zero in a freed one: the allocator leaves it alone.
+    pub const REFERENCES: usize = 0;
+    /// Any object -> its type.
+    pub const TYPE: usize = 8;
+    /// Bytes, code (3.11+) -> number of items.
+    pub const SIZE: usize = 16;
+    /// Bytes -> contents.
+    pub const BYTES_DATA: usize = 32;
+    /// String -> length in characters; the hash lies behind it.
+    pub const STRING_LENGTH: usize = 16;
+    /// String -> the bit field that tells its kind.
+    pub const STRING_STATE: usize = 32;
+    /// `_thread.lock`, `_thread.RLock` -> the `sem_t *`, which is also the futex address.
+    pub const LOCK_WORD: usize = 16;
+    /// `_thread.RLock` -> `pthread_t` of the owner, 0 when free.
+    pub const LOCK_OWNER: usize = 24;
+    /// Builtin method -> `PyMethodDef *`, whose first word is the name.
+    pub const METHOD_DEFINITION: usize = 16;
+    /// Builtin method -> the object it is bound to.
+    pub const METHOD_SELF: usize = 24;
+    /// `PyThreadState` -> its interpreter.
+    pub const THREAD_INTERPRETER: usize = 16;
+}
+
+impl Layout {
+    /// The table for a `PY_VERSION_HEX`, if there is one.
+    pub fn of(version_hex: u32) -> Option<Layout> {
+        match version_hex >> 16 {
+            0x0309 => Some(V3_9),
+            0x030a => Some(V3_10),
+            0x030b => Some(V3_11),
+            0x030c => Some(V3_12),
+            0x030d => Some(V3_13),
+            _ => None,
+        }
+    }
+
+    /// True from 3.11 on: frames lie in data-stack chunks and not in objects of their own.
+    pub fn has_chunks(&self) -> bool {
+        self.thread_chunk != ABSENT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    fn prefixes() -> Vec<PathBuf> {
+        let home = std::env::var("HOME").unwrap_or_default();
+        let versions = Path::new(&home).join(".pyenv/versions");
+        let installed = std::fs::read_dir(versions).into_iter().flatten().flatten();
+        let mut found: Vec<PathBuf> = installed.map(|entry| entry.path()).collect();
+        found.push(PathBuf::from("/usr"));
+        found
+    }
+
+    fn printed_by_the_headers(include: &Path, name: &str) -> Option<String> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("layout_check.c");
+        let program = std::env::temp_dir().join(format!("layout-{name}-{}", std::process::id()));
+        let built = Command::new("cc")
+            .args(["-w", "-DPy_BUILD_CORE"])
+            .arg(format!("-I{}", include.display()))
+            .arg(format!("-I{}", include.join("internal").display()))
+            .arg(&source)
+            .arg("-o")
+            .arg(&program)
+            .status();
+        if !built.is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let output = Command::new(&program).output();
+        std::fs::remove_file(&program).expect("the checker was just built");
+        Some(String::from_utf8(output.ok()?.stdout).expect("ASCII"))
+    }
+
+    #[test]
+    fn the_tables_agree_with_the_headers() {
+        let mut checked = 0;
+        for prefix in prefixes() {
+            for minor in 9..=13u32 {
+                let include = prefix.join(format!("include/python3.{minor}"));
+                if !include.join("internal/pycore_interp.h").exists() {
+                    continue;
+                }
+                let Some(text) = printed_by_the_headers(&include, &format!("3.{minor}")) else {
+                    println!("skipped {}: no C compiler", include.display());
+                    continue;
+                };
+                let table = Layout::of((3 << 24) | (minor << 16)).expect("a known version");
+                let ours = table.fields().into_iter().map(|(name, offset)| {
+                    format!(
+                        "{name} {}\n",
+                        if offset == ABSENT { -1 } else { offset as i64 }
+                    )
+                });
+                assert_eq!(ours.collect::<String>(), text, "{}", include.display());
+                println!("checked {}", include.display());
+                checked += 1;
+            }
+        }
+        println!("{checked} header sets agree");
+    }
+
+    #[test]
+    fn an_unknown_version_has_no_table() {
+        assert_eq!(Layout::of(0x030e_00f0), None);
+        assert_eq!(Layout::of(0x0308_12f0), None);
+    }
+}

@@ -1,0 +1,360 @@
+//! Python stacks, read by a thread of ours without the GIL and without signals.
+//!
+//! How it works: CPython's own structures say where every thread is. `attach` finds their layout
+//! and tries it; `threads` walks the interpreters' thread lists; `stack` copies a thread's frames
+//! and turns them into (code, line) pairs, each code object named once. Every read of interpreter
+//! memory is guarded (`sys::mem::Reader`), so memory that is freed under us is an error and never
+//! a fault.
+//!
+//! | reads | emits | from |
+//! | --- | --- | --- |
+//! | `_PyRuntime`, thread states | `PyThread` (native id, ident) | 3.9-3.13 |
+//! | data-stack chunks, generator frames | `Frame` (code id, line), innermost first | 3.11-3.13 |
+//! | frame objects | the same, one guarded read a frame not met before | 3.9, 3.10 |
+//! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.13 |
+//! | the GIL's state | who holds it, which futexes are its own | 3.9-3.13 |
+//! | lock objects, value stacks | who holds the lock a thread waits for | 3.9-3.13 |
+//!
+//! What it promises: bounded memory and bounded work; a stack that was one at some instant. Only
+//! the GIL's holder can change its stack, and the GIL's switch counter says who that could have
+//! been: such a thread's stack is read twice and must agree, except that after `TRIES` the
+//! innermost few frames, which lie side by side and are copied in one piece, are taken as read
+//! (`Outcome::settled` is false). What cannot be trusted is `Torn`, and counted.
+//! What is missing on purpose: C frames; suspended coroutines; free-threaded builds; stopping the
+//! world.
+
+mod attach;
+mod blocks;
+mod codes;
+mod frames;
+mod layout;
+mod lines;
+mod locks;
+mod published;
+mod recall;
+mod threads;
+mod words;
+
+pub use attach::Unsupported;
+pub use codes::MAX_CODES;
+pub use locks::{HowKnown, LockHolder};
+
+use codes::Codes;
+use frames::{RawFrame, Walker, OWNED_BY_GENERATOR};
+use layout::Layout;
+use std::fmt;
+use sys::mem::Reader;
+use threads::{Gil, Threads};
+
+/// How often a moving stack is read again before the last reading is judged.
+const TRIES: usize = 4;
+/// A moving stack is still taken when no more than this many innermost frames are unconfirmed.
+const UNCONFIRMED_FRAMES: usize = 8;
+
+/// What the caller knows about the interpreter in this process.
+#[derive(Clone, Copy, Debug)]
+pub struct RuntimeInfo {
+    /// `PY_VERSION_HEX` of the running interpreter (`sys.hexversion`).
+    pub version_hex: u32,
+    /// The address of `_PyRuntime`.
+    pub runtime: usize,
+    /// The addresses of a few types.
+    pub types: TypeAddresses,
+}
+
+/// Addresses of the types by which objects are recognised.
+#[derive(Clone, Copy, Debug)]
+pub struct TypeAddresses {
+    /// `types.CodeType`.
+    pub code: usize,
+    /// `_thread.lock`.
+    pub lock: usize,
+    /// `_thread.RLock`.
+    pub rlock: usize,
+    /// `types.BuiltinMethodType`.
+    pub builtin_method: usize,
+}
+
+/// One Python thread, as its interpreter lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PyThread {
+    /// The address of its `PyThreadState`.
+    pub state: usize,
+    /// The kernel's thread id.
+    pub tid: u32,
+    /// Its `pthread_t`, as `threading.get_ident()` gives it.
+    pub ident: u64,
+}
+
+/// Names one code object for the life of the reader; dense, from 1. 0 is "not known".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CodeId(pub u32);
+
+impl CodeId {
+    /// Stands for code objects past the table's limit.
+    pub const UNKNOWN: CodeId = CodeId(0);
+}
+
+/// One frame of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Which code runs in it.
+    pub code: CodeId,
+    /// The source line it is on; 0 where the compiler gave none.
+    pub line: u32,
+}
+
+/// What is known of a code object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeInfo {
+    /// The qualified name; up to 3.10, which keep none, the plain name.
+    pub qualname: String,
+    /// The file as the compiler was told it.
+    pub file: String,
+    /// The line of its definition.
+    pub first_line: u32,
+}
+
+/// What can be said of a stack that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Outer frames are missing, beyond the limit.
+    pub truncated: bool,
+    /// False when the innermost few frames moved at every try and were taken as last read.
+    pub settled: bool,
+}
+
+/// What was read changed under the reader, or cannot be; the text says where it showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn(pub &'static str);
+
+impl fmt::Display for Torn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "torn read: {}", self.0)
+    }
+}
+
+impl std::error::Error for Torn {}
+
+/// What was refused or lost, since attach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Stacks read.
+    pub stacks: u64,
+    /// Stacks given up as torn.
+    pub torn_stacks: u64,
+    /// Stacks whose innermost frames were never confirmed.
+    pub unsettled_stacks: u64,
+    /// Thread lists given up as torn.
+    pub torn_thread_lists: u64,
+    /// Code objects met while the table was full, once a pass each.
+    pub codes_refused: u64,
+    /// Line tables too long or unreadable: their frames have line 0.
+    pub line_tables_refused: u64,
+}
+
+/// The reader. One per process and sampling thread; make a new one after a fork.
+pub struct PythonStacks {
+    mem: Reader,
+    layout: Layout,
+    types: TypeAddresses,
+    threads: Threads,
+    codes: Codes,
+    walker: Walker,
+    previous_frames: Vec<RawFrame>,
+    unverified: Vec<usize>,
+    last_gil: Option<Gil>,
+    counters: Counters,
+}
+
+impl PythonStacks {
+    /// Finds and tries the layout of the interpreter in this process. Costs microseconds.
+    pub fn attach(info: RuntimeInfo, mem: Reader) -> Result<Self, Unsupported> {
+        let layout = attach::choose(&mem, &info)?;
+        let threads = attach::checked_threads(&mem, &info, &layout)?;
+        Ok(PythonStacks {
+            codes: Codes::new(info.version_hex, info.types.code, &layout),
+            mem,
+            layout,
+            types: info.types,
+            threads,
+            walker: Walker::new(),
+            previous_frames: Vec::new(),
+            unverified: Vec::new(),
+            last_gil: None,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Starts a sampling pass: code objects are verified anew, once each, until the next one.
+    pub fn begin_pass(&mut self) {
+        self.codes.begin_pass();
+        self.last_gil = None;
+    }
+
+    /// What was refused or lost so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Lists the threads of all interpreters into `out`. One guarded read a thread.
+    pub fn threads(&mut self, out: &mut Vec<PyThread>) -> Result<(), Torn> {
+        out.clear();
+        let mut result = Ok(());
+        for _ in 0..TRIES {
+            result = self.threads.refresh(&self.mem, &self.layout);
+            if result.is_ok() {
+                out.extend_from_slice(&self.threads.seen);
+                return result;
+            }
+        }
+        self.counters.torn_thread_lists += 1;
+        result
+    }
+
+    /// The native id of the thread that holds the main interpreter's GIL now.
+    pub fn gil_holder(&mut self) -> Option<u32> {
+        let gil = self.threads.gil(&self.mem, &self.layout)?;
+        if !gil.locked || gil.holder == 0 {
+            return None;
+        }
+        self.threads.tid_of(&self.mem, &self.layout, gil.holder)
+    }
+
+    /// True when a thread in a futex wait at `address` waits for a GIL.
+    pub fn is_gil_futex(&self, address: u64) -> bool {
+        self.threads.is_gil_futex(&self.layout, address as usize)
+    }
+
+    /// What is known of a code object.
+    pub fn code(&self, id: CodeId) -> Option<&CodeInfo> {
+        self.codes.get(id).map(|code| &code.info)
+    }
+
+    /// Reads one thread's stack into `out`, innermost frame first, at most `max_frames`.
+    pub fn stack(
+        &mut self,
+        thread: &PyThread,
+        max_frames: usize,
+        out: &mut Vec<Frame>,
+    ) -> Result<Outcome, Torn> {
+        out.clear();
+        self.counters.stacks += 1;
+        let result = self
+            .read_settled(thread.state, max_frames)
+            .and_then(|settled| {
+                self.verify_codes();
+                let truncated = self.emit(max_frames, out)?;
+                Ok(Outcome { truncated, settled })
+            });
+        match result {
+            Ok(outcome) => self.counters.unsettled_stacks += u64::from(!outcome.settled),
+            Err(_) => {
+                out.clear();
+                self.counters.torn_stacks += 1;
+            }
+        }
+        result
+    }
+
+    /// Walks until the stack is known to have been one; true when all of it was confirmed.
+    fn read_settled(&mut self, state: usize, max_frames: usize) -> Result<bool, Torn> {
+        // One more than asked for: a frame still in its prologue is dropped later.
+        let limit = max_frames.saturating_add(1);
+        let (mem, layout) = (&self.mem, &self.layout);
+        let before = self.last_gil.or_else(|| self.threads.gil(mem, layout));
+        let mut result = self.walker.walk(mem, layout, state, limit);
+        let after = self.threads.gil(mem, layout);
+        self.last_gil = after;
+        let foreign = self.threads.is_foreign(state);
+        if !foreign && !Gil::may_have_run(before, after, state) {
+            return result.map(|()| true);
+        }
+        let mut confirmed = result.is_ok();
+        for _ in 0..TRIES {
+            std::mem::swap(&mut self.previous_frames, &mut self.walker.frames);
+            result = self.walker.walk(mem, layout, state, limit);
+            if result.is_err() {
+                confirmed = false;
+                continue;
+            }
+            let unconfirmed = frames::settle(&self.previous_frames, &self.walker.frames);
+            if confirmed && unconfirmed == 0 {
+                return Ok(true);
+            }
+            confirmed = true;
+        }
+        result?;
+        self.judge_moving(state)
+    }
+
+    /// Decides about the last walk of a stack that moved at every try.
+    fn judge_moving(&self, state: usize) -> Result<bool, Torn> {
+        let unconfirmed = frames::settle(&self.previous_frames, &self.walker.frames);
+        let leaf = self.walker.frames.first().map_or(0, |frame| frame.address);
+        let now = frames::innermost_now(&self.mem, &self.layout, state);
+        if unconfirmed > UNCONFIRMED_FRAMES || now != Some(leaf) {
+            return Err(Torn("stack moved at every try"));
+        }
+        Ok(false)
+    }
+
+    fn verify_codes(&mut self) {
+        self.unverified.clear();
+        let mut last = 0;
+        for frame in &self.walker.frames {
+            if frame.code != last && self.codes.id(frame.code).is_none() {
+                self.unverified.push(frame.code);
+            }
+            last = frame.code;
+        }
+        if self.unverified.is_empty() {
+            return;
+        }
+        self.unverified.sort_unstable();
+        self.unverified.dedup();
+        self.codes.verify(
+            &self.mem,
+            &self.layout,
+            &self.unverified,
+            &mut self.counters,
+        );
+    }
+
+    /// Turns the walked frames into `out`; true when the stack goes on beyond the limit.
+    fn emit(&self, max_frames: usize, out: &mut Vec<Frame>) -> Result<bool, Torn> {
+        let mut last: Option<(RawFrame, Frame)> = None;
+        for raw in &self.walker.frames {
+            // Recursion repeats the same place: the answer is then the one before.
+            let repeated = last.filter(|(seen, _)| {
+                (seen.code, seen.offset, seen.owner) == (raw.code, raw.offset, raw.owner)
+            });
+            let frame = match repeated {
+                Some((_, frame)) => frame,
+                None => match self.frame(raw)? {
+                    Some(frame) => frame,
+                    None => continue,
+                },
+            };
+            if out.len() >= max_frames {
+                return Ok(true);
+            }
+            last = Some((*raw, frame));
+            out.push(frame);
+        }
+        Ok(self.walker.truncated)
+    }
+
+    fn frame(&self, raw: &RawFrame) -> Result<Option<Frame>, Torn> {
+        let id = self
+            .codes
+            .id(raw.code)
+            .ok_or(Torn("frame without a code object"))?;
+        let code = self.codes.get(id).ok_or(Torn("code id"))?;
+        let started = raw.owner == OWNED_BY_GENERATOR || code.is_complete(raw.offset);
+        Ok(started.then(|| Frame {
+            code: id,
+            line: code.line(raw.offset),
+        }))
+    }
+}

@@ -1,0 +1,285 @@
+//! The interpreters' thread lists and the GIL, read from outside.
+//!
+//! How it works: `_PyRuntime` leads to the interpreters, each to its thread states, newest first.
+//! Every state read must name its interpreter as its own, so a freed state (whose list pointers
+//! the allocator has overwritten) ends the walk as torn and not as a thread that never was.
+//! Up to 3.10 a state knows only its `pthread_t`; the kernel's id is then read from the C
+//! library's own thread structure, at the place where it was found at attach.
+//! The GIL is a struct of (interval, holder, locked, switches, condition variables); a waiter sits
+//! in a futex within the condition variables.
+//!
+//! What it promises: at most `MAX_THREADS` states and `MAX_INTERPRETERS` interpreters a walk.
+//! What is missing on purpose: who holds the GIL of a subinterpreter with its own (3.12+); its
+//! threads and their stacks are there, and its futexes are known.
+
+use super::layout::{object, Layout, ABSENT};
+use super::words::{int_at, word_at};
+use super::{PyThread, Torn};
+use sys::mem::Reader;
+
+const MAX_THREADS: usize = 16 * 1024;
+const MAX_INTERPRETERS: usize = 64;
+/// Long enough for the fields of a thread state read here, in every version.
+const STATE_HEAD: usize = 192;
+
+/// What the GIL said at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gil {
+    pub holder: usize,
+    pub locked: bool,
+    pub switches: usize,
+}
+
+impl Gil {
+    /// True unless the thread `state` certainly ran no bytecode between the two readings: whoever
+    /// takes the GIL from another thread becomes the holder and counts a switch.
+    pub fn may_have_run(before: Option<Gil>, after: Option<Gil>, state: usize) -> bool {
+        match (before, after) {
+            (Some(a), Some(b)) => {
+                a.switches != b.switches || a.holder == state || b.holder == state
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Where the lists and GILs are.
+pub(super) struct Threads {
+    runtime: usize,
+    /// Where the C library keeps the kernel's id in its thread structure (up to 3.10).
+    native_in_pthread: usize,
+    main_gil: usize,
+    gils: Vec<usize>,
+    /// States of subinterpreters: the main GIL says nothing about them.
+    foreign: Vec<usize>,
+    pub seen: Vec<PyThread>,
+}
+
+impl Threads {
+    pub fn new(mem: &Reader, layout: &Layout, runtime: usize) -> Result<Threads, &'static str> {
+        let native_in_pthread = match layout.thread_native {
+            ABSENT => find_native_id(mem).ok_or("thread id in the C library's thread structure")?,
+            _ => 0,
+        };
+        let main_gil = gil_of(mem, layout, runtime, None).ok_or("GIL of the main interpreter")?;
+        Ok(Threads {
+            runtime,
+            native_in_pthread,
+            main_gil,
+            gils: vec![main_gil],
+            foreign: Vec::new(),
+            seen: Vec::new(),
+        })
+    }
+
+    /// Reads every interpreter's threads into `self.seen`.
+    pub fn refresh(&mut self, mem: &Reader, layout: &Layout) -> Result<(), Torn> {
+        self.seen.clear();
+        self.foreign.clear();
+        self.gils.clear();
+        self.gils.push(self.main_gil);
+        let gone = |_| Torn("interpreter gone");
+        let main = mem.word(self.runtime + layout.runtime_main).map_err(gone)?;
+        let mut next = mem
+            .word(self.runtime + layout.runtime_interpreters)
+            .map_err(gone)?;
+        for _ in 0..MAX_INTERPRETERS {
+            if next == 0 {
+                return Ok(());
+            }
+            let first = self.seen.len();
+            self.read_interpreter(mem, layout, next)?;
+            if next != main {
+                self.foreign
+                    .extend(self.seen[first..].iter().map(|thread| thread.state));
+                let gil = gil_of(mem, layout, self.runtime, Some(next));
+                self.gils.extend(gil.filter(|gil| *gil != self.main_gil));
+            }
+            next = mem
+                .word(next.wrapping_add(layout.interpreter_next))
+                .map_err(gone)?;
+        }
+        Ok(())
+    }
+
+    fn read_interpreter(
+        &mut self,
+        mem: &Reader,
+        layout: &Layout,
+        interpreter: usize,
+    ) -> Result<(), Torn> {
+        let first = self.seen.len();
+        let mut next = mem
+            .word(interpreter.wrapping_add(layout.interpreter_threads))
+            .map_err(|_| Torn("interpreter gone"))?;
+        let mut head = [0u8; STATE_HEAD];
+        for _ in 0..MAX_THREADS {
+            if next == 0 {
+                break;
+            }
+            mem.read(next, &mut head)
+                .map_err(|_| Torn("thread state gone"))?;
+            if word_at(&head, object::THREAD_INTERPRETER) != interpreter {
+                return Err(Torn("thread state reused"));
+            }
+            let ident = word_at(&head, layout.thread_ident);
+            let tid = self.native_id(mem, layout, &head, ident);
+            if tid != 0 {
+                let thread = PyThread {
+                    state: next,
+                    tid,
+                    ident: ident as u64,
+                };
+                self.seen.push(thread);
+            }
+            next = word_at(&head, layout.thread_next);
+        }
+        self.drop_unborn(first);
+        Ok(())
+    }
+
+    /// A state that its thread has not yet adopted carries its creator's ids. Newer ones come
+    /// first, so of several with one id the last is the thread that has it.
+    fn drop_unborn(&mut self, first: usize) {
+        let mut ids: Vec<(u32, usize)> = self.seen[first..]
+            .iter()
+            .enumerate()
+            .map(|(i, t)| (t.tid, i + first))
+            .collect();
+        ids.sort_unstable();
+        let mut unborn: Vec<usize> = ids
+            .windows(2)
+            .filter(|pair| pair[0].0 == pair[1].0)
+            .map(|pair| pair[0].1)
+            .collect();
+        unborn.sort_unstable();
+        for index in unborn.into_iter().rev() {
+            self.seen.remove(index);
+        }
+    }
+
+    fn native_id(&self, mem: &Reader, layout: &Layout, head: &[u8], ident: usize) -> u32 {
+        if layout.thread_native != ABSENT {
+            return u32::try_from(word_at(head, layout.thread_native)).unwrap_or(0);
+        }
+        let mut bytes = [0u8; 4];
+        match mem.read(ident.wrapping_add(self.native_in_pthread), &mut bytes) {
+            Ok(()) => u32::from_ne_bytes(bytes),
+            Err(_) => 0,
+        }
+    }
+
+    pub fn is_foreign(&self, state: usize) -> bool {
+        self.foreign.contains(&state)
+    }
+
+    /// Reads the main interpreter's GIL.
+    pub fn gil(&self, mem: &Reader, layout: &Layout) -> Option<Gil> {
+        let mut bytes = [0u8; 40];
+        let length = layout.gil_cond.min(bytes.len());
+        mem.read(self.main_gil, &mut bytes[..length]).ok()?;
+        Some(Gil {
+            holder: word_at(&bytes, layout.gil_holder),
+            locked: int_at(&bytes, layout.gil_locked) == 1,
+            switches: word_at(&bytes, layout.gil_switches),
+        })
+    }
+
+    /// The GIL's switch interval, a value known from `sys.getswitchinterval` and so a landmark.
+    pub fn switch_interval_us(&self, mem: &Reader, layout: &Layout) -> usize {
+        mem.word(self.main_gil.wrapping_add(layout.gil_interval))
+            .unwrap_or(0)
+    }
+
+    /// The native id behind a thread state that the GIL names.
+    pub fn tid_of(&self, mem: &Reader, layout: &Layout, state: usize) -> Option<u32> {
+        if let Some(thread) = self.seen.iter().find(|thread| thread.state == state) {
+            return Some(thread.tid);
+        }
+        let mut head = [0u8; STATE_HEAD];
+        mem.read(state, &mut head).ok()?;
+        let ident = word_at(&head, layout.thread_ident);
+        Some(self.native_id(mem, layout, &head, ident)).filter(|tid| *tid != 0)
+    }
+
+    /// True for a futex address within the condition variables and mutexes of a GIL.
+    pub fn is_gil_futex(&self, layout: &Layout, address: usize) -> bool {
+        let length = 2 * (size_of::<libc::pthread_cond_t>() + size_of::<libc::pthread_mutex_t>());
+        let inside = |gil: &usize| address.wrapping_sub(gil.wrapping_add(layout.gil_cond)) < length;
+        self.gils.iter().any(inside)
+    }
+}
+
+fn gil_of(
+    mem: &Reader,
+    layout: &Layout,
+    runtime: usize,
+    interpreter: Option<usize>,
+) -> Option<usize> {
+    if layout.runtime_gil != ABSENT {
+        return Some(runtime + layout.runtime_gil);
+    }
+    let interpreter = match interpreter {
+        Some(interpreter) => interpreter,
+        None => mem.word(runtime + layout.runtime_main).ok()?,
+    };
+    let gil = mem
+        .word(interpreter.wrapping_add(layout.interpreter_gil))
+        .ok()?;
+    Some(gil).filter(|gil| *gil != 0)
+}
+
+/// Finds where the C library keeps a thread's kernel id in the structure that `pthread_self`
+/// points to: the one place that holds it both for this thread and for another.
+fn find_native_id(mem: &Reader) -> Option<usize> {
+    let here = places_of_own_id(mem);
+    let other = std::thread::Builder::new().name("dashcam-probe".into());
+    let there = std::thread::scope(|scope| {
+        let probe = other.spawn_scoped(scope, || places_of_own_id(mem)).ok()?;
+        probe.join().ok()
+    })?;
+    here.into_iter().find(|place| there.contains(place))
+}
+
+fn places_of_own_id(mem: &Reader) -> Vec<usize> {
+    let mut bytes = [0u8; 2048];
+    // SAFETY: both calls only return a number; they take and touch nothing. The number from
+    // pthread_self is used as an address for the guarded reader alone.
+    let (own, tid) = unsafe { (libc::pthread_self() as usize, libc::gettid()) };
+    // The structure may end before 2048 bytes, at the end of its mapping: read by piece.
+    for (index, piece) in bytes.chunks_exact_mut(64).enumerate() {
+        if mem.read(own.wrapping_add(index * 64), piece).is_err() {
+            break;
+        }
+    }
+    (0..bytes.len())
+        .step_by(4)
+        .filter(|place| int_at(&bytes, *place) == tid)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_native_id_is_found_in_the_thread_structure() {
+        let mem = Reader::new().expect("a process may read itself");
+        assert!(find_native_id(&mem).is_some());
+    }
+
+    #[test]
+    fn only_the_holder_can_have_run_while_no_switch_was_counted() {
+        let gil = |holder, switches| {
+            Some(Gil {
+                holder,
+                locked: true,
+                switches,
+            })
+        };
+        assert!(!Gil::may_have_run(gil(1, 5), gil(1, 5), 2));
+        assert!(Gil::may_have_run(gil(1, 5), gil(1, 5), 1));
+        assert!(Gil::may_have_run(gil(1, 5), gil(1, 7), 2));
+        assert!(Gil::may_have_run(None, gil(1, 5), 2));
+    }
+}

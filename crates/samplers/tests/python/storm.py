@@ -1,0 +1,129 @@
+"""Everything that moves, while a native thread samples all of it as fast as it can: threads born
+and dying, deep recursion, code made and freed, generators, exceptions, garbage collection, locks.
+Nothing may crash, and the counters must say what was lost."""
+
+import gc
+import random
+import re
+import sys
+import threading
+import time
+
+import probe
+
+SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 4.0
+end = time.monotonic() + SECONDS
+lock = threading.Lock()
+count = dict.fromkeys(["births", "codes", "dives", "collections", "generators"], 0)
+
+
+def births():
+    while time.monotonic() < end:
+        threads = [threading.Thread(target=dive, args=(random.randrange(50),)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        count["births"] += 8
+
+
+def dive(depth):
+    if depth:
+        return dive(depth - 1)
+    with lock:
+        return time.sleep(0.0001)
+
+
+def dives():
+    while time.monotonic() < end:
+        dive(random.randrange(800))
+        count["dives"] += 1
+
+
+def codes():
+    number = 0
+    while time.monotonic() < end:
+        number += 1
+        name = "f%d" % (number % 7000)
+        space = {}
+        pad = "\n" * (number % 50)
+        source = "%sdef %s(n):\n    return n and %s(n - 1)\n" % (pad, name, name)
+        exec(compile(source, "<made %d>" % (number % 100), "exec"), space)
+        space[name](random.randrange(20))
+        space.clear()
+        count["codes"] += 1
+
+
+def nest(depth):
+    if depth:
+        yield from nest(depth - 1)
+    yield depth
+
+
+def generators():
+    while time.monotonic() < end:
+        try:
+            for value in nest(random.randrange(60)):
+                if random.random() < 0.02:
+                    raise ValueError(value)
+        except ValueError:
+            pass
+        count["generators"] += 1
+
+
+def collections():
+    while time.monotonic() < end:
+        ring = [[] for _ in range(2000)]
+        for item in ring:
+            item.append(ring)
+        del ring, item
+        gc.collect()
+        count["collections"] += 1
+
+
+def callers_of(name, first_line, line):
+    """The names of all who really call `name`, and whether it can be on that line."""
+    if re.fullmatch(r"f\d+", name):
+        return {name, "codes"}, line in (first_line, first_line + 1)
+    own = {
+        "dive": {"dive", "dives", "run", "Thread.run"},
+        "nest": {"nest", "generators"},
+    }
+    return own.get(name), True
+
+
+def check_edges():
+    """A stack put together from two instants would show a call that this program never makes."""
+    edges = probe.text(probe.lib.probe_edges).splitlines()
+    checked = 0
+    for edge in edges[:-1]:
+        name, file, first_line, line, caller, *_ = edge.split("\t")
+        callers, line_fits = callers_of(name, int(first_line), int(line))
+        if callers is None or not (file == __file__ or file.startswith("<made")):
+            continue
+        assert caller in callers and line_fits, edge
+        checked += 1
+    assert checked > 20, len(edges)
+    return checked
+
+
+def main():
+    sys.setrecursionlimit(3000)
+    sys.setswitchinterval(0.0005)
+    probe.attach()
+    probe.lib.probe_storm_start()
+    threads = [probe.start(f) for f in (births, dives, codes, codes, generators, collections)]
+    for thread in threads:
+        thread.join(SECONDS + 60)
+        assert not thread.is_alive()
+    report = probe.text(probe.lib.probe_storm_stop)
+    print(report, count, "calls checked:", check_edges())
+    passes, frames, stacks, torn = (
+        int(re.search(word + r"[=:] ?(\d+)", report).group(1))
+        for word in (r"\bpasses", r"\bframes", r"\bstacks", r"torn_stacks")
+    )
+    assert passes > 50 and frames > 1000, report
+    assert torn * 4 < stacks, "more than a quarter of the stacks torn: " + report
+
+
+main()
