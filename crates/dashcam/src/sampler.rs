@@ -1,1 +1,463 @@
+//! The sampler: one thread that looks at the others a hundred times a second.
+//!
+//! | reads | emits | unit | how often |
+//! | --- | --- | --- | --- |
+//! | switch records | off-CPU intervals | ns | each pass, all that came |
+//! | open requests | firings | | each pass |
+//! | at most `threads` threads: /proc, Python stack | samples | | each pass |
+//! | counters of process and host | vitals | in the name | once a second |
+//! | its own wake-ups | `recorder_gap_ns` when late by 50 ms | ns | when it happens |
+//!
+//! Each pass is paid from a purse (`samplers::budget`); while it is empty, threads are not looked
+//! at, but switches are still drained and requests still watched.
 
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use format::record::{flag, header, Kind};
+use format::region::losses;
+use recorder::OpenRequest;
+use samplers::budget::Budget;
+use samplers::choice::{choose, Random};
+use samplers::python_stacks::{PyThread, PythonStacks};
+use samplers::switches::{Off, Pairs};
+use sys::perf::SwitchStream;
+use trigger::{show_ns, Firing, Gate, Timing, Why};
+
+use crate::control::{Job, Shared};
+use crate::subject::Looker;
+use crate::tracks::Tracks;
+
+/// A request younger than this is never past its usual time.
+const YOUNG_NS: u64 = 15_000_000;
+/// The list of threads is read this often, and when a request runs on a thread not known.
+const LIST_EVERY_NS: u64 = 100_000_000;
+/// Waiting for the request that fired to end, at most.
+const PATIENCE_NS: u64 = 10_000_000_000;
+/// A wake-up later than this is a gap worth a record.
+const LATE_NS: u64 = 50_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The sampler's life.
+pub(crate) fn run(shared: Arc<Shared>) {
+    recorder::name_thread("dashcam-sampler");
+    let Some(mut sampler) = Sampler::new(&shared) else {
+        return;
+    };
+    shared.store_settings();
+    let mut next_ns = sys::clock::now_ns();
+    while !shared.stopping() {
+        let begin_ns = sys::clock::now_ns();
+        sampler.beat(next_ns, begin_ns);
+        sampler.pass(begin_ns);
+        let period_ns = shared.config.period.as_nanos() as u64;
+        next_ns = (next_ns + period_ns).max(sys::clock::now_ns().saturating_sub(period_ns));
+        let pause_ns = next_ns.saturating_sub(sys::clock::now_ns());
+        std::thread::sleep(Duration::from_nanos(pause_ns));
+    }
+    sampler.last_words();
+}
+
+struct Sampler<'s> {
+    shared: &'s Shared,
+    looker: Looker,
+    switches: Option<SwitchStream>,
+    pairs: Pairs,
+    tracks: Tracks,
+    python: Vec<PyThread>,
+    alive: Vec<u32>,
+    own: Vec<u32>,
+    listed_ns: u64,
+    budget: Budget,
+    random: Random,
+    gate: Gate,
+    open: Vec<OpenRequest>,
+    urgent: Vec<u32>,
+    rest: Vec<u32>,
+    chosen: Vec<u32>,
+    slow_seen: u64,
+    /// Requests still running that have fired already.
+    fired: Vec<u64>,
+    switches_lost: u64,
+    vitals: sys::vitals::Vitals,
+    vital_names: Vec<(&'static str, ring::Name)>,
+    vitals_ns: u64,
+    throttled_ns: f64,
+    own_delay_ns: u64,
+}
+
+impl<'s> Sampler<'s> {
+    fn new(shared: &'s Shared) -> Option<Sampler<'s>> {
+        let mem = match sys::mem::Reader::new() {
+            Ok(mem) => mem,
+            Err(error) => {
+                shared.set_source("stacks", format!("off: cannot read own memory: {error}"));
+                return None;
+            }
+        };
+        let now = sys::clock::now_ns();
+        let own = vec![sys::thread::cached_tid()];
+        let timing = Timing {
+            post_ns: shared.config.post_ns,
+            patience_ns: PATIENCE_NS,
+            cooldown_ns: shared.config.cooldown_ns,
+        };
+        let stacks = attach(shared);
+        let switches = open_switches(shared, &own);
+        shared.set_source("threads", "on".to_owned());
+        shared.set_source("vitals", "on".to_owned());
+        Some(Sampler {
+            shared,
+            looker: Looker::new(shared.recorder, mem, stacks),
+            switches,
+            pairs: Pairs::default(),
+            tracks: Tracks::default(),
+            python: Vec::new(),
+            alive: Vec::new(),
+            own,
+            listed_ns: 0,
+            budget: Budget::new(shared.config.budget_percent, now),
+            random: Random::new(now),
+            gate: Gate::new(timing),
+            open: Vec::new(),
+            urgent: Vec::new(),
+            rest: Vec::new(),
+            chosen: Vec::new(),
+            slow_seen: 0,
+            fired: Vec::new(),
+            switches_lost: 0,
+            vitals: sys::vitals::Vitals::open(),
+            vital_names: Vec::new(),
+            vitals_ns: 0,
+            throttled_ns: 0.0,
+            own_delay_ns: 0,
+        })
+    }
+
+    fn pass(&mut self, now: u64) {
+        let cpu_before = sys::clock::thread_cpu_ns();
+        self.drain_switches();
+        self.watch_requests(now);
+        if now.saturating_sub(self.listed_ns) >= LIST_EVERY_NS || self.unknown_thread() {
+            self.list_threads(now);
+        }
+        if self.budget.allows(!self.urgent.is_empty()) {
+            self.look_at_threads();
+        } else {
+            self.shared
+                .recorder
+                .region()
+                .lose(losses::PASSES_SKIPPED, 1);
+        }
+        if now.saturating_sub(self.vitals_ns) >= SECOND_NS {
+            self.read_vitals(now);
+        }
+        self.trigger(now);
+        self.answer_flush();
+        let spent = sys::clock::thread_cpu_ns().saturating_sub(cpu_before);
+        self.budget.spend(spent, sys::clock::now_ns());
+        let stats = &self.shared.stats;
+        stats.passes.fetch_add(1, Ordering::Relaxed);
+        stats.cpu_ns.fetch_add(spent, Ordering::Relaxed);
+        stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
+    }
+
+    fn drain_switches(&mut self) {
+        let Some(stream) = &mut self.switches else {
+            return;
+        };
+        let (pairs, tracks) = (&mut self.pairs, &mut self.tracks);
+        stream.drain(|switch| {
+            if switch.kind == sys::perf::SwitchKind::In {
+                tracks.ran(switch.tid);
+            }
+            if let Some(off) = pairs.feed(switch) {
+                append_off(off, off.in_ns);
+            }
+        });
+        let lost = stream.lost();
+        let new = lost.saturating_sub(self.switches_lost);
+        self.shared
+            .recorder
+            .region()
+            .lose(losses::SWITCHES_LOST, new);
+        self.switches_lost = lost;
+    }
+
+    /// Lists open requests; those past their usual time make their threads urgent, oldest first.
+    fn watch_requests(&mut self, now: u64) {
+        self.open.clear();
+        let open = &mut self.open;
+        self.shared
+            .recorder
+            .open_requests()
+            .each(|request| open.push(request));
+        self.open.sort_unstable_by_key(|r| r.begin_ns);
+        self.urgent.clear();
+        let limits = self.shared.recorder.limits();
+        for request in &self.open {
+            let usual = limits
+                .typical_ns(request.name)
+                .saturating_mul(2)
+                .max(YOUNG_NS);
+            if now.saturating_sub(request.begin_ns) > usual.min(limits.limit_ns(request.name)) {
+                self.urgent.push(request.tid);
+            }
+        }
+    }
+
+    fn unknown_thread(&self) -> bool {
+        let known = |tid: &u32| {
+            self.tracks
+                .by_tid
+                .get(tid)
+                .is_some_and(|t| t.python.is_some())
+        };
+        self.looker.stacks.is_some() && !self.urgent.iter().all(known)
+    }
+
+    fn list_threads(&mut self, now: u64) {
+        self.listed_ns = now;
+        if sys::task::list(&mut self.alive).is_err() {
+            return;
+        }
+        if let Some(stacks) = &mut self.looker.stacks {
+            // A torn list keeps the one before: its threads are checked again when looked at.
+            let mut fresh = Vec::with_capacity(self.python.len() + 8);
+            if stacks.threads(&mut fresh).is_ok() {
+                self.python = fresh;
+            }
+        }
+        self.tracks.refresh(&self.alive, &self.python, &self.own);
+        let tracks = &self.tracks.by_tid;
+        self.pairs.retain(|tid| tracks.contains_key(&tid));
+    }
+
+    fn look_at_threads(&mut self) {
+        let exact = self.switches.is_some();
+        self.rest.clear();
+        let fresh = self
+            .tracks
+            .by_tid
+            .iter()
+            .filter(|(_, t)| t.ran || !exact || t.last.is_none());
+        self.rest.extend(fresh.map(|(tid, _)| *tid));
+        let most = self.shared.config.threads;
+        choose(
+            &self.urgent,
+            &mut self.rest,
+            most,
+            &mut self.random,
+            &mut self.chosen,
+        );
+        self.looker.begin_pass();
+        let mut culprits: Vec<u32> = Vec::new();
+        for i in 0..self.chosen.len() {
+            let tid = self.chosen[i];
+            let close = self.urgent.contains(&tid);
+            if let Some(sample) = self.look(tid, close, exact) {
+                culprits.extend(
+                    [sample.gil_holder, sample.lock_holder]
+                        .iter()
+                        .filter(|t| **t != 0),
+                );
+            }
+        }
+        // Whoever stands in a slow request's way is looked at in the same pass; bounded as well.
+        culprits.sort_unstable();
+        culprits.dedup();
+        culprits.retain(|tid| !self.chosen.contains(tid));
+        for tid in culprits.into_iter().take(most) {
+            self.look(tid, true, exact);
+        }
+        self.looker.tell_torn();
+    }
+
+    fn look(&mut self, tid: u32, close: bool, exact: bool) -> Option<format::record::Sample> {
+        let sample = self
+            .looker
+            .look(&mut self.tracks, &self.python, tid, close, exact)?;
+        recorder::append(&sample.encode(), sample.t_ns);
+        self.shared.stats.samples.fetch_add(1, Ordering::Relaxed);
+        Some(sample)
+    }
+
+    fn trigger(&mut self, now: u64) {
+        let recorder = self.shared.recorder;
+        let mut firings: Vec<Firing> = Vec::new();
+        self.slow_seen = recorder.limits().take_slow(self.slow_seen, |slow| {
+            let took_ns = u64::from(slow.took_us) * 1000;
+            let firing = Firing {
+                request: slow.id,
+                name: slow.name,
+                took_ns,
+                why: Why::Ended,
+                at_ns: now,
+            };
+            firings.push(firing);
+        });
+        self.fired
+            .retain(|id| recorder.open_requests().is_open(*id));
+        for request in &self.open {
+            let age = now.saturating_sub(request.begin_ns);
+            if age >= recorder.limits().limit_ns(request.name) && !self.fired.contains(&request.id)
+            {
+                self.fired.push(request.id);
+                let (request, name) = (request.id, request.name);
+                firings.push(Firing {
+                    request,
+                    name,
+                    took_ns: age,
+                    why: Why::Running,
+                    at_ns: now,
+                });
+            }
+        }
+        for firing in firings {
+            if !self.gate.slow(firing) {
+                recorder.region().lose(losses::FIRINGS_SUPPRESSED, 1);
+            }
+        }
+        if let Some(firing) = self
+            .gate
+            .due(now, |id| recorder.open_requests().is_open(id))
+        {
+            self.post(firing);
+        }
+    }
+
+    fn post(&self, firing: Firing) {
+        let state = match firing.why {
+            Why::Ended => "took",
+            Why::Running => "was still running after",
+        };
+        let reason = format!("slow: a request {state} {}", show_ns(firing.took_ns));
+        self.shared.post(Job { reason, done: None });
+    }
+
+    /// Writes what threads are doing at this instant, when somebody is about to copy the ring.
+    fn answer_flush(&mut self) {
+        let wanted = self.shared.flush_wanted.load(Ordering::Acquire);
+        if self.shared.flushed.load(Ordering::Relaxed) == wanted {
+            return;
+        }
+        let now = sys::clock::now_ns();
+        self.pairs.still_out().for_each(|off| append_off(off, now));
+        // Release: what was appended above is in the ring before the keeper goes on.
+        self.shared.flushed.store(wanted, Ordering::Release);
+    }
+
+    fn read_vitals(&mut self, now: u64) {
+        self.vitals_ns = now;
+        let (names, tables) = (&mut self.vital_names, self.shared.recorder.tables());
+        let throttled = &mut self.throttled_ns;
+        self.vitals.read(|name, value| {
+            let known = names.iter().find(|(n, _)| *n == name).map(|(_, id)| *id);
+            let id = known.unwrap_or_else(|| {
+                let id = tables.name(name);
+                names.push((name, id));
+                id
+            });
+            if name == "cgroup_throttled_ns" {
+                *throttled = value;
+            }
+            append_vital(id, now, value);
+        });
+        if let Some(stream) = &mut self.switches {
+            // A CPU that cannot be covered shows as threads without switch records on it.
+            let _ = stream.cover_new_cpus(&self.own);
+        }
+        self.own_delay_ns = self.own_delay().unwrap_or(self.own_delay_ns);
+    }
+
+    fn own_delay(&mut self) -> Option<u64> {
+        let tid = *self.own.first()?;
+        let mut reader = sys::task::TaskReader::open(tid).ok()?;
+        reader.schedstat().ok().map(|s| s.run_delay_ns)
+    }
+
+    /// Notes a late wake-up: proof that this thread, which waits for nobody, could not run.
+    fn beat(&mut self, planned_ns: u64, now: u64) {
+        let late_ns = now.saturating_sub(planned_ns);
+        if late_ns < LATE_NS {
+            return;
+        }
+        let (delay_before, throttled_before) = (self.own_delay_ns, self.throttled_ns);
+        self.read_vitals(now);
+        let tables = self.shared.recorder.tables();
+        let delay_ns = self.own_delay_ns.saturating_sub(delay_before);
+        for (name, value) in [
+            ("recorder_gap_ns", late_ns as f64),
+            ("recorder_gap_run_delay_ns", delay_ns as f64),
+            (
+                "recorder_gap_throttled_ns",
+                self.throttled_ns - throttled_before,
+            ),
+        ] {
+            append_vital(tables.name(name), now, value);
+        }
+    }
+
+    /// The end: a capture that was waiting for its post-trigger time is made now.
+    fn last_words(&mut self) {
+        self.drain_switches();
+        if let Some(firing) = self.gate.due(u64::MAX, |_| false) {
+            self.post(firing);
+        }
+        self.answer_flush();
+    }
+}
+
+fn append_off(off: Off, now: u64) {
+    let flags = if off.preempted { flag::PREEMPTED } else { 0 };
+    recorder::append(
+        &[
+            header(Kind::OffCpu, 3, flags, off.tid),
+            off.out_ns,
+            off.in_ns,
+        ],
+        now,
+    );
+}
+
+fn append_vital(name: ring::Name, now: u64, value: f64) {
+    recorder::append(
+        &[header(Kind::Vital, 3, 0, name), now, value.to_bits()],
+        now,
+    );
+}
+
+fn attach(shared: &Shared) -> Option<PythonStacks> {
+    let (stacks, state) = match (&shared.runtime.python, shared.config.stacks) {
+        (_, false) => (None, "off: turned off by settings".to_owned()),
+        (None, _) if shared.runtime.name.is_empty() => (None, "off: no Python here".to_owned()),
+        (None, _) => (None, format!("off: {}", shared.runtime.no_stacks)),
+        (Some(info), true) => match sys::mem::Reader::new() {
+            Err(error) => (None, format!("off: cannot read own memory: {error}")),
+            Ok(mem) => match PythonStacks::attach(*info, mem) {
+                Ok(stacks) => (Some(stacks), "on".to_owned()),
+                Err(unsupported) => (None, format!("off: {unsupported}")),
+            },
+        },
+    };
+    shared.set_source("stacks", state);
+    stacks
+}
+
+fn open_switches(shared: &Shared, own: &[u32]) -> Option<SwitchStream> {
+    if !shared.config.switches {
+        shared.set_source("switches", "off: turned off by settings".to_owned());
+        return None;
+    }
+    match SwitchStream::open(own) {
+        Ok(stream) => {
+            shared.set_source("switches", "on".to_owned());
+            Some(stream)
+        }
+        Err(refused) => {
+            shared.set_source("switches", format!("off: {refused}"));
+            None
+        }
+    }
+}

@@ -1,1 +1,315 @@
+//! Looking at one thread: where it is, what it waits for, who stands in its way.
 
+use std::collections::hash_map::DefaultHasher;
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+
+use format::record::{flag, Sample, TARGET_IS_NAME};
+use format::region::losses;
+use format::wait::{HolderSource, WaitKind};
+use recorder::Recorder;
+use samplers::python_stacks::{CodeId, Frame, HowKnown, PyThread, PythonStacks};
+use sys::calls::{self, Wait, OUTSIDE_CALL, RUNNING};
+use sys::mem::Reader;
+use sys::task::TaskCall;
+
+use crate::tracks::Tracks;
+
+/// Most frames of a stack.
+const MOST_FRAMES: usize = 512;
+/// Distinct stacks whose ids are remembered; beyond, the memory is emptied.
+const MOST_STACKS: usize = 16 * 1024;
+/// A waiting thread is sampled again after this time though nothing changed.
+const REPEAT_NS: u64 = 100_000_000;
+/// The holder of a lock is looked up at most this often a waiter.
+const ASK_HOLDER_NS: u64 = 40_000_000;
+
+/// Looks at threads and turns what it sees into samples.
+pub(crate) struct Looker {
+    recorder: &'static Recorder,
+    pub mem: Reader,
+    pub stacks: Option<PythonStacks>,
+    frames: Vec<Frame>,
+    /// The recorder's id of each code object.
+    codes: Vec<u32>,
+    /// The recorder's id of each stack seen, by a hash of its frames.
+    known: HashMap<u64, u32>,
+    torn_told: u64,
+}
+
+impl Looker {
+    pub(crate) fn new(
+        recorder: &'static Recorder,
+        mem: Reader,
+        stacks: Option<PythonStacks>,
+    ) -> Looker {
+        Looker {
+            recorder,
+            mem,
+            stacks,
+            frames: Vec::new(),
+            codes: Vec::new(),
+            known: HashMap::new(),
+            torn_told: 0,
+        }
+    }
+
+    /// Begins a pass.
+    pub(crate) fn begin_pass(&mut self) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.begin_pass();
+        }
+    }
+
+    /// Counts the stacks torn since the last call.
+    pub(crate) fn tell_torn(&mut self) {
+        let Some(stacks) = &self.stacks else { return };
+        let torn = stacks.counters().torn_stacks;
+        self.recorder
+            .region()
+            .lose(losses::STACKS_TORN, torn - self.torn_told);
+        self.torn_told = torn;
+    }
+
+    /// Samples `tid`. `close`: it matters (a request past its usual time, or somebody in its way),
+    /// so peers and holders are looked up too. `exact`: switch records tell whether it ran. None:
+    /// nothing new to say, or the thread is gone.
+    pub(crate) fn look(
+        &mut self,
+        tracks: &mut Tracks,
+        python: &[PyThread],
+        tid: u32,
+        close: bool,
+        exact: bool,
+    ) -> Option<Sample> {
+        let now = sys::clock::now_ns();
+        let track = tracks.by_tid.get(&tid)?;
+        let still = exact && !track.ran && track.last.is_some();
+        if still
+            && now.saturating_sub(track.sampled_ns) < REPEAT_NS
+            && !self.holder_due(tracks, tid, now, close)
+        {
+            return None;
+        }
+        let reader = tracks.reader(tid)?;
+        let times = reader.schedstat().ok();
+        let call = reader.call().unwrap_or(TaskCall::Running);
+        let track = tracks.by_tid.get_mut(&tid)?;
+        track.ran = false;
+        let last = track.last;
+        let mut sample = blank(tid, now, track.sampled_ns);
+        if let (Some(new), Some(old)) = (times, track.times) {
+            sample.cpu_ns = new.run_ns.saturating_sub(old.run_ns);
+            sample.run_delay_ns = new.run_delay_ns.saturating_sub(old.run_delay_ns);
+            sample.flags |= flag::TIMES;
+        }
+        // Without switch records the run time tells whether the thread moved.
+        let unmoved = times.is_some() && times.map(|t| t.slices) == track.times.map(|t| t.slices);
+        track.times = times;
+        track.sampled_ns = now;
+        let py = track.python;
+        let carry = last.filter(|_| still || unmoved);
+        self.describe_wait(&call, close, &mut sample);
+        match carry {
+            Some(last) if last.wait == sample.wait => {
+                sample.stack = last.stack;
+                sample.flags |= flag::REUSED | (last.flags & flag::TRUNCATED);
+                if sample.target == 0 {
+                    sample.target = last.target;
+                }
+            }
+            _ => self.read_stack(py, &mut sample),
+        }
+        if close && sample.wait == WaitKind::Futex {
+            self.find_holder(tracks, python, py, &mut sample, now);
+        }
+        tracks.by_tid.get_mut(&tid)?.last = Some(sample);
+        Some(sample)
+    }
+
+    fn holder_due(&self, tracks: &Tracks, tid: u32, now: u64, close: bool) -> bool {
+        let Some(track) = tracks.by_tid.get(&tid) else {
+            return false;
+        };
+        let waits = track.last.is_some_and(|s| s.wait == WaitKind::Futex);
+        close && waits && now.saturating_sub(track.holder_asked_ns) >= ASK_HOLDER_NS
+    }
+
+    fn describe_wait(&mut self, call: &TaskCall, close: bool, sample: &mut Sample) {
+        let wait = calls::meaning(call, &self.mem);
+        sample.wait = wait_kind(&wait);
+        if let TaskCall::Syscall { nr, .. } = call {
+            sample.call = *nr as u16;
+        }
+        sample.timeout_ns = wait.timeout_ns.unwrap_or(u64::from(wait.timed));
+        if let Some(address) = wait.futex {
+            sample.target = address & !TARGET_IS_NAME;
+            let gil = self
+                .stacks
+                .as_ref()
+                .is_some_and(|s| s.is_gil_futex(address));
+            if gil {
+                sample.wait = WaitKind::Gil;
+            }
+        }
+        if sample.wait == WaitKind::Gil {
+            sample.gil_holder = self
+                .stacks
+                .as_mut()
+                .and_then(PythonStacks::gil_holder)
+                .unwrap_or(0);
+        }
+        if close {
+            self.name_target(call, &wait, sample);
+        }
+    }
+
+    /// The peer or path behind the descriptor, as a name id.
+    fn name_target(&mut self, call: &TaskCall, wait: &Wait, sample: &mut Sample) {
+        let text = match (sample.wait, wait.fd) {
+            (WaitKind::Connect, _) => {
+                let to = calls::connect_target(call, &self.mem).map(|to| format!("tcp {to}"));
+                to.or_else(|| wait.fd.and_then(sys::fds::describe).map(|info| info.text))
+            }
+            (_, Some(fd)) => sys::fds::describe(fd).map(|info| info.text),
+            _ => None,
+        };
+        if let Some(text) = text {
+            sample.target = TARGET_IS_NAME | u64::from(self.recorder.tables().name(&text));
+        }
+    }
+
+    fn read_stack(&mut self, py: Option<PyThread>, sample: &mut Sample) {
+        let (Some(py), Some(stacks)) = (py, &mut self.stacks) else {
+            return;
+        };
+        let Ok(outcome) = stacks.stack(&py, MOST_FRAMES, &mut self.frames) else {
+            return;
+        };
+        if outcome.truncated {
+            sample.flags |= flag::TRUNCATED;
+        }
+        sample.stack = self.stack_id();
+    }
+
+    /// The recorder's id of the stack in `frames` (innermost first).
+    fn stack_id(&mut self) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        self.frames.hash(&mut hasher);
+        let hash = hasher.finish();
+        if let Some(id) = self.known.get(&hash) {
+            return *id;
+        }
+        let mut parent = 0;
+        for i in (0..self.frames.len()).rev() {
+            let frame = self.frames[i];
+            let code = self.code_id(frame.code);
+            parent = self.recorder.tables().stack(parent, code, frame.line);
+        }
+        if self.known.len() >= MOST_STACKS {
+            self.known.clear();
+        }
+        self.known.insert(hash, parent);
+        parent
+    }
+
+    fn code_id(&mut self, code: CodeId) -> u32 {
+        let index = code.0 as usize;
+        if let Some(id) = self.codes.get(index).filter(|id| **id != 0) {
+            return *id;
+        }
+        let tables = self.recorder.tables();
+        let id = match self.stacks.as_ref().and_then(|s| s.code(code)) {
+            Some(info) => {
+                let (function, file) = (tables.name(&info.qualname), tables.name(&info.file));
+                tables.code(function, file, info.first_line)
+            }
+            None => tables.code(tables.name("?"), tables.name("?"), 0),
+        };
+        if self.codes.len() <= index {
+            self.codes.resize(index + 1, 0);
+        }
+        self.codes[index] = id;
+        id
+    }
+
+    fn find_holder(
+        &mut self,
+        tracks: &mut Tracks,
+        python: &[PyThread],
+        py: Option<PyThread>,
+        sample: &mut Sample,
+        now: u64,
+    ) {
+        let (Some(py), Some(stacks)) = (py, &mut self.stacks) else {
+            return;
+        };
+        let futex = sample.target;
+        let waits = |tid: u32| {
+            let last = tracks.by_tid.get(&tid).and_then(|t| t.last);
+            let out = tracks.by_tid.get(&tid).is_some_and(|t| !t.ran);
+            out && last.is_some_and(|s| s.wait == WaitKind::Futex && s.target == futex)
+        };
+        let holder = stacks.lock_holder(&py, futex, python, &waits);
+        if let Some(holder) = holder {
+            sample.lock_holder = holder.tid;
+            sample.holder_source = match holder.how {
+                HowKnown::OwnerField => HolderSource::OwnerField,
+                HowKnown::WithBlock => HolderSource::WithBlock,
+            };
+        }
+        if let Some(track) = tracks.by_tid.get_mut(&sample.tid) {
+            track.holder_asked_ns = now;
+        }
+    }
+}
+
+fn blank(tid: u32, now: u64, sampled_ns: u64) -> Sample {
+    Sample {
+        t_ns: now,
+        tid,
+        stack: 0,
+        flags: 0,
+        gil_holder: 0,
+        wall_ns: if sampled_ns == 0 {
+            0
+        } else {
+            now.saturating_sub(sampled_ns)
+        },
+        cpu_ns: 0,
+        run_delay_ns: 0,
+        wait: WaitKind::Unknown,
+        holder_source: HolderSource::None,
+        call: 0,
+        lock_holder: 0,
+        target: 0,
+        timeout_ns: 0,
+    }
+}
+
+fn wait_kind(wait: &Wait) -> WaitKind {
+    use sys::calls::WaitKind as Seen;
+    match wait.kind {
+        Seen::Sleep => WaitKind::Sleep,
+        Seen::Futex => WaitKind::Futex,
+        Seen::SocketRead => WaitKind::SocketRead,
+        Seen::SocketWrite => WaitKind::SocketWrite,
+        Seen::Connect => WaitKind::Connect,
+        Seen::Accept => WaitKind::Accept,
+        Seen::Poll => WaitKind::Poll,
+        Seen::FileRead => WaitKind::FileRead,
+        Seen::FileWrite => WaitKind::FileWrite,
+        Seen::FileSync => WaitKind::FileSync,
+        Seen::FileOpen => WaitKind::FileOpen,
+        Seen::PipeRead => WaitKind::PipeRead,
+        Seen::PipeWrite => WaitKind::PipeWrite,
+        Seen::TtyWrite => WaitKind::TtyWrite,
+        Seen::FileLock => WaitKind::FileLock,
+        Seen::ChildWait => WaitKind::ChildWait,
+        Seen::Yield => WaitKind::Yield,
+        Seen::Memory => WaitKind::Memory,
+        Seen::Other(RUNNING) => WaitKind::Running,
+        Seen::Other(OUTSIDE_CALL) => WaitKind::Fault,
+        Seen::Other(_) => WaitKind::Other,
+    }
+}

@@ -64,10 +64,7 @@ pub struct OpenTable {
 impl OpenTable {
     pub(crate) fn new() -> OpenTable {
         let slots = (0..SLOTS - 1).map(|_| Slot::default()).collect();
-        OpenTable {
-            slots,
-            serial: AtomicU64::new(1),
-        }
+        OpenTable { slots, serial: AtomicU64::new(1), high: AtomicUsize::new(0) }
     }
 
     fn enter(&self, begin_ns: u64, name: ring::Name, tid: u32, on_loop: bool) -> Option<u64> {

@@ -52,15 +52,24 @@ pub fn append(record: &[u64], now_ns: u64) {
 
 #[cold]
 fn first_record(state: &mut ThreadState, record: &[u64], now_ns: u64) {
-    let Some(recorder) = current() else { return };
-    let tid = sys::thread::cached_tid();
-    let name = recorder.tables().name(&comm());
-    let (slot, serial) = recorder.tables().thread_begins(tid, name, now_ns);
-    state.recorder = Some(recorder);
-    state.slot = slot;
-    let mut writer = Writer::new(recorder.region(), tid, serial);
-    writer.append(record, now_ns);
-    state.writer = Some(writer);
+    if let Some(writer) = register(state, None) {
+        writer.append(record, now_ns);
+    }
+}
+
+/// Enters the calling thread into the thread table, once, and makes its writer.
+fn register<'s>(state: &'s mut ThreadState, name: Option<&str>) -> Option<&'s mut Writer> {
+    let recorder = current()?;
+    if state.writer.is_none() {
+        let tid = sys::thread::cached_tid();
+        let tables = recorder.tables();
+        let name = tables.name(name.map_or_else(comm, str::to_owned).as_str());
+        let (slot, serial) = tables.thread_begins(tid, name, sys::clock::now_ns());
+        state.recorder = Some(recorder);
+        state.slot = slot;
+        state.writer = Some(Writer::new(recorder.region(), tid, serial));
+    }
+    state.writer.as_mut()
 }
 
 /// The kernel's name of the calling thread.
@@ -79,12 +88,27 @@ fn lost(loss: usize) {
 /// Gives the calling thread the name it has in captures.
 pub fn name_thread(name: &str) {
     let Some(recorder) = current() else { return };
-    let id = recorder.tables().name(name);
     let _ = STATE.try_with(|state| {
-        if let Some(slot) = state.try_borrow().ok().and_then(|s| s.slot) {
-            recorder.tables().thread_renamed(slot, id);
+        let Ok(mut state) = state.try_borrow_mut() else {
+            return;
+        };
+        if register(&mut state, Some(name)).is_some() {
+            if let Some(slot) = state.slot {
+                recorder
+                    .tables()
+                    .thread_renamed(slot, recorder.tables().name(name));
+            }
         }
     });
+}
+
+/// Gives another thread a name; for threads that were there before the recorder. Takes a slot of
+/// the thread table until the end.
+pub fn name_other_thread(tid: u32, name: &str) {
+    if let Some(recorder) = current() {
+        let tables = recorder.tables();
+        tables.thread_begins(tid, tables.name(name), sys::clock::now_ns());
+    }
 }
 
 /// In a forked child: drops this thread's writer without touching the parent's region. The caller

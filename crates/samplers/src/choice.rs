@@ -25,7 +25,13 @@ impl Random {
 
 /// Chooses at most `most` thread ids into `out`: all of `urgent` in their order, then others at
 /// random from `rest` (which is shuffled as far as needed). No id twice.
-pub fn choose(urgent: &[u32], rest: &mut [u32], most: usize, random: &mut Random, out: &mut Vec<u32>) {
+pub fn choose(
+    urgent: &[u32],
+    rest: &mut [u32],
+    most: usize,
+    random: &mut Random,
+    out: &mut Vec<u32>,
+) {
     out.clear();
     for tid in urgent {
         if out.len() < most && !out.contains(tid) {
@@ -53,7 +59,13 @@ mod tests {
         let mut rest: Vec<u32> = (100..200).collect();
         choose(&[7, 3, 7], &mut rest, 16, &mut Random::new(1), &mut out);
         assert_eq!((out.len(), &out[..2]), (16, &[7, 3][..]));
-        choose(&(0..40).collect::<Vec<u32>>(), &mut rest, 16, &mut Random::new(1), &mut out);
+        choose(
+            &(0..40).collect::<Vec<u32>>(),
+            &mut rest,
+            16,
+            &mut Random::new(1),
+            &mut out,
+        );
         assert_eq!(out, (0..16).collect::<Vec<u32>>());
     }
 

@@ -4,4 +4,7 @@
 //! What it promises: reads that cannot fault, bounded work, counted losses.
 //! What is missing on purpose: when to sample; the recorder's schedule decides that.
 
+pub mod budget;
+pub mod choice;
 pub mod python_stacks;
+pub mod switches;
