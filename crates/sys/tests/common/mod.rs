@@ -84,6 +84,11 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
 
 /// Runs `body` in a forked child and returns its exit code; 101 when it panics.
 pub fn in_a_child(body: impl FnOnce() -> i32) -> i32 {
+    child(body).1
+}
+
+/// As `in_a_child`, and returns the child's process id before the code.
+pub fn child(body: impl FnOnce() -> i32) -> (i32, i32) {
     // SAFETY: the child runs `body` and leaves by _exit, so nothing of the test harness runs twice.
     // `body` may allocate: glibc makes its allocator usable in the child.
     let pid = unsafe { libc::fork() };
@@ -94,7 +99,7 @@ pub fn in_a_child(body: impl FnOnce() -> i32) -> i32 {
         unsafe { libc::_exit(code) };
     }
     assert!(pid > 0, "fork: {}", std::io::Error::last_os_error());
-    wait_for_child(pid)
+    (pid, wait_for_child(pid))
 }
 
 pub fn wait_for_child(pid: i32) -> i32 {
