@@ -37,10 +37,7 @@ impl DeadRegion {
         if words[word::MAGIC] != MAGIC || words[word::BYTES] != bytes.len() as u64 {
             return Err(refuse(format!("{start:?}: no black box, or one cut short")));
         }
-        Ok(DeadRegion {
-            layout: Layout::of(bytes.len()),
-            words,
-        })
+        Ok(DeadRegion { layout: Layout::of(bytes.len()), words })
     }
 
     /// Process that recorded here.
@@ -67,10 +64,7 @@ impl DeadRegion {
     fn tables(&self) -> [Vec<u64>; 4] {
         let l = &self.layout;
         let area = |start: usize, len: usize| {
-            self.words
-                .get(start..start.saturating_add(len))
-                .unwrap_or_default()
-                .to_vec()
+            self.words.get(start..start.saturating_add(len)).unwrap_or_default().to_vec()
         };
         let count = |index: usize, most: usize| (self.words[index] as usize).min(most);
         [
@@ -85,20 +79,12 @@ impl DeadRegion {
     fn meta(&self) -> String {
         let names = crate::read::names_of(&self.tables()[1]);
         let settings = names.get(self.words[word::SETTINGS] as usize);
-        let stored = settings
-            .filter(|text| text.starts_with('{'))
-            .map_or("{}", String::as_str);
-        let counters = losses::NAMES
-            .iter()
-            .enumerate()
-            .fold(Object::new(), |object, (i, name)| {
-                object.int(name, self.words[word::LOSSES + i])
-            });
+        let stored = settings.filter(|text| text.starts_with('{')).map_or("{}", String::as_str);
+        let counters = losses::NAMES.iter().enumerate().fold(Object::new(), |object, (i, name)| {
+            object.int(name, self.words[word::LOSSES + i])
+        });
         let own = Object::new()
-            .text(
-                "reason",
-                "recovered from the black box of a process that ended",
-            )
+            .text("reason", "recovered from the black box of a process that ended")
             .int("pid", u64::from(self.pid()))
             .int("start_ns", self.words[word::START_NS])
             .int("start_epoch_ns", self.words[word::START_EPOCH_NS])
@@ -114,9 +100,7 @@ impl DeadRegion {
     fn newest_ns(&self) -> u64 {
         let blocks = self.words[self.layout.blocks..].chunks_exact(BLOCK_WORDS);
         let used = blocks.filter(|b| Head::unpack(b[HEAD]).used() > HEADER_WORDS);
-        used.map(newest_in_block)
-            .max()
-            .unwrap_or(self.words[word::START_NS])
+        used.map(newest_in_block).max().unwrap_or(self.words[word::START_NS])
     }
 }
 
@@ -147,10 +131,7 @@ fn newest_in_block(block: &[u64]) -> u64 {
 /// keys.
 fn join_objects(over: &str, base: &str) -> String {
     let fields = |text: &str| -> String {
-        let inner = text
-            .trim()
-            .strip_prefix('{')
-            .and_then(|t| t.strip_suffix('}'));
+        let inner = text.trim().strip_prefix('{').and_then(|t| t.strip_suffix('}'));
         inner.unwrap_or_default().to_owned()
     };
     match fields(base).as_str() {

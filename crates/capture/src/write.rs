@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use format::chunk::{self, HEADER_BYTES};
+use format::chunk;
 
 /// Bytes of blocks gathered before a chunk is written.
 const BLOCKS_BYTES: usize = 256 * 1024;
@@ -12,7 +12,6 @@ pub struct CaptureWriter<W: Write> {
     out: W,
     blocks: Vec<u8>,
     block_count: u64,
-    bytes: u64,
 }
 
 impl<W: Write> CaptureWriter<W> {
@@ -20,13 +19,7 @@ impl<W: Write> CaptureWriter<W> {
     pub fn new(mut out: W, meta_json: &str) -> io::Result<CaptureWriter<W>> {
         out.write_all(chunk::MAGIC)?;
         let blocks = Vec::with_capacity(BLOCKS_BYTES + 16 * 1024);
-        let bytes = chunk::MAGIC.len() as u64;
-        let mut writer = CaptureWriter {
-            out,
-            blocks,
-            block_count: 0,
-            bytes,
-        };
+        let mut writer = CaptureWriter { out, blocks, block_count: 0 };
         writer.chunk(chunk::META, meta_json.as_bytes())?;
         Ok(writer)
     }
@@ -43,11 +36,9 @@ impl<W: Write> CaptureWriter<W> {
 
     /// One copied block.
     pub fn block(&mut self, words: &[u64]) -> io::Result<()> {
-        self.blocks
-            .extend_from_slice(&(words.len() as u32).to_le_bytes());
+        self.blocks.extend_from_slice(&(words.len() as u32).to_le_bytes());
         self.blocks.extend_from_slice(&[0; 4]);
-        self.blocks
-            .extend(words.iter().flat_map(|w| w.to_le_bytes()));
+        self.blocks.extend(words.iter().flat_map(|w| w.to_le_bytes()));
         self.block_count += 1;
         if self.blocks.len() >= BLOCKS_BYTES {
             self.flush_blocks()?;
@@ -55,13 +46,13 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// The end mark; gives `out` back, with the bytes written.
-    pub fn finish(mut self) -> io::Result<(W, u64)> {
+    /// The end mark; gives `out` back.
+    pub fn finish(mut self) -> io::Result<W> {
         self.flush_blocks()?;
         let count = self.block_count.to_le_bytes();
         self.chunk(chunk::END, &count)?;
         self.out.flush()?;
-        Ok((self.out, self.bytes))
+        Ok(self.out)
     }
 
     fn flush_blocks(&mut self) -> io::Result<()> {
@@ -82,7 +73,6 @@ impl<W: Write> CaptureWriter<W> {
         self.out.write_all(&length.to_le_bytes())?;
         self.out.write_all(&checksum(tag, payload).to_le_bytes())?;
         self.out.write_all(payload)?;
-        self.bytes += (HEADER_BYTES + payload.len()) as u64;
         Ok(())
     }
 }

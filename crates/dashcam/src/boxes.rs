@@ -13,9 +13,7 @@ const DEAD_KEPT: usize = 2;
 /// The folder, made if need be with mode 0700. Errors say why it cannot be used.
 pub fn folder() -> Result<PathBuf, String> {
     // The owner of our own /proc entry is the effective user.
-    let uid = std::fs::metadata("/proc/self")
-        .map(|m| m.uid())
-        .unwrap_or(0);
+    let uid = std::fs::metadata("/proc/self").map(|m| m.uid()).unwrap_or(0);
     let path = PathBuf::from(format!("/dev/shm/dashcam-{uid}"));
     if let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&path) {
         if error.kind() != std::io::ErrorKind::AlreadyExists {

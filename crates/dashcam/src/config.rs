@@ -99,9 +99,7 @@ impl Config {
         given: &[(String, String)],
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Config, Wrong> {
-        if let Some((name, value)) = given
-            .iter()
-            .find(|(n, _)| !KNOBS.iter().any(|k| k.name == n))
+        if let Some((name, value)) = given.iter().find(|(n, _)| !KNOBS.iter().any(|k| k.name == n))
         {
             let known: Vec<&str> = KNOBS.iter().map(|k| k.name).collect();
             return Err(Wrong {
@@ -115,10 +113,7 @@ impl Config {
         for knob in KNOBS {
             let variable = format!("DASHCAM_{}", knob.name.to_uppercase());
             let from_env = environment(&variable).filter(|v| !v.trim().is_empty());
-            let from_caller = given
-                .iter()
-                .find(|(n, _)| n == knob.name)
-                .map(|(_, v)| v.clone());
+            let from_caller = given.iter().find(|(n, _)| n == knob.name).map(|(_, v)| v.clone());
             if let Some(text) = &from_caller {
                 check(knob.name, text)?;
             }
@@ -128,10 +123,7 @@ impl Config {
                 Some(text) => match check(knob.name, &text) {
                     Ok(()) => text,
                     Err(wrong) => {
-                        let wrong = Wrong {
-                            what: variable,
-                            ..wrong
-                        };
+                        let wrong = Wrong { what: variable, ..wrong };
                         complaints.push(format!("{wrong}; using {fallback:?}"));
                         fallback
                     }
@@ -168,19 +160,12 @@ fn within(name: &str, text: &str, value: u64, low: u64, high: u64) -> Result<(),
     }
     let knob = KNOBS.iter().find(|k| k.name == name);
     let wanted = knob.map_or("", |k| k.range).to_owned();
-    Err(Wrong {
-        what: name.to_owned(),
-        found: text.to_owned(),
-        wanted,
-    })
+    Err(Wrong { what: name.to_owned(), found: text.to_owned(), wanted })
 }
 
 fn build(values: &[(&str, String)], complaints: Vec<String>) -> Result<Config, Wrong> {
     let text = |name: &str| -> &str {
-        values
-            .iter()
-            .find(|(n, _)| *n == name)
-            .map_or("", |(_, v)| v.as_str())
+        values.iter().find(|(n, _)| *n == name).map_or("", |(_, v)| v.as_str())
     };
     let number = |name: &str| text(name).trim().parse::<f64>().unwrap_or(1.0);
     let out = PathBuf::from(text("out"));
@@ -222,27 +207,17 @@ fn file_safe(name: &str) -> String {
             '_'
         }
     };
-    name.trim()
-        .trim_start_matches('.')
-        .chars()
-        .take(64)
-        .map(ok)
-        .collect()
+    name.trim().trim_start_matches('.').chars().take(64).map(ok).collect()
 }
 
 /// The script's or program's name without folder and ending.
 fn program_name() -> String {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let words: Vec<String> = line
-        .split(|b| *b == 0)
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect();
+    let words: Vec<String> =
+        line.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let base = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let interpreter = words.first().is_some_and(|w| base(w).starts_with("python"));
-    let script = words
-        .iter()
-        .skip(1)
-        .find(|w| !w.starts_with('-') && !w.is_empty());
+    let script = words.iter().skip(1).find(|w| !w.starts_with('-') && !w.is_empty());
     let word = match (interpreter, script) {
         (true, Some(script)) => base(script),
         _ => words.first().map(|w| base(w)).unwrap_or_default(),
@@ -260,30 +235,21 @@ mod tests {
     use super::*;
 
     fn given(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs
-            .iter()
-            .map(|(n, v)| (n.to_string(), v.to_string()))
-            .collect()
+        pairs.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect()
     }
 
     #[test]
     fn the_environment_wins_over_the_caller_and_the_caller_over_the_default() {
         let env = |name: &str| (name == "DASHCAM_SLOW").then(|| "250ms".to_owned());
         let config = Config::from(&given(&[("slow", "1s"), ("keep", "3")]), env).expect("valid");
-        assert_eq!(
-            (config.slow.as_str(), config.keep, config.memory),
-            ("250ms", 3, 64 << 20)
-        );
+        assert_eq!((config.slow.as_str(), config.keep, config.memory), ("250ms", 3, 64 << 20));
     }
 
     #[test]
     fn a_wrong_value_is_refused_from_the_caller_and_passed_over_from_the_environment() {
         let none = |_: &str| None;
         let refused = Config::from(&given(&[("memory", "9TiB")]), none).expect_err("too large");
-        assert_eq!(
-            refused.to_string(),
-            r#"memory: found "9TiB", wanted 1MiB to 4GiB"#
-        );
+        assert_eq!(refused.to_string(), r#"memory: found "9TiB", wanted 1MiB to 4GiB"#);
         assert!(Config::from(&given(&[("colour", "red")]), none).is_err());
         let env = |name: &str| (name == "DASHCAM_MEMORY").then(|| "lots".to_owned());
         let config = Config::from(&[], env).expect("valid");

@@ -90,10 +90,7 @@ impl Stats {
             .int("passes", get(&self.passes))
             .int("samples", get(&self.samples))
             .int("cpu_ns", get(&self.cpu_ns))
-            .number(
-                "cpu_percent",
-                get(&self.cpu_ns) as f64 * 100.0 / wall as f64,
-            )
+            .number("cpu_percent", get(&self.cpu_ns) as f64 * 100.0 / wall as f64)
             .int("longest_pass_ns", get(&self.longest_pass_ns))
             .int("last_capture_ns", get(&self.capture_ns))
             .finish()
@@ -103,9 +100,7 @@ impl Stats {
 /// A lock that a panic elsewhere cannot make unusable: the data behind it are lists and texts that
 /// are whole at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Shared {
@@ -132,10 +127,7 @@ impl Shared {
         let sources = lock(&self.sources).clone();
         let text = meta::standing(&self.config, &self.runtime, &sources).finish();
         let id = self.recorder.tables().long_text(&text);
-        let slot = self
-            .recorder
-            .region()
-            .header(format::region::word::SETTINGS);
+        let slot = self.recorder.region().header(format::region::word::SETTINGS);
         slot.store(u64::from(id), Ordering::Release);
     }
 }
@@ -198,10 +190,9 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     });
     recorder::install(recorder);
     let mut threads = Vec::new();
-    for (name, body) in [
-        ("dashcam-sampler", sampler::run as fn(Arc<Shared>)),
-        ("dashcam-keeper", keeper::run),
-    ] {
+    for (name, body) in
+        [("dashcam-sampler", sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)]
+    {
         let own = shared.clone();
         match sys::thread::spawn_quiet(name, move || body(own)) {
             Ok(thread) => threads.push(thread),
@@ -210,11 +201,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         }
     }
     let started_ns = sys::clock::now_ns();
-    let control = Control {
-        shared,
-        threads: Mutex::new(threads),
-        started_ns,
-    };
+    let control = Control { shared, threads: Mutex::new(threads), started_ns };
     CONTROL.set(Some(Box::leak(Box::new(control))));
     Ok(true)
 }
@@ -230,15 +217,10 @@ fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
     };
     let region = region.map_err(|error| {
         let mib = config.memory >> 20;
-        StartError(format!(
-            "memory: found {error}, wanted {mib} MiB; use a smaller memory="
-        ))
+        StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
     })?;
     let rules = config.rules.clone();
-    Ok(Recorder::new(
-        region,
-        Box::new(move |name| rules.limit_ns(name)),
-    ))
+    Ok(Recorder::new(region, Box::new(move |name| rules.limit_ns(name))))
 }
 
 /// Stops recording and waits for our threads, at most two seconds. What was recorded stays in the
@@ -292,10 +274,7 @@ pub fn after_fork_child() {
     PARENT.set(None);
     let (config, runtime) = (parent.shared.config.clone(), parent.shared.runtime.clone());
     if let Err(error) = start_with(config, runtime) {
-        eprintln!(
-            "dashcam: not recording in the forked process {}: {error}",
-            std::process::id()
-        );
+        eprintln!("dashcam: not recording in the forked process {}: {error}", std::process::id());
     }
 }
 
@@ -305,10 +284,7 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
         return Err("dashcam is not recording; call dashcam.start() first".to_owned());
     };
     let (done, result) = sync_channel(1);
-    control.shared.post(Job {
-        reason: reason.to_owned(),
-        done: Some(done),
-    });
+    control.shared.post(Job { reason: reason.to_owned(), done: Some(done) });
     match result.recv_timeout(Duration::from_secs(30)) {
         Ok(result) => result,
         Err(_) => Err("the capture was not written within 30 s".to_owned()),

@@ -40,9 +40,7 @@ fn next(shared: &Shared) -> Option<Job> {
         if shared.stopping() {
             return None;
         }
-        let waited = shared
-            .job_came
-            .wait_timeout(jobs, Duration::from_millis(500));
+        let waited = shared.job_came.wait_timeout(jobs, Duration::from_millis(500));
         jobs = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
     }
 }
@@ -54,16 +52,14 @@ fn save(shared: &Shared, reason: &str, number: u64) -> Result<PathBuf, String> {
     let since_ns = begin_ns.saturating_sub(shared.config.window_ns);
     let sources = lock(&shared.sources).clone();
     let standing = meta::standing(&shared.config, &shared.runtime, &sources);
-    let start_ns = region
-        .header(format::region::word::START_NS)
-        .load(Ordering::Relaxed);
+    let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
     let stats = shared.stats.json(start_ns);
     let from_ns = since_ns.max(start_ns);
     let text = meta::capture(standing, region, reason, from_ns, begin_ns, &stats);
     let written = snapshot::write(&shared.config, region, &text, since_ns, number);
     let took_ns = sys::clock::now_ns() - begin_ns;
     shared.stats.capture_ns.store(took_ns, Ordering::Relaxed);
-    written.map(|w| w.path).map_err(|error| {
+    written.map_err(|error| {
         let out = shared.config.out.display();
         format!("capture not written to {out}: {error}; set out= to a folder that can be written")
     })

@@ -35,11 +35,7 @@ pub fn settings(config: &Config) -> String {
 
 /// Sources by name.
 pub fn sources(list: &[(String, String)]) -> String {
-    list.iter()
-        .fold(Object::new(), |object, (name, state)| {
-            object.text(name, state)
-        })
-        .finish()
+    list.iter().fold(Object::new(), |object, (name, state)| object.text(name, state)).finish()
 }
 
 /// What does not change while the process records.
@@ -59,11 +55,7 @@ pub fn standing(config: &Config, runtime: &Runtime, list: &[(String, String)]) -
 /// Loss counters by name.
 pub fn loss_counts(region: &Region) -> String {
     let named = losses::NAMES.iter().zip(region.losses());
-    named
-        .fold(Object::new(), |object, (name, count)| {
-            object.int(name, count)
-        })
-        .finish()
+    named.fold(Object::new(), |object, (name, count)| object.int(name, count)).finish()
 }
 
 /// The META text of one capture.
@@ -75,11 +67,7 @@ pub fn capture(
     to_ns: u64,
     sampler: &str,
 ) -> String {
-    let at = |index: usize| {
-        region
-            .header(index)
-            .load(std::sync::atomic::Ordering::Relaxed)
-    };
+    let at = |index: usize| region.header(index).load(std::sync::atomic::Ordering::Relaxed);
     let place = match region.place() {
         Place::File(path) => path.display().to_string(),
         Place::Process(why) => format!("process memory only: {why}"),

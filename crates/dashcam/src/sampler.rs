@@ -145,10 +145,7 @@ impl<'s> Sampler<'s> {
         if self.budget.allows(!self.urgent.is_empty()) {
             self.look_at_threads();
         } else {
-            self.shared
-                .recorder
-                .region()
-                .lose(losses::PASSES_SKIPPED, 1);
+            self.shared.recorder.region().lose(losses::PASSES_SKIPPED, 1);
         }
         if now.saturating_sub(self.vitals_ns) >= SECOND_NS {
             self.read_vitals(now);
@@ -178,10 +175,7 @@ impl<'s> Sampler<'s> {
         });
         let lost = stream.lost();
         let new = lost.saturating_sub(self.switches_lost);
-        self.shared
-            .recorder
-            .region()
-            .lose(losses::SWITCHES_LOST, new);
+        self.shared.recorder.region().lose(losses::SWITCHES_LOST, new);
         self.switches_lost = lost;
     }
 
@@ -189,18 +183,12 @@ impl<'s> Sampler<'s> {
     fn watch_requests(&mut self, now: u64) {
         self.open.clear();
         let open = &mut self.open;
-        self.shared
-            .recorder
-            .open_requests()
-            .each(|request| open.push(request));
+        self.shared.recorder.open_requests().each(|request| open.push(request));
         self.open.sort_unstable_by_key(|r| r.begin_ns);
         self.urgent.clear();
         let limits = self.shared.recorder.limits();
         for request in &self.open {
-            let usual = limits
-                .typical_ns(request.name)
-                .saturating_mul(2)
-                .max(YOUNG_NS);
+            let usual = limits.typical_ns(request.name).saturating_mul(2).max(YOUNG_NS);
             if now.saturating_sub(request.begin_ns) > usual.min(limits.limit_ns(request.name)) {
                 self.urgent.push(request.tid);
             }
@@ -208,12 +196,7 @@ impl<'s> Sampler<'s> {
     }
 
     fn unknown_thread(&self) -> bool {
-        let known = |tid: &u32| {
-            self.tracks
-                .by_tid
-                .get(tid)
-                .is_some_and(|t| t.python.is_some())
-        };
+        let known = |tid: &u32| self.tracks.by_tid.get(tid).is_some_and(|t| t.python.is_some());
         self.looker.stacks.is_some() && !self.urgent.iter().all(known)
     }
 
@@ -237,31 +220,18 @@ impl<'s> Sampler<'s> {
     fn look_at_threads(&mut self) {
         let exact = self.switches.is_some();
         self.rest.clear();
-        let fresh = self
-            .tracks
-            .by_tid
-            .iter()
-            .filter(|(_, t)| t.ran || !exact || t.last.is_none());
+        let fresh = self.tracks.by_tid.iter().filter(|(_, t)| t.ran || !exact || t.last.is_none());
         self.rest.extend(fresh.map(|(tid, _)| *tid));
         let most = self.shared.config.threads;
-        choose(
-            &self.urgent,
-            &mut self.rest,
-            most,
-            &mut self.random,
-            &mut self.chosen,
-        );
+        choose(&self.urgent, &mut self.rest, most, &mut self.random, &mut self.chosen);
         self.looker.begin_pass();
         let mut culprits: Vec<u32> = Vec::new();
         for i in 0..self.chosen.len() {
             let tid = self.chosen[i];
             let close = self.urgent.contains(&tid);
             if let Some(sample) = self.look(tid, close, exact) {
-                culprits.extend(
-                    [sample.gil_holder, sample.lock_holder]
-                        .iter()
-                        .filter(|t| **t != 0),
-                );
+                culprits
+                    .extend([sample.gil_holder, sample.lock_holder].iter().filter(|t| **t != 0));
             }
         }
         // Whoever stands in a slow request's way is looked at in the same pass; bounded as well.
@@ -275,9 +245,7 @@ impl<'s> Sampler<'s> {
     }
 
     fn look(&mut self, tid: u32, close: bool, exact: bool) -> Option<format::record::Sample> {
-        let sample = self
-            .looker
-            .look(&mut self.tracks, &self.python, tid, close, exact)?;
+        let sample = self.looker.look(&mut self.tracks, &self.python, tid, close, exact)?;
         recorder::append(&sample.encode(), sample.t_ns);
         self.shared.stats.samples.fetch_add(1, Ordering::Relaxed);
         Some(sample)
@@ -288,30 +256,18 @@ impl<'s> Sampler<'s> {
         let mut firings: Vec<Firing> = Vec::new();
         self.slow_seen = recorder.limits().take_slow(self.slow_seen, |slow| {
             let took_ns = u64::from(slow.took_us) * 1000;
-            let firing = Firing {
-                request: slow.id,
-                name: slow.name,
-                took_ns,
-                why: Why::Ended,
-                at_ns: now,
-            };
+            let firing =
+                Firing { request: slow.id, name: slow.name, took_ns, why: Why::Ended, at_ns: now };
             firings.push(firing);
         });
-        self.fired
-            .retain(|id| recorder.open_requests().is_open(*id));
+        self.fired.retain(|id| recorder.open_requests().is_open(*id));
         for request in &self.open {
             let age = now.saturating_sub(request.begin_ns);
             if age >= recorder.limits().limit_ns(request.name) && !self.fired.contains(&request.id)
             {
                 self.fired.push(request.id);
                 let (request, name) = (request.id, request.name);
-                firings.push(Firing {
-                    request,
-                    name,
-                    took_ns: age,
-                    why: Why::Running,
-                    at_ns: now,
-                });
+                firings.push(Firing { request, name, took_ns: age, why: Why::Running, at_ns: now });
             }
         }
         for firing in firings {
@@ -319,10 +275,7 @@ impl<'s> Sampler<'s> {
                 recorder.region().lose(losses::FIRINGS_SUPPRESSED, 1);
             }
         }
-        if let Some(firing) = self
-            .gate
-            .due(now, |id| recorder.open_requests().is_open(id))
-        {
+        if let Some(firing) = self.gate.due(now, |id| recorder.open_requests().is_open(id)) {
             self.post(firing);
         }
     }
@@ -390,10 +343,7 @@ impl<'s> Sampler<'s> {
         for (name, value) in [
             ("recorder_gap_ns", late_ns as f64),
             ("recorder_gap_run_delay_ns", delay_ns as f64),
-            (
-                "recorder_gap_throttled_ns",
-                self.throttled_ns - throttled_before,
-            ),
+            ("recorder_gap_throttled_ns", self.throttled_ns - throttled_before),
         ] {
             append_vital(tables.name(name), now, value);
         }
@@ -411,21 +361,11 @@ impl<'s> Sampler<'s> {
 
 fn append_off(off: Off, now: u64) {
     let flags = if off.preempted { flag::PREEMPTED } else { 0 };
-    recorder::append(
-        &[
-            header(Kind::OffCpu, 3, flags, off.tid),
-            off.out_ns,
-            off.in_ns,
-        ],
-        now,
-    );
+    recorder::append(&[header(Kind::OffCpu, 3, flags, off.tid), off.out_ns, off.in_ns], now);
 }
 
 fn append_vital(name: ring::Name, now: u64, value: f64) {
-    recorder::append(
-        &[header(Kind::Vital, 3, 0, name), now, value.to_bits()],
-        now,
-    );
+    recorder::append(&[header(Kind::Vital, 3, 0, name), now, value.to_bits()], now);
 }
 
 fn attach(shared: &Shared) -> Option<PythonStacks> {

@@ -13,14 +13,6 @@ use ring::{BlockCopy, Region};
 
 use crate::config::Config;
 
-/// What a capture took.
-pub struct Written {
-    /// The file.
-    pub path: PathBuf,
-    /// Its size.
-    pub bytes: u64,
-}
-
 /// Writes a capture reaching back to `since_ns`. Errors: the folder or file cannot be written.
 pub fn write(
     config: &Config,
@@ -28,7 +20,7 @@ pub fn write(
     meta: &str,
     since_ns: u64,
     number: u64,
-) -> io::Result<Written> {
+) -> io::Result<PathBuf> {
     fs::create_dir_all(&config.out)?;
     let name = format!(
         "{}-{}-{}-{number}.dashcam",
@@ -38,12 +30,11 @@ pub fn write(
     );
     let path = config.out.join(&name);
     let partial = config.out.join(format!(".{name}.part"));
-    let result = fill(&partial, region, meta, since_ns)
-        .and_then(|bytes| fs::rename(&partial, &path).map(|()| bytes));
+    let result = fill(&partial, region, meta, since_ns).and_then(|()| fs::rename(&partial, &path));
     match result {
-        Ok(bytes) => {
+        Ok(()) => {
             keep_caps(config, region, &path);
-            Ok(Written { path, bytes })
+            Ok(path)
         }
         Err(error) => {
             let _ = fs::remove_file(&partial);
@@ -52,7 +43,7 @@ pub fn write(
     }
 }
 
-fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Result<u64> {
+fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Result<()> {
     let file = BufWriter::with_capacity(256 * 1024, File::create_new(partial)?);
     let mut writer = CaptureWriter::new(file, meta)?;
     let mut buffer = BlockCopy::default();
@@ -63,8 +54,7 @@ fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Resul
     writer.tables(&region.copy_tables())?;
     region.copy_blocks(since_ns, &mut buffer, |block| writer.block(block.words()))?;
     writer.tables(&region.copy_tables())?;
-    let (_, bytes) = writer.finish()?;
-    Ok(bytes)
+    writer.finish().map(drop)
 }
 
 /// Removes the oldest captures of this folder until count and size fit. Only files that bear a

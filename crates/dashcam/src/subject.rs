@@ -65,9 +65,7 @@ impl Looker {
     pub(crate) fn tell_torn(&mut self) {
         let Some(stacks) = &self.stacks else { return };
         let torn = stacks.counters().torn_stacks;
-        self.recorder
-            .region()
-            .lose(losses::STACKS_TORN, torn - self.torn_told);
+        self.recorder.region().lose(losses::STACKS_TORN, torn - self.torn_told);
         self.torn_told = torn;
     }
 
@@ -144,20 +142,14 @@ impl Looker {
         sample.timeout_ns = wait.timeout_ns.unwrap_or(u64::from(wait.timed));
         if let Some(address) = wait.futex {
             sample.target = address & !TARGET_IS_NAME;
-            let gil = self
-                .stacks
-                .as_ref()
-                .is_some_and(|s| s.is_gil_futex(address));
+            let gil = self.stacks.as_ref().is_some_and(|s| s.is_gil_futex(address));
             if gil {
                 sample.wait = WaitKind::Gil;
             }
         }
         if sample.wait == WaitKind::Gil {
-            sample.gil_holder = self
-                .stacks
-                .as_mut()
-                .and_then(PythonStacks::gil_holder)
-                .unwrap_or(0);
+            sample.gil_holder =
+                self.stacks.as_mut().and_then(PythonStacks::gil_holder).unwrap_or(0);
         }
         if close {
             self.name_target(call, &wait, sample);
@@ -271,11 +263,7 @@ fn blank(tid: u32, now: u64, sampled_ns: u64) -> Sample {
         stack: 0,
         flags: 0,
         gil_holder: 0,
-        wall_ns: if sampled_ns == 0 {
-            0
-        } else {
-            now.saturating_sub(sampled_ns)
-        },
+        wall_ns: if sampled_ns == 0 { 0 } else { now.saturating_sub(sampled_ns) },
         cpu_ns: 0,
         run_delay_ns: 0,
         wait: WaitKind::Unknown,

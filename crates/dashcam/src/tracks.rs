@@ -40,10 +40,7 @@ impl Tracks {
     pub(crate) fn refresh(&mut self, alive: &[u32], python: &[PyThread], own: &[u32]) {
         self.by_tid.retain(|tid, _| alive.contains(tid));
         for tid in alive.iter().filter(|tid| !own.contains(tid)) {
-            self.by_tid.entry(*tid).or_insert_with(|| Track {
-                ran: true,
-                ..Track::default()
-            });
+            self.by_tid.entry(*tid).or_insert_with(|| Track { ran: true, ..Track::default() });
         }
         for track in self.by_tid.values_mut() {
             track.python = None;

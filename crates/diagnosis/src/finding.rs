@@ -130,23 +130,11 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
         .iter()
         .map(|r| r.ns().saturating_sub(requests.typical_of(r.row.name)) as f64)
         .sum();
-    let judge = Judge {
-        scene: &scene,
-        requests: &requests,
-        controls: &controls,
-        excess,
-    };
+    let judge = Judge { scene: &scene, requests: &requests, controls: &controls, excess };
     let mut findings: Vec<Finding> = groups.iter().filter_map(|g| judge.finding(g)).collect();
     findings.truncate(MOST);
-    let named = findings
-        .iter()
-        .filter(|f| f.cause != Cause::Unknown)
-        .map(|f| f.share);
-    let unexplained_share = if slow == 0 {
-        0.0
-    } else {
-        (1.0 - named.sum::<f64>()).max(0.0)
-    };
+    let named = findings.iter().filter(|f| f.cause != Cause::Unknown).map(|f| f.share);
+    let unexplained_share = if slow == 0 { 0.0 } else { (1.0 - named.sum::<f64>()).max(0.0) };
     Diagnosis {
         capture,
         total: slow + requests.normal.len(),
@@ -182,10 +170,7 @@ fn suspects(weighed: &[group::Weighed<'_>], slow: usize) -> Vec<(&'static str, f
         let own = weighed.iter().filter(|w| w.piece.claim.cause == cause);
         own.map(|w| w.piece.segment.ns() as f64).sum::<f64>() / 1e6 / slow.max(1) as f64
     };
-    named
-        .into_iter()
-        .map(|(words, cause)| (words, ms(cause)))
-        .collect()
+    named.into_iter().map(|(words, cause)| (words, ms(cause))).collect()
 }
 
 struct Judge<'a, 'c> {
@@ -206,10 +191,8 @@ impl Judge<'_, '_> {
         let normal_requests = self.normals_with(group, mean_ns);
         let target = main_target(group);
         let (confidence, missing) = self.confidence(group, share, slow.len(), normal_requests);
-        let mut seen_ns: Vec<u64> = slow
-            .iter()
-            .map(|i| self.requests.slow[*i].row.begin_ns)
-            .collect();
+        let mut seen_ns: Vec<u64> =
+            slow.iter().map(|i| self.requests.slow[*i].row.begin_ns).collect();
         seen_ns.sort_unstable();
         let tids = slow.iter().map(|i| self.requests.slow[*i].row.tid);
         let path = match (&group.place, heaviest_stack(group)) {
@@ -239,10 +222,7 @@ impl Judge<'_, '_> {
     /// Slow requests of which the group takes a tenth of the excess or more.
     fn slow_with(&self, group: &Group<'_>) -> Vec<usize> {
         let mut sums = vec![0.0; self.requests.slow.len()];
-        group
-            .pieces
-            .iter()
-            .for_each(|p| sums[p.request] += p.excess_ns);
+        group.pieces.iter().for_each(|p| sums[p.request] += p.excess_ns);
         let enough = |i: &usize| {
             let request = &self.requests.slow[*i];
             let typical = self.requests.typical_of(request.row.name);
@@ -253,10 +233,7 @@ impl Judge<'_, '_> {
 
     /// Control requests that spend at least a quarter as long on the same cause and place.
     fn normals_with(&self, group: &Group<'_>, mean_ns: f64) -> usize {
-        let long = self
-            .controls
-            .iter()
-            .filter(|c| c.ns() as f64 > 0.25 * mean_ns);
+        let long = self.controls.iter().filter(|c| c.ns() as f64 > 0.25 * mean_ns);
         let has = |c: &&Judged<'_>| {
             let pieces = crate::pieces::of_request(self.scene, c);
             let same = pieces.iter().filter(|p| p.claim.cause == group.cause);
@@ -266,16 +243,11 @@ impl Judge<'_, '_> {
     }
 
     fn summary(&self, group: &Group<'_>, mean_ns: f64, target: Option<&str>) -> String {
-        let mut tids: Vec<u32> = group
-            .pieces
-            .iter()
-            .filter_map(|p| p.piece.claim.culprit.map(|c| c.tid))
-            .collect();
+        let mut tids: Vec<u32> =
+            group.pieces.iter().filter_map(|p| p.piece.claim.culprit.map(|c| c.tid)).collect();
         tids.sort_unstable();
         tids.dedup();
-        let thread = tids
-            .first()
-            .and_then(|tid| self.scene.capture.thread_name(*tid));
+        let thread = tids.first().and_then(|tid| self.scene.capture.thread_name(*tid));
         let described = Described {
             place: group.place.as_ref(),
             culprit: group.culprit.as_ref(),
@@ -304,40 +276,21 @@ impl Judge<'_, '_> {
                 *sums.entry(doing(&s)).or_default() += s.ns();
             }
         }
-        sums.into_iter()
-            .max_by_key(|(_, ns)| *ns)
-            .map(|(words, _)| words)
+        sums.into_iter().max_by_key(|(_, ns)| *ns).map(|(words, _)| words)
     }
 
     fn evidence(&self, group: &Group<'_>, mean_ns: f64) -> Vec<Evidence> {
         let seen = group.pieces.iter().filter(|p| p.piece.claim.seen).count();
-        let number = |what: &str, value: f64, unit| Evidence {
-            what: what.to_owned(),
-            value,
-            unit,
-        };
-        let longest = group
-            .pieces
-            .iter()
-            .map(|p| p.piece.segment.ns())
-            .max()
-            .unwrap_or(0);
+        let number = |what: &str, value: f64, unit| Evidence { what: what.to_owned(), value, unit };
+        let longest = group.pieces.iter().map(|p| p.piece.segment.ns()).max().unwrap_or(0);
         let round = |ns: f64| (ns / 1e4).round() / 100.0;
         let mut out = vec![
             number("mean time in a slow request", round(mean_ns), "ms"),
             number("longest single interval", round(longest as f64), "ms"),
             number("intervals", group.pieces.len() as f64, "count"),
-            number(
-                "intervals seen by a sample or callback",
-                seen as f64,
-                "count",
-            ),
+            number("intervals seen by a sample or callback", seen as f64, "count"),
         ];
-        let exact = group
-            .pieces
-            .iter()
-            .filter(|p| p.piece.segment.exact)
-            .count();
+        let exact = group.pieces.iter().filter(|p| p.piece.segment.exact).count();
         if exact > 0 {
             let what = "intervals with exact begin and end from switch records";
             out.push(number(what, exact as f64, "count"));
@@ -354,13 +307,7 @@ impl Judge<'_, '_> {
     ) -> (Confidence, Vec<String>) {
         let total = group.excess_ns().max(1.0);
         let part = |test: &dyn Fn(&group::Weighed<'_>) -> bool| {
-            group
-                .pieces
-                .iter()
-                .filter(|p| test(p))
-                .map(|p| p.excess_ns)
-                .sum::<f64>()
-                / total
+            group.pieces.iter().filter(|p| test(p)).map(|p| p.excess_ns).sum::<f64>() / total
         };
         let mut missing = Vec::new();
         let mut level = Confidence::Confirmed;
@@ -369,20 +316,10 @@ impl Judge<'_, '_> {
             missing.push(why);
         };
         if group.cause == Cause::Unknown {
-            lower(
-                Confidence::Possible,
-                "no source saw what this time was".to_owned(),
-                &mut level,
-            );
+            lower(Confidence::Possible, "no source saw what this time was".to_owned(), &mut level);
         }
         if part(&|p| p.piece.segment.exact) < 0.8 {
-            let state = self
-                .scene
-                .capture
-                .meta
-                .sources
-                .iter()
-                .find(|(n, _)| n == "switches");
+            let state = self.scene.capture.meta.sources.iter().find(|(n, _)| n == "switches");
             let why = state.map_or("off", |(_, s)| s.as_str());
             let text = format!("times are estimates: no switch records ({why})");
             lower(Confidence::Likely, text, &mut level);
@@ -390,11 +327,7 @@ impl Judge<'_, '_> {
         let seen = part(&|p| p.piece.claim.seen);
         if seen < 0.5 {
             let text = format!("only {:.0} % of it was seen by a sample", seen * 100.0);
-            let to = if seen < 0.1 {
-                Confidence::Possible
-            } else {
-                Confidence::Likely
-            };
+            let to = if seen < 0.1 { Confidence::Possible } else { Confidence::Likely };
             lower(to, text, &mut level);
         }
         if matches!(group.cause, Cause::LockWait | Cause::GilWait) && !culprit_measured(group) {
@@ -405,50 +338,30 @@ impl Judge<'_, '_> {
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
         if group.place.is_none() && group.cause != Cause::Stopped {
-            lower(
-                Confidence::Possible,
-                "no stack was seen".to_owned(),
-                &mut level,
-            );
+            lower(Confidence::Possible, "no stack was seen".to_owned(), &mut level);
         }
         if share < 0.3 {
             level = level.min(Confidence::Likely);
         }
         if normal * 5 > self.controls.len() && normal > 0 {
-            let text = format!(
-                "{normal} of {} normal requests have it too",
-                self.controls.len()
-            );
+            let text = format!("{normal} of {} normal requests have it too", self.controls.len());
             lower(Confidence::Possible, text, &mut level);
         } else if slow == 1 && share < 0.8 {
-            lower(
-                Confidence::Likely,
-                "only one slow request has it".to_owned(),
-                &mut level,
-            );
+            lower(Confidence::Likely, "only one slow request has it".to_owned(), &mut level);
         }
         (level, missing)
     }
 }
 
 fn mean_ns(group: &Group<'_>, slow: usize) -> f64 {
-    let sum: f64 = group
-        .pieces
-        .iter()
-        .map(|p| p.piece.segment.ns() as f64)
-        .sum();
+    let sum: f64 = group.pieces.iter().map(|p| p.piece.segment.ns() as f64).sum();
     sum / slow.max(1) as f64
 }
 
 /// Whether at least half of the excess has a culprit that was measured.
 fn culprit_measured(group: &Group<'_>) -> bool {
     let measured = |p: &&group::Weighed<'_>| p.piece.claim.culprit.is_some_and(|c| c.measured);
-    let known: f64 = group
-        .pieces
-        .iter()
-        .filter(measured)
-        .map(|p| p.excess_ns)
-        .sum();
+    let known: f64 = group.pieces.iter().filter(measured).map(|p| p.excess_ns).sum();
     known * 2.0 >= group.excess_ns()
 }
 
@@ -459,9 +372,7 @@ fn main_target(group: &Group<'_>) -> Option<String> {
             *sums.entry(target).or_default() += piece.excess_ns;
         }
     }
-    sums.into_iter()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(t, _)| t.to_owned())
+    sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| t.to_owned())
 }
 
 fn heaviest_stack(group: &Group<'_>) -> Option<u32> {
@@ -492,19 +403,10 @@ fn doing(segment: &timeline::Segment<'_>) -> &'static str {
 fn fingerprint(group: &Group<'_>) -> String {
     let part = |p: &Option<Place>| {
         p.as_ref().map_or(String::new(), |p| {
-            format!(
-                "{}:{}",
-                p.file.rsplit('/').next().unwrap_or(""),
-                p.qualified
-            )
+            format!("{}:{}", p.file.rsplit('/').next().unwrap_or(""), p.qualified)
         })
     };
-    let text = format!(
-        "{}|{}|{}",
-        group.cause.text(),
-        part(&group.place),
-        part(&group.culprit)
-    );
+    let text = format!("{}|{}|{}", group.cause.text(), part(&group.place), part(&group.culprit));
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -83,18 +83,14 @@ impl<'c> Frames<'c> {
     /// client libraries are the messenger (a reply, a connection).
     pub fn innermost_user(&self, stack: u32) -> Option<Place> {
         let user = self.of(stack).find(|f| self.owner(f.file) == Owner::User);
-        user.map(|f| self.place(&f))
-            .or_else(|| self.innermost(stack))
+        user.map(|f| self.place(&f)).or_else(|| self.innermost(stack))
     }
 
     /// The user's frames from the outermost to the innermost, without the one at `to`.
     pub fn path(&self, stack: u32, to: &Place) -> Vec<String> {
         let user = |f: &Frame<'_>| self.owner(f.file) == Owner::User;
-        let mut path: Vec<String> = self
-            .of(stack)
-            .filter(user)
-            .map(|f| last_part(f.function).to_owned())
-            .collect();
+        let mut path: Vec<String> =
+            self.of(stack).filter(user).map(|f| last_part(f.function).to_owned()).collect();
         path.reverse();
         if path.last() == Some(&to.function) {
             path.pop();
@@ -123,26 +119,19 @@ impl<'c> Frames<'c> {
     fn module(&self, file: &str) -> String {
         let meta = &self.capture.meta;
         let roots = meta.site.iter().chain(&meta.stdlib);
-        let root = roots
-            .filter(|dir| is_under(file, dir))
-            .max_by_key(|dir| dir.len());
+        let root = roots.filter(|dir| is_under(file, dir)).max_by_key(|dir| dir.len());
         let inside = root.map_or_else(
             || file.rsplit('/').next().unwrap_or(file),
             |dir| file[dir.len()..].trim_start_matches('/'),
         );
         let stem = inside.strip_suffix(".py").unwrap_or(inside);
-        stem.strip_suffix("/__init__")
-            .unwrap_or(stem)
-            .replace('/', ".")
+        stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
     }
 }
 
 fn is_under(file: &str, dir: &str) -> bool {
     let dir = dir.trim_end_matches('/');
-    !dir.is_empty()
-        && file
-            .strip_prefix(dir)
-            .is_some_and(|rest| rest.starts_with('/'))
+    !dir.is_empty() && file.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn last_part(qualified: &str) -> &str {

@@ -54,8 +54,7 @@ pub fn baseline(scene: &Scene<'_>, controls: &[Judged<'_>]) -> Baseline {
             *sums.entry(piece.claim.cause).or_default() += piece.segment.ns() as f64;
         }
     }
-    sums.values_mut()
-        .for_each(|sum| *sum /= controls.len().max(1) as f64);
+    sums.values_mut().for_each(|sum| *sum /= controls.len().max(1) as f64);
     sums
 }
 
@@ -68,9 +67,7 @@ pub fn weigh<'c>(
     let mut out = Vec::new();
     for (index, request) in requests.slow.iter().enumerate() {
         let pieces = crate::pieces::of_request(scene, request);
-        let excess = request
-            .ns()
-            .saturating_sub(requests.typical_of(request.row.name)) as f64;
+        let excess = request.ns().saturating_sub(requests.typical_of(request.row.name)) as f64;
         let mut totals: HashMap<Cause, f64> = HashMap::new();
         for piece in &pieces {
             *totals.entry(piece.claim.cause).or_default() += piece.segment.ns() as f64;
@@ -81,16 +78,7 @@ pub fn weigh<'c>(
         let scale = if sum > excess { excess / sum } else { 1.0 };
         let factor: HashMap<Cause, f64> = totals
             .keys()
-            .map(|c| {
-                (
-                    *c,
-                    if totals[c] > 0.0 {
-                        above(c) / totals[c] * scale
-                    } else {
-                        0.0
-                    },
-                )
-            })
+            .map(|c| (*c, if totals[c] > 0.0 { above(c) / totals[c] * scale } else { 0.0 }))
             .collect();
         out.extend(pieces.into_iter().map(|piece| Weighed {
             request: index,
@@ -108,10 +96,7 @@ const SMALL: f64 = 0.1;
 pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
     let mut by_cause: BTreeMap<Cause, Vec<Weighed<'c>>> = BTreeMap::new();
     for piece in weighed.into_iter().filter(|w| w.excess_ns > 0.0) {
-        by_cause
-            .entry(piece.piece.claim.cause)
-            .or_default()
-            .push(piece);
+        by_cause.entry(piece.piece.claim.cause).or_default().push(piece);
     }
     let mut groups: Vec<Group<'c>> = Vec::new();
     for (cause, pieces) in by_cause {
@@ -154,22 +139,14 @@ fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Ve
     for piece in pieces {
         parts.entry(key(&piece)).or_default().push(piece);
     }
-    let groups = parts
-        .into_values()
-        .map(|pieces| finish(scene, cause, pieces))
-        .collect();
+    let groups = parts.into_values().map(|pieces| finish(scene, cause, pieces)).collect();
     join_small(scene, cause, groups)
 }
 
 fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Group<'c> {
     let place = heaviest(pieces.iter().map(|w| (place_of(scene, w), w.excess_ns)));
     let culprit = heaviest(pieces.iter().map(|w| (culprit_of(scene, w), w.excess_ns)));
-    Group {
-        cause,
-        place,
-        culprit,
-        pieces,
-    }
+    Group { cause, place, culprit, pieces }
 }
 
 fn heaviest(items: impl Iterator<Item = (Option<Place>, f64)>) -> Option<Place> {
@@ -179,9 +156,7 @@ fn heaviest(items: impl Iterator<Item = (Option<Place>, f64)>) -> Option<Place> 
             *sums.entry(place).or_default() += weight;
         }
     }
-    sums.into_iter()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(place, _)| place)
+    sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(place, _)| place)
 }
 
 fn join_small<'c>(scene: &Scene<'c>, cause: Cause, mut groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
@@ -231,12 +206,7 @@ fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) ->
             (Some(place), _) => {
                 let under = |w: &Weighed<'_>| passes(scene, w.piece.claim.stack, &place);
                 let (inside, outside) = rest.into_iter().partition(under);
-                groups.push(Group {
-                    cause,
-                    place: Some(place),
-                    culprit: None,
-                    pieces: inside,
-                });
+                groups.push(Group { cause, place: Some(place), culprit: None, pieces: inside });
                 rest = outside;
             }
         }
@@ -245,9 +215,7 @@ fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) ->
 }
 
 fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
-    scene.frames.any(stack, |f| {
-        f.function == place.qualified && f.file == place.file
-    })
+    scene.frames.any(stack, |f| f.function == place.qualified && f.file == place.file)
 }
 
 /// Walks from the root along the heaviest function while it carries most of the weight; the last
@@ -274,9 +242,7 @@ fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> 
         let mut functions: BTreeMap<(&str, &str), f64> = BTreeMap::new();
         for (frames, weight) in &stacks {
             if let Some(place) = frames.get(depth) {
-                *functions
-                    .entry((&place.qualified, &place.file))
-                    .or_default() += weight;
+                *functions.entry((&place.qualified, &place.file)).or_default() += weight;
             }
         }
         let Some(((function, file), weight)) = functions
@@ -291,9 +257,7 @@ fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> 
             return found;
         }
         let here = |p: &&Place| p.qualified == function && p.file == file;
-        let lines = stacks
-            .iter()
-            .map(|(f, w)| (f.get(depth).filter(here).cloned(), *w));
+        let lines = stacks.iter().map(|(f, w)| (f.get(depth).filter(here).cloned(), *w));
         found = heaviest(lines);
         stacks.retain(|(frames, _)| frames.get(depth).is_some_and(|p| here(&p)));
         depth += 1;

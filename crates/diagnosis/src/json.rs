@@ -9,21 +9,12 @@ use crate::frames::Place;
 pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
     let capture = diagnosis.capture;
     let meta = &capture.meta;
-    let sources: serde_json::Map<String, Value> = meta
-        .sources
-        .iter()
-        .map(|(name, state)| (name.clone(), json!(state)))
-        .collect();
+    let sources: serde_json::Map<String, Value> =
+        meta.sources.iter().map(|(name, state)| (name.clone(), json!(state))).collect();
     let losses = meta.losses.iter().filter(|(_, n)| *n > 0);
-    let mut losses: Vec<Value> = losses
-        .map(|(what, count)| json!({"what": what, "count": count}))
-        .collect();
-    losses.extend(
-        capture
-            .damage
-            .iter()
-            .map(|text| json!({"what": text, "count": 1})),
-    );
+    let mut losses: Vec<Value> =
+        losses.map(|(what, count)| json!({"what": what, "count": count})).collect();
+    losses.extend(capture.damage.iter().map(|text| json!({"what": text, "count": 1})));
     let findings = diagnosis.findings.iter().enumerate();
     json!({
         "schema": 1,
@@ -53,9 +44,8 @@ pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
 
 fn cause(rank: usize, finding: &Finding) -> Value {
     let evidence = finding.evidence.iter();
-    let evidence: Vec<Value> = evidence
-        .map(|e| json!({"what": e.what, "value": e.value, "unit": e.unit}))
-        .collect();
+    let evidence: Vec<Value> =
+        evidence.map(|e| json!({"what": e.what, "value": e.value, "unit": e.unit})).collect();
     json!({
         "rank": rank,
         "cause": finding.cause.text(),

@@ -23,15 +23,7 @@ const MAX_HOPS: u32 = 4;
 pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let row = request.row;
     let mut out = Vec::new();
-    follow(
-        scene,
-        row.id,
-        row.tid,
-        row.begin_ns,
-        request.end_ns,
-        0,
-        &mut out,
-    );
+    follow(scene, row.id, row.tid, row.begin_ns, request.end_ns, 0, &mut out);
     out
 }
 
@@ -48,32 +40,21 @@ fn follow<'c>(
 ) {
     for segment in timeline::of_thread(scene.capture, tid, from_ns, to_ns) {
         let waits = segment.state == State::Wait && segment.wait() == WaitKind::Futex;
-        let task = if waits && hops < MAX_HOPS {
-            handed(scene, request, &segment)
-        } else {
-            None
-        };
+        let task = if waits && hops < MAX_HOPS { handed(scene, request, &segment) } else { None };
         match task {
             Some(task) => through_task(scene, request, segment, task, hops, out),
-            None => out.push(Piece {
-                claim: causes::claim(scene, &segment),
-                segment,
-            }),
+            None => out.push(Piece { claim: causes::claim(scene, &segment), segment }),
         }
     }
 }
 
 /// The longest piece of this request's work on another thread that `segment` waited for.
 fn handed<'c>(scene: &Scene<'c>, request: u64, segment: &Segment<'_>) -> Option<&'c TaskRow> {
-    let overlap = |t: &&TaskRow| {
-        t.end_ns
-            .min(segment.to_ns)
-            .saturating_sub(t.queued_ns.max(segment.from_ns))
-    };
+    let overlap =
+        |t: &&TaskRow| t.end_ns.min(segment.to_ns).saturating_sub(t.queued_ns.max(segment.from_ns));
     let tasks = scene.capture.tasks.iter();
     let own = tasks.filter(|t| t.request == request && t.tid != segment.tid);
-    own.max_by_key(overlap)
-        .filter(|t| overlap(t) * 2 >= segment.ns())
+    own.max_by_key(overlap).filter(|t| overlap(t) * 2 >= segment.ns())
 }
 
 fn through_task<'c>(
@@ -87,27 +68,15 @@ fn through_task<'c>(
     let begun = task.begin_ns.clamp(segment.from_ns, segment.to_ns);
     let done = task.end_ns.clamp(begun, segment.to_ns);
     if begun > segment.from_ns {
-        let queued = Segment {
-            to_ns: begun,
-            ..segment
-        };
+        let queued = Segment { to_ns: begun, ..segment };
         let claim = pool_wait::queued(scene, &queued, task.tid);
-        out.push(Piece {
-            segment: queued,
-            claim,
-        });
+        out.push(Piece { segment: queued, claim });
     }
     if done > begun {
         follow(scene, request, task.tid, begun, done, hops + 1, out);
     }
     if segment.to_ns > done {
-        let rest = Segment {
-            from_ns: done,
-            ..segment
-        };
-        out.push(Piece {
-            claim: causes::claim(scene, &rest),
-            segment: rest,
-        });
+        let rest = Segment { from_ns: done, ..segment };
+        out.push(Piece { claim: causes::claim(scene, &rest), segment: rest });
     }
 }

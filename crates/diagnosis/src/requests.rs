@@ -41,10 +41,7 @@ const ENOUGH: usize = 3;
 impl<'c> Requests<'c> {
     /// Divides the requests by `limit_ns` of their names.
     pub fn divide(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Requests<'c> {
-        let mut requests = Requests {
-            threshold_ns: u64::MAX,
-            ..Requests::default()
-        };
+        let mut requests = Requests { threshold_ns: u64::MAX, ..Requests::default() };
         for row in capture.requests.iter().filter(|r| r.begin_ns != 0) {
             let limit = limit_ns(capture.name(row.name));
             let end_ns = row.end_ns.unwrap_or(capture.meta.to_ns).max(row.begin_ns);
@@ -67,15 +64,10 @@ impl<'c> Requests<'c> {
     fn settle_typical(&mut self) {
         let mut by_name: HashMap<u32, Vec<u64>> = HashMap::new();
         for request in &self.normal {
-            by_name
-                .entry(request.row.name)
-                .or_default()
-                .push(request.ns());
+            by_name.entry(request.row.name).or_default().push(request.ns());
         }
         let all = median(self.normal.iter().map(Judged::ns).collect());
-        let enough = by_name
-            .into_iter()
-            .filter(|(_, times)| times.len() >= ENOUGH);
+        let enough = by_name.into_iter().filter(|(_, times)| times.len() >= ENOUGH);
         self.typical_by_name = enough.map(|(name, times)| (name, median(times))).collect();
         let of_slow: Vec<u64> = self
             .normal
@@ -83,19 +75,12 @@ impl<'c> Requests<'c> {
             .filter(|n| self.slow.iter().any(|s| s.row.name == n.row.name))
             .map(Judged::ns)
             .collect();
-        self.typical_ns = if of_slow.len() >= ENOUGH {
-            median(of_slow)
-        } else {
-            all
-        };
+        self.typical_ns = if of_slow.len() >= ENOUGH { median(of_slow) } else { all };
     }
 
     /// What is typical for a request of this name.
     pub fn typical_of(&self, name: u32) -> u64 {
-        self.typical_by_name
-            .get(&name)
-            .copied()
-            .unwrap_or(self.typical_ns)
+        self.typical_by_name.get(&name).copied().unwrap_or(self.typical_ns)
     }
 
     /// Up to `most` normal requests that share a name with a slow one (any, when none does), spread

@@ -54,12 +54,7 @@ impl<'c> Scene<'c> {
     pub fn new(capture: &'c Capture) -> Scene<'c> {
         let on_loop = capture.requests.iter().filter(|r| r.on_loop);
         let loops = on_loop.map(|r| r.tid).collect();
-        Scene {
-            capture,
-            frames: Frames::new(capture),
-            gaps: gaps(capture),
-            loops,
-        }
+        Scene { capture, frames: Frames::new(capture), gaps: gaps(capture), loops }
     }
 
     /// Whether the segment's thread runs an event loop.
@@ -74,11 +69,7 @@ impl<'c> Scene<'c> {
         let around = timeline::of_thread(self.capture, segment.tid, from, segment.to_ns + SPAN_NS);
         let polls = |s: &Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Poll;
         let (mut begin, mut end) = (segment.from_ns, segment.to_ns);
-        for s in around
-            .iter()
-            .rev()
-            .skip_while(|s| s.to_ns > segment.from_ns)
-        {
+        for s in around.iter().rev().skip_while(|s| s.to_ns > segment.from_ns) {
             if polls(s) {
                 break;
             }
@@ -117,34 +108,22 @@ impl<'c> Scene<'c> {
 
     /// The samples of `tid` in `[from, to)`.
     pub fn samples_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> &'c [Sample] {
-        let samples = self
-            .capture
-            .samples
-            .get(&tid)
-            .map_or(&[][..], Vec::as_slice);
+        let samples = self.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
         slice_between(samples, from_ns, to_ns)
     }
 
     /// The stack `tid` spent most of `[from, to)` in, by its samples; the nearest one otherwise.
     pub fn main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
         let mut counts: Vec<(u32, usize)> = Vec::new();
-        for sample in self
-            .samples_in(tid, from_ns, to_ns)
-            .iter()
-            .filter(|s| s.stack != 0)
-        {
+        for sample in self.samples_in(tid, from_ns, to_ns).iter().filter(|s| s.stack != 0) {
             match counts.iter_mut().find(|(stack, _)| *stack == sample.stack) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((sample.stack, 1)),
             }
         }
-        let most = counts
-            .into_iter()
-            .max_by_key(|(_, count)| *count)
-            .map(|(stack, _)| stack);
+        let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(stack, _)| stack);
         let middle = from_ns + (to_ns - from_ns) / 2;
-        most.or_else(|| self.sample_near(tid, middle).map(|s| s.stack))
-            .unwrap_or(0)
+        most.or_else(|| self.sample_near(tid, middle).map(|s| s.stack)).unwrap_or(0)
     }
 
     /// What a sample's target says in words: a peer, a path; None for a bare address.
@@ -161,18 +140,10 @@ impl<'c> Scene<'c> {
         let own = segment.sample.into_iter().chain(inside);
         let named = own.filter(|s| s.wait == WaitKind::Gil && s.gil_holder != 0);
         if let Some(tid) = most_common(named.map(|s| s.gil_holder).filter(|t| *t != segment.tid)) {
-            return Some(Culprit {
-                tid,
-                stack: self.main_stack(tid, from, to),
-                measured: true,
-            });
+            return Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: true });
         }
         let tid = self.busiest(segment.tid, from, to)?;
-        Some(Culprit {
-            tid,
-            stack: self.main_stack(tid, from, to),
-            measured: false,
-        })
+        Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
     }
 
     /// Who held the lock `segment` waited for.
@@ -182,18 +153,10 @@ impl<'c> Scene<'c> {
         let own = segment.sample.into_iter().chain(inside);
         let known = own.filter(|s| s.holder_source != HolderSource::None && s.lock_holder != 0);
         if let Some(tid) = most_common(known.map(|s| s.lock_holder).filter(|t| *t != segment.tid)) {
-            return Some(Culprit {
-                tid,
-                stack: self.main_stack(tid, from, to),
-                measured: true,
-            });
+            return Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: true });
         }
         let tid = self.releaser(segment)?;
-        Some(Culprit {
-            tid,
-            stack: self.main_stack(tid, from, to),
-            measured: false,
-        })
+        Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
     }
 
     /// The thread that most likely ended the wait: it ran just before the waiter came back, had
@@ -201,16 +164,10 @@ impl<'c> Scene<'c> {
     fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
         let lock = segment.sample.map(|s| s.target)?;
         let (from, to) = (segment.from_ns, segment.to_ns);
-        let others = self
-            .capture
-            .samples
-            .keys()
-            .filter(|tid| **tid != segment.tid);
+        let others = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
         let candidate = |tid: &&u32| {
             let seen = self.samples_in(**tid, from, to);
-            let waits_too = seen
-                .iter()
-                .any(|s| s.wait == WaitKind::Futex && s.target == lock);
+            let waits_too = seen.iter().any(|s| s.wait == WaitKind::Futex && s.target == lock);
             !waits_too && self.ran_in(**tid, to.saturating_sub(2_000_000), to + 50_000)
         };
         let mut able: Vec<u32> = others.filter(candidate).copied().collect();
@@ -241,16 +198,10 @@ impl<'c> Scene<'c> {
     pub fn busiest(&self, not: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
         let run_ns = |tid: u32| -> u64 {
             let timeline = timeline::of_thread(self.capture, tid, from_ns, to_ns);
-            timeline
-                .iter()
-                .filter(|s| s.state == State::Run)
-                .map(Segment::ns)
-                .sum()
+            timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
         };
         let others = self.capture.samples.keys().filter(|tid| **tid != not);
-        let (tid, ns) = others
-            .map(|tid| (*tid, run_ns(*tid)))
-            .max_by_key(|(_, ns)| *ns)?;
+        let (tid, ns) = others.map(|tid| (*tid, run_ns(*tid))).max_by_key(|(_, ns)| *ns)?;
         (ns * 2 > to_ns - from_ns).then_some(tid)
     }
 }
@@ -263,26 +214,16 @@ fn most_common(tids: impl Iterator<Item = u32>) -> Option<u32> {
             None => counts.push((tid, 1)),
         }
     }
-    counts
-        .into_iter()
-        .max_by_key(|(_, count)| *count)
-        .map(|(tid, _)| tid)
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(tid, _)| tid)
 }
 
 /// The recorder writes three vitals at each late beat, at the same instant.
 fn gaps(capture: &Capture) -> Vec<Gap> {
     let value = |name: &str, t_ns: u64| {
         let row = |v: &&capture::read::VitalRow| v.t_ns == t_ns && capture.name(v.name) == name;
-        capture
-            .vitals
-            .iter()
-            .find(row)
-            .map_or(0, |v| v.value as u64)
+        capture.vitals.iter().find(row).map_or(0, |v| v.value as u64)
     };
-    let beats = capture
-        .vitals
-        .iter()
-        .filter(|v| capture.name(v.name) == "recorder_gap_ns");
+    let beats = capture.vitals.iter().filter(|v| capture.name(v.name) == "recorder_gap_ns");
     beats
         .map(|v| Gap {
             from_ns: v.t_ns.saturating_sub(v.value as u64),

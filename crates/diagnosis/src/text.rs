@@ -27,10 +27,7 @@ fn headline(out: &mut String, d: &Diagnosis<'_>) {
     let _ = if d.total == 0 {
         writeln!(out, "No requests in this capture: nothing to judge.")
     } else if d.slow == 0 && d.threshold_ns == u64::MAX {
-        writeln!(
-            out,
-            "Nothing to blame: no rule says what is slow ({total} requests)."
-        )
+        writeln!(out, "Nothing to blame: no rule says what is slow ({total} requests).")
     } else if d.slow == 0 {
         let (limit, typical) = (ns_text(d.threshold_ns), ns_text(d.typical_ns));
         writeln!(
@@ -57,10 +54,7 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
         f.summary,
         reached(d, f)
     );
-    let (slow, normal) = (
-        thousands(d.slow as u64),
-        thousands((d.total - d.slow) as u64),
-    );
+    let (slow, normal) = (thousands(d.slow as u64), thousands((d.total - d.slow) as u64));
     let _ = writeln!(
         out,
         "   {} of {slow} slow requests, {} of {normal} normal ones{}.",
@@ -127,18 +121,9 @@ fn closing(out: &mut String, d: &Diagnosis<'_>) {
         .collect();
     let _ = writeln!(out, "Otherwise, per slow request: {}.", rest.join(", "));
     if d.unexplained_share >= 0.05 {
-        let _ = writeln!(
-            out,
-            "Unexplained: {:.0} % of the excess.",
-            d.unexplained_share * 100.0
-        );
+        let _ = writeln!(out, "Unexplained: {:.0} % of the excess.", d.unexplained_share * 100.0);
     }
-    let off = d
-        .capture
-        .meta
-        .sources
-        .iter()
-        .filter(|(_, state)| state != "on");
+    let off = d.capture.meta.sources.iter().filter(|(_, state)| state != "on");
     for (name, state) in off {
         let _ = writeln!(out, "Source {name} was {state}.");
     }

@@ -76,10 +76,7 @@ pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<S
         true => exact(tid, off, near, from_ns, to_ns),
         false => estimated(tid, samples, from_ns, to_ns),
     };
-    debug_assert_eq!(
-        out.iter().map(Segment::ns).sum::<u64>(),
-        to_ns.saturating_sub(from_ns)
-    );
+    debug_assert_eq!(out.iter().map(Segment::ns).sum::<u64>(), to_ns.saturating_sub(from_ns));
     out
 }
 
@@ -140,30 +137,17 @@ fn divide<'c>(
         State::Run => s.wait == WaitKind::Running,
         _ => true,
     };
-    let inside: Vec<&Sample> = slice_between(samples, from_ns, to_ns)
-        .iter()
-        .filter(fits)
-        .collect();
+    let inside: Vec<&Sample> = slice_between(samples, from_ns, to_ns).iter().filter(fits).collect();
     if inside.is_empty() {
         let distance = |s: &&Sample| s.t_ns.abs_diff(from_ns).min(s.t_ns.abs_diff(to_ns));
         let sample = samples.iter().filter(fits).min_by_key(distance);
         let sample = sample.filter(|s| distance(s) <= NEAR_NS);
-        out.push(Segment {
-            tid,
-            from_ns,
-            to_ns,
-            state,
-            sample,
-            sampled: false,
-            exact: true,
-        });
+        out.push(Segment { tid, from_ns, to_ns, state, sample, sampled: false, exact: true });
         return;
     }
     let mut at = from_ns;
     for (i, sample) in inside.iter().enumerate() {
-        let end = inside
-            .get(i + 1)
-            .map_or(to_ns, |next| (sample.t_ns + next.t_ns) / 2);
+        let end = inside.get(i + 1).map_or(to_ns, |next| (sample.t_ns + next.t_ns) / 2);
         if end > at {
             let sample = Some(*sample);
             out.push(Segment {
@@ -215,15 +199,8 @@ fn between<'c>(
     let mut push = |begin: u64, end: u64, state: State, sample: Option<&'c Sample>| {
         if end > begin {
             let sampled = sample.is_some_and(|s| (begin..=end).contains(&s.t_ns));
-            let segment = Segment {
-                tid,
-                from_ns: begin,
-                to_ns: end,
-                state,
-                sample,
-                sampled,
-                exact: false,
-            };
+            let segment =
+                Segment { tid, from_ns: begin, to_ns: end, state, sample, sampled, exact: false };
             out.push(segment);
         }
     };
@@ -246,20 +223,10 @@ fn between<'c>(
         },
     };
     push(from_ns, from_ns + cpu, State::Run, run.or(after).or(before));
-    push(
-        from_ns + cpu,
-        from_ns + cpu + delay,
-        State::Ready,
-        run.or(after).or(before),
-    );
+    push(from_ns + cpu, from_ns + cpu + delay, State::Ready, run.or(after).or(before));
     let state = match wait {
         Some(_) => State::Wait,
         None => State::Unknown,
     };
-    push(
-        from_ns + cpu + delay,
-        to_ns,
-        state,
-        wait.or(after).or(before),
-    );
+    push(from_ns + cpu + delay, to_ns, state, wait.or(after).or(before));
 }

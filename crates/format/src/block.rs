@@ -85,11 +85,7 @@ mod tests {
         for generation in [0, 1, u32::MAX] {
             for committed in [0, 8, BLOCK_WORDS as u32] {
                 for open in [false, true] {
-                    let head = Head {
-                        generation,
-                        committed,
-                        open,
-                    };
+                    let head = Head { generation, committed, open };
                     assert_eq!(Head::unpack(head.pack()), head);
                 }
             }

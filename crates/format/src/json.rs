@@ -109,9 +109,6 @@ mod tests {
             .number("x", f64::NAN)
             .raw("list", &texts(["p", "q"]))
             .finish();
-        assert_eq!(
-            made,
-            r#"{"a\"b":"line\none\u0001\\","n":7,"x":null,"list":["p","q"]}"#
-        );
+        assert_eq!(made, r#"{"a\"b":"line\none\u0001\\","n":7,"x":null,"list":["p","q"]}"#);
     }
 }

@@ -93,12 +93,7 @@ impl Builder {
     pub fn new(kind: Kind, flags: u16, name: u32) -> Builder {
         let mut words = [0; MAX_WORDS];
         words[0] = header(kind, 0, flags, name);
-        Builder {
-            words,
-            len: 1,
-            attributes: 0,
-            cut: 0,
-        }
+        Builder { words, len: 1, attributes: 0, cut: 0 }
     }
 
     /// Appends a word.
@@ -327,11 +322,7 @@ impl Attributes<'_> {
         while let [head, tail @ ..] = rest {
             let key = *head as u32;
             let bytes = (head >> 40) as usize;
-            let words = if (head >> 32) & 0xff == 3 {
-                bytes.div_ceil(8)
-            } else {
-                1
-            };
+            let words = if (head >> 32) & 0xff == 3 { bytes.div_ceil(8) } else { 1 };
             let Some((value, next)) = tail.split_at_checked(words) else {
                 return;
             };
@@ -344,10 +335,7 @@ impl Attributes<'_> {
                     for (slot, word) in buffer.chunks_mut(8).zip(value) {
                         slot.copy_from_slice(&word.to_le_bytes());
                     }
-                    each(
-                        key,
-                        Value::Text(std::str::from_utf8(&buffer[..bytes]).unwrap_or("?")),
-                    );
+                    each(key, Value::Text(std::str::from_utf8(&buffer[..bytes]).unwrap_or("?")));
                 }
                 _ => return,
             }
@@ -369,12 +357,7 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             let [t_ns, request, rest @ ..] = body else {
                 return None;
             };
-            Record::Event {
-                name,
-                t_ns: *t_ns,
-                request: *request,
-                attributes: Attributes(rest),
-            }
+            Record::Event { name, t_ns: *t_ns, request: *request, attributes: Attributes(rest) }
         }
         2 | 4 => {
             let [begin_ns, end_ns, request, rest @ ..] = body else {
@@ -383,74 +366,35 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             let (begin_ns, end_ns, request) = (*begin_ns, *end_ns, *request);
             let attributes = Attributes(rest);
             match head as u8 {
-                2 => Record::Span {
-                    name,
-                    flags,
-                    begin_ns,
-                    end_ns,
-                    request,
-                    attributes,
-                },
-                _ => Record::RequestEnd {
-                    name,
-                    flags,
-                    begin_ns,
-                    end_ns,
-                    request,
-                    attributes,
-                },
+                2 => Record::Span { name, flags, begin_ns, end_ns, request, attributes },
+                _ => Record::RequestEnd { name, flags, begin_ns, end_ns, request, attributes },
             }
         }
         3 => {
             let &[t_ns, request] = body else { return None };
-            Record::RequestBegin {
-                name,
-                flags,
-                t_ns,
-                request,
-            }
+            Record::RequestBegin { name, flags, t_ns, request }
         }
         5 => Record::Sample(Sample::decode(name, flags, body)?),
         6 => {
             let &[out_ns, in_ns] = body else { return None };
             let preempted = flags & flag::PREEMPTED != 0;
-            Record::OffCpu {
-                tid: name,
-                preempted,
-                out_ns,
-                in_ns,
-            }
+            Record::OffCpu { tid: name, preempted, out_ns, in_ns }
         }
         7 => {
             let &[begin_ns, end_ns, collected] = body else {
                 return None;
             };
-            Record::Gc {
-                generation: flags,
-                begin_ns,
-                end_ns,
-                collected,
-            }
+            Record::Gc { generation: flags, begin_ns, end_ns, collected }
         }
         8 => {
             let &[t_ns, bits] = body else { return None };
-            Record::Vital {
-                name,
-                t_ns,
-                value: f64::from_bits(bits),
-            }
+            Record::Vital { name, t_ns, value: f64::from_bits(bits) }
         }
         9 => {
             let &[queued_ns, begin_ns, end_ns, request] = body else {
                 return None;
             };
-            Record::Task {
-                name,
-                queued_ns,
-                begin_ns,
-                end_ns,
-                request,
-            }
+            Record::Task { name, queued_ns, begin_ns, end_ns, request }
         }
         10 => {
             let &[who, seq] = body else { return None };
@@ -491,35 +435,16 @@ mod tests {
             made.attribute(key, Value::Int(0));
         }
         let (words, cut) = made.finish();
-        assert_eq!(
-            cut,
-            1 + 3,
-            "one text cut, three attributes past the limit of eight"
-        );
-        let Some((
-            len,
-            Record::Event {
-                name: 9,
-                t_ns: 55,
-                request: 77,
-                attributes,
-            },
-        )) = decode(words)
+        assert_eq!(cut, 1 + 3, "one text cut, three attributes past the limit of eight");
+        let Some((len, Record::Event { name: 9, t_ns: 55, request: 77, attributes })) =
+            decode(words)
         else {
             panic!("not an event: {words:?}");
         };
         assert_eq!(len, words.len());
         let mut seen = Vec::new();
         attributes.each(|key, value| seen.push(format!("{key}={value:?}")));
-        assert_eq!(
-            seen[..4],
-            [
-                "1=Int(-3)",
-                "2=Float(2.5)",
-                "3=Bool(true)",
-                "4=Text(\"päris\")"
-            ]
-        );
+        assert_eq!(seen[..4], ["1=Int(-3)", "2=Float(2.5)", "3=Bool(true)", "4=Text(\"päris\")"]);
         assert_eq!(seen.len(), MAX_ATTRIBUTES);
     }
 

@@ -37,11 +37,7 @@ pub fn event(name: ring::Name, request: u64, attributes: &[Attribute<'_>]) {
     if attributes.is_empty() {
         return append(&[header(Kind::Event, 3, 0, name), now, request], now);
     }
-    with_attributes(
-        Builder::new(Kind::Event, 0, name).word(now).word(request),
-        attributes,
-        now,
-    );
+    with_attributes(Builder::new(Kind::Event, 0, name).word(now).word(request), attributes, now);
 }
 
 /// Records a finished span that began at `begin_ns` (from `sys::clock::now_ns`).
@@ -59,15 +55,9 @@ pub fn span(
     let now = sys::clock::now_ns();
     let flags = if error { flag::ERROR } else { 0 };
     if attributes.is_empty() {
-        return append(
-            &[header(Kind::Span, 4, flags, name), begin_ns, now, request],
-            now,
-        );
+        return append(&[header(Kind::Span, 4, flags, name), begin_ns, now, request], now);
     }
-    let made = Builder::new(Kind::Span, flags, name)
-        .word(begin_ns)
-        .word(now)
-        .word(request);
+    let made = Builder::new(Kind::Span, flags, name).word(begin_ns).word(now).word(request);
     with_attributes(made, attributes, now);
 }
 
@@ -76,16 +66,7 @@ pub fn span(
 pub fn task(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
     if is_on() {
         let now = sys::clock::now_ns();
-        append(
-            &[
-                header(Kind::Task, 5, 0, name),
-                queued_ns,
-                begin_ns,
-                now,
-                request,
-            ],
-            now,
-        );
+        append(&[header(Kind::Task, 5, 0, name), queued_ns, begin_ns, now, request], now);
     }
 }
 
@@ -93,10 +74,7 @@ pub fn task(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
 pub fn gc(generation: u16, begin_ns: u64, collected: u64) {
     if is_on() {
         let now = sys::clock::now_ns();
-        append(
-            &[header(Kind::Gc, 4, generation, 0), begin_ns, now, collected],
-            now,
-        );
+        append(&[header(Kind::Gc, 4, generation, 0), begin_ns, now, collected], now);
     }
 }
 

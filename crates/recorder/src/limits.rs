@@ -97,11 +97,7 @@ impl Limits {
         for at in seen.max(posted.saturating_sub(MAILBOX as u64))..posted {
             let slot = &self.mailbox[at as usize % MAILBOX];
             let (name, took_us) = unpack_pair(slot[1].load(Ordering::Acquire));
-            each(SlowRequest {
-                id: slot[0].load(Ordering::Relaxed),
-                name,
-                took_us,
-            });
+            each(SlowRequest { id: slot[0].load(Ordering::Relaxed), name, took_us });
         }
         posted
     }

@@ -134,15 +134,15 @@ impl OpenTable {
             // Acquire: the loads above stay before this second look.
             std::sync::atomic::fence(Ordering::Acquire);
             if slot.id.load(Ordering::Relaxed) == id {
-                each(OpenRequest {
-                    id,
-                    begin_ns,
-                    name,
-                    tid,
-                    on_loop,
-                });
+                each(OpenRequest { id, begin_ns, name, tid, on_loop });
             }
         }
+    }
+
+    /// An open request by its id; for callers that keep no more than the id.
+    pub fn find(&self, id: u64) -> Option<Request> {
+        let slot = self.slot(id)?;
+        Some(Request { id, begin_ns: slot.begin_ns.load(Ordering::Relaxed) })
     }
 
     /// Whether this request is still open.
@@ -165,17 +165,13 @@ impl Request {
         };
         let begin_ns = sys::clock::now_ns();
         let open = recorder.open_requests();
-        let id = open
-            .enter(begin_ns, name, sys::thread::cached_tid(), on_loop)
-            .unwrap_or_else(|| {
+        let id =
+            open.enter(begin_ns, name, sys::thread::cached_tid(), on_loop).unwrap_or_else(|| {
                 recorder.region().lose(losses::REQUESTS_UNTRACKED, 1);
                 open.untracked()
             });
         let flags = if on_loop { flag::ASYNC } else { 0 };
-        append(
-            &[header(Kind::RequestBegin, 3, flags, name), begin_ns, id],
-            begin_ns,
-        );
+        append(&[header(Kind::RequestBegin, 3, flags, name), begin_ns, id], begin_ns);
         Request { id, begin_ns }
     }
 
@@ -192,10 +188,7 @@ impl Request {
         let (true, Some(recorder)) = (self.id != 0, current()) else {
             return;
         };
-        let (name, on_loop) = recorder
-            .open_requests()
-            .leave(self.id)
-            .unwrap_or((fallback, false));
+        let (name, on_loop) = recorder.open_requests().leave(self.id).unwrap_or((fallback, false));
         let now = sys::clock::now_ns();
         if is_on() {
             let flags = u16::from(error) * flag::ERROR | u16::from(on_loop) * flag::ASYNC;
@@ -208,8 +201,6 @@ impl Request {
                 with_attributes(made, attributes, now);
             }
         }
-        recorder
-            .limits()
-            .ended(self.id, name, now.saturating_sub(self.begin_ns));
+        recorder.limits().ended(self.id, name, now.saturating_sub(self.begin_ns));
     }
 }

@@ -94,9 +94,7 @@ pub fn name_thread(name: &str) {
         };
         if register(&mut state, Some(name)).is_some() {
             if let Some(slot) = state.slot {
-                recorder
-                    .tables()
-                    .thread_renamed(slot, recorder.tables().name(name));
+                recorder.tables().thread_renamed(slot, recorder.tables().name(name));
             }
         }
     });
@@ -117,11 +115,7 @@ pub fn forget_after_fork() -> Option<&'static Recorder> {
     sys::thread::forget_tid();
     let _ = STATE.try_with(|state| {
         if let Ok(mut state) = state.try_borrow_mut() {
-            let fresh = ThreadState {
-                writer: None,
-                recorder: None,
-                slot: None,
-            };
+            let fresh = ThreadState { writer: None, recorder: None, slot: None };
             // Forgotten, not dropped: dropping would close a block in the parent's memory.
             std::mem::forget(std::mem::replace(&mut *state, fresh));
         }

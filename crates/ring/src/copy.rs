@@ -15,10 +15,7 @@ pub struct BlockCopy {
 
 impl Default for BlockCopy {
     fn default() -> Self {
-        BlockCopy {
-            words: Box::new([0; BLOCK_WORDS]),
-            used: 0,
-        }
+        BlockCopy { words: Box::new([0; BLOCK_WORDS]), used: 0 }
     }
 }
 
@@ -100,9 +97,6 @@ impl Region {
             let head = Head::unpack(block[HEAD].load(Ordering::Acquire));
             (head.used() > HEADER_WORDS).then(|| block[FIRST_NS].load(Ordering::Relaxed))
         };
-        (0..self.layout().block_count)
-            .filter_map(first)
-            .min()
-            .unwrap_or(0)
+        (0..self.layout().block_count).filter_map(first).min().unwrap_or(0)
     }
 }

@@ -48,11 +48,7 @@ impl Region {
 
     /// A region in anonymous memory, for tests and for hosts without a place for files.
     pub fn in_process(bytes: usize, pid: u32, why: &str) -> io::Result<Region> {
-        Ok(Region::over(
-            sys::map::anonymous(bytes)?,
-            Place::Process(why.to_owned()),
-            pid,
-        ))
+        Ok(Region::over(sys::map::anonymous(bytes)?, Place::Process(why.to_owned()), pid))
     }
 
     fn over(words: &'static [AtomicU64], place: Place, pid: u32) -> Region {
@@ -145,18 +141,10 @@ impl Region {
                 continue;
             }
             let generation = old.generation.wrapping_add(1);
-            let new = Head {
-                generation,
-                committed: 0,
-                open: true,
-            }
-            .pack();
+            let new = Head { generation, committed: 0, open: true }.pack();
             // Acquire: pairs with the release store that closed the block, so our stores come
             // after its last owner's. Failure: somebody else took it, nothing was read.
-            if head_word
-                .compare_exchange(seen, new, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
-            {
+            if head_word.compare_exchange(seen, new, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 // Release fence: pairs with the acquire fence in `copy`: who sees one of our words
                 // also sees the new generation and throws its copy away.
                 std::sync::atomic::fence(Ordering::Release);

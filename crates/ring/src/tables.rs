@@ -36,10 +36,7 @@ struct Inner {
 impl Tables {
     /// Tables of a new region; the first name is "(refused)".
     pub fn new(region: &'static Region) -> Tables {
-        let tables = Tables {
-            region,
-            inner: Mutex::default(),
-        };
+        let tables = Tables { region, inner: Mutex::default() };
         tables.name("(refused)");
         tables
     }
@@ -85,20 +82,13 @@ impl Tables {
         bytes[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
         bytes[4..4 + text.len()].copy_from_slice(text.as_bytes());
         let first = layout.names + at / 8;
-        for (slot, piece) in self.region.words()[first..]
-            .iter()
-            .zip(bytes.chunks_exact(8))
-        {
+        for (slot, piece) in self.region.words()[first..].iter().zip(bytes.chunks_exact(8)) {
             let mut word = [0; 8];
             word.copy_from_slice(piece);
             slot.store(u64::from_le_bytes(word), Ordering::Relaxed);
         }
-        self.region
-            .header(word::NAME_BYTES)
-            .store((at + total) as u64, Ordering::Release);
-        self.region
-            .header(word::NAMES)
-            .store(id + 1, Ordering::Release);
+        self.region.header(word::NAME_BYTES).store((at + total) as u64, Ordering::Release);
+        self.region.header(word::NAMES).store(id + 1, Ordering::Release);
         Some(id as Name)
     }
 
@@ -146,25 +136,17 @@ impl Tables {
         if used == slots {
             return None;
         }
-        for (slot, word) in self.region.words()[start + used * words..]
-            .iter()
-            .zip(entry)
-        {
+        for (slot, word) in self.region.words()[start + used * words..].iter().zip(entry) {
             slot.store(*word, Ordering::Relaxed);
         }
-        self.region
-            .header(counter)
-            .store(used as u64 + 1, Ordering::Release);
+        self.region.header(counter).store(used as u64 + 1, Ordering::Release);
         Some(used as u32 + 1)
     }
 
     /// Enters a thread: its slot (None when the table is full) and its serial.
     pub fn thread_begins(&self, tid: u32, name: Name, now_ns: u64) -> (Option<usize>, u32) {
         let mut inner = self.lock();
-        let serial = self
-            .region
-            .header(word::THREAD_SERIAL)
-            .fetch_add(1, Ordering::Relaxed) as u32;
+        let serial = self.region.header(word::THREAD_SERIAL).fetch_add(1, Ordering::Relaxed) as u32;
         let fresh = inner.next_slot;
         let slot = match fresh < THREAD_SLOTS {
             true => {
@@ -206,9 +188,7 @@ impl Tables {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         // A panic while holding the lock leaves the maps usable: at worst an entry is written twice.
-        self.inner
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -219,24 +199,15 @@ impl Region {
         let used = |counter: usize| self.header(counter).load(Ordering::Acquire) as usize;
         let copy = |start: usize, len: usize| {
             let words = &self.words()[start..start + len];
-            words
-                .iter()
-                .map(|w| w.load(Ordering::Relaxed))
-                .collect::<Vec<u64>>()
+            words.iter().map(|w| w.load(Ordering::Relaxed)).collect::<Vec<u64>>()
         };
         // Stacks before codes before names: whatever an entry refers to was appended before it, so
         // copying the referring table first never leaves an id without its entry.
-        let stacks = copy(
-            l.stacks,
-            used(word::STACKS).min(l.stack_slots) * STACK_WORDS,
-        );
+        let stacks = copy(l.stacks, used(word::STACKS).min(l.stack_slots) * STACK_WORDS);
         let codes = copy(l.codes, used(word::CODES).min(l.code_slots) * CODE_WORDS);
         let names = copy(l.names, used(word::NAME_BYTES).min(l.name_bytes) / 8);
         let mut threads = copy(l.threads, THREAD_SLOTS * THREAD_WORDS);
-        let last = threads
-            .chunks(THREAD_WORDS)
-            .rposition(|t| t[0] != 0)
-            .map_or(0, |i| i + 1);
+        let last = threads.chunks(THREAD_WORDS).rposition(|t| t[0] != 0).map_or(0, |i| i + 1);
         threads.truncate(last * THREAD_WORDS);
         [threads, names, codes, stacks]
     }

@@ -86,11 +86,7 @@ impl Writer {
 
     #[inline]
     fn publish(&self, open: bool) {
-        let head = Head {
-            generation: self.generation,
-            committed: self.used as u32,
-            open,
-        };
+        let head = Head { generation: self.generation, committed: self.used as u32, open };
         // Release: pairs with the acquire load in `copy`: the words below `committed` are visible.
         self.block[HEAD].store(head.pack(), Ordering::Release);
     }
@@ -152,11 +148,7 @@ impl Writer {
             self.used = BLOCK_WORDS;
             return false;
         }
-        self.store(&[
-            header(Kind::Thread, 3, 0, 0),
-            pack_pair(self.tid, self.serial),
-            self.seq,
-        ]);
+        self.store(&[header(Kind::Thread, 3, 0, 0), pack_pair(self.tid, self.serial), self.seq]);
         true
     }
 }

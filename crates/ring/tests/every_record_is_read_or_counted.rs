@@ -8,18 +8,12 @@ use format::record::{decode, header, Kind, Record};
 use ring::{BlockCopy, Region, Writer};
 
 fn region(bytes: usize) -> &'static Region {
-    Box::leak(Box::new(
-        Region::in_process(bytes, 1, "test").expect("memory"),
-    ))
+    Box::leak(Box::new(Region::in_process(bytes, 1, "test").expect("memory")))
 }
 
 /// A record that any mix-up with another one would falsify: t = request * 3 + tid.
 fn record(tid: u32, seq: u64) -> [u64; 3] {
-    [
-        header(Kind::Event, 3, 0, tid),
-        seq * 3 + u64::from(tid),
-        seq,
-    ]
+    [header(Kind::Event, 3, 0, tid), seq * 3 + u64::from(tid), seq]
 }
 
 /// Reads one block: checks every record's pattern, reports (tid, serial) -> sequence numbers seen.
@@ -30,17 +24,8 @@ fn read(words: &[u64], seen: &mut HashMap<(u32, u32), Vec<u64>>) {
     while at < words.len() {
         let (len, record) = decode(&words[at..]).expect("whole records up to the committed length");
         match record {
-            Record::Thread {
-                tid,
-                serial,
-                seq: first,
-            } => (owner, seq) = ((tid, serial), first),
-            Record::Event {
-                name,
-                t_ns,
-                request,
-                ..
-            } => {
+            Record::Thread { tid, serial, seq: first } => (owner, seq) = ((tid, serial), first),
+            Record::Event { name, t_ns, request, .. } => {
                 assert_eq!(name, owner.0, "record under the wrong owner");
                 assert_eq!(t_ns, request * 3 + u64::from(name), "torn record");
                 assert_eq!(request, seq, "sequence");
@@ -85,10 +70,7 @@ fn a_flood_from_many_threads_is_accounted_for_to_the_last_record() {
         for (owner, seqs) in &seen {
             let mut sorted = seqs.clone();
             sorted.sort_unstable();
-            assert!(
-                sorted.windows(2).all(|w| w[0] < w[1]),
-                "{owner:?}: a record twice"
-            );
+            assert!(sorted.windows(2).all(|w| w[0] < w[1]), "{owner:?}: a record twice");
             // What survives of a thread is its end; before it, all was overwritten.
             assert_eq!(
                 *sorted.last().expect("not empty"),
@@ -140,11 +122,7 @@ fn short_lived_threads_share_blocks_instead_of_wasting_one_each() {
     // 3 records of 3 words and a 3-word owner mark: 12 words a thread.
     let room = region.layout().block_count * (format::block::BLOCK_WORDS - HEADER_WORDS);
     let fit = (room / 12).min(threads as usize);
-    assert!(
-        seen.len() * 10 > fit * 8,
-        "{} of {fit} threads that could fit are there",
-        seen.len()
-    );
+    assert!(seen.len() * 10 > fit * 8, "{} of {fit} threads that could fit are there", seen.len());
     assert!(seen.values().all(|seqs| seqs == &[0, 1, 2]));
 }
 
@@ -152,20 +130,14 @@ fn short_lived_threads_share_blocks_instead_of_wasting_one_each() {
 fn a_region_pinned_by_idle_owners_drops_the_newest_and_counts_it() {
     let region = region(1 << 20);
     let blocks = region.layout().block_count as u32;
-    let mut idle: Vec<Writer> = (1..=blocks)
-        .map(|tid| Writer::new(region, tid, tid))
-        .collect();
+    let mut idle: Vec<Writer> = (1..=blocks).map(|tid| Writer::new(region, tid, tid)).collect();
     for (tid, writer) in (1..).zip(&mut idle) {
         writer.append(&record(tid, 0), 0);
     }
     let mut late = Writer::new(region, 9999, 9999);
     late.append(&record(9999, 0), 0);
     assert_eq!(region.losses()[format::region::losses::DROPPED_NO_BLOCK], 1);
-    assert_eq!(
-        late.sequence(),
-        1,
-        "the number is used up, so the gap shows"
-    );
+    assert_eq!(late.sequence(), 1, "the number is used up, so the gap shows");
     idle.pop().expect("one").close();
     late.append(&record(9999, 1), 1);
     assert_eq!(copy(region)[&(9999, 9999)], [1]);

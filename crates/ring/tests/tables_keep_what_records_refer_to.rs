@@ -5,9 +5,7 @@ use format::region::{losses, word};
 use ring::{Region, Tables};
 
 fn region() -> &'static Region {
-    Box::leak(Box::new(
-        Region::in_process(1 << 20, 1, "test").expect("memory"),
-    ))
+    Box::leak(Box::new(Region::in_process(1 << 20, 1, "test").expect("memory")))
 }
 
 #[test]
@@ -57,10 +55,5 @@ fn thread_slots_are_used_again_only_when_the_table_is_full() {
         }
     }
     assert_eq!(region.losses()[losses::THREADS_UNNAMED], 0);
-    assert_eq!(
-        region
-            .header(word::THREAD_SERIAL)
-            .load(std::sync::atomic::Ordering::Relaxed),
-        5000
-    );
+    assert_eq!(region.header(word::THREAD_SERIAL).load(std::sync::atomic::Ordering::Relaxed), 5000);
 }

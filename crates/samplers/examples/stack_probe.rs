@@ -50,17 +50,8 @@ pub unsafe extern "C" fn probe_attach(
     let [runtime, code, lock, rlock, builtin_method] = *words else {
         return answer("five addresses wanted", out, capacity);
     };
-    let types = TypeAddresses {
-        code,
-        lock,
-        rlock,
-        builtin_method,
-    };
-    let info = RuntimeInfo {
-        version_hex,
-        runtime,
-        types,
-    };
+    let types = TypeAddresses { code, lock, rlock, builtin_method };
+    let info = RuntimeInfo { version_hex, runtime, types };
     let attached = Reader::new()
         .map_err(|e| e.to_string())
         .and_then(|mem| PythonStacks::attach(info, mem).map_err(|e| e.to_string()));
@@ -129,10 +120,7 @@ pub extern "C" fn probe_threads(out: *mut c_char, capacity: usize) -> c_int {
 /// The native id of the GIL's holder, or 0.
 #[no_mangle]
 pub extern "C" fn probe_gil_holder() -> u32 {
-    reader()
-        .as_mut()
-        .and_then(PythonStacks::gil_holder)
-        .unwrap_or(0)
+    reader().as_mut().and_then(PythonStacks::gil_holder).unwrap_or(0)
 }
 
 /// The same, after a wait in which others can take the GIL that the caller has just let go.
@@ -147,17 +135,12 @@ fn futex_of(tid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall"));
     let text = text.unwrap_or_default();
     let mut words = text.split(' ');
-    let call: i64 = words
-        .next()
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(-1);
+    let call: i64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(-1);
     if call != libc::SYS_futex {
         return 0;
     }
     let address = words.next().and_then(|word| word.strip_prefix("0x"));
-    address
-        .and_then(|word| u64::from_str_radix(word, 16).ok())
-        .unwrap_or(0)
+    address.and_then(|word| u64::from_str_radix(word, 16).ok()).unwrap_or(0)
 }
 
 /// 1 when the thread waits for the GIL, 0 when for another futex, -1 when for none.
@@ -188,11 +171,7 @@ pub extern "C" fn probe_lock_holder(tid: u32, out: *mut c_char, capacity: usize)
                 HowKnown::OwnerField => "owner",
                 HowKnown::WithBlock => "with",
             };
-            answer(
-                &format!("{} {how} {}", holder.tid, holder.lock),
-                out,
-                capacity,
-            )
+            answer(&format!("{} {how} {}", holder.tid, holder.lock), out, capacity)
         }
         None => answer("none", out, capacity),
     }
@@ -218,20 +197,13 @@ pub extern "C" fn probe_edges(out: *mut c_char, capacity: usize) -> c_int {
         return answer("not attached", out, capacity);
     };
     let place = |id, line| match stacks.code(CodeId(id)) {
-        Some(code) => format!(
-            "{}\t{}\t{}\t{line}",
-            code.qualname, code.file, code.first_line
-        ),
+        Some(code) => format!("{}\t{}\t{}\t{line}", code.qualname, code.file, code.first_line),
         None => "?".into(),
     };
     let edges = EDGES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut text = String::new();
     for [callee, line, caller, caller_line] in edges.iter() {
-        text += &format!(
-            "{}\t{}\n",
-            place(*callee, *line),
-            place(*caller, *caller_line)
-        );
+        text += &format!("{}\t{}\n", place(*callee, *line), place(*caller, *caller_line));
     }
     answer(&text, out, capacity)
 }
@@ -263,18 +235,12 @@ fn storm() -> [u64; 4] {
         let mut guard = reader();
         let Some(stacks) = guard.as_mut() else { break };
         sums[0] += 1;
-        sums[1] += pass(stacks, &mut threads, &mut frames, |stack| {
-            note_edges(&mut edges, stack)
-        });
+        sums[1] += pass(stacks, &mut threads, &mut frames, |stack| note_edges(&mut edges, stack));
         stacks.gil_holder();
         for waiter in threads.iter().take(4) {
             let futex = futex_of(waiter.tid);
             let waits = |tid| tid != waiter.tid && tid % 3 == 0;
-            sums[2] += u64::from(
-                stacks
-                    .lock_holder(waiter, futex, &threads, &waits)
-                    .is_some(),
-            );
+            sums[2] += u64::from(stacks.lock_holder(waiter, futex, &threads, &waits).is_some());
         }
     }
     sums
@@ -284,9 +250,7 @@ fn storm() -> [u64; 4] {
 #[no_mangle]
 pub extern "C" fn probe_storm_start() {
     STOP.store(false, Ordering::Relaxed);
-    let started = std::thread::Builder::new()
-        .name("storm".into())
-        .spawn(storm);
+    let started = std::thread::Builder::new().name("storm".into()).spawn(storm);
     *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
 }
 
@@ -298,14 +262,8 @@ pub extern "C" fn probe_storm_stop(out: *mut c_char, capacity: usize) -> c_int {
     let Some(sums) = storm.and_then(|storm| storm.join().ok()) else {
         return answer("the storm panicked", out, capacity);
     };
-    let counters = reader()
-        .as_ref()
-        .map(PythonStacks::counters)
-        .unwrap_or_default();
-    let text = format!(
-        "passes={} frames={} holders={} {counters:?}",
-        sums[0], sums[1], sums[2]
-    );
+    let counters = reader().as_ref().map(PythonStacks::counters).unwrap_or_default();
+    let text = format!("passes={} frames={} holders={} {counters:?}", sums[0], sums[1], sums[2]);
     answer(&text, out, capacity)
 }
 

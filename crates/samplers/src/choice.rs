@@ -59,13 +59,7 @@ mod tests {
         let mut rest: Vec<u32> = (100..200).collect();
         choose(&[7, 3, 7], &mut rest, 16, &mut Random::new(1), &mut out);
         assert_eq!((out.len(), &out[..2]), (16, &[7, 3][..]));
-        choose(
-            &(0..40).collect::<Vec<u32>>(),
-            &mut rest,
-            16,
-            &mut Random::new(1),
-            &mut out,
-        );
+        choose(&(0..40).collect::<Vec<u32>>(), &mut rest, 16, &mut Random::new(1), &mut out);
         assert_eq!(out, (0..16).collect::<Vec<u32>>());
     }
 

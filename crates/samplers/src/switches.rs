@@ -36,12 +36,7 @@ impl Pairs {
             SwitchKind::In => {
                 let (out_ns, preempted) = self.out.remove(&switch.tid)?;
                 let in_ns = switch.t_ns.max(out_ns);
-                Some(Off {
-                    tid: switch.tid,
-                    preempted,
-                    out_ns,
-                    in_ns,
-                })
+                Some(Off { tid: switch.tid, preempted, out_ns, in_ns })
             }
             kind => {
                 let preempted = kind == SwitchKind::Preempted;
@@ -80,29 +75,11 @@ mod tests {
     #[test]
     fn an_out_and_the_next_in_of_a_thread_are_one_interval() {
         let mut pairs = Pairs::default();
-        let mut feed = |t_ns, tid, kind| {
-            pairs.feed(Switch {
-                t_ns,
-                tid,
-                cpu: 0,
-                kind,
-            })
-        };
-        assert_eq!(
-            feed(5, 1, SwitchKind::In),
-            None,
-            "its out was before we looked"
-        );
+        let mut feed = |t_ns, tid, kind| pairs.feed(Switch { t_ns, tid, cpu: 0, kind });
+        assert_eq!(feed(5, 1, SwitchKind::In), None, "its out was before we looked");
         assert_eq!(feed(10, 1, SwitchKind::Out), None);
         assert_eq!(feed(11, 2, SwitchKind::Preempted), None);
-        let off = |tid, preempted, out_ns, in_ns| {
-            Some(Off {
-                tid,
-                preempted,
-                out_ns,
-                in_ns,
-            })
-        };
+        let off = |tid, preempted, out_ns, in_ns| Some(Off { tid, preempted, out_ns, in_ns });
         assert_eq!(feed(30, 1, SwitchKind::In), off(1, false, 10, 30));
         assert_eq!(pairs.out_since(2), Some(11));
         assert_eq!(pairs.still_out().count(), 1);

@@ -18,29 +18,15 @@ fn probe() -> &'static Path {
     static PROBE: OnceLock<PathBuf> = OnceLock::new();
     PROBE.get_or_init(|| {
         let test = std::env::current_exe().expect("own path");
-        let profile_dir = test
-            .parent()
-            .and_then(Path::parent)
-            .expect("target/PROFILE/deps");
+        let profile_dir = test.parent().and_then(Path::parent).expect("target/PROFILE/deps");
         let mut build = Command::new(env!("CARGO"));
-        build.args([
-            "build",
-            "--quiet",
-            "--example",
-            "stack_probe",
-            "--manifest-path",
-        ]);
+        build.args(["build", "--quiet", "--example", "stack_probe", "--manifest-path"]);
         build.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
-        build
-            .arg("--target-dir")
-            .arg(profile_dir.parent().expect("the target directory"));
+        build.arg("--target-dir").arg(profile_dir.parent().expect("the target directory"));
         if profile_dir.ends_with("release") {
             build.arg("--release");
         }
-        assert!(
-            build.status().expect("cargo runs").success(),
-            "the probe does not build"
-        );
+        assert!(build.status().expect("cargo runs").success(), "the probe does not build");
         profile_dir.join("examples/libstack_probe.so")
     })
 }
@@ -75,14 +61,9 @@ fn interpreters() -> BTreeMap<String, PathBuf> {
 }
 
 fn run_everywhere(script: &str, arguments: &[&str]) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/python")
-        .join(script);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python").join(script);
     let found = interpreters();
-    assert!(
-        !found.is_empty(),
-        "no python3.9 to python3.13 found: set DASHCAM_PYTHONS"
-    );
+    assert!(!found.is_empty(), "no python3.9 to python3.13 found: set DASHCAM_PYTHONS");
     for (version, python) in &found {
         let output = Command::new(python)
             .arg(&path)
@@ -93,16 +74,8 @@ fn run_everywhere(script: &str, arguments: &[&str]) {
             .expect("the interpreter starts");
         let said = String::from_utf8_lossy(&output.stdout);
         let complained = String::from_utf8_lossy(&output.stderr);
-        println!(
-            "{script} on {version} ({}): {}",
-            python.display(),
-            said.trim()
-        );
-        assert!(
-            output.status.success(),
-            "{script} on {version}: {}\n{complained}",
-            output.status
-        );
+        println!("{script} on {version} ({}): {}", python.display(), said.trim());
+        assert!(output.status.success(), "{script} on {version}: {}\n{complained}", output.status);
         assert!(complained.is_empty(), "{script} on {version}: {complained}");
     }
     for minor in 9..=13 {

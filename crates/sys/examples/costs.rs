@@ -3,10 +3,7 @@
 //!
 //! Prints one line a figure. Run it as the user the service runs as; medians of many passes.
 
-#![allow(
-    clippy::expect_used,
-    reason = "an example stops at the first thing that does not work"
-)]
+#![allow(clippy::expect_used, reason = "an example stops at the first thing that does not work")]
 
 use std::hint::black_box;
 use std::net::{TcpListener, TcpStream};
@@ -53,19 +50,13 @@ fn read_threads() {
     row("call (syscall)", &mut |r| drop(black_box(r.call())));
     row("wchan", &mut |r| drop(black_box(r.wchan().map(str::len))));
     row("state (stat)", &mut |r| drop(black_box(r.state())));
-    row("status_switches (status)", &mut |r| {
-        drop(black_box(r.status_switches()))
-    });
+    row("status_switches (status)", &mut |r| drop(black_box(r.status_switches())));
     row("meaning of a futex wait", &mut |_| {
         black_box(calls::meaning(&call, &mem));
     });
     let mut tids = Vec::new();
-    row("list of 2 threads", &mut |_| {
-        drop(black_box(task::list(&mut tids)))
-    });
-    row("TaskReader::open", &mut |_| {
-        drop(black_box(TaskReader::open(tid)))
-    });
+    row("list of 2 threads", &mut |_| drop(black_box(task::list(&mut tids))));
+    row("TaskReader::open", &mut |_| drop(black_box(TaskReader::open(tid))));
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let socket = TcpStream::connect(listener.local_addr().expect("it is bound"));
     let socket = socket.expect("it listens");
@@ -85,11 +76,8 @@ fn read_threads() {
 fn ping_pong(turns: u32) -> f64 {
     let (to, from_main) = mpsc::sync_channel::<()>(0);
     let (back, from_thread) = mpsc::sync_channel::<()>(0);
-    let other = std::thread::spawn(
-        move || {
-            while from_main.recv().is_ok() && back.send(()).is_ok() {}
-        },
-    );
+    let other =
+        std::thread::spawn(move || while from_main.recv().is_ok() && back.send(()).is_ok() {});
     let ns = median_ns(turns, || {
         to.send(()).expect("it listens");
         from_thread.recv().expect("it answers");
@@ -106,42 +94,22 @@ fn switches() {
         Some(stream) => stream,
         None => return,
     };
-    drop(timed_open(
-        "SwitchStream::open, 1 thread, while another is open",
-    ));
+    drop(timed_open("SwitchStream::open, 1 thread, while another is open"));
     let (never, wait) = mpsc::channel::<()>();
     let wait = Arc::new(Mutex::new(wait));
     for _ in 0..100 {
         let wait = wait.clone();
         std::thread::spawn(move || drop(wait.lock().map(|wait| wait.recv())));
     }
-    drop(timed_open(
-        "SwitchStream::open, 101 threads, while another is open",
-    ));
+    drop(timed_open("SwitchStream::open, 101 threads, while another is open"));
     drop(never);
     std::thread::sleep(Duration::from_millis(20));
     let (turn_on, spawn_on) = (ping_pong(500), median_ns(200, spawn));
-    print(
-        "hand-over between two threads, unrecorded",
-        turn_off * 1e-3,
-        "us",
-    );
-    print(
-        "hand-over between two threads, recorded",
-        turn_on * 1e-3,
-        "us",
-    );
-    print(
-        "start and join a thread, unrecorded",
-        spawn_off * 1e-3,
-        "us",
-    );
+    print("hand-over between two threads, unrecorded", turn_off * 1e-3, "us");
+    print("hand-over between two threads, recorded", turn_on * 1e-3, "us");
+    print("start and join a thread, unrecorded", spawn_off * 1e-3, "us");
     print("start and join a thread, recorded", spawn_on * 1e-3, "us");
-    print(
-        "drain with nothing in it",
-        median_ns(1000, || stream.drain(|_| {})),
-        "ns",
-    );
+    print("drain with nothing in it", median_ns(1000, || stream.drain(|_| {})), "ns");
     stream.drain(|_| {});
     let mut costs = Vec::new();
     for _ in 0..50 {
@@ -160,19 +128,13 @@ fn switches() {
         costs.push(ns / f64::from(records.max(1)));
     }
     costs.sort_unstable_by(f64::total_cmp);
-    print(
-        "drain, a record (batches of about 1000)",
-        costs[costs.len() / 2],
-        "ns",
-    );
+    print("drain, a record (batches of about 1000)", costs[costs.len() / 2], "ns");
     println!("garbled {}, twice {}", stream.garbled(), stream.repeated());
 }
 
 fn timed_open(what: &str) -> Option<SwitchStream> {
     let start = clock::now_ns();
-    let stream = SwitchStream::open(&[])
-        .map_err(|refused| println!("{refused}"))
-        .ok()?;
+    let stream = SwitchStream::open(&[]).map_err(|refused| println!("{refused}")).ok()?;
     print(what, (clock::now_ns() - start) as f64 * 1e-3, "us");
     Some(stream)
 }

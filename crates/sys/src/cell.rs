@@ -13,10 +13,7 @@ pub struct StaticRef<T: 'static> {
 impl<T: Sync + 'static> StaticRef<T> {
     /// Holds nothing.
     pub const fn empty() -> StaticRef<T> {
-        StaticRef {
-            at: AtomicPtr::new(std::ptr::null_mut()),
-            holds: PhantomData,
-        }
+        StaticRef { at: AtomicPtr::new(std::ptr::null_mut()), holds: PhantomData }
     }
 
     /// What it holds.

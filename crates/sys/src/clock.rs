@@ -28,10 +28,7 @@ pub fn process_cpu_ns() -> u64 {
 
 #[inline]
 fn read_ns(clock: libc::clockid_t) -> u64 {
-    let mut ts = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `ts` is a valid timespec we own; the ids used in this file exist on every Linux we
     // support, so the call cannot fail, and if it did `ts` would stay zero.
     unsafe { libc::clock_gettime(clock, &mut ts) };

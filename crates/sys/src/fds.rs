@@ -119,12 +119,7 @@ pub fn describe(fd: i32) -> Option<FdInfo> {
         (_, "anon_inode:[timerfd]") => FdKind::Timer,
         _ => FdKind::Other,
     };
-    Some(FdInfo {
-        kind,
-        text,
-        peer_port: None,
-        connecting: false,
-    })
+    Some(FdInfo { kind, text, peer_port: None, connecting: false })
 }
 
 /// Whether `fd` is a stream socket that has no peer yet and does not listen.
@@ -166,12 +161,7 @@ fn socket(fd: i32) -> FdInfo {
             format!("{word}{state} {}", at.as_deref().unwrap_or("(unnamed)"))
         }
     };
-    FdInfo {
-        kind,
-        text,
-        peer_port: peer.ok().and_then(|peer| peer.port),
-        connecting,
-    }
+    FdInfo { kind, text, peer_port: peer.ok().and_then(|peer| peer.port), connecting }
 }
 
 fn option(fd: i32, name: libc::c_int) -> Option<libc::c_int> {
@@ -224,12 +214,7 @@ pub(crate) fn in_words(bytes: &[u8]) -> Address {
             let ip = bytes.get(8..).and_then(|b| b.first_chunk::<16>());
             ip.map(|b| IpAddr::V6(Ipv6Addr::from(*b)).to_canonical())
         }
-        Some(libc::AF_UNIX) => {
-            return Address {
-                text: Some(unix_name(&bytes[2..])),
-                port: None,
-            }
-        }
+        Some(libc::AF_UNIX) => return Address { text: Some(unix_name(&bytes[2..])), port: None },
         _ => None,
     };
     let both = ip.zip(port);

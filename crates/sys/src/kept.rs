@@ -51,11 +51,7 @@ impl Kept {
 /// Opens a directory as a handle from which files are opened later; needs no read permission.
 pub(crate) fn open_dir(path: &str) -> io::Result<Fd> {
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .map(Fd::from)
+    std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).map(Fd::from)
 }
 
 /// Takes ownership of a descriptor just returned by the kernel, or reports errno.
@@ -97,8 +93,7 @@ fn number(digits: &[u8], base: u32) -> io::Result<u64> {
 
 /// The words of a line, split at spaces, tabs and line ends; empty ones left out.
 pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|b| b.is_ascii_whitespace())
-        .filter(|word| !word.is_empty())
+    text.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty())
 }
 
 /// The number behind `key` in text made of "key value" or "key: value" lines.

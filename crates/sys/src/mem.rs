@@ -30,20 +30,14 @@ impl Reader {
     pub fn new() -> io::Result<Reader> {
         let probe = 0x5eed_u64;
         let mut out = [0u8; 8];
-        let reader = Reader {
-            pid: std::process::id() as libc::pid_t,
-            fallback: None,
-        };
+        let reader = Reader { pid: std::process::id() as libc::pid_t, fallback: None };
         let vm = reader.read(&raw const probe as usize, &mut out);
         if vm.is_ok() && u64::from_ne_bytes(out) == probe {
             return Ok(reader);
         }
         let file = File::open("/proc/self/mem")?;
         file.read_exact_at(&mut out, &raw const probe as u64)?;
-        Ok(Reader {
-            fallback: Some(file),
-            ..reader
-        })
+        Ok(Reader { fallback: Some(file), ..reader })
     }
 
     /// Copies `out.len()` bytes from `address`. Errors (EFAULT) when any byte is not mapped.
@@ -51,14 +45,8 @@ impl Reader {
         if let Some(file) = &self.fallback {
             return file.read_exact_at(out, address as u64);
         }
-        let local = libc::iovec {
-            iov_base: out.as_mut_ptr().cast(),
-            iov_len: out.len(),
-        };
-        let remote = libc::iovec {
-            iov_base: address as *mut _,
-            iov_len: out.len(),
-        };
+        let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
+        let remote = libc::iovec { iov_base: address as *mut _, iov_len: out.len() };
         // SAFETY: `local` is memory we own mutably for the call; `remote` is only an address for
         // the kernel, which checks it and never faults us.
         let n = unsafe { libc::process_vm_readv(self.pid, &local, 1, &remote, 1, 0) };
@@ -75,39 +63,21 @@ impl Reader {
     /// Copies several pieces, each `piece_len` bytes long, into `out` one behind the other.
     /// Returns how many leading pieces were read completely: the kernel stops at the first bad one.
     pub fn read_many(&self, addresses: &[usize], piece_len: usize, out: &mut [u8]) -> usize {
-        let pieces = addresses
-            .len()
-            .min(MAX_PIECES)
-            .min(out.len() / piece_len.max(1));
+        let pieces = addresses.len().min(MAX_PIECES).min(out.len() / piece_len.max(1));
         if self.fallback.is_some() || pieces == 0 {
             let slots = out.chunks_exact_mut(piece_len.max(1));
             let mut pairs = addresses[..pieces].iter().zip(slots);
-            return pairs
-                .position(|(a, slot)| self.read(*a, slot).is_err())
-                .unwrap_or(pieces);
+            return pairs.position(|(a, slot)| self.read(*a, slot).is_err()).unwrap_or(pieces);
         }
         let total = pieces * piece_len;
-        let local = libc::iovec {
-            iov_base: out.as_mut_ptr().cast(),
-            iov_len: total,
-        };
+        let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: total };
         let remote: Vec<libc::iovec> = addresses[..pieces]
             .iter()
-            .map(|a| libc::iovec {
-                iov_base: *a as *mut _,
-                iov_len: piece_len,
-            })
+            .map(|a| libc::iovec { iov_base: *a as *mut _, iov_len: piece_len })
             .collect();
         // SAFETY: as in `read`; `local` covers `total` bytes of `out`, which is at least that long.
         let n = unsafe {
-            libc::process_vm_readv(
-                self.pid,
-                &local,
-                1,
-                remote.as_ptr(),
-                pieces as libc::c_ulong,
-                0,
-            )
+            libc::process_vm_readv(self.pid, &local, 1, remote.as_ptr(), pieces as libc::c_ulong, 0)
         };
         if n <= 0 {
             0
@@ -144,9 +114,6 @@ mod tests {
         let at = |i: usize| &raw const words[i] as usize;
         let mut out = [0u8; 24];
         assert_eq!(reader.read_many(&[at(0), at(2), 8], 8, &mut out), 2);
-        assert_eq!(
-            u64::from_ne_bytes(out[8..16].try_into().expect("8 bytes")),
-            13
-        );
+        assert_eq!(u64::from_ne_bytes(out[8..16].try_into().expect("8 bytes")), 13);
     }
 }

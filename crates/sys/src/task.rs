@@ -224,11 +224,7 @@ impl TaskReader {
 fn parse_schedstat(text: &[u8]) -> io::Result<Schedstat> {
     let mut numbers = kept::words(text).map(kept::decimal);
     let mut next = || numbers.next().unwrap_or_else(|| Err(kept::odd()));
-    Ok(Schedstat {
-        run_ns: next()?,
-        run_delay_ns: next()?,
-        slices: next()?,
-    })
+    Ok(Schedstat { run_ns: next()?, run_delay_ns: next()?, slices: next()? })
 }
 
 fn parse_call(text: &[u8]) -> io::Result<TaskCall> {
@@ -253,10 +249,7 @@ fn parse_call(text: &[u8]) -> io::Result<TaskCall> {
 
 fn parse_state(text: &[u8]) -> io::Result<char> {
     // "TID (name) S ...": the name may hold spaces and brackets, so count from the last one.
-    let end = text
-        .iter()
-        .rposition(|b| *b == b')')
-        .ok_or_else(kept::odd)?;
+    let end = text.iter().rposition(|b| *b == b')').ok_or_else(kept::odd)?;
     match text.get(end + 1..end + 4) {
         Some([b' ', letter, b' ']) if letter.is_ascii_alphabetic() => Ok(char::from(*letter)),
         _ => Err(kept::odd()),

@@ -36,10 +36,8 @@ pub fn forget_tid() {
 /// `name` is cut to 15 bytes by the kernel. Errors: when the kernel refuses a new thread.
 pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let old = block_all_signals();
-    let started = std::thread::Builder::new()
-        .name(name.to_owned())
-        .stack_size(512 * 1024)
-        .spawn(body);
+    let started =
+        std::thread::Builder::new().name(name.to_owned()).stack_size(512 * 1024).spawn(body);
     restore_signals(&old);
     started
 }
@@ -69,11 +67,7 @@ mod tests {
         let seen = mask.clone();
         let thread = super::spawn_quiet("quiet", move || {
             let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-            let line = status
-                .lines()
-                .find(|l| l.starts_with("SigBlk:"))
-                .unwrap_or("")
-                .to_owned();
+            let line = status.lines().find(|l| l.starts_with("SigBlk:")).unwrap_or("").to_owned();
             *seen.lock().expect("not poisoned") = line;
         });
         thread.expect("thread starts").join().expect("thread ends");

@@ -26,10 +26,7 @@ fn a_child_is_not_recorded_and_can_forget_the_stream() {
     // Lets go by name; lets go by dropping; drains without harm.
     let (first, forgets) = common::child(|| {
         nap();
-        stream
-            .take()
-            .into_iter()
-            .for_each(|s| s.forget_after_fork());
+        stream.take().into_iter().for_each(|s| s.forget_after_fork());
         common::open_descriptors("perf_event") as i32
     });
     assert_eq!(forgets, 0, "descriptors left in the child");
@@ -42,10 +39,7 @@ fn a_child_is_not_recorded_and_can_forget_the_stream() {
         drop(stream.take());
         delivered + common::open_descriptors("perf_event") as i32
     });
-    assert_eq!(
-        drops, 0,
-        "records delivered or descriptors left in the child"
-    );
+    assert_eq!(drops, 0, "records delivered or descriptors left in the child");
 
     let mut stream = stream.expect("the children took copies");
     nap();
@@ -56,10 +50,7 @@ fn a_child_is_not_recorded_and_can_forget_the_stream() {
     assert!(tids.contains(&thread::tid()), "the parent goes on");
     // A child's only thread has the child's id.
     let children = [first, second].map(|pid| pid as u32);
-    assert!(
-        children.iter().all(|pid| !tids.contains(pid)),
-        "{children:?} in {tids:?}"
-    );
+    assert!(children.iter().all(|pid| !tids.contains(pid)), "{children:?} in {tids:?}");
     drop(stream);
     assert_eq!(common::open_descriptors("perf_event"), 0);
     let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is there");

@@ -11,12 +11,7 @@ const OTHER_UID: u32 = 65533;
 
 /// Makes perf_event_open fail with EPERM for the calling thread, as container profiles do.
 fn forbid_perf() {
-    let statement = |code: u32, k: u32| libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: 0,
-        k,
-    };
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let give = libc::BPF_RET | libc::BPF_K;
     let mut filter = [
@@ -31,10 +26,7 @@ fn forbid_perf() {
         statement(give, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
         statement(give, libc::SECCOMP_RET_ALLOW),
     ];
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_mut_ptr(),
-    };
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     let mode = libc::SECCOMP_MODE_FILTER as libc::c_ulong;
     // SAFETY: the filter lives through the call; both settings concern the calling thread only.
     let done = unsafe {
@@ -50,14 +42,8 @@ fn a_forbidden_call_is_told_from_a_strict_setting() {
         forbid_perf();
         SwitchStream::open(&[]).err()
     });
-    let refused = refused
-        .join()
-        .expect("it only opens")
-        .expect("the filter refuses");
-    assert_eq!(
-        (refused.what, refused.errno),
-        ("perf_event_open", libc::EPERM)
-    );
+    let refused = refused.join().expect("it only opens").expect("the filter refuses");
+    assert_eq!((refused.what, refused.errno), ("perf_event_open", libc::EPERM));
     let strict = refused.paranoid.is_some_and(|level| level > 2);
     let remedy = if strict { "paranoid to 2" } else { "seccomp" };
     assert!(refused.to_string().contains(remedy), "{refused}");
@@ -65,11 +51,7 @@ fn a_forbidden_call_is_told_from_a_strict_setting() {
 
 #[test]
 fn the_words_are_these() {
-    let refused = |errno, paranoid| Refused {
-        what: "perf_event_open",
-        errno,
-        paranoid,
-    };
+    let refused = |errno, paranoid| Refused { what: "perf_event_open", errno, paranoid };
     assert_eq!(
         refused(libc::EACCES, Some(4)).to_string(),
         "perf_event_open refused: Permission denied (os error 13); perf_event_paranoid is 4; \
@@ -93,10 +75,7 @@ fn rings_shrink_before_they_are_refused() {
         assert!(status.success(), "{status}");
         return;
     }
-    let nothing = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let nothing = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: reads the limit we give; concerns this process, which exists for this test.
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &nothing) };
     let (mut streams, mut refused) = (Vec::new(), None);
@@ -113,18 +92,8 @@ fn rings_shrink_before_they_are_refused() {
     let sizes: Vec<usize> = streams.iter().map(SwitchStream::ring_bytes).collect();
     assert_eq!(sizes.first(), Some(&65536));
     assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
-    assert!(
-        sizes.last().is_some_and(|bytes| *bytes < 65536),
-        "{sizes:?}"
-    );
-    assert!(
-        refused.to_string().contains("perf_event_mlock_kb"),
-        "{refused}"
-    );
+    assert!(sizes.last().is_some_and(|bytes| *bytes < 65536), "{sizes:?}");
+    assert!(refused.to_string().contains("perf_event_mlock_kb"), "{refused}");
     let held: usize = streams.iter().map(SwitchStream::descriptors).sum();
-    assert_eq!(
-        common::open_descriptors("perf_event"),
-        held,
-        "a refusal leaves nothing open"
-    );
+    assert_eq!(common::open_descriptors("perf_event"), held, "a refusal leaves nothing open");
 }

@@ -66,10 +66,7 @@ fn two_waiters_of_a_lock_share_its_address() {
     assert_eq!(waiters[0].futex, waiters[1].futex);
     let near = Arc::as_ptr(&lock) as u64;
     let inside = near..near + size_of::<Mutex<()>>() as u64;
-    assert!(
-        waiters[0].futex.is_some_and(|a| inside.contains(&a)),
-        "{waiters:?}"
-    );
+    assert!(waiters[0].futex.is_some_and(|a| inside.contains(&a)), "{waiters:?}");
     assert!(!waiters[0].timed);
     drop(held);
 }
@@ -129,11 +126,7 @@ fn polls_lead_to_what_is_polled() {
     let (empty, _keep) = pipe();
     let number = empty.as_raw_fd();
     let (wait, _) = blocked(WaitKind::Poll, move || {
-        let mut set = libc::pollfd {
-            fd: empty.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
+        let mut set = libc::pollfd { fd: empty.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry, ours, that lives through the call.
         unsafe { libc::poll(&mut set, 1, 3_600_000) };
     });
@@ -191,10 +184,7 @@ fn a_connection_being_made_tells_where_to() {
     let (wait, _) = blocked(WaitKind::Connect, move || {
         let _ = TcpStream::connect_timeout(&address, Duration::from_secs(600));
     });
-    assert!(
-        wait.timed && wait.timeout_ns > Some(500_000_000_000),
-        "{wait:?}"
-    );
+    assert!(wait.timed && wait.timeout_ns > Some(500_000_000_000), "{wait:?}");
 }
 
 #[test]
@@ -213,10 +203,7 @@ fn locks_of_files_and_children_are_told() {
     });
     assert_eq!(wait.fd, Some(number));
     std::fs::remove_file(&path).expect("it is ours");
-    let mut child = std::process::Command::new("sleep")
-        .arg("600")
-        .spawn()
-        .expect("it starts");
+    let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("it starts");
     let pid = child.id() as i32;
     blocked(WaitKind::ChildWait, move || {
         let _ = child.wait();
@@ -240,9 +227,7 @@ fn a_thread_that_runs_says_so_and_one_that_has_ended_errs() {
     });
     let tid = told.recv().expect("it tells its id");
     let mut reader = TaskReader::open(tid).expect("it lives");
-    common::wait_for("it to run", || {
-        (reader.call().ok() == Some(TaskCall::Running)).then_some(())
-    });
+    common::wait_for("it to run", || (reader.call().ok() == Some(TaskCall::Running)).then_some(()));
     assert_eq!(reader.state().ok(), Some('R'));
     assert_eq!(reader.wchan().ok(), Some("0"));
     stop.store(true, Ordering::Relaxed);
@@ -250,24 +235,12 @@ fn a_thread_that_runs_says_so_and_one_that_has_ended_errs() {
     // The kernel shows a reader of itself the very call it reads with.
     let mut own = TaskReader::open(thread::tid()).expect("a thread can open itself");
     let call = own.call().expect("it lives");
-    assert!(
-        matches!(
-            call,
-            TaskCall::Syscall {
-                nr: libc::SYS_pread64,
-                ..
-            }
-        ),
-        "{call:?}"
-    );
-    let name = std::thread::current()
-        .name()
-        .map(|n| n.chars().take(15).collect::<String>());
+    assert!(matches!(call, TaskCall::Syscall { nr: libc::SYS_pread64, .. }), "{call:?}");
+    let name = std::thread::current().name().map(|n| n.chars().take(15).collect::<String>());
     assert_eq!(sys::task::comm(thread::tid()).ok(), name);
     let (tell, told) = mpsc::channel();
     let brief = std::thread::spawn(move || {
-        tell.send(TaskReader::open(thread::tid()))
-            .expect("the test listens");
+        tell.send(TaskReader::open(thread::tid())).expect("the test listens");
     });
     let mut reader = told.recv().expect("it sends").expect("it lives");
     brief.join().expect("it only sends");

@@ -27,25 +27,15 @@ fn internet_sockets_are_named_by_their_peer() {
     let address = listener.local_addr().expect("it is bound");
     let client = TcpStream::connect(address).expect("it listens");
     assert_eq!(told(&client), (FdKind::TcpSocket, format!("tcp {address}")));
-    assert_eq!(
-        told(&listener),
-        (FdKind::TcpSocket, format!("tcp listening {address}"))
-    );
+    assert_eq!(told(&listener), (FdKind::TcpSocket, format!("tcp listening {address}")));
     let info = describe(listener.as_raw_fd()).expect("it is open");
     assert!(!info.connecting && info.peer_port.is_none());
     let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
     let local = udp.local_addr().expect("it is bound");
     assert_eq!(told(&udp), (FdKind::UdpSocket, format!("udp from {local}")));
-    udp.connect("127.0.0.1:53")
-        .expect("a datagram socket connects to anything");
-    assert_eq!(
-        told(&udp),
-        (FdKind::UdpSocket, "udp 127.0.0.1:53".to_owned())
-    );
-    assert_eq!(
-        describe(udp.as_raw_fd()).and_then(|info| info.peer_port),
-        Some(53)
-    );
+    udp.connect("127.0.0.1:53").expect("a datagram socket connects to anything");
+    assert_eq!(told(&udp), (FdKind::UdpSocket, "udp 127.0.0.1:53".to_owned()));
+    assert_eq!(describe(udp.as_raw_fd()).and_then(|info| info.peer_port), Some(53));
     // SAFETY: makes a descriptor; no memory is involved.
     let fresh = owned(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) });
     assert!(describe(fresh.as_raw_fd()).is_some_and(|info| info.connecting));
@@ -79,29 +69,17 @@ fn unix_sockets_are_named_by_their_path_on_both_ends() {
 fn files_pipes_terminals_and_the_rest_are_told_apart() {
     let file = std::fs::File::open("/proc/self/status").expect("/proc is there");
     let (kind, text) = told(&file);
-    assert_eq!(
-        (kind, text.ends_with("/status")),
-        (FdKind::File, true),
-        "{text}"
-    );
+    assert_eq!((kind, text.ends_with("/status")), (FdKind::File, true), "{text}");
     let mut ends = [0; 2];
     // SAFETY: two new descriptors are written into `ends`.
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
     let (pipe, _other) = (owned(ends[0]), owned(ends[1]));
     let (kind, text) = told(&pipe);
-    assert_eq!(
-        (kind, text.starts_with("pipe:[")),
-        (FdKind::Pipe, true),
-        "{text}"
-    );
+    assert_eq!((kind, text.starts_with("pipe:[")), (FdKind::Pipe, true), "{text}");
     // SAFETY: these make descriptors; no memory is involved.
     let (epoll, event, timer) = unsafe {
         let timer = libc::timerfd_create(libc::CLOCK_MONOTONIC, 0);
-        (
-            owned(libc::epoll_create1(0)),
-            owned(libc::eventfd(0, 0)),
-            owned(timer),
-        )
+        (owned(libc::epoll_create1(0)), owned(libc::eventfd(0, 0)), owned(timer))
     };
     assert_eq!(told(&epoll).0, FdKind::Epoll);
     assert_eq!(told(&event).0, FdKind::EventFd);

@@ -61,9 +61,7 @@ fn threads_that_start_while_the_stream_opens_are_covered_once() {
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .for_each(|t| t.join().expect("it only sleeps"));
+        threads.into_iter().for_each(|t| t.join().expect("it only sleeps"));
     });
     let Some(mut stream) = common::stream_or_skip(&[]) else {
         return;
@@ -94,10 +92,7 @@ fn skipped_threads_are_not_recorded() {
     go.send(()).expect("it waits");
     skipped.join().expect("it only sleeps");
     let tids = seen(&mut stream);
-    assert!(
-        !tids.contains(&tid) && tids.contains(&thread::tid()),
-        "{tids:?}"
-    );
+    assert!(!tids.contains(&tid) && tids.contains(&thread::tid()), "{tids:?}");
 }
 
 #[test]

@@ -46,10 +46,7 @@ fn allocations(mut body: impl FnMut()) -> u64 {
 #[test]
 fn nothing_is_allocated() {
     let mut tids = Vec::with_capacity(64);
-    assert_eq!(
-        allocations(|| task::list(&mut tids).expect("/proc is there")),
-        0
-    );
+    assert_eq!(allocations(|| task::list(&mut tids).expect("/proc is there")), 0);
     let mut reader = TaskReader::open(thread::tid()).expect("a thread can open itself");
     let mem = mem::Reader::new().expect("a process may read itself");
     let read = || {

@@ -18,9 +18,7 @@ fn longest_gap_ns(switches: &[Switch], tid: u32) -> u64 {
     let gaps = own
         .windows(2)
         .filter(|pair| pair[0].kind == SwitchKind::Out && pair[1].kind == SwitchKind::In);
-    gaps.map(|pair| pair[1].t_ns - pair[0].t_ns)
-        .max()
-        .unwrap_or(0)
+    gaps.map(|pair| pair[1].t_ns - pair[0].t_ns).max().unwrap_or(0)
 }
 
 fn drained(stream: &mut SwitchStream) -> Vec<Switch> {
@@ -107,14 +105,10 @@ fn threads_that_fight_for_a_cpu_are_preempted() {
                 *preempted.entry(s.tid).or_insert(0) += 1;
             }
         });
-        tids.iter()
-            .all(|tid| preempted.contains_key(tid))
-            .then_some(())
+        tids.iter().all(|tid| preempted.contains_key(tid)).then_some(())
     });
     stop.store(true, Ordering::Relaxed);
-    fighters
-        .into_iter()
-        .for_each(|t| t.join().expect("it only spins"));
+    fighters.into_iter().for_each(|t| t.join().expect("it only spins"));
 }
 
 #[test]
@@ -141,25 +135,17 @@ fn switches_come_in_order_and_alternate() {
             assert!(s.t_ns >= last, "within a drain");
             last = s.t_ns;
             let before = last_of_cpu.insert(s.cpu, s.t_ns);
-            assert!(
-                before.is_none_or(|t| t <= s.t_ns),
-                "on one CPU, over all drains"
-            );
+            assert!(before.is_none_or(|t| t <= s.t_ns), "on one CPU, over all drains");
             let before = last_of_pair.insert((s.cpu, s.tid), s.kind);
             let coming = |kind| kind == SwitchKind::In;
-            assert!(
-                before.is_none_or(|kind| coming(kind) != coming(s.kind)),
-                "in, out, in, out"
-            );
+            assert!(before.is_none_or(|kind| coming(kind) != coming(s.kind)), "in, out, in, out");
             seen += 1;
         });
         assert!(last <= clock::now_ns());
         std::thread::sleep(Duration::from_millis(1));
     }
     stop.store(true, Ordering::Relaxed);
-    nappers
-        .into_iter()
-        .for_each(|t| t.join().expect("it only sleeps"));
+    nappers.into_iter().for_each(|t| t.join().expect("it only sleeps"));
     assert!(seen >= 5_000, "{seen} switches");
     assert_eq!(stream.lost(), 0);
 }

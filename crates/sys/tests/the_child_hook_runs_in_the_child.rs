@@ -34,9 +34,5 @@ fn the_child_hook_runs_in_the_child() {
     assert_eq!(code, 0);
     assert_eq!(PREPARED.load(Ordering::Relaxed), 1);
     assert_eq!(IN_PARENT.load(Ordering::Relaxed), std::process::id());
-    assert_eq!(
-        IN_CHILD.load(Ordering::Relaxed),
-        0,
-        "the parent's copy is untouched"
-    );
+    assert_eq!(IN_CHILD.load(Ordering::Relaxed), 0, "the parent's copy is untouched");
 }

@@ -19,10 +19,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn limit_descriptors(soft: u64) {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is ours; concerns this child only.
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);
@@ -33,14 +30,11 @@ fn limit_descriptors(soft: u64) {
 
 /// Numbers of our open perf events.
 fn numbers() -> Vec<i32> {
-    let dir = std::fs::read_dir("/proc/self/fd")
-        .expect("/proc is there")
-        .flatten();
+    let dir = std::fs::read_dir("/proc/self/fd").expect("/proc is there").flatten();
     let perf = dir.filter(|entry| {
         std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().contains("perf_event"))
     });
-    perf.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+    perf.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 #[test]
@@ -50,10 +44,7 @@ fn low_numbers_stay_free() {
         limit_descriptors(4096);
         let stream = common::stream_or_skip(&[]);
         let numbers = numbers();
-        assert_eq!(
-            numbers.len(),
-            stream.as_ref().map_or(0, SwitchStream::descriptors)
-        );
+        assert_eq!(numbers.len(), stream.as_ref().map_or(0, SwitchStream::descriptors));
         assert!(numbers.iter().all(|number| *number >= 1024), "{numbers:?}");
         0
     });

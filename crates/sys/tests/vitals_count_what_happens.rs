@@ -38,11 +38,7 @@ fn values_move() {
     std::thread::sleep(std::time::Duration::from_millis(1));
     let after = read(&mut vitals);
     let grown = |name: &str| after[name] - before[name];
-    assert!(
-        grown("rss_bytes") > 0.8 * BYTES as f64,
-        "{}",
-        grown("rss_bytes")
-    );
+    assert!(grown("rss_bytes") > 0.8 * BYTES as f64, "{}", grown("rss_bytes"));
     assert!(grown("minor_faults") >= 16.0, "{}", grown("minor_faults"));
     assert!(grown("process_cpu_ns") > 0.0 && grown("voluntary_switches") > 0.0);
     assert_eq!(grown("fds"), 1.0);
@@ -60,9 +56,7 @@ fn counts_are_those_of_proc() {
         let mut tids = Vec::new();
         sys::task::list(&mut tids).expect("/proc is there");
         assert_eq!(seen["threads"], tids.len() as f64);
-        let listed = std::fs::read_dir("/proc/self/fd")
-            .expect("/proc is there")
-            .count();
+        let listed = std::fs::read_dir("/proc/self/fd").expect("/proc is there").count();
         // Listing opens one more.
         assert_eq!(seen["fds"], listed as f64 - 1.0);
         0
@@ -86,11 +80,7 @@ fn every_value_is_either_there_or_said_to_be_missing() {
     ];
     for (value, source) in sources {
         let missing = vitals.missing().iter().find(|m| m.source == source);
-        assert_ne!(
-            seen.contains_key(value),
-            missing.is_some(),
-            "{value}: {missing:?}"
-        );
+        assert_ne!(seen.contains_key(value), missing.is_some(), "{value}: {missing:?}");
     }
 }
 

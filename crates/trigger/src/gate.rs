@@ -56,13 +56,7 @@ pub struct Gate {
 impl Gate {
     /// Armed.
     pub fn new(timing: Timing) -> Gate {
-        Gate {
-            timing,
-            state: State::Armed,
-            doublings: 0,
-            last_capture_ns: 0,
-            told: 0,
-        }
+        Gate { timing, state: State::Armed, doublings: 0, last_capture_ns: 0, told: 0 }
     }
 
     /// A request was slow. True when that arms a capture; false when it is only counted.
@@ -118,20 +112,10 @@ mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
-    const TIMING: Timing = Timing {
-        post_ns: S,
-        patience_ns: 5 * S,
-        cooldown_ns: 10 * S,
-    };
+    const TIMING: Timing = Timing { post_ns: S, patience_ns: 5 * S, cooldown_ns: 10 * S };
 
     fn firing(request: u64, at_ns: u64, why: Why) -> Firing {
-        Firing {
-            request,
-            name: 1,
-            took_ns: S,
-            why,
-            at_ns,
-        }
+        Firing { request, name: 1, took_ns: S, why, at_ns }
     }
 
     #[test]
@@ -179,10 +163,7 @@ mod tests {
             assert!(gate.slow(firing(at, at * S, Why::Ended)));
             assert!(gate.due((at + 2) * S, |_| false).is_some());
         }
-        assert!(
-            !gate.slow(firing(1, 135 * S, Why::Ended)),
-            "doubled to 20 s"
-        );
+        assert!(!gate.slow(firing(1, 135 * S, Why::Ended)), "doubled to 20 s");
         assert!(gate.slow(firing(2, 1000 * S, Why::Ended)));
         assert!(gate.due(1002 * S, |_| false).is_some());
         assert!(gate.slow(firing(3, 1013 * S, Why::Ended)), "10 s again");

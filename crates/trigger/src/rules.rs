@@ -19,10 +19,7 @@ struct Rule {
 impl Rules {
     /// Reads rules separated by commas. Errors name the rule that makes no sense.
     pub fn parse(text: &str) -> Result<Rules, Wrong> {
-        let parts = text
-            .split(',')
-            .map(str::trim)
-            .filter(|part| !part.is_empty());
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let rules: Vec<Rule> = parts.map(parse_rule).collect::<Result<_, _>>()?;
         if rules.is_empty() {
             return Err(refuse(text));
@@ -38,15 +35,9 @@ impl Rules {
                 None => !named,
                 Some(pattern) => named && matches(pattern, name),
             };
-            self.rules
-                .iter()
-                .filter(fits)
-                .map(|rule| rule.limit_ns)
-                .min()
+            self.rules.iter().filter(fits).map(|rule| rule.limit_ns).min()
         };
-        strictest(true)
-            .or_else(|| strictest(false))
-            .unwrap_or(u64::MAX)
+        strictest(true).or_else(|| strictest(false)).unwrap_or(u64::MAX)
     }
 }
 
@@ -60,14 +51,10 @@ fn parse_rule(text: &str) -> Result<Rule, Wrong> {
         });
     }
     match text.rsplit_once('>') {
-        None => Ok(Rule {
-            name: None,
-            limit_ns: limit(text, text)?,
-        }),
-        Some((name, duration)) if !name.trim().is_empty() => Ok(Rule {
-            name: Some(name.trim().to_owned()),
-            limit_ns: limit(duration, text)?,
-        }),
+        None => Ok(Rule { name: None, limit_ns: limit(text, text)? }),
+        Some((name, duration)) if !name.trim().is_empty() => {
+            Ok(Rule { name: Some(name.trim().to_owned()), limit_ns: limit(duration, text)? })
+        }
         Some(_) => Err(refuse(text)),
     }
 }
@@ -145,14 +132,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_the_accepted_forms() {
-        for text in [
-            "",
-            "fast",
-            ">5ms",
-            "x>",
-            "checkout>5",
-            "p99(checkout)>50ms/30s",
-        ] {
+        for text in ["", "fast", ">5ms", "x>", "checkout>5", "p99(checkout)>50ms/30s"] {
             let refused = Rules::parse(text).expect_err(text).to_string();
             assert!(refused.starts_with("slow: found") && refused.contains("checkout>250ms"));
         }

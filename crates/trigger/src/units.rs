@@ -15,35 +15,20 @@ pub struct Wrong {
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: found {:?}, wanted {}",
-            self.what, self.found, self.wanted
-        )
+        write!(f, "{}: found {:?}, wanted {}", self.what, self.found, self.wanted)
     }
 }
 
 impl std::error::Error for Wrong {}
 
 fn wrong(what: &str, found: &str, wanted: &str) -> Wrong {
-    Wrong {
-        what: what.to_owned(),
-        found: found.to_owned(),
-        wanted: wanted.to_owned(),
-    }
+    Wrong { what: what.to_owned(), found: found.to_owned(), wanted: wanted.to_owned() }
 }
 
 /// A duration with its unit: `500ms`, `1.5s`, `250us`, `2m`, `1h`. In nanoseconds.
 pub fn duration_ns(what: &str, text: &str) -> Result<u64, Wrong> {
     let wanted = "a positive duration with its unit, like 500ms, 1.5s or 2m";
-    let units = [
-        ("ns", 1.0),
-        ("us", 1e3),
-        ("ms", 1e6),
-        ("s", 1e9),
-        ("m", 60e9),
-        ("h", 3600e9),
-    ];
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
     match scaled(text, &units) {
         Some(ns) if ns >= 1.0 && ns < 1e18 => Ok(ns as u64),
         _ => Err(wrong(what, text, wanted)),
@@ -82,11 +67,7 @@ pub fn switch(what: &str, text: &str) -> Result<bool, Wrong> {
     match text.trim().to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => Ok(true),
         "0" | "false" | "no" | "off" => Ok(false),
-        _ => Err(wrong(
-            what,
-            text,
-            "on or off (1/true/yes/on, 0/false/no/off)",
-        )),
+        _ => Err(wrong(what, text, "on or off (1/true/yes/on, 0/false/no/off)")),
     }
 }
 
@@ -102,15 +83,10 @@ pub fn show_ns(ns: u64) -> String {
 
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
-    let split = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..split].parse().ok()?;
     let unit = text[split..].trim();
-    let scale = units
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(unit))?
-        .1;
+    let scale = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?.1;
     Some(number * scale)
 }
 
@@ -124,10 +100,7 @@ mod tests {
         assert_eq!(ns("500ms"), Some(500_000_000));
         assert_eq!(ns(" 1.5 s "), Some(1_500_000_000));
         assert_eq!(ns("2m"), Some(120_000_000_000));
-        assert_eq!(
-            [ns("500"), ns("-1s"), ns("0ms"), ns("ms"), ns("1 day")],
-            [None; 5]
-        );
+        assert_eq!([ns("500"), ns("-1s"), ns("0ms"), ns("ms"), ns("1 day")], [None; 5]);
         assert_eq!(bytes("memory", "64MiB").ok(), Some(64 << 20));
         assert_eq!(bytes("memory", "64 mib").ok(), Some(64 << 20));
         assert_eq!(bytes("memory", "lots").ok(), None);
@@ -138,11 +111,9 @@ mod tests {
         let text = duration_ns("slow", "fast").map_err(|e| e.to_string());
         assert_eq!(
             text,
-            Err(
-                "slow: found \"fast\", wanted a positive duration with its unit, \
+            Err("slow: found \"fast\", wanted a positive duration with its unit, \
                  like 500ms, 1.5s or 2m"
-                    .to_owned()
-            )
+                .to_owned())
         );
     }
 }

@@ -31,18 +31,15 @@ pub fn split(bytes: &[u8]) -> Result<Chunks<'_>, ReadError> {
     while !rest.is_empty() && !ended {
         let at = bytes.len() - rest.len();
         let Some((tag, payload, sum, next)) = next_chunk(rest) else {
-            found.damage.push(format!(
-                "cut off at byte {at}: {} bytes of a chunk left",
-                rest.len()
-            ));
+            found
+                .damage
+                .push(format!("cut off at byte {at}: {} bytes of a chunk left", rest.len()));
             return Ok(found);
         };
         rest = next;
         if checksum(tag, payload) != sum {
             let name = String::from_utf8_lossy(&tag).into_owned();
-            found.damage.push(format!(
-                "chunk {name:?} at byte {at}: wrong checksum, skipped"
-            ));
+            found.damage.push(format!("chunk {name:?} at byte {at}: wrong checksum, skipped"));
             continue;
         }
         ended = tag == chunk::END;
@@ -57,9 +54,7 @@ pub fn split(bytes: &[u8]) -> Result<Chunks<'_>, ReadError> {
         }
     }
     if !ended {
-        found
-            .damage
-            .push(format!("cut off at byte {}: no end mark", bytes.len()));
+        found.damage.push(format!("cut off at byte {}: no end mark", bytes.len()));
     }
     Ok(found)
 }
@@ -76,10 +71,5 @@ fn next_chunk(bytes: &[u8]) -> Option<Chunk<'_>> {
         return None;
     }
     let (payload, rest) = rest.split_at_checked(length)?;
-    Some((
-        [t0, t1, t2, t3],
-        payload,
-        u32::from_le_bytes([c0, c1, c2, c3]),
-        rest,
-    ))
+    Some(([t0, t1, t2, t3], payload, u32::from_le_bytes([c0, c1, c2, c3]), rest))
 }

@@ -48,10 +48,7 @@ impl Meta {
         let int = |key: &str| all[key].as_u64().unwrap_or_default();
         let list = |key: &str| -> Vec<String> {
             let items = all[key].as_array().map(Vec::as_slice).unwrap_or_default();
-            items
-                .iter()
-                .filter_map(|v| v.as_str().map(str::to_owned))
-                .collect()
+            items.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()
         };
         Meta {
             service: text("service"),
@@ -62,10 +59,7 @@ impl Meta {
             start_epoch_ns: int("start_epoch_ns"),
             from_ns: int("from_ns"),
             to_ns: int("to_ns"),
-            slow: all["settings"]["slow"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
+            slow: all["settings"]["slow"].as_str().unwrap_or_default().to_owned(),
             sources: pairs(&all["sources"], |v| v.as_str().map(str::to_owned)),
             losses: pairs(&all["losses"], Value::as_u64),
             stdlib: list("stdlib"),
@@ -77,16 +71,12 @@ impl Meta {
 
     /// Whether a source was on.
     pub fn source_on(&self, name: &str) -> bool {
-        self.sources
-            .iter()
-            .any(|(n, state)| n == name && state == "on")
+        self.sources.iter().any(|(n, state)| n == name && state == "on")
     }
 
     /// A time of the capture as Unix epoch nanoseconds.
     pub fn epoch_ns(&self, t_ns: u64) -> u64 {
-        self.start_epoch_ns
-            .wrapping_add(t_ns)
-            .wrapping_sub(self.start_ns)
+        self.start_epoch_ns.wrapping_add(t_ns).wrapping_sub(self.start_ns)
     }
 }
 
@@ -94,7 +84,5 @@ fn pairs<T>(object: &Value, value: impl Fn(&Value) -> Option<T>) -> Vec<(String,
     let Some(map) = object.as_object() else {
         return Vec::new();
     };
-    map.iter()
-        .filter_map(|(k, v)| Some((k.clone(), value(v)?)))
-        .collect()
+    map.iter().filter_map(|(k, v)| Some((k.clone(), value(v)?))).collect()
 }

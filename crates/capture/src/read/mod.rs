@@ -101,10 +101,7 @@ impl Capture {
     /// Reads a capture from bytes.
     pub fn parse(bytes: &[u8]) -> Result<Capture, ReadError> {
         let chunks = chunks::split(bytes)?;
-        let mut capture = Capture {
-            damage: chunks.damage,
-            ..Capture::default()
-        };
+        let mut capture = Capture { damage: chunks.damage, ..Capture::default() };
         capture.meta = match chunks.meta {
             Some(text) => Meta::parse(text, &mut capture.damage),
             None => return Err(ReadError::NothingLeft("no META chunk".to_owned())),
@@ -149,11 +146,7 @@ impl Capture {
 
     /// A thread's name, by kernel id: the last that had it.
     pub fn thread_name(&self, tid: u32) -> Option<&str> {
-        self.threads
-            .iter()
-            .rev()
-            .find(|t| t.tid == tid)
-            .map(|t| t.name.as_str())
+        self.threads.iter().rev().find(|t| t.tid == tid).map(|t| t.name.as_str())
     }
 }
 

@@ -170,11 +170,7 @@ struct Run {
 
 /// Decodes every block into rows of `capture` and sorts them.
 pub fn read_blocks(capture: &mut Capture, chunks: &[&[u8]]) {
-    let mut reader = BlockReader {
-        begun: HashMap::new(),
-        runs: HashMap::new(),
-        bad_blocks: 0,
-    };
+    let mut reader = BlockReader { begun: HashMap::new(), runs: HashMap::new(), bad_blocks: 0 };
     for chunk in chunks {
         let mut rest = *chunk;
         while let Some((head, tail)) = rest.split_at_checked(8) {
@@ -212,12 +208,7 @@ impl BlockReader {
                 return;
             };
             at += len;
-            if let Record::Thread {
-                tid,
-                serial,
-                seq: first,
-            } = record
-            {
+            if let Record::Thread { tid, serial, seq: first } = record {
                 (owner, seq) = ((tid, serial), first);
                 continue;
             }
@@ -228,12 +219,7 @@ impl BlockReader {
     }
 
     fn note(&mut self, owner: (u32, u32), seq: u64, block_ns: u64) {
-        let fresh = Run {
-            from_ns: block_ns,
-            first: seq,
-            read: 0,
-            last: seq,
-        };
+        let fresh = Run { from_ns: block_ns, first: seq, read: 0, last: seq };
         let run = self.runs.entry(owner).or_insert(fresh);
         run.read += 1;
         run.last = run.last.max(seq);
@@ -244,70 +230,26 @@ impl BlockReader {
 
     fn row(&mut self, capture: &mut Capture, tid: u32, record: Record<'_>) {
         match record {
-            Record::Event {
-                name,
-                t_ns,
-                request,
-                attributes,
-            } => {
+            Record::Event { name, t_ns, request, attributes } => {
                 let attributes = list(attributes);
-                capture.events.push(EventRow {
-                    name,
-                    tid,
-                    t_ns,
-                    request,
-                    attributes,
-                });
+                capture.events.push(EventRow { name, tid, t_ns, request, attributes });
             }
-            Record::Span {
-                name,
-                flags,
-                begin_ns,
-                end_ns,
-                request,
-                attributes,
-            } => {
+            Record::Span { name, flags, begin_ns, end_ns, request, attributes } => {
                 let (attributes, error) = (list(attributes), flags & flag::ERROR != 0);
-                let row = SpanRow {
-                    name,
-                    tid,
-                    begin_ns,
-                    end_ns,
-                    request,
-                    error,
-                    attributes,
-                };
+                let row = SpanRow { name, tid, begin_ns, end_ns, request, error, attributes };
                 capture.spans.push(row);
             }
-            Record::RequestBegin {
-                name,
-                flags,
-                t_ns,
-                request,
-            } => {
+            Record::RequestBegin { name, flags, t_ns, request } => {
                 let on_loop = flags & flag::ASYNC != 0;
-                let open = self
-                    .begun
-                    .entry(request)
-                    .or_insert_with(|| open_request(request));
+                let open = self.begun.entry(request).or_insert_with(|| open_request(request));
                 // The end may have been read first (another block): it knows the final name.
                 (open.tid, open.begin_ns, open.on_loop) = (tid, t_ns, on_loop);
                 if open.end_ns.is_none() {
                     open.name = name;
                 }
             }
-            Record::RequestEnd {
-                name,
-                flags,
-                begin_ns,
-                end_ns,
-                request,
-                attributes,
-            } => {
-                let open = self
-                    .begun
-                    .entry(request)
-                    .or_insert_with(|| open_request(request));
+            Record::RequestEnd { name, flags, begin_ns, end_ns, request, attributes } => {
+                let open = self.begun.entry(request).or_insert_with(|| open_request(request));
                 if open.begin_ns == 0 {
                     (open.tid, open.begin_ns) = (tid, begin_ns);
                     open.on_loop = flags & flag::ASYNC != 0;
@@ -320,47 +262,15 @@ impl BlockReader {
             Record::Sample(sample) => {
                 capture.samples.entry(sample.tid).or_default().push(sample);
             }
-            Record::OffCpu {
-                tid,
-                preempted,
-                out_ns,
-                in_ns,
-            } => {
-                let row = OffCpu {
-                    out_ns,
-                    in_ns,
-                    preempted,
-                };
+            Record::OffCpu { tid, preempted, out_ns, in_ns } => {
+                let row = OffCpu { out_ns, in_ns, preempted };
                 capture.off_cpu.entry(tid).or_default().push(row);
             }
-            Record::Gc {
-                generation,
-                begin_ns,
-                end_ns,
-                collected,
-            } => {
-                capture.gcs.push(GcRow {
-                    tid,
-                    generation,
-                    begin_ns,
-                    end_ns,
-                    collected,
-                });
+            Record::Gc { generation, begin_ns, end_ns, collected } => {
+                capture.gcs.push(GcRow { tid, generation, begin_ns, end_ns, collected });
             }
-            Record::Task {
-                queued_ns,
-                begin_ns,
-                end_ns,
-                request,
-                ..
-            } => {
-                capture.tasks.push(TaskRow {
-                    tid,
-                    queued_ns,
-                    begin_ns,
-                    end_ns,
-                    request,
-                });
+            Record::Task { queued_ns, begin_ns, end_ns, request, .. } => {
+                capture.tasks.push(TaskRow { tid, queued_ns, begin_ns, end_ns, request });
             }
             Record::Vital { name, t_ns, value } => {
                 capture.vitals.push(VitalRow { name, t_ns, value });
@@ -385,10 +295,7 @@ impl BlockReader {
             samples.sort_by_key(|s| s.t_ns);
         }
         let end_ns = capture.meta.to_ns;
-        capture
-            .off_cpu
-            .values_mut()
-            .for_each(|rows| settle(rows, end_ns));
+        capture.off_cpu.values_mut().for_each(|rows| settle(rows, end_ns));
         let mut coverage: Vec<Coverage> = self.runs.into_iter().map(covered).collect();
         coverage.sort_by_key(|c| (c.tid, c.serial));
         capture.coverage = coverage;
@@ -409,9 +316,7 @@ fn settle(rows: &mut Vec<OffCpu>, end_ns: u64) {
 }
 
 fn covered(((tid, serial), run): ((u32, u32), Run)) -> Coverage {
-    let between = (run.last.wrapping_sub(run.first))
-        .wrapping_add(1)
-        .saturating_sub(run.read);
+    let between = (run.last.wrapping_sub(run.first)).wrapping_add(1).saturating_sub(run.read);
     Coverage {
         tid,
         serial,

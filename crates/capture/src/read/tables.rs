@@ -52,11 +52,7 @@ pub fn names(mut bytes: &[u8]) -> Vec<String> {
 pub fn codes(bytes: &[u8]) -> Vec<Code> {
     let entry = |w: &[u64]| {
         let (function, file) = unpack_pair(w[0]);
-        Code {
-            function,
-            file,
-            first_line: w[1] as u32,
-        }
+        Code { function, file, first_line: w[1] as u32 }
     };
     words(bytes).chunks_exact(CODE_WORDS).map(entry).collect()
 }
@@ -65,11 +61,7 @@ pub fn codes(bytes: &[u8]) -> Vec<Code> {
 pub fn stacks(bytes: &[u8]) -> Vec<StackNode> {
     let entry = |w: &[u64]| {
         let (parent, code) = unpack_pair(w[0]);
-        StackNode {
-            parent,
-            code,
-            line: w[1] as u32,
-        }
+        StackNode { parent, code, line: w[1] as u32 }
     };
     words(bytes).chunks_exact(STACK_WORDS).map(entry).collect()
 }
@@ -79,17 +71,8 @@ pub fn threads(bytes: &[u8], names: &[String]) -> Vec<ThreadRow> {
     let entry = |w: &[u64]| {
         let (tid, serial) = unpack_pair(w[0]);
         let name = names.get(w[1] as usize).cloned().unwrap_or_default();
-        ThreadRow {
-            tid,
-            serial,
-            name,
-            start_ns: w[2],
-            end_ns: (w[3] != 0).then_some(w[3]),
-        }
+        ThreadRow { tid, serial, name, start_ns: w[2], end_ns: (w[3] != 0).then_some(w[3]) }
     };
     let all = words(bytes);
-    all.chunks_exact(THREAD_WORDS)
-        .filter(|w| w[0] != 0)
-        .map(entry)
-        .collect()
+    all.chunks_exact(THREAD_WORDS).filter(|w| w[0] != 0).map(entry).collect()
 }

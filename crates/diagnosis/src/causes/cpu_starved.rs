@@ -21,19 +21,13 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         true => Cause::CpuThrottled,
         false => Cause::CpuStarved,
     };
-    Some(Claim {
-        seen: segment.exact,
-        ..Claim::of(cause, segment)
-    })
+    Some(Claim { seen: segment.exact, ..Claim::of(cause, segment) })
 }
 
 /// Growth of the cgroup's throttled time over the seconds that contain `[from, to)`.
 fn throttled_ns(scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> u64 {
     let capture = scene.capture;
-    let rows = capture
-        .vitals
-        .iter()
-        .filter(|v| capture.name(v.name) == "cgroup_throttled_ns");
+    let rows = capture.vitals.iter().filter(|v| capture.name(v.name) == "cgroup_throttled_ns");
     let (mut before, mut after) = (None, None);
     for row in rows {
         if row.t_ns <= from_ns {
@@ -53,9 +47,5 @@ pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
         Cause::CpuThrottled => "the container's CPU quota was used up",
         _ => "no CPU was free",
     };
-    format!(
-        "{} could have run for {} but {why}",
-        at(d.place),
-        ms_text(d.mean_ms)
-    )
+    format!("{} could have run for {} but {why}", at(d.place), ms_text(d.mean_ms))
 }

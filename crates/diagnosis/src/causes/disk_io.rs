@@ -21,18 +21,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim {
-        target,
-        prefer_user: true,
-        ..Claim::of(Cause::DiskIo, segment)
-    })
+    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!(
-        "{} waited {} for the disk{}",
-        at(d.place),
-        ms_text(d.mean_ms),
-        target_text(d)
-    )
+    format!("{} waited {} for the disk{}", at(d.place), ms_text(d.mean_ms), target_text(d))
 }

@@ -22,25 +22,16 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = segment.sample.and_then(|s| scene.target(s));
-    let port_53 = target
-        .as_ref()
-        .is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
+    let port_53 = target.as_ref().is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
     let resolves = || {
         let leaf = scene.frames.of(segment.stack()).next();
         leaf.is_some_and(|f| is_stdlib(&f, "socket.py", &["getaddrinfo", "getfqdn"]))
     };
     let found = port_53 || resolves();
-    found.then(|| Claim {
-        target,
-        prefer_user: true,
-        ..Claim::of(Cause::Dns, segment)
-    })
+    found.then(|| Claim { target, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!(
-        "{place} waited {time} for a name to be resolved{}",
-        target_text(d)
-    )
+    format!("{place} waited {time} for a name to be resolved{}", target_text(d))
 }

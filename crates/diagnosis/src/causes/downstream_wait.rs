@@ -21,11 +21,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim {
-        target,
-        prefer_user: true,
-        ..Claim::of(Cause::DownstreamWait, segment)
-    })
+    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

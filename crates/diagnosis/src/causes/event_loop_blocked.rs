@@ -29,9 +29,5 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!(
-        "{} kept the event loop for {}",
-        at(d.place),
-        ms_text(d.mean_ms)
-    )
+    format!("{} kept the event loop for {}", at(d.place), ms_text(d.mean_ms))
 }

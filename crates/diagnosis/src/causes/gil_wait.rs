@@ -15,10 +15,8 @@ pub const ADVICE: &str =
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let waits = segment.state == State::Wait && segment.wait() == WaitKind::Gil;
-    waits.then(|| Claim {
-        culprit: scene.gil_holder(segment),
-        ..Claim::of(Cause::GilWait, segment)
-    })
+    waits
+        .then(|| Claim { culprit: scene.gil_holder(segment), ..Claim::of(Cause::GilWait, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

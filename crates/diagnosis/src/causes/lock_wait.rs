@@ -21,17 +21,11 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     match segment.wait() {
         WaitKind::Futex => {
             let culprit = scene.lock_holder(segment);
-            Some(Claim {
-                culprit,
-                ..Claim::of(Cause::LockWait, segment)
-            })
+            Some(Claim { culprit, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
             let target = segment.sample.and_then(|s| scene.target(s));
-            Some(Claim {
-                target,
-                ..Claim::of(Cause::LockWait, segment)
-            })
+            Some(Claim { target, ..Claim::of(Cause::LockWait, segment) })
         }
         _ => None,
     }
@@ -46,25 +40,13 @@ pub fn sentence(d: &Described<'_>) -> String {
     let Some(culprit) = d.culprit else {
         return format!("{waited}; who held it is not known");
     };
-    let doing = d
-        .culprit_doing
-        .map_or_else(String::new, |doing| format!(", which {doing}"));
-    let known = if d.culprit_measured {
-        "held by"
-    } else {
-        "most likely held by"
-    };
+    let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
+    let known = if d.culprit_measured { "held by" } else { "most likely held by" };
     match d.culprit_threads {
         0 | 1 => {
             let thread = d.culprit_thread.unwrap_or("another thread");
-            format!(
-                "{waited}, {known} {} in thread {thread}{doing}",
-                culprit.short()
-            )
+            format!("{waited}, {known} {} in thread {thread}{doing}", culprit.short())
         }
-        n => format!(
-            "{waited}, {known} {} in {n} threads in turn{doing}",
-            culprit.short()
-        ),
+        n => format!("{waited}, {known} {} in {n} threads in turn{doing}", culprit.short()),
     }
 }

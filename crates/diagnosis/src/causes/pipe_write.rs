@@ -17,17 +17,10 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim {
-        target,
-        prefer_user: true,
-        ..Claim::of(Cause::PipeWrite, segment)
-    })
+    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!(
-        "{place} waited {time} to write to a pipe nobody emptied{}",
-        target_text(d)
-    )
+    format!("{place} waited {time} to write to a pipe nobody emptied{}", target_text(d))
 }

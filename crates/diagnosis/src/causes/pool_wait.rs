@@ -18,30 +18,16 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
-    let gets = scene
-        .frames
-        .any(segment.stack(), |f| is_stdlib(f, "queue.py", &["get"]));
-    gets.then(|| Claim {
-        prefer_user: true,
-        ..Claim::of(Cause::PoolWait, segment)
-    })
+    let gets = scene.frames.any(segment.stack(), |f| is_stdlib(f, "queue.py", &["get"]));
+    gets.then(|| Claim { prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
 }
 
 /// A claim for time in which a piece of the request's work stood in an executor's queue. `worker`
 /// is the thread that took it in the end.
 pub fn queued(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
     let stack = scene.main_stack(worker, segment.from_ns, segment.to_ns);
-    let culprit = (stack != 0).then_some(Culprit {
-        tid: worker,
-        stack,
-        measured: true,
-    });
-    Claim {
-        culprit,
-        prefer_user: true,
-        seen: true,
-        ..Claim::of(Cause::PoolWait, segment)
-    }
+    let culprit = (stack != 0).then_some(Culprit { tid: worker, stack, measured: true });
+    Claim { culprit, prefer_user: true, seen: true, ..Claim::of(Cause::PoolWait, segment) }
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -22,15 +22,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     } else {
         Cause::Stopped
     };
-    Some(Claim {
-        seen: true,
-        ..Claim::of(cause, segment)
-    })
+    Some(Claim { seen: true, ..Claim::of(cause, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!(
-        "the whole process stood still for {}, dashcam's own thread too",
-        ms_text(d.mean_ms)
-    )
+    format!("the whole process stood still for {}, dashcam's own thread too", ms_text(d.mean_ms))
 }

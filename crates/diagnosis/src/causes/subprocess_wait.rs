@@ -16,26 +16,15 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait {
         return None;
     }
-    let inside = || {
-        scene
-            .frames
-            .any(segment.stack(), |f| is_stdlib(f, "subprocess.py", &[]))
-    };
+    let inside = || scene.frames.any(segment.stack(), |f| is_stdlib(f, "subprocess.py", &[]));
     let child = match segment.wait() {
         WaitKind::ChildWait => true,
         WaitKind::PipeRead | WaitKind::Poll | WaitKind::Sleep => inside(),
         _ => false,
     };
-    child.then(|| Claim {
-        prefer_user: true,
-        ..Claim::of(Cause::SubprocessWait, segment)
-    })
+    child.then(|| Claim { prefer_user: true, ..Claim::of(Cause::SubprocessWait, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!(
-        "{} waited {} for a child process",
-        at(d.place),
-        ms_text(d.mean_ms)
-    )
+    format!("{} waited {} for a child process", at(d.place), ms_text(d.mean_ms))
 }

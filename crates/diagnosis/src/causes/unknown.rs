@@ -8,10 +8,9 @@ pub const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing
 pub fn sentence(d: &Described<'_>) -> String {
     let time = ms_text(d.mean_ms);
     match d.place {
-        Some(place) => format!(
-            "{time} could not be explained; most of it passed in {}",
-            place.short()
-        ),
+        Some(place) => {
+            format!("{time} could not be explained; most of it passed in {}", place.short())
+        }
         None => format!("{time} could not be explained: nothing was seen of it"),
     }
 }

@@ -31,16 +31,8 @@ pub struct Unsupported {
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unsupported {
-            thing,
-            found,
-            wanted,
-            remedy,
-        } = self;
-        write!(
-            f,
-            "cannot read Python stacks: {thing} is {found}, wanted {wanted}; {remedy}"
-        )
+        let Unsupported { thing, found, wanted, remedy } = self;
+        write!(f, "cannot read Python stacks: {thing} is {found}, wanted {wanted}; {remedy}")
     }
 }
 
@@ -49,12 +41,7 @@ impl std::error::Error for Unsupported {}
 const REMEDY: &str = "use CPython 3.9 to 3.13 with the GIL, or sample with sys._current_frames";
 
 pub(super) fn refused(thing: &'static str, found: String, wanted: &str) -> Unsupported {
-    Unsupported {
-        thing,
-        found,
-        wanted: wanted.to_owned(),
-        remedy: REMEDY,
-    }
+    Unsupported { thing, found, wanted: wanted.to_owned(), remedy: REMEDY }
 }
 
 /// The layout for this interpreter: from the table, and from 3.13 on as published.
@@ -79,11 +66,7 @@ pub(super) fn checked_threads(
         .map_err(|thing| refused(thing, "not found".into(), "a readable pointer"))?;
     let interval = threads.switch_interval_us(mem, layout);
     if !(1..=60_000_000).contains(&interval) {
-        return Err(refused(
-            "GIL switch interval",
-            interval.to_string(),
-            "1 us to 60 s",
-        ));
+        return Err(refused("GIL switch interval", interval.to_string(), "1 us to 60 s"));
     }
     // Other threads may be starting and ending meanwhile: several tries.
     let mut last = None;
@@ -119,11 +102,7 @@ fn check_once(
             })
     });
     if !ends_in_code {
-        return Err(refused(
-            "innermost frame",
-            "without a code object".into(),
-            "a code object",
-        ));
+        return Err(refused("innermost frame", "without a code object".into(), "a code object"));
     }
     Ok(())
 }
@@ -134,17 +113,8 @@ mod tests {
     use super::*;
 
     fn info(version_hex: u32, runtime: usize) -> RuntimeInfo {
-        let types = TypeAddresses {
-            code: 1,
-            lock: 2,
-            rlock: 3,
-            builtin_method: 4,
-        };
-        RuntimeInfo {
-            version_hex,
-            runtime,
-            types,
-        }
+        let types = TypeAddresses { code: 1, lock: 2, rlock: 3, builtin_method: 4 };
+        RuntimeInfo { version_hex, runtime, types }
     }
 
     fn why_not(info: RuntimeInfo) -> String {
@@ -166,15 +136,9 @@ mod tests {
         let runtime = zeros.as_ptr() as usize;
         for minor in 9..=13 {
             let answer = why_not(info((3 << 24) | (minor << 16), runtime));
-            assert!(
-                answer.starts_with("cannot read Python stacks: "),
-                "{answer}"
-            );
+            assert!(answer.starts_with("cannot read Python stacks: "), "{answer}");
             let answer = why_not(info((3 << 24) | (minor << 16), 64));
-            assert!(
-                answer.starts_with("cannot read Python stacks: "),
-                "{answer}"
-            );
+            assert!(answer.starts_with("cannot read Python stacks: "), "{answer}");
         }
     }
 
@@ -185,9 +149,6 @@ mod tests {
         words[1] = 0x030d_00f0;
         words[2] = 1;
         let answer = why_not(info(0x030d_00f0, words.as_ptr() as usize));
-        assert!(
-            answer.contains("interpreter build is free-threaded"),
-            "{answer}"
-        );
+        assert!(answer.contains("interpreter build is free-threaded"), "{answer}");
     }
 }

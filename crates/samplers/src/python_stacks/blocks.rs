@@ -48,9 +48,8 @@ mod tests {
     fn the_handler_around_an_instruction_tells_the_depth() {
         // Units 3..10 keep 1 value, units 70..72 keep 3.
         let table = [0x80 | 3, 7, 20, 2, 0x80 | 0x41, 6, 2, 30, 7];
-        let depths: Vec<usize> = [-2, 4, 6, 18, 20, 140, 144]
-            .map(|offset| kept_depth(&table, offset))
-            .into();
+        let depths: Vec<usize> =
+            [-2, 4, 6, 18, 20, 140, 144].map(|offset| kept_depth(&table, offset)).into();
         assert_eq!(depths, [0, 0, 1, 1, 0, 3, 0]);
     }
 

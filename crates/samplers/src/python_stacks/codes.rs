@@ -198,8 +198,7 @@ impl Codes {
                 }
             },
         };
-        self.by_pointer
-            .insert(identity.pointer, Known { id, identity, pass });
+        self.by_pointer.insert(identity.pointer, Known { id, identity, pass });
     }
 
     fn keep(&mut self, identity: Identity, code: Code) -> CodeId {
@@ -226,11 +225,7 @@ impl Codes {
         let mut head = vec![0u8; self.head_len];
         mem.read(identity.pointer, &mut head).ok()?;
         let after = identity_of(layout, self.code_type, identity.pointer, &head);
-        let same = Identity {
-            file_text: (0, 0),
-            name_text: (0, 0),
-            ..*identity
-        } == after;
+        let same = Identity { file_text: (0, 0), name_text: (0, 0), ..*identity } == after;
         if !same {
             return None;
         }
@@ -241,11 +236,7 @@ impl Codes {
         let first_line = u32::try_from(identity.first_line).unwrap_or(0);
         let positive = |offset| usize::try_from(int_at(&head, offset)).unwrap_or(0);
         let mut code = Code {
-            info: CodeInfo {
-                qualname,
-                file,
-                first_line,
-            },
+            info: CodeInfo { qualname, file, first_line },
             rows,
             first_traceable: i64::MIN,
             locals: 0,
@@ -264,11 +255,7 @@ impl Codes {
 
 impl Code {
     fn unknown() -> Code {
-        let info = CodeInfo {
-            qualname: "?".into(),
-            file: String::new(),
-            first_line: 0,
-        };
+        let info = CodeInfo { qualname: "?".into(), file: String::new(), first_line: 0 };
         Code {
             info,
             rows: Vec::new(),
@@ -284,10 +271,7 @@ impl Code {
 fn identity_of(layout: &Layout, code_type: usize, pointer: usize, head: &[u8]) -> Identity {
     let alive = word_at(head, object::REFERENCES) != 0;
     if !alive || word_at(head, object::TYPE) != code_type {
-        return Identity {
-            pointer,
-            ..Identity::default()
-        };
+        return Identity { pointer, ..Identity::default() };
     }
     let (name, size) = match layout.code_qualname {
         ABSENT => (layout.code_name, 0),

@@ -89,16 +89,10 @@ impl Walker {
         self.frames.clear();
         self.truncated = false;
         let mut head = [0u8; THREAD_HEAD];
-        let wanted = if layout.has_chunks() {
-            layout.thread_chunk_top
-        } else {
-            layout.thread_frame
-        };
-        let head = head
-            .get_mut(..wanted + 8)
-            .ok_or(Torn("thread state layout"))?;
-        mem.read(state, head)
-            .map_err(|_| Torn("thread state gone"))?;
+        let wanted =
+            if layout.has_chunks() { layout.thread_chunk_top } else { layout.thread_frame };
+        let head = head.get_mut(..wanted + 8).ok_or(Torn("thread state layout"))?;
+        mem.read(state, head).map_err(|_| Torn("thread state gone"))?;
         let mut next = innermost(mem, layout, head)?;
         if layout.has_chunks() && next != 0 {
             let chunk = word_at(head, layout.thread_chunk);
@@ -123,8 +117,7 @@ impl Walker {
         }
         if !layout.has_chunks() {
             let length = frame_head(layout);
-            self.recall
-                .remember(state, &self.frames, length, self.truncated);
+            self.recall.remember(state, &self.frames, length, self.truncated);
         }
         Ok(())
     }
@@ -173,10 +166,7 @@ impl Walker {
                 &*piece
             }
         };
-        Ok((
-            parse_frame(layout, address, head),
-            word_at(head, layout.frame_previous),
-        ))
+        Ok((parse_frame(layout, address, head), word_at(head, layout.frame_previous)))
     }
 
     /// Where in the copies the frame lies, copying the next older chunk if it must be there.
@@ -214,10 +204,7 @@ impl Walker {
 
     fn older_chunk_holds(&self, mem: &Reader, base: usize, address: usize) -> bool {
         let distance = address.wrapping_sub(base);
-        distance < USUAL_CHUNK
-            || mem
-                .word(base.wrapping_add(8))
-                .is_ok_and(|size| distance < size)
+        distance < USUAL_CHUNK || mem.word(base.wrapping_add(8)).is_ok_and(|size| distance < size)
     }
 
     fn copy_newest(&mut self, mem: &Reader, base: usize, top: usize) -> Result<(), Torn> {
@@ -267,12 +254,7 @@ impl Walker {
         if size < used || size > MAX_COPIED || previous == base || seen {
             return Err(Torn("chunk head makes no sense"));
         }
-        self.chunks.push(Chunk {
-            base,
-            size,
-            previous,
-            copied,
-        });
+        self.chunks.push(Chunk { base, size, previous, copied });
         Ok(())
     }
 }
@@ -296,10 +278,7 @@ fn innermost(mem: &Reader, layout: &Layout, head: &[u8]) -> Result<usize, Torn> 
 }
 
 fn frame_head(layout: &Layout) -> usize {
-    let last = layout
-        .frame_instruction
-        .max(layout.frame_previous)
-        .max(layout.frame_code);
+    let last = layout.frame_instruction.max(layout.frame_previous).max(layout.frame_code);
     last + 16
 }
 
@@ -310,20 +289,10 @@ fn parse_frame(layout: &Layout, address: usize, head: &[u8]) -> RawFrame {
         let instruction = word_at(head, layout.frame_instruction);
         let offset = instruction.wrapping_sub(first) as i64;
         let owner = head.get(layout.frame_owner).copied().unwrap_or(0);
-        return RawFrame {
-            address,
-            code,
-            offset,
-            owner,
-        };
+        return RawFrame { address, code, offset, owner };
     }
     let index = i64::from(int_at(head, layout.frame_instruction));
-    RawFrame {
-        address,
-        code,
-        offset: index * layout.instruction_unit as i64,
-        owner: 0,
-    }
+    RawFrame { address, code, offset: index * layout.instruction_unit as i64, owner: 0 }
 }
 
 /// How many of the innermost frames of `second` are not confirmed by `first`, an earlier walk of
@@ -331,11 +300,7 @@ fn parse_frame(layout: &Layout, address: usize, head: &[u8]) -> RawFrame {
 /// The innermost frame may have moved on within its code; its callers may not.
 pub(super) fn settle(first: &[RawFrame], second: &[RawFrame]) -> usize {
     let (Some(deep_first), Some(deep_second)) = (first.last(), second.last()) else {
-        return if first.is_empty() && second.is_empty() {
-            0
-        } else {
-            second.len()
-        };
+        return if first.is_empty() && second.is_empty() { 0 } else { second.len() };
     };
     // Two truncated walks may end at different frames: start where both have one.
     let meet = |frames: &[RawFrame], address| frames.iter().rposition(|f| f.address == address);
@@ -363,12 +328,7 @@ mod tests {
     use super::*;
 
     fn stack(frames: &[(usize, usize, i64)]) -> Vec<RawFrame> {
-        let frame = |&(address, code, offset)| RawFrame {
-            address,
-            code,
-            offset,
-            owner: 0,
-        };
+        let frame = |&(address, code, offset)| RawFrame { address, code, offset, owner: 0 };
         frames.iter().map(frame).collect()
     }
 
@@ -383,14 +343,8 @@ mod tests {
     #[test]
     fn a_replaced_leaf_and_a_moved_caller_are_not() {
         let first = stack(&[(30, 3, 8), (20, 2, 4), (10, 1, 2)]);
-        assert_eq!(
-            settle(&first, &stack(&[(30, 9, 8), (20, 2, 4), (10, 1, 2)])),
-            1
-        );
-        assert_eq!(
-            settle(&first, &stack(&[(30, 3, 8), (20, 2, 6), (10, 1, 2)])),
-            2
-        );
+        assert_eq!(settle(&first, &stack(&[(30, 9, 8), (20, 2, 4), (10, 1, 2)])), 1);
+        assert_eq!(settle(&first, &stack(&[(30, 3, 8), (20, 2, 6), (10, 1, 2)])), 2);
         assert_eq!(settle(&first, &stack(&[(77, 7, 0)])), 1);
     }
 

@@ -421,10 +421,7 @@ mod tests {
                 };
                 let table = Layout::of((3 << 24) | (minor << 16)).expect("a known version");
                 let ours = table.fields().into_iter().map(|(name, offset)| {
-                    format!(
-                        "{name} {}\n",
-                        if offset == ABSENT { -1 } else { offset as i64 }
-                    )
+                    format!("{name} {}\n", if offset == ABSENT { -1 } else { offset as i64 })
                 });
                 assert_eq!(ours.collect::<String>(), text, "{}", include.display());
                 println!("checked {}", include.display());

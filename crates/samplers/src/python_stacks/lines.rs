@@ -62,17 +62,11 @@ fn lnotab(table: &[u8], first_line: i32) -> Vec<Row> {
     for pair in table.chunks_exact(2) {
         end = end.saturating_add(u32::from(pair[0]));
         if pair[0] != 0 {
-            rows.push(Row {
-                end,
-                line: positive(line),
-            });
+            rows.push(Row { end, line: positive(line) });
         }
         line = line.wrapping_add(i32::from(pair[1] as i8));
     }
-    rows.push(Row {
-        end: u32::MAX,
-        line: positive(line),
-    });
+    rows.push(Row { end: u32::MAX, line: positive(line) });
     rows
 }
 
@@ -106,15 +100,9 @@ fn locations(table: &[u8], first_line: i32) -> Vec<Row> {
         };
         line = line.wrapping_add(delta);
         end = end.saturating_add(units * 2);
-        rows.push(Row {
-            end,
-            line: if kind == 15 { 0 } else { positive(line) },
-        });
+        rows.push(Row { end, line: if kind == 15 { 0 } else { positive(line) } });
         // Only the first byte of an entry has its top bit set.
-        at += 1 + table[at + 1..]
-            .iter()
-            .take_while(|byte| **byte & 0x80 == 0)
-            .count();
+        at += 1 + table[at + 1..].iter().take_while(|byte| **byte & 0x80 == 0).count();
     }
     rows
 }
@@ -142,18 +130,15 @@ mod tests {
     #[test]
     fn lnotab_changes_the_line_after_the_bytes() {
         let rows = parse(Encoding::Lnotab, &[6, 1, 50, 2, 10, 0xff], 10);
-        let lines: Vec<u32> = [0, 5, 6, 55, 56, 66, 999]
-            .map(|offset| line_at(&rows, offset, 10))
-            .into();
+        let lines: Vec<u32> =
+            [0, 5, 6, 55, 56, 66, 999].map(|offset| line_at(&rows, offset, 10)).into();
         assert_eq!(lines, [10, 10, 11, 11, 13, 12, 12]);
     }
 
     #[test]
     fn linetable_knows_bytes_without_a_line() {
         let rows = parse(Encoding::Linetable, &[6, 1, 4, 0x80, 2, 2], 10);
-        let lines: Vec<u32> = [0, 6, 9, 10]
-            .map(|offset| line_at(&rows, offset, 10))
-            .into();
+        let lines: Vec<u32> = [0, 6, 9, 10].map(|offset| line_at(&rows, offset, 10)).into();
         assert_eq!(lines, [11, 0, 0, 13]);
     }
 
@@ -178,9 +163,8 @@ mod tests {
             1,
         ];
         let rows = parse(Encoding::Locations, &table, 10);
-        let lines: Vec<u32> = [-2, 0, 2, 4, 6, 8, 10]
-            .map(|offset| line_at(&rows, offset, 10))
-            .into();
+        let lines: Vec<u32> =
+            [-2, 0, 2, 4, 6, 8, 10].map(|offset| line_at(&rows, offset, 10)).into();
         assert_eq!(lines, [10, 10, 10, 11, 8, 0, 78]);
     }
 

@@ -75,16 +75,10 @@ impl PythonStacks {
             Lock::Recursive { lock, owner } => {
                 let holder = threads.iter().find(|thread| thread.ident == owner)?;
                 let known = owner != 0 && holder.tid != waiter.tid;
-                known.then_some(LockHolder {
-                    tid: holder.tid,
-                    how: HowKnown::OwnerField,
-                    lock,
-                })
+                known.then_some(LockHolder { tid: holder.tid, how: HowKnown::OwnerField, lock })
             }
             Lock::Plain(lock) => {
-                let others = threads
-                    .iter()
-                    .filter(|t| t.tid != waiter.tid && !waits(t.tid));
+                let others = threads.iter().filter(|t| t.tid != waiter.tid && !waits(t.tid));
                 let mut holder = None;
                 for thread in others {
                     if self.is_inside_with(thread, lock) {
@@ -97,11 +91,7 @@ impl PythonStacks {
                 // The lock must still be the one waited for, or the walk compared old with new.
                 let word = self.mem.word(lock.wrapping_add(object::LOCK_WORD)).ok()?;
                 let tid = holder.filter(|_| word == futex as usize)?;
-                Some(LockHolder {
-                    tid,
-                    how: HowKnown::WithBlock,
-                    lock,
-                })
+                Some(LockHolder { tid, how: HowKnown::WithBlock, lock })
             }
         }
     }
@@ -110,17 +100,13 @@ impl PythonStacks {
         if futex == 0 {
             return None;
         }
-        self.walker
-            .walk(&self.mem, &self.layout, waiter.state, WAITER_FRAMES)
-            .ok()?;
+        self.walker.walk(&self.mem, &self.layout, waiter.state, WAITER_FRAMES).ok()?;
         self.verify_codes();
         let mut candidates = Vec::new();
         for frame in &self.walker.frames {
             let locals = self.locals_of(frame).unwrap_or(0);
             let id = self.codes.id(frame.code);
-            let stack = id
-                .and_then(|id| self.codes.get(id))
-                .map_or(0, |code| code.stack_size);
+            let stack = id.and_then(|id| self.codes.get(id)).map_or(0, |code| code.stack_size);
             candidates.extend(self.slots(frame, 0, locals + stack));
         }
         tidy(&mut candidates);
@@ -159,9 +145,7 @@ impl PythonStacks {
     }
 
     fn is_inside_with(&mut self, thread: &PyThread, lock: usize) -> bool {
-        let walked = self
-            .walker
-            .walk(&self.mem, &self.layout, thread.state, HOLDER_FRAMES);
+        let walked = self.walker.walk(&self.mem, &self.layout, thread.state, HOLDER_FRAMES);
         if walked.is_err() {
             return false;
         }
@@ -177,9 +161,7 @@ impl PythonStacks {
         tidy(&mut kept);
         let mut heads = Vec::new();
         read_each(&self.mem, &kept, 32, &mut heads);
-        heads
-            .chunks_exact(32)
-            .any(|head| self.is_exit_of(head, lock))
+        heads.chunks_exact(32).any(|head| self.is_exit_of(head, lock))
     }
 
     /// True for the head of a live builtin method `__exit__` bound to `lock`.
@@ -227,14 +209,9 @@ impl PythonStacks {
     }
 
     fn slots(&self, frame: &RawFrame, first: usize, count: usize) -> Vec<usize> {
-        let start = frame
-            .address
-            .wrapping_add(self.layout.frame_locals)
-            .wrapping_add(first * 8);
+        let start = frame.address.wrapping_add(self.layout.frame_locals).wrapping_add(first * 8);
         let count = count.min(MAX_SLOTS);
-        self.walker
-            .words(&self.mem, start, count)
-            .unwrap_or_default()
+        self.walker.words(&self.mem, start, count).unwrap_or_default()
     }
 }
 

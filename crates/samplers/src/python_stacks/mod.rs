@@ -240,13 +240,11 @@ impl PythonStacks {
     ) -> Result<Outcome, Torn> {
         out.clear();
         self.counters.stacks += 1;
-        let result = self
-            .read_settled(thread.state, max_frames)
-            .and_then(|settled| {
-                self.verify_codes();
-                let truncated = self.emit(max_frames, out)?;
-                Ok(Outcome { truncated, settled })
-            });
+        let result = self.read_settled(thread.state, max_frames).and_then(|settled| {
+            self.verify_codes();
+            let truncated = self.emit(max_frames, out)?;
+            Ok(Outcome { truncated, settled })
+        });
         match result {
             Ok(outcome) => self.counters.unsettled_stacks += u64::from(!outcome.settled),
             Err(_) => {
@@ -313,12 +311,7 @@ impl PythonStacks {
         }
         self.unverified.sort_unstable();
         self.unverified.dedup();
-        self.codes.verify(
-            &self.mem,
-            &self.layout,
-            &self.unverified,
-            &mut self.counters,
-        );
+        self.codes.verify(&self.mem, &self.layout, &self.unverified, &mut self.counters);
     }
 
     /// Turns the walked frames into `out`; true when the stack goes on beyond the limit.
@@ -346,15 +339,9 @@ impl PythonStacks {
     }
 
     fn frame(&self, raw: &RawFrame) -> Result<Option<Frame>, Torn> {
-        let id = self
-            .codes
-            .id(raw.code)
-            .ok_or(Torn("frame without a code object"))?;
+        let id = self.codes.id(raw.code).ok_or(Torn("frame without a code object"))?;
         let code = self.codes.get(id).ok_or(Torn("code id"))?;
         let started = raw.owner == OWNED_BY_GENERATOR || code.is_complete(raw.offset);
-        Ok(started.then(|| Frame {
-            code: id,
-            line: code.line(raw.offset),
-        }))
+        Ok(started.then(|| Frame { code: id, line: code.line(raw.offset) }))
     }
 }

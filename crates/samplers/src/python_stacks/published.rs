@@ -61,18 +61,10 @@ pub(super) fn overlay(
     let get = |index: usize| word_at(&bytes, index * 8);
     if get(at::VERSION) != version_hex as usize {
         let found = format!("{:#x}", get(at::VERSION));
-        return Err(refused(
-            "_PyRuntime version",
-            found,
-            &format!("{version_hex:#x}"),
-        ));
+        return Err(refused("_PyRuntime version", found, &format!("{version_hex:#x}")));
     }
     if get(at::FREE_THREADED) != 0 {
-        return Err(refused(
-            "interpreter build",
-            "free-threaded".into(),
-            "with the GIL",
-        ));
+        return Err(refused("interpreter build", "free-threaded".into(), "with the GIL"));
     }
     let published = published_offsets(&get, &table);
     // Everything we read lies within a few pages of its base; more is not an offset.
@@ -84,11 +76,7 @@ pub(super) fn overlay(
         published.code_instructions,
     ];
     match largest.iter().find(|offset| **offset > 1 << 20) {
-        Some(offset) => Err(refused(
-            "published offset",
-            offset.to_string(),
-            "under 1 MiB",
-        )),
+        Some(offset) => Err(refused("published offset", offset.to_string(), "under 1 MiB")),
         None => Ok(published),
     }
 }

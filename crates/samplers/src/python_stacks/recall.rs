@@ -64,9 +64,7 @@ impl Recall {
 
     /// The `length` bytes at `address`, if the copies hold them.
     pub fn find(&self, address: usize, length: usize) -> Option<&[u8]> {
-        let after = self
-            .copies
-            .partition_point(|(span, _)| span.start <= address);
+        let after = self.copies.partition_point(|(span, _)| span.start <= address);
         let (span, start) = self.copies.get(after.checked_sub(1)?)?;
         let inside = address.checked_add(length)? <= span.end;
         let start = start + (address - span.start);
@@ -79,10 +77,7 @@ impl Recall {
         let frames = &frames[..frames.len().min(MAX_PLACES)];
         if let Some(known) = self.stacks.get(&state) {
             let same = frames.len() == known.places.len()
-                && frames
-                    .iter()
-                    .zip(&known.places)
-                    .all(|(f, place)| f.address == *place);
+                && frames.iter().zip(&known.places).all(|(f, place)| f.address == *place);
             if same || (cut && known.places.len() > frames.len()) {
                 return;
             }
@@ -118,34 +113,19 @@ mod tests {
         let mem = Reader::new().expect("a process may read itself");
         let words: Vec<u64> = (0..2000).collect();
         let at = |i: usize| &raw const words[i] as usize;
-        let frame = |i| RawFrame {
-            address: at(i),
-            code: 0,
-            offset: 0,
-            owner: 0,
-        };
+        let frame = |i| RawFrame { address: at(i), code: 0, offset: 0, owner: 0 };
         let mut recall = Recall::default();
         recall.remember(1, &[frame(1900), frame(3), frame(1)], 8, false);
         recall.remember(1, &[frame(7)], 8, true);
         recall.read(&mem, 1);
         let value = |i: usize| Some(i.to_ne_bytes());
-        let found = |i: usize| {
-            recall
-                .find(at(i), 8)
-                .map(|b| b.try_into().expect("8 bytes"))
-        };
-        assert_eq!(
-            [found(1), found(2), found(3), found(1900)],
-            [1, 2, 3, 1900].map(value)
-        );
+        let found = |i: usize| recall.find(at(i), 8).map(|b| b.try_into().expect("8 bytes"));
+        assert_eq!([found(1), found(2), found(3), found(1900)], [1, 2, 3, 1900].map(value));
         assert_eq!([found(0), found(4), found(1899), found(1901)], [None; 4]);
     }
 
     #[test]
     fn places_close_together_are_one_span() {
-        assert_eq!(
-            spans_of(&[9000, 100, 2000], 50),
-            vec![100..2050, 9000..9050]
-        );
+        assert_eq!(spans_of(&[9000, 100, 2000], 50), vec![100..2050, 9000..9050]);
     }
 }

@@ -80,9 +80,7 @@ impl Threads {
         self.gils.push(self.main_gil);
         let gone = |_| Torn("interpreter gone");
         let main = mem.word(self.runtime + layout.runtime_main).map_err(gone)?;
-        let mut next = mem
-            .word(self.runtime + layout.runtime_interpreters)
-            .map_err(gone)?;
+        let mut next = mem.word(self.runtime + layout.runtime_interpreters).map_err(gone)?;
         for _ in 0..MAX_INTERPRETERS {
             if next == 0 {
                 return Ok(());
@@ -90,14 +88,11 @@ impl Threads {
             let first = self.seen.len();
             self.read_interpreter(mem, layout, next)?;
             if next != main {
-                self.foreign
-                    .extend(self.seen[first..].iter().map(|thread| thread.state));
+                self.foreign.extend(self.seen[first..].iter().map(|thread| thread.state));
                 let gil = gil_of(mem, layout, self.runtime, Some(next));
                 self.gils.extend(gil.filter(|gil| *gil != self.main_gil));
             }
-            next = mem
-                .word(next.wrapping_add(layout.interpreter_next))
-                .map_err(gone)?;
+            next = mem.word(next.wrapping_add(layout.interpreter_next)).map_err(gone)?;
         }
         Ok(())
     }
@@ -117,19 +112,14 @@ impl Threads {
             if next == 0 {
                 break;
             }
-            mem.read(next, &mut head)
-                .map_err(|_| Torn("thread state gone"))?;
+            mem.read(next, &mut head).map_err(|_| Torn("thread state gone"))?;
             if word_at(&head, object::THREAD_INTERPRETER) != interpreter {
                 return Err(Torn("thread state reused"));
             }
             let ident = word_at(&head, layout.thread_ident);
             let tid = self.native_id(mem, layout, &head, ident);
             if tid != 0 {
-                let thread = PyThread {
-                    state: next,
-                    tid,
-                    ident: ident as u64,
-                };
+                let thread = PyThread { state: next, tid, ident: ident as u64 };
                 self.seen.push(thread);
             }
             next = word_at(&head, layout.thread_next);
@@ -141,17 +131,11 @@ impl Threads {
     /// A state that its thread has not yet adopted carries its creator's ids. Newer ones come
     /// first, so of several with one id the last is the thread that has it.
     fn drop_unborn(&mut self, first: usize) {
-        let mut ids: Vec<(u32, usize)> = self.seen[first..]
-            .iter()
-            .enumerate()
-            .map(|(i, t)| (t.tid, i + first))
-            .collect();
+        let mut ids: Vec<(u32, usize)> =
+            self.seen[first..].iter().enumerate().map(|(i, t)| (t.tid, i + first)).collect();
         ids.sort_unstable();
-        let mut unborn: Vec<usize> = ids
-            .windows(2)
-            .filter(|pair| pair[0].0 == pair[1].0)
-            .map(|pair| pair[0].1)
-            .collect();
+        let mut unborn: Vec<usize> =
+            ids.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].1).collect();
         unborn.sort_unstable();
         for index in unborn.into_iter().rev() {
             self.seen.remove(index);
@@ -187,8 +171,7 @@ impl Threads {
 
     /// The GIL's switch interval, a value known from `sys.getswitchinterval` and so a landmark.
     pub fn switch_interval_us(&self, mem: &Reader, layout: &Layout) -> usize {
-        mem.word(self.main_gil.wrapping_add(layout.gil_interval))
-            .unwrap_or(0)
+        mem.word(self.main_gil.wrapping_add(layout.gil_interval)).unwrap_or(0)
     }
 
     /// The native id behind a thread state that the GIL names.
@@ -223,9 +206,7 @@ fn gil_of(
         Some(interpreter) => interpreter,
         None => mem.word(runtime + layout.runtime_main).ok()?,
     };
-    let gil = mem
-        .word(interpreter.wrapping_add(layout.interpreter_gil))
-        .ok()?;
+    let gil = mem.word(interpreter.wrapping_add(layout.interpreter_gil)).ok()?;
     Some(gil).filter(|gil| *gil != 0)
 }
 
@@ -252,10 +233,7 @@ fn places_of_own_id(mem: &Reader) -> Vec<usize> {
             break;
         }
     }
-    (0..bytes.len())
-        .step_by(4)
-        .filter(|place| int_at(&bytes, *place) == tid)
-        .collect()
+    (0..bytes.len()).step_by(4).filter(|place| int_at(&bytes, *place) == tid).collect()
 }
 
 #[cfg(test)]
@@ -270,13 +248,7 @@ mod tests {
 
     #[test]
     fn only_the_holder_can_have_run_while_no_switch_was_counted() {
-        let gil = |holder, switches| {
-            Some(Gil {
-                holder,
-                locked: true,
-                switches,
-            })
-        };
+        let gil = |holder, switches| Some(Gil { holder, locked: true, switches });
         assert!(!Gil::may_have_run(gil(1, 5), gil(1, 5), 2));
         assert!(Gil::may_have_run(gil(1, 5), gil(1, 5), 1));
         assert!(Gil::may_have_run(gil(1, 5), gil(1, 7), 2));

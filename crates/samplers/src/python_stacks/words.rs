@@ -57,11 +57,7 @@ pub(super) fn read_string(mem: &Reader, layout: &Layout, address: usize) -> Opti
     if !compact || !matches!(kind, 1 | 2 | 4) {
         return None;
     }
-    let start = if ascii {
-        layout.ascii_data
-    } else {
-        layout.compact_data
-    };
+    let start = if ascii { layout.ascii_data } else { layout.compact_data };
     let taken = length.min(MAX_CHARACTERS);
     let mut bytes = vec![0u8; taken * kind as usize];
     mem.read(address.wrapping_add(start), &mut bytes).ok()?;
@@ -94,8 +90,7 @@ pub(super) fn read_bytes(mem: &Reader, address: usize, limit: usize) -> Option<V
         return None;
     }
     let mut bytes = vec![0u8; length];
-    mem.read(address.wrapping_add(object::BYTES_DATA), &mut bytes)
-        .ok()?;
+    mem.read(address.wrapping_add(object::BYTES_DATA), &mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -108,10 +103,7 @@ mod tests {
         assert_eq!(decode(&[0x66, 0xfc, 0x72], 1), "für");
         let wide: Vec<u8> = "щи".encode_utf16().flat_map(u16::to_ne_bytes).collect();
         assert_eq!(decode(&wide, 2), "щи");
-        let widest: Vec<u8> = "🎥"
-            .chars()
-            .flat_map(|c| (c as u32).to_ne_bytes())
-            .collect();
+        let widest: Vec<u8> = "🎥".chars().flat_map(|c| (c as u32).to_ne_bytes()).collect();
         assert_eq!(decode(&widest, 4), "🎥");
         assert_eq!(decode(&0xd800u16.to_ne_bytes(), 2), "\u{fffd}");
     }

@@ -98,22 +98,11 @@ pub struct Wait {
 
 impl Wait {
     fn of(kind: WaitKind) -> Wait {
-        Wait {
-            kind,
-            fd: None,
-            fds: 0,
-            futex: None,
-            timeout_ns: None,
-            timed: false,
-        }
+        Wait { kind, fd: None, fds: 0, futex: None, timeout_ns: None, timed: false }
     }
 
     fn on(kind: WaitKind, fd: i32) -> Wait {
-        Wait {
-            fd: Some(fd),
-            fds: 1,
-            ..Wait::of(kind)
-        }
+        Wait { fd: Some(fd), fds: 1, ..Wait::of(kind) }
     }
 
     fn limited(self, timeout: Timeout) -> Wait {
@@ -180,18 +169,12 @@ fn locking(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
             // struct futex_waitv: value, address, flags; 24 bytes.
             let first = (args[0] as usize).checked_add(8);
             let address = first.and_then(|at| mem.word(at).ok());
-            (
-                address.map(|a| a as u64),
-                until(args[3], args[4] as i32, mem),
-            )
+            (address.map(|a| a as u64), until(args[3], args[4] as i32, mem))
         }
         nr::FUTEX_WAIT => (Some(args[0]), until(args[4], args[5] as i32, mem)),
         _ => return None,
     };
-    let wait = Wait {
-        futex,
-        ..Wait::of(WaitKind::Futex)
-    };
+    let wait = Wait { futex, ..Wait::of(WaitKind::Futex) };
     Some(wait.limited(timeout))
 }
 
@@ -307,14 +290,8 @@ fn is_metadata(nr: i64) -> bool {
             | libc::SYS_chdir
     );
     everywhere
-        || matches!(
-            nr,
-            nr::OPEN | nr::CREAT | nr::STAT | nr::LSTAT | nr::ACCESS | nr::READLINK
-        )
-        || matches!(
-            nr,
-            nr::UNLINK | nr::RENAME | nr::RENAMEAT | nr::MKDIR | nr::RMDIR
-        )
+        || matches!(nr, nr::OPEN | nr::CREAT | nr::STAT | nr::LSTAT | nr::ACCESS | nr::READLINK)
+        || matches!(nr, nr::UNLINK | nr::RENAME | nr::RENAMEAT | nr::MKDIR | nr::RMDIR)
         || matches!(nr, nr::LINK | nr::SYMLINK | nr::CHMOD | nr::CHOWN)
 }
 

@@ -19,14 +19,10 @@ pub(super) fn meaning(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
         libc::SYS_ppoll => (poll(args, mem), length(args[2], mem)),
         nr::SELECT => (select(args, mem), microseconds(args[4], mem)),
         libc::SYS_pselect6 => (select(args, mem), length(args[4], mem)),
-        nr::EPOLL_WAIT | libc::SYS_epoll_pwait => (
-            Wait::on(WaitKind::Poll, args[0] as i32),
-            milliseconds(args[3]),
-        ),
-        libc::SYS_epoll_pwait2 => (
-            Wait::on(WaitKind::Poll, args[0] as i32),
-            length(args[3], mem),
-        ),
+        nr::EPOLL_WAIT | libc::SYS_epoll_pwait => {
+            (Wait::on(WaitKind::Poll, args[0] as i32), milliseconds(args[3]))
+        }
+        libc::SYS_epoll_pwait2 => (Wait::on(WaitKind::Poll, args[0] as i32), length(args[3], mem)),
         libc::SYS_io_uring_enter => (Wait::on(WaitKind::Poll, args[0] as i32), Timeout::None),
         _ => return None,
     };
@@ -45,10 +41,7 @@ fn poll(args: &[u64; 6], mem: &Reader) -> Wait {
     let mut buf = [0u8; 8 * LOOKED_AT];
     let bytes = &mut buf[..8 * LOOKED_AT.min(count as usize)];
     if mem.read(args[0] as usize, bytes).is_err() {
-        return Wait {
-            fds: count,
-            ..Wait::of(WaitKind::Poll)
-        };
+        return Wait { fds: count, ..Wait::of(WaitKind::Poll) };
     }
     let entries = bytes.chunks_exact(8).map(|e| {
         let fd = i32::from_ne_bytes([e[0], e[1], e[2], e[3]]);
@@ -56,15 +49,9 @@ fn poll(args: &[u64; 6], mem: &Reader) -> Wait {
     });
     let mut used = entries.filter(|(fd, _)| *fd >= 0);
     match used.next() {
-        Some((fd, events)) => Wait {
-            fds: count,
-            ..ready(fd, wants_only_to_write(events))
-        },
+        Some((fd, events)) => Wait { fds: count, ..ready(fd, wants_only_to_write(events)) },
         None if count as usize <= LOOKED_AT => Wait::of(WaitKind::Sleep),
-        None => Wait {
-            fds: count,
-            ..Wait::of(WaitKind::Poll)
-        },
+        None => Wait { fds: count, ..Wait::of(WaitKind::Poll) },
     }
 }
 
@@ -103,16 +90,9 @@ fn select(args: &[u64; 6], mem: &Reader) -> Wait {
     let first = all.iter().position(|word| *word != 0);
     let Some(first) = first else {
         let nothing = args[1..4].iter().all(|address| *address == 0) || words == 0;
-        let kind = if nothing {
-            WaitKind::Sleep
-        } else {
-            WaitKind::Poll
-        };
+        let kind = if nothing { WaitKind::Sleep } else { WaitKind::Poll };
         return Wait::of(kind);
     };
     let fd = first as i32 * 64 + all[first].trailing_zeros() as i32;
-    Wait {
-        fds: all.iter().map(|word| word.count_ones()).sum(),
-        ..ready(fd, !to_read)
-    }
+    Wait { fds: all.iter().map(|word| word.count_ones()).sum(), ..ready(fd, !to_read) }
 }

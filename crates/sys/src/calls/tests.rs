@@ -17,15 +17,9 @@ fn address<T>(value: &T) -> u64 {
 fn sleeps_tell_their_length() {
     let second = [1i64, 500_000_000];
     let sleep = call(libc::SYS_nanosleep, [address(&second), 0, 0, 0, 0, 0]);
-    assert_eq!(
-        (sleep.kind, sleep.timeout_ns),
-        (WaitKind::Sleep, Some(1_500_000_000))
-    );
+    assert_eq!((sleep.kind, sleep.timeout_ns), (WaitKind::Sleep, Some(1_500_000_000)));
     let deadline = [(clock::now_ns() / 1_000_000_000) as i64 + 100, 0];
-    let absolute = call(
-        libc::SYS_clock_nanosleep,
-        [1, 1, address(&deadline), 0, 0, 0],
-    );
+    let absolute = call(libc::SYS_clock_nanosleep, [1, 1, address(&deadline), 0, 0, 0]);
     let left_s = absolute.timeout_ns.map(|ns| ns / 1_000_000_000);
     assert!(matches!(left_s, Some(98..=100)), "{absolute:?}");
     let unreadable = call(libc::SYS_nanosleep, [8, 0, 0, 0, 0, 0]);
@@ -40,10 +34,7 @@ fn futex_waits_tell_address_and_limit() {
     let five_ms = [0i64, 5_000_000];
     let timed = call(libc::SYS_futex, [0x1000, 128, 2, address(&five_ms), 0, 0]);
     assert_eq!(timed.timeout_ns, Some(5_000_000));
-    let past = call(
-        libc::SYS_futex,
-        [0x1000, 128 | 9, 2, address(&five_ms), 0, u64::MAX],
-    );
+    let past = call(libc::SYS_futex, [0x1000, 128 | 9, 2, address(&five_ms), 0, u64::MAX]);
     assert_eq!((past.timed, past.timeout_ns), (true, Some(0)));
     // FUTEX_WAKE: its fourth argument is no timeout.
     assert!(!call(libc::SYS_futex, [0x1000, 129, 1, 0x2000, 0, 0]).timed);
@@ -57,32 +48,20 @@ fn polls_tell_the_first_descriptor_that_counts() {
     let entry = |fd: i32, events: i16| fd as u32 as u64 | (events as u16 as u64) << 32;
     let set = [entry(-1, 1), entry(9, 1), entry(10, 1)];
     let limit = [2i64, 0];
-    let wait = call(
-        libc::SYS_ppoll,
-        [address(&set), 3, address(&limit), 0, 0, 0],
-    );
+    let wait = call(libc::SYS_ppoll, [address(&set), 3, address(&limit), 0, 0, 0]);
     assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(9), 3));
     assert_eq!(wait.timeout_ns, Some(2_000_000_000));
     let none = call(libc::SYS_ppoll, [address(&set), 1, 0, 0, 0, 0]);
-    assert_eq!(
-        (none.kind, none.fd, none.timed),
-        (WaitKind::Sleep, None, false)
-    );
+    assert_eq!((none.kind, none.fd, none.timed), (WaitKind::Sleep, None, false));
     let empty = call(libc::SYS_ppoll, [0, 0, address(&limit), 0, 0, 0]);
-    assert_eq!(
-        (empty.kind, empty.timeout_ns),
-        (WaitKind::Sleep, Some(2_000_000_000))
-    );
+    assert_eq!((empty.kind, empty.timeout_ns), (WaitKind::Sleep, Some(2_000_000_000)));
 }
 
 #[test]
 fn selects_tell_the_first_bit() {
     let set = [0u64, 1 << 6, 0];
     let wait = call(libc::SYS_pselect6, [128, address(&set), 0, 0, 0, 0]);
-    assert_eq!(
-        (wait.kind, wait.fd, wait.fds),
-        (WaitKind::Poll, Some(70), 1)
-    );
+    assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(70), 1));
     let nothing = call(libc::SYS_pselect6, [0, 0, 0, 0, 0, 0]);
     assert_eq!(nothing.kind, WaitKind::Sleep);
 }
@@ -100,10 +79,7 @@ fn the_rest_goes_by_number() {
     assert_eq!(kind(libc::SYS_wait4, [0; 6]), WaitKind::ChildWait);
     let vfork = [libc::CLONE_VFORK as u64, 0, 0, 0, 0, 0];
     assert_eq!(kind(libc::SYS_clone, vfork), WaitKind::ChildWait);
-    assert_eq!(
-        kind(libc::SYS_clone, [0; 6]),
-        WaitKind::Other(libc::SYS_clone)
-    );
+    assert_eq!(kind(libc::SYS_clone, [0; 6]), WaitKind::Other(libc::SYS_clone));
     assert_eq!(kind(libc::SYS_sched_yield, [0; 6]), WaitKind::Yield);
     assert_eq!(kind(libc::SYS_munmap, [0; 6]), WaitKind::Memory);
     assert_eq!(kind(-1, [0; 6]), WaitKind::Other(-1));

@@ -60,10 +60,9 @@ fn pair(address: u64, mem: &Reader, fraction_ns: u64) -> Timeout {
     let whole = number(seconds).and_then(|s| u64::try_from(s).ok());
     let part = number(fraction).and_then(|f| u64::try_from(f).ok());
     match (whole, part) {
-        (Some(s), Some(f)) if f <= 1_000_000_000 => Timeout::Ns(
-            s.saturating_mul(1_000_000_000)
-                .saturating_add(f * fraction_ns),
-        ),
+        (Some(s), Some(f)) if f <= 1_000_000_000 => {
+            Timeout::Ns(s.saturating_mul(1_000_000_000).saturating_add(f * fraction_ns))
+        }
         _ => Timeout::Unknown,
     }
 }

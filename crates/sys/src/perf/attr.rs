@@ -126,10 +126,7 @@ fn out_of_the_way(fd: Fd) -> Fd {
 
 /// The soft limit of open descriptors of this process.
 pub(super) fn descriptor_limit() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is ours and of the type the call fills.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
     limit.rlim_cur

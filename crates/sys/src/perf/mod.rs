@@ -152,10 +152,8 @@ impl SwitchStream {
             return Ok(0);
         }
         let (first, events) = (self.rings.len(), self.events.len());
-        let rings: Result<Vec<Ring>, Refused> = new
-            .iter()
-            .map(|cpu| open_ring(*cpu, self.ring_bytes))
-            .collect();
+        let rings: Result<Vec<Ring>, Refused> =
+            new.iter().map(|cpu| open_ring(*cpu, self.ring_bytes)).collect();
         self.rings.extend(rings?);
         self.cover(first, skip).inspect_err(|_| {
             self.events.truncate(events);

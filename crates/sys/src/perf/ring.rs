@@ -46,25 +46,12 @@ impl Mapping {
         let len = page_bytes + data_bytes;
         let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                access,
-                shared,
-                holder.as_raw_fd(),
-                0,
-            )
-        };
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, access, shared, holder.as_raw_fd(), 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Mapping {
-            base: base.cast(),
-            len,
-            data_at: page_bytes,
-            pid: std::process::id(),
-        })
+        Ok(Mapping { base: base.cast(), len, data_at: page_bytes, pid: std::process::id() })
     }
 
     /// Written by the kernel after the records before it, so it is loaded with Acquire: that makes
@@ -181,13 +168,8 @@ impl Ring {
 
     fn advance(&mut self, pid: u32) {
         let map = &self.map;
-        let mut reader = Records {
-            word: |at| map.word(at),
-            at: self.at,
-            head: self.head,
-            pid,
-            cpu: self.cpu,
-        };
+        let mut reader =
+            Records { word: |at| map.word(at), at: self.at, head: self.head, pid, cpu: self.cpu };
         self.next = reader.next_switch(&mut self.last, &mut self.tally);
         self.at = reader.at;
     }
@@ -252,11 +234,6 @@ impl<W: Fn(u64) -> u64> Records<W> {
             _ => SwitchKind::Preempted,
         };
         let ours = pid == self.pid && tid != 0 && tid != u32::MAX;
-        ours.then(|| Switch {
-            t_ns: (self.word)(start + 16),
-            tid,
-            cpu: self.cpu,
-            kind,
-        })
+        ours.then(|| Switch { t_ns: (self.word)(start + 16), tid, cpu: self.cpu, kind })
     }
 }

@@ -35,19 +35,10 @@ fn read(words: &[u64], ring_words: usize, from: usize) -> (Vec<String>, Tally) {
 
 #[test]
 fn records_are_read_across_the_end_of_the_ring() {
-    let words = [
-        switch(5, 0, 100),
-        switch(5, 1 << 13, 200),
-        switch(5, 3 << 13, 300),
-    ]
-    .concat();
+    let words = [switch(5, 0, 100), switch(5, 1 << 13, 200), switch(5, 3 << 13, 300)].concat();
     for from in 0..16 {
         let (seen, tally) = read(&words, 16, from);
-        assert_eq!(
-            seen,
-            ["100 5 In", "200 5 Out", "300 5 Preempted"],
-            "from {from}"
-        );
+        assert_eq!(seen, ["100 5 In", "200 5 Out", "300 5 Preempted"], "from {from}");
         assert_eq!(tally, Tally::default());
     }
 }
@@ -74,12 +65,7 @@ fn a_record_that_comes_twice_is_delivered_once() {
 fn other_processes_and_threads_without_id_are_left_out() {
     let mut child = switch(5, 0, 100);
     child[1] = 78 | 5 << 32;
-    let words = [
-        child,
-        switch(u64::from(u32::MAX), 0, 101),
-        switch(0, 0, 102),
-    ]
-    .concat();
+    let words = [child, switch(u64::from(u32::MAX), 0, 101), switch(0, 0, 102)].concat();
     assert_eq!(read(&words, 16, 0).0, Vec::<String>::new());
 }
 
@@ -99,9 +85,7 @@ fn noise_is_never_a_panic() {
     for _ in 0..20_000 {
         let words: Vec<u64> = (0..16)
             .map(|i| {
-                state = state
-                    .wrapping_mul(6364136223846793005)
-                    .wrapping_add(1442695040888963407);
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 // Half of the words get a plausible size, so that parsing goes on behind them.
                 match i % 2 {
                     0 => state & 0xffff_ffff_ffff | (state >> 61) << 51,
@@ -127,9 +111,7 @@ fn cpus_added_later_are_covered() {
         return;
     };
     let before = stream.descriptors();
-    let added = stream
-        .cover_new_cpus(&[])
-        .expect("the other CPUs open as the first did");
+    let added = stream.cover_new_cpus(&[]).expect("the other CPUs open as the first did");
     assert_eq!(added, online_cpus().len() - 1);
     assert_eq!(stream.descriptors() > before, added > 0);
     assert_eq!(stream.cover_new_cpus(&[]), Ok(0));

@@ -25,37 +25,21 @@ pub(super) fn find() -> Result<String, &'static str> {
     let own = fs::read_to_string("/proc/self/cgroup").map_err(|_| "no /proc/self/cgroup")?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|_| "no mountinfo")?;
     let candidates = [false, true].map(|v2| own_dir(&own, &mounts, v2));
-    let dir = candidates
-        .into_iter()
-        .flatten()
-        .find(|(dir, _)| tells_throttling(dir));
+    let dir = candidates.into_iter().flatten().find(|(dir, _)| tells_throttling(dir));
     let (dir, point) = dir.ok_or("no cpu controller for this cgroup")?;
-    let limited = dir
-        .ancestors()
-        .take_while(|d| d.starts_with(&point))
-        .find(|d| has_quota(d));
+    let limited = dir.ancestors().take_while(|d| d.starts_with(&point)).find(|d| has_quota(d));
     let chosen = limited.unwrap_or(&dir).join("cpu.stat");
-    chosen
-        .to_str()
-        .map(str::to_owned)
-        .ok_or("path is not UTF-8")
+    chosen.to_str().map(str::to_owned).ok_or("path is not UTF-8")
 }
 
 /// The directory of the process's own cgroup, and the mount point it lies under.
 fn own_dir(own: &str, mounts: &str, v2: bool) -> Option<(PathBuf, PathBuf)> {
     let path = own_path(own, v2)?;
-    let mount = mounts
-        .lines()
-        .filter_map(parse_mount)
-        .find(|mount| mount.v2 == v2)?;
+    let mount = mounts.lines().filter_map(parse_mount).find(|mount| mount.v2 == v2)?;
     let below = path.strip_prefix(mount.root).unwrap_or(path);
     let dir = Path::new(mount.point).join(below.trim_start_matches('/'));
     // Seen from inside a container the path may be one of the host's: then its root is our own.
-    let dir = if dir.is_dir() {
-        dir
-    } else {
-        PathBuf::from(mount.point)
-    };
+    let dir = if dir.is_dir() { dir } else { PathBuf::from(mount.point) };
     Some((dir, PathBuf::from(mount.point)))
 }
 
@@ -109,18 +93,10 @@ mod tests {
         assert_eq!(own_path("garbage\n", true), None);
         let v1 = "32 31 0:29 /x /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu";
         let mount = parse_mount(v1).expect("a cgroup mount");
-        assert_eq!(
-            (mount.root, mount.point, mount.v2),
-            ("/x", "/sys/fs/cgroup/cpu", false)
-        );
+        assert_eq!((mount.root, mount.point, mount.v2), ("/x", "/sys/fs/cgroup/cpu", false));
         let v2 = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
         assert!(parse_mount(v2).is_some_and(|mount| mount.v2));
-        for line in [
-            "",
-            " - ",
-            "1 2 3 - cgroup",
-            "32 31 0:29 / /x rw - cgroup cgroup rw,cpuset",
-        ] {
+        for line in ["", " - ", "1 2 3 - cgroup", "32 31 0:29 / /x rw - cgroup cgroup rw,cpuset"] {
             assert_eq!(parse_mount(line), None, "{line:?}");
         }
     }

@@ -64,35 +64,19 @@ pub struct Vitals {
 impl Vitals {
     /// Opens everything that can be opened. Never fails: see `missing`.
     pub fn open() -> Vitals {
-        let mut vitals = Vitals {
-            sources: Vec::new(),
-            task_dir: None,
-            fd_dir: None,
-            missing: Vec::new(),
-        };
+        let mut vitals =
+            Vitals { sources: Vec::new(), task_dir: None, fd_dir: None, missing: Vec::new() };
         vitals.add("rss", "/proc/self/statm", emit_memory);
         vitals.add("pressure of cpu", "/proc/pressure/cpu", |text, emit| {
-            emit_pressure(
-                text,
-                emit,
-                ["psi_cpu_some_avg10_percent", "psi_cpu_some_total_us"],
-            )
+            emit_pressure(text, emit, ["psi_cpu_some_avg10_percent", "psi_cpu_some_total_us"])
         });
         vitals.add("pressure of io", "/proc/pressure/io", |text, emit| {
-            emit_pressure(
-                text,
-                emit,
-                ["psi_io_some_avg10_percent", "psi_io_some_total_us"],
-            )
+            emit_pressure(text, emit, ["psi_io_some_avg10_percent", "psi_io_some_total_us"])
         });
-        vitals.add(
-            "pressure of memory",
-            "/proc/pressure/memory",
-            |text, emit| {
-                let names = ["psi_memory_some_avg10_percent", "psi_memory_some_total_us"];
-                emit_pressure(text, emit, names)
-            },
-        );
+        vitals.add("pressure of memory", "/proc/pressure/memory", |text, emit| {
+            let names = ["psi_memory_some_avg10_percent", "psi_memory_some_total_us"];
+            emit_pressure(text, emit, names)
+        });
         vitals.add("steal", "/proc/stat", emit_steal);
         vitals.add_cgroup();
         vitals.task_dir = vitals.dir("threads", "/proc/self/task");
@@ -131,12 +115,7 @@ impl Vitals {
 
     fn add(&mut self, name: &'static str, path: &str, emit: fn(&[u8], Emit<'_>) -> Option<()>) {
         match Kept::open(path) {
-            Ok(file) => self.sources.push(Source {
-                name,
-                file,
-                emit,
-                failed: false,
-            }),
+            Ok(file) => self.sources.push(Source { name, file, emit, failed: false }),
             Err(e) => self.missing.push(Missing::new(name, &e)),
         }
     }
@@ -145,26 +124,19 @@ impl Vitals {
         const NAME: &str = "cgroup throttling";
         match cgroup::find() {
             Ok(path) => self.add(NAME, &path, emit_throttling),
-            Err(reason) => self.missing.push(Missing {
-                source: NAME,
-                reason: reason.to_owned(),
-            }),
+            Err(reason) => self.missing.push(Missing { source: NAME, reason: reason.to_owned() }),
         }
     }
 
     fn dir(&mut self, name: &'static str, path: &str) -> Option<Fd> {
         let dir = std::fs::File::open(path).map(Fd::from);
-        dir.map_err(|e| self.missing.push(Missing::new(name, &e)))
-            .ok()
+        dir.map_err(|e| self.missing.push(Missing::new(name, &e))).ok()
     }
 }
 
 impl Missing {
     fn new(source: &'static str, error: &io::Error) -> Missing {
-        Missing {
-            source,
-            reason: error.to_string(),
-        }
+        Missing { source, reason: error.to_string() }
     }
 }
 
@@ -193,9 +165,7 @@ fn emit_memory(text: &[u8], emit: Emit<'_>) -> Option<()> {
 
 /// "some avg10=0.08 avg60=0.35 avg300=0.17 total=5750960".
 fn emit_pressure(text: &[u8], emit: Emit<'_>, names: [&'static str; 2]) -> Option<()> {
-    let line = text
-        .split(|b| *b == b'\n')
-        .find(|l| l.starts_with(b"some "))?;
+    let line = text.split(|b| *b == b'\n').find(|l| l.starts_with(b"some "))?;
     for (name, key) in names.into_iter().zip(["avg10=", "total="]) {
         let value = kept::words(line).find_map(|word| word.strip_prefix(key.as_bytes()))?;
         emit(name, std::str::from_utf8(value).ok()?.parse().ok()?);
@@ -217,10 +187,7 @@ fn emit_throttling(text: &[u8], emit: Emit<'_>) -> Option<()> {
     let nanos = kept::value_of(text, "throttled_time").map(|ns| ns as f64);
     let throttled_ns = micros.or(nanos)?;
     emit("cgroup_periods", kept::value_of(text, "nr_periods")? as f64);
-    emit(
-        "cgroup_throttled_periods",
-        kept::value_of(text, "nr_throttled")? as f64,
-    );
+    emit("cgroup_throttled_periods", kept::value_of(text, "nr_throttled")? as f64);
     emit("cgroup_throttled_ns", throttled_ns);
     Some(())
 }
@@ -256,19 +223,13 @@ mod tests {
 
     fn emitted(text: &str, parse: fn(&[u8], Emit<'_>) -> Option<()>) -> Vec<String> {
         let mut out = Vec::new();
-        parse(text.as_bytes(), &mut |name, value| {
-            out.push(format!("{name}={value}"))
-        });
+        parse(text.as_bytes(), &mut |name, value| out.push(format!("{name}={value}")));
         out
     }
 
     #[test]
     fn both_versions_of_cgroups_give_the_same_names_and_units() {
-        let names = [
-            "cgroup_periods=10",
-            "cgroup_throttled_periods=3",
-            "cgroup_throttled_ns=5000",
-        ];
+        let names = ["cgroup_periods=10", "cgroup_throttled_periods=3", "cgroup_throttled_ns=5000"];
         let v1 = "nr_periods 10\nnr_throttled 3\nthrottled_time 5000\n";
         let v2 = "usage_usec 9\nnr_periods 10\nnr_throttled 3\nthrottled_usec 5\nnr_bursts 0\n";
         assert_eq!(emitted(v1, emit_throttling), names);
@@ -278,15 +239,7 @@ mod tests {
 
     #[test]
     fn garbage_emits_nothing() {
-        for text in [
-            "",
-            "\n",
-            "some",
-            "some avg10=x total=y",
-            "cpu",
-            "1",
-            "a b c d e f g h i",
-        ] {
+        for text in ["", "\n", "some", "some avg10=x total=y", "cpu", "1", "a b c d e f g h i"] {
             assert!(emitted(text, emit_throttling).is_empty(), "{text:?}");
             assert!(emitted(text, emit_memory).is_empty(), "{text:?}");
             assert!(emitted(text, emit_steal).is_empty(), "{text:?}");

@@ -1,10 +1,7 @@
 //! What several tests need: saying that one was skipped, running it again without privileges,
 //! waiting for a condition instead of a time.
 #![allow(dead_code, reason = "no test file uses all of it")]
-#![allow(
-    clippy::expect_used,
-    reason = "a helper of tests fails the test it helps"
-)]
+#![allow(clippy::expect_used, reason = "a helper of tests fails the test it helps")]
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -25,9 +22,7 @@ pub fn skipped(why: &str) {
 
 /// Opens a stream, or says why the test cannot run here.
 pub fn stream_or_skip(skip: &[u32]) -> Option<SwitchStream> {
-    SwitchStream::open(skip)
-        .map_err(|e| skipped(&e.to_string()))
-        .ok()
+    SwitchStream::open(skip).map_err(|e| skipped(&e.to_string())).ok()
 }
 
 pub fn is_root() -> bool {
@@ -53,10 +48,7 @@ pub fn again(uid: u32, role: &str, args: &[&str]) -> std::process::ExitStatus {
     let copy = std::env::temp_dir().join(name);
     let own = std::env::current_exe().expect("/proc is there");
     let copied = Command::new("cp").arg(&own).arg(&copy).status();
-    assert!(
-        copied.is_ok_and(|status| status.success()),
-        "the binary can be copied"
-    );
+    assert!(copied.is_ok_and(|status| status.success()), "the binary can be copied");
     let everyone = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&copy, everyone).expect("the copy is ours");
     let mut command = Command::new(&copy);

@@ -1,0 +1,132 @@
+//! Starting, stopping, forking, saving.
+
+use std::sync::Mutex;
+
+use dashcam::Runtime;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use samplers::python_stacks::{RuntimeInfo, TypeAddresses};
+
+use crate::names;
+
+static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+
+/// Tells the recorder which interpreter it is in and whose the source folders are.
+#[pyfunction]
+pub fn set_runtime(
+    py: Python<'_>,
+    stdlib: Vec<String>,
+    site: Vec<String>,
+    package: String,
+) -> PyResult<()> {
+    let sys = py.import("sys")?;
+    let name: String = sys.getattr("implementation")?.getattr("name")?.extract()?;
+    let version = py.version_info();
+    let (major, minor, patch) = (version.major, version.minor, version.patch);
+    let (python, no_stacks) = match interpreter(py) {
+        Ok(info) => (Some(info), String::new()),
+        Err(error) => (None, error.to_string()),
+    };
+    let runtime = Runtime {
+        name: format!("{name} {major}.{minor}.{patch}"),
+        stdlib,
+        site,
+        package,
+        python,
+        no_stacks,
+    };
+    *RUNTIME.lock().unwrap_or_else(|p| p.into_inner()) = Some(runtime);
+    Ok(())
+}
+
+/// What the stack reader needs to know of this interpreter.
+fn interpreter(py: Python<'_>) -> PyResult<RuntimeInfo> {
+    // SAFETY: dlsym with the default handle only looks a symbol up; null means it is not exported.
+    let runtime = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_PyRuntime".as_ptr()) } as usize;
+    if runtime == 0 {
+        return Err(PyOSError::new_err("_PyRuntime is not exported by this interpreter"));
+    }
+    let (types, thread) = (py.import("types")?, py.import("_thread")?);
+    let address = |module: &Bound<'_, PyModule>, name: &str| -> PyResult<usize> {
+        Ok(module.getattr(name)?.as_ptr() as usize)
+    };
+    Ok(RuntimeInfo {
+        version_hex: py.import("sys")?.getattr("hexversion")?.extract()?,
+        runtime,
+        types: TypeAddresses {
+            code: address(&types, "CodeType")?,
+            lock: address(&thread, "LockType")?,
+            rlock: address(&thread, "RLock")?,
+            builtin_method: address(&types, "BuiltinMethodType")?,
+        },
+    })
+}
+
+/// Starts recording. False: it was on, or its settings turn it off. ValueError: a wrong setting.
+#[pyfunction]
+pub fn start(py: Python<'_>, config: &Bound<'_, PyDict>) -> PyResult<bool> {
+    let mut given: Vec<(String, String)> = Vec::new();
+    for (key, value) in config.iter() {
+        given.push((key.extract()?, value.str()?.extract()?));
+    }
+    let runtime = RUNTIME.lock().unwrap_or_else(|p| p.into_inner()).clone().unwrap_or_default();
+    let started = py.detach(|| dashcam::start(&given, runtime));
+    started.map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Stops recording; waits at most two seconds for our threads, without the GIL.
+#[pyfunction]
+pub fn stop(py: Python<'_>) {
+    py.detach(dashcam::stop);
+}
+
+/// Stops and removes the black box: the process ends in order.
+#[pyfunction]
+pub fn before_exit(py: Python<'_>) {
+    py.detach(dashcam::before_exit);
+}
+
+/// In a forked child: starts afresh.
+#[pyfunction]
+pub fn after_fork_child(py: Python<'_>) {
+    names::forget(py);
+    py.detach(dashcam::after_fork_child);
+}
+
+/// The state as JSON text.
+#[pyfunction]
+pub fn status_json() -> String {
+    dashcam::status_json()
+}
+
+/// Saves a capture now; its path. OSError: not recording, or not writable.
+#[pyfunction]
+pub fn snap(py: Python<'_>, reason: &str) -> PyResult<String> {
+    let saved = py.detach(|| dashcam::snap(reason));
+    saved.map(|path| path.display().to_string()).map_err(PyOSError::new_err)
+}
+
+/// Whether records are taken.
+#[pyfunction]
+pub fn is_on() -> bool {
+    recorder::is_on()
+}
+
+/// Whether the recorder was started.
+#[pyfunction]
+pub fn is_started() -> bool {
+    dashcam::is_started()
+}
+
+/// Names the calling thread.
+#[pyfunction]
+pub fn name_thread(name: &str) {
+    recorder::name_thread(name);
+}
+
+/// Names another thread by its kernel id.
+#[pyfunction]
+pub fn name_tid(tid: u32, name: &str) {
+    recorder::name_other_thread(tid, name);
+}
