@@ -1,0 +1,82 @@
+"""Stands in where the native module cannot be loaded: everything is callable, nothing is recorded.
+
+`why` says what was wrong; `status()` and the first `start` tell it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+why = "the native module is not there"
+
+
+class Span:
+    """Does nothing."""
+
+    def __init__(self, name: str, **attributes: Any) -> None:
+        self.name, self.attributes = name, attributes
+
+    def __enter__(self) -> Span:
+        return self
+
+    def __exit__(self, *exc: object) -> bool:
+        return False
+
+
+class Request(Span):
+    """Does nothing."""
+
+    id = 0
+
+
+def start(config: dict[str, str]) -> bool:
+    """Says once that nothing is recorded."""
+    found = f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}"
+    print(
+        f"dashcam: not recording: no native module for {found} ({why}); wanted CPython 3.9 to "
+        "3.13 with `pip install dashcam` in this environment",
+        file=sys.stderr,
+    )
+    return False
+
+
+def snap(reason: str) -> str:
+    """There is nothing to save."""
+    raise OSError(f"dashcam is not recording: {why}")
+
+
+def status_json() -> str:
+    """Off, and why."""
+    return json.dumps({"on": False, "why": why})
+
+
+def request_begin(name: str, on_loop: bool = False) -> int:
+    """No request."""
+    return 0
+
+
+def task_begin(request: int, queued_ns: int) -> None:
+    """No task."""
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Does nothing."""
+
+
+event = request_end = request_rename = task_end = gc_callback = _nothing
+set_runtime = stop = before_exit = after_fork_child = name_thread = name_tid = _nothing
+
+
+def current_request() -> int:
+    """None."""
+    return 0
+
+
+def is_on() -> bool:
+    """Never."""
+    return False
+
+
+is_started = is_on

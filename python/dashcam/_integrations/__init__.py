@@ -1,0 +1,96 @@
+"""Turns the requests of web servers and frameworks into dashcam requests, without their help.
+
+How it works: a finder in front of `sys.meta_path` notices when a module named in `PATCHES` is
+imported, lets the real finders load it, and then calls the patch on it. Modules that are there
+already are patched at once; none is ever imported for our sake.
+
+What it promises: a module that looks other than expected stays as it is and a notice goes into
+`status()`. Only one request is open per unit of work: an inner layer renames the outer one's.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Callable, Optional, Sequence
+
+from dashcam import _process
+from dashcam._integrations import executor, flask, gunicorn, http_server, wsgiref
+
+Patch = Callable[[Any, ModuleType], None]
+
+PATCHES: dict[str, Patch] = {
+    "concurrent.futures.thread": executor.patch,
+    "flask.app": flask.patch,
+    "gunicorn.workers.base": gunicorn.patch,
+    "http.server": http_server.patch,
+    "wsgiref.handlers": wsgiref.patch,
+}
+
+
+def install(native: Any) -> None:
+    """Patches what is imported and watches for the rest. Once a process."""
+    for name in PATCHES:
+        module = sys.modules.get(name)
+        if module is not None:
+            apply(native, name, module)
+    sys.meta_path.insert(0, _Watcher(native))
+
+
+def apply(native: Any, name: str, module: ModuleType) -> None:
+    """Patches one module; a failure is a notice."""
+    if getattr(module, "__dashcam__", False):
+        return
+    try:
+        PATCHES[name](native, module)
+        module.__dashcam__ = True  # type: ignore[attr-defined]
+    except Exception as error:  # noqa: BLE001 - never into the host
+        _process.notice(f"{name} is not as expected, its requests are not recorded: {error!r}")
+
+
+class _Watcher(MetaPathFinder):
+    """Finds nothing itself; wraps the loader of modules to be patched."""
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Optional[Sequence[str]],
+        target: Optional[ModuleType] = None,
+    ) -> Optional[ModuleSpec]:
+        if fullname not in PATCHES:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _PatchingLoader(self.native, spec.loader)
+                return spec
+        return None
+
+
+class _PatchingLoader(Loader):
+    """Loads through the real loader, then patches, then puts the real loader back."""
+
+    def __init__(self, native: Any, loader: Any) -> None:
+        self.native, self.loader = native, loader
+
+    def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
+        created: Optional[ModuleType] = self.loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        apply(self.native, module.__name__, module)
+
+
+__all__ = ["PATCHES", "apply", "install"]

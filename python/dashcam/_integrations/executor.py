@@ -1,0 +1,33 @@
+"""Thread pools: work handed to an executor keeps its request, and its time in the queue is known."""
+
+from __future__ import annotations
+
+import functools
+import time
+from types import ModuleType
+from typing import Any, Callable
+
+
+def patch(native: Any, module: ModuleType) -> None:
+    """Wraps `ThreadPoolExecutor.submit`. Without a current request the call is passed on as is."""
+    original = module.ThreadPoolExecutor.submit
+
+    @functools.wraps(original)
+    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        request = native.current_request()
+        if not request:
+            return original(self, fn, *args, **kwargs)
+        work = functools.partial(_work, native, request, time.monotonic_ns(), fn)
+        return original(self, work, *args, **kwargs)
+
+    module.ThreadPoolExecutor.submit = submit
+
+
+def _work(
+    native: Any, request: int, queued_ns: int, fn: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    task = native.task_begin(request, queued_ns)
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        native.task_end(task)

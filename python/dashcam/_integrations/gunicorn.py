@@ -1,0 +1,26 @@
+"""gunicorn: every worker calls its application through `wsgi`; wrapped when the worker loads it."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from dashcam._integrations import wsgi
+
+
+def patch(native: Any, module: ModuleType) -> None:
+    """Wraps `Worker.load_wsgi`. Sync and gthread workers inherit it; async workers' applications
+    (uvicorn's worker) are no WSGI and keep theirs."""
+    original = module.Worker.load_wsgi
+
+    @functools.wraps(original)
+    def load_wsgi(self: Any) -> Any:
+        result = original(self)
+        application = getattr(self, "wsgi", None)
+        kind = type(self).__module__
+        if callable(application) and kind.startswith("gunicorn.workers."):
+            self.wsgi = functools.partial(wsgi.call, native, application)
+        return result
+
+    module.Worker.load_wsgi = load_wsgi

@@ -1,0 +1,44 @@
+"""http.server: a request from the parsed request line until its `do_GET` (or other) returns.
+
+Waiting for the next request on a kept-alive connection is not part of it. Servers that build on
+`BaseHTTPRequestHandler` and handle requests themselves (werkzeug, wsgiref) begin theirs elsewhere;
+the handler's own loop is what is wrapped here, and it is not theirs.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from dashcam._integrations import wsgi
+
+
+def patch(native: Any, module: ModuleType) -> None:
+    """Wraps `parse_request` (begin) and `handle_one_request` (end) of the base class."""
+    handler = module.BaseHTTPRequestHandler
+    parse, handle = handler.parse_request, handler.handle_one_request
+
+    @functools.wraps(parse)
+    def parse_request(self: Any) -> Any:
+        parsed = parse(self)
+        expected = getattr(self, "_dashcam_expects", False)
+        if parsed and expected and native.is_on() and not native.current_request():
+            name = wsgi.raw_name(self.command, self.path)
+            self._dashcam_request = native.request_begin(name)
+        return parsed
+
+    @functools.wraps(handle)
+    def handle_one_request(self: Any) -> None:
+        self._dashcam_expects, self._dashcam_request = True, 0
+        failed = True
+        try:
+            handle(self)
+            failed = False
+        finally:
+            self._dashcam_expects = False
+            if self._dashcam_request:
+                native.request_end(self._dashcam_request, failed)
+
+    handler.parse_request = parse_request
+    handler.handle_one_request = handle_one_request

@@ -1,0 +1,20 @@
+"""wsgiref: the reference server, and whatever runs applications through its handlers."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from dashcam._integrations import wsgi
+
+
+def patch(native: Any, module: ModuleType) -> None:
+    """Wraps `BaseHandler.run`."""
+    original = module.BaseHandler.run
+
+    @functools.wraps(original)
+    def run(self: Any, application: Any) -> Any:
+        return original(self, functools.partial(wsgi.call, native, application))
+
+    module.BaseHandler.run = run

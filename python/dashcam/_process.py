@@ -1,0 +1,110 @@
+"""What recording needs from the process: hooks for gc, fork, exit, threads, and the folders.
+
+Everything is hooked once, at the first `start`, and left in place: a hook of a stopped recorder
+costs one call that returns at once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import sys
+import sysconfig
+import threading
+from typing import Any
+
+_hooked = False
+_settings: dict[str, str] | None = None
+_notices: list[str] = []
+
+
+def notices() -> list[str]:
+    """What integrations had to say about modules that look other than expected."""
+    return list(_notices)
+
+
+def notice(text: str) -> None:
+    """Remembers a remark for `status()`; at most 100."""
+    if len(_notices) < 100:
+        _notices.append(text)
+
+
+def start(native: Any, settings: dict[str, Any]) -> bool:
+    """Starts the recorder and hooks the process."""
+    given = {name: _text(value) for name, value in settings.items() if value is not None}
+    global _settings
+    if native.is_started():
+        if _settings is not None and given and given != _settings:
+            print("dashcam: already recording; the settings of this start() are not used",
+                  file=sys.stderr)
+        return False
+    native.set_runtime(*_folders())
+    started = bool(native.start(given))
+    if started:
+        _settings = given
+        _hook(native)
+    return started
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _folders() -> tuple[list[str], list[str], str]:
+    paths = sysconfig.get_paths()
+    stdlib = {paths[key] for key in ("stdlib", "platstdlib") if paths.get(key)}
+    # In a virtual environment the library lies beside the base interpreter.
+    stdlib.add(os.path.dirname(os.__file__))
+    site = {paths[key] for key in ("purelib", "platlib") if paths.get(key)}
+    site |= {entry for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))}
+    package = os.path.dirname(os.path.abspath(__file__))
+    return sorted(stdlib), sorted(site), package
+
+
+def _hook(native: Any) -> None:
+    global _hooked
+    _name_existing_threads(native)
+    if _hooked:
+        return
+    _hooked = True
+    gc.callbacks.append(native.gc_callback)
+    os.register_at_fork(after_in_child=lambda: _after_fork(native))
+    atexit.register(native.before_exit)
+    _name_new_threads(native)
+    from dashcam import _integrations
+
+    _integrations.install(native)
+
+
+def _after_fork(native: Any) -> None:
+    try:
+        native.after_fork_child()
+        if native.is_on():
+            native.name_thread(threading.current_thread().name)
+    except Exception as error:  # noqa: BLE001 - never into the host
+        print(f"dashcam: not recording in process {os.getpid()}: {error}", file=sys.stderr)
+
+
+def _name_existing_threads(native: Any) -> None:
+    for thread in threading.enumerate():
+        if thread.native_id == threading.get_native_id():
+            native.name_thread(thread.name)
+        elif thread.native_id is not None:
+            native.name_tid(thread.native_id, thread.name)
+
+
+def _name_new_threads(native: Any) -> None:
+    """Python threads do not tell the kernel their name before 3.14; they tell us as they begin."""
+    original = getattr(threading.Thread, "_set_native_id", None)
+    if original is None:
+        notice("threading.Thread has no _set_native_id: threads bear the kernel's names")
+        return
+
+    def named(self: threading.Thread) -> None:
+        original(self)
+        native.name_thread(self.name)
+
+    threading.Thread._set_native_id = named  # type: ignore[attr-defined]
