@@ -75,7 +75,8 @@ pub struct TypeAddresses {
     pub builtin_method: usize,
 }
 
-/// One Python thread, as its interpreter lists it.
+/// One Python thread, as its interpreter lists it. A thread that runs code in subinterpreters has
+/// one entry in each, with the same native id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PyThread {
     /// The address of its `PyThreadState`.
@@ -149,7 +150,7 @@ pub struct Counters {
     pub torn_thread_lists: u64,
     /// Code objects met while the table was full, once a pass each.
     pub codes_refused: u64,
-    /// Line tables too long or unreadable: their frames have line 0.
+    /// Line tables over 1 MiB: their frames have line 0.
     pub line_tables_refused: u64,
 }
 
