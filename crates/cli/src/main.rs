@@ -1,1 +1,141 @@
-fn main() {}
+//! The `dashcam` command: parses and calls. Data on stdout, the rest on stderr.
+//!
+//! Exit codes: 0 fine; 1 a finding that there is nothing (no cause, no capture); 2 usage; 3 input
+//! that cannot be read. `run` exits as its child does.
+
+mod doctor;
+mod read;
+mod recover;
+mod run;
+mod show;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The always-on black box of a running service: says why a request was slow.
+#[derive(Parser)]
+#[command(name = "dashcam", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a program with dashcam in it: `dashcam run --slow 500ms -- python app.py`
+    Run(Run),
+    /// Name the cause: `dashcam why CAPTURE|DIR`
+    Why {
+        /// A capture, or a folder (its newest capture).
+        path: PathBuf,
+        /// Print JSON (schema 1).
+        #[arg(long)]
+        json: bool,
+        /// Judge by these rules instead of the capture's own (as `run --slow`).
+        #[arg(long)]
+        slow: Option<String>,
+    },
+    /// What is in a capture: time covered, threads, requests, sources, losses
+    Show {
+        /// A capture, or a folder (its newest capture).
+        path: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// A capture from the black box that a killed process left behind
+    Recover {
+        /// The black box (FILE.box); without it, those that are there are listed.
+        file: Option<PathBuf>,
+        /// Where to write; default: beside you, named after the box.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
+    /// Which sources work on this host, which do not, why, and what would enable them
+    Doctor {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+struct Run {
+    /// What is slow: 500ms (any request), checkout>250ms (by name or glob), several with commas.
+    #[arg(long)]
+    slow: Option<String>,
+    /// Name of the service.
+    #[arg(long)]
+    service: Option<String>,
+    /// Folder for captures [default: captures].
+    #[arg(long)]
+    out: Option<String>,
+    /// Size of the black box [default: 64MiB].
+    #[arg(long)]
+    memory: Option<String>,
+    /// How far back a capture reaches [default: 60s].
+    #[arg(long)]
+    window: Option<String>,
+    /// Recording after the trigger [default: 1s].
+    #[arg(long)]
+    post: Option<String>,
+    /// Quiet time after a capture [default: 10s].
+    #[arg(long)]
+    cooldown: Option<String>,
+    /// Most captures kept [default: 50].
+    #[arg(long)]
+    keep: Option<String>,
+    /// The program and its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    fn args(self) -> run::RunArgs {
+        let knobs = [
+            ("slow", self.slow),
+            ("service", self.service),
+            ("out", self.out),
+            ("memory", self.memory),
+            ("window", self.window),
+            ("post", self.post),
+            ("cooldown", self.cooldown),
+            ("keep", self.keep),
+        ];
+        let given = knobs.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        run::RunArgs { knobs: given.collect(), command: self.command }
+    }
+}
+
+fn main() -> ExitCode {
+    // A reader that closes our stdout early (`| head`) is no error of ours.
+    quiet_broken_pipe();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match cli.command {
+        Command::Run(run) => run::run(&run.args()),
+        Command::Why { path, json, slow } => read::why(&path, json, slow.as_deref()),
+        Command::Show { path, json } => show::show(&path, json),
+        Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
+        Command::Doctor { json } => doctor::doctor(json),
+    }
+}
+
+fn quiet_broken_pipe() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let broken = info.to_string().contains("Broken pipe");
+        if broken {
+            std::process::exit(0);
+        }
+        default(info);
+    }));
+}

@@ -8,7 +8,7 @@
 use samplers::python_stacks::{
     CodeId, Frame, HowKnown, PyThread, PythonStacks, RuntimeInfo, TypeAddresses,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -208,6 +208,13 @@ pub extern "C" fn probe_edges(out: *mut c_char, capacity: usize) -> c_int {
     answer(&text, out, capacity)
 }
 
+/// How often each reason for a torn stack was met.
+static REASONS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
+
+fn reasons() -> MutexGuard<'static, BTreeMap<&'static str, u64>> {
+    REASONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn pass(
     stacks: &mut PythonStacks,
     threads: &mut Vec<PyThread>,
@@ -218,9 +225,12 @@ fn pass(
     let mut read = 0;
     if stacks.threads(threads).is_ok() {
         for thread in threads.iter() {
-            if stacks.stack(thread, 1024, frames).is_ok() {
-                read += frames.len() as u64;
-                each(frames);
+            match stacks.stack(thread, 1024, frames) {
+                Ok(_) => {
+                    read += frames.len() as u64;
+                    each(frames);
+                }
+                Err(torn) => *reasons().entry(torn.0).or_default() += 1,
             }
         }
     }
@@ -263,7 +273,13 @@ pub extern "C" fn probe_storm_stop(out: *mut c_char, capacity: usize) -> c_int {
         return answer("the storm panicked", out, capacity);
     };
     let counters = reader().as_ref().map(PythonStacks::counters).unwrap_or_default();
-    let text = format!("passes={} frames={} holders={} {counters:?}", sums[0], sums[1], sums[2]);
+    let text = format!(
+        "passes={} frames={} holders={} {counters:?} {:?}",
+        sums[0],
+        sums[1],
+        sums[2],
+        reasons()
+    );
     answer(&text, out, capacity)
 }
 

@@ -15,7 +15,7 @@
 
 use super::layout::{object, Layout, ABSENT};
 use super::lines::{self, Encoding, Row};
-use super::words::{int_at, read_bytes, read_each, read_string, word_at};
+use super::words::{int_at, is_too_long, read_bytes, read_each, read_string, word_at};
 use super::{CodeId, CodeInfo, Counters};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -222,32 +222,41 @@ impl Codes {
         let qualname = read_string(mem, layout, identity.name)?;
         let file = read_string(mem, layout, identity.file)?;
         let table = read_bytes(mem, identity.lines, MAX_LINE_TABLE);
-        let mut head = vec![0u8; self.head_len];
-        mem.read(identity.pointer, &mut head).ok()?;
-        let after = identity_of(layout, self.code_type, identity.pointer, &head);
-        let same = Identity { file_text: (0, 0), name_text: (0, 0), ..*identity } == after;
-        if !same {
+        let exceptions = match layout.code_exceptions {
+            ABSENT => Vec::new(),
+            place => {
+                let table = mem.word(identity.pointer.wrapping_add(place)).ok()?;
+                read_bytes(mem, table, MAX_LINE_TABLE).unwrap_or_default()
+            }
+        };
+        let after = self.identities(mem, layout, &[identity.pointer]);
+        if after.first() != Some(identity) {
             return None;
         }
-        // Only now is it certain that the table was this code's, and refused for its length.
-        counters.line_tables_refused += u64::from(table.is_none());
-        let table = table.unwrap_or_default();
+        let table = match table {
+            Some(table) => table,
+            None if is_too_long(mem, identity.lines, MAX_LINE_TABLE) => {
+                counters.line_tables_refused += 1;
+                Vec::new()
+            }
+            // A new code object shows, until it is filled in, what its memory held before.
+            None => return None,
+        };
         let rows = lines::parse(self.encoding, &table, identity.first_line);
         let first_line = u32::try_from(identity.first_line).unwrap_or(0);
-        let positive = |offset| usize::try_from(int_at(&head, offset)).unwrap_or(0);
+        let int = |offset| int_at(&self.heads, offset);
+        let positive = |offset| usize::try_from(int(offset)).unwrap_or(0);
         let mut code = Code {
             info: CodeInfo { qualname, file, first_line },
             rows,
             first_traceable: i64::MIN,
             locals: 0,
             stack_size: positive(layout.code_stack_size),
-            exceptions: Vec::new(),
+            exceptions,
         };
         if layout.has_chunks() {
-            code.first_traceable = 2 * i64::from(int_at(&head, layout.code_first_traceable));
+            code.first_traceable = 2 * i64::from(int(layout.code_first_traceable));
             code.locals = positive(layout.code_locals);
-            let table = word_at(&head, layout.code_exceptions);
-            code.exceptions = read_bytes(mem, table, MAX_LINE_TABLE).unwrap_or_default();
         }
         Some(code)
     }

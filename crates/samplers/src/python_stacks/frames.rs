@@ -8,16 +8,18 @@
 //!                                     code, previous, instruction, owner, locals, value stack
 //! ```
 //!
-//! A chunk is copied with one guarded read, no further than its top, when the walk first enters
-//! it; the walk then follows `previous` through the copy. A frame outside the chunks (a generator
-//! or coroutine keeps its own; an entry trampoline lies on the C stack) costs one read. Up to 3.10
-//! every frame is an object of its own and costs one read.
+//! A chunk is copied with one guarded read, the newest no further than a little above its top, when
+//! the walk first enters it; the walk then follows `previous` through the copy. A frame outside the
+//! chunks (a generator or coroutine keeps its own; an entry trampoline lies on the C stack) costs
+//! one read. Up to 3.10 every frame is an object of its own, see `recall`. Freed frame objects are
+//! chained through the same pointer in CPython's free list, which looks like a quiet stack: their
+//! reference count of zero gives them away.
 //!
 //! What it promises: never a fault, never an endless chain, at most `MAX_COPIED` bytes held. The
 //! copy is not atomic; `settle` tells how much of it two walks agree on.
 //! What is missing on purpose: frames of suspended generators, which are on no thread's stack.
 
-use super::layout::{Layout, ABSENT};
+use super::layout::{object, Layout, ABSENT};
 use super::recall::Recall;
 use super::words::{int_at, word_at};
 use super::Torn;
@@ -31,6 +33,8 @@ pub(super) const OWNED_BY_GENERATOR: u8 = 1;
 /// Chunks come from the arena allocator in this size, or larger for one huge frame.
 const USUAL_CHUNK: usize = 16 * 1024;
 const CHUNK_HEAD: usize = 24;
+/// The newest chunk is copied this far beyond its top.
+const MARGIN: usize = 2048;
 /// The most chunk bytes copied for one stack; a deeper stack is cut and says so.
 const MAX_COPIED: usize = 4 << 20;
 /// Long enough for the thread state's fields we read, in every version.
@@ -166,6 +170,9 @@ impl Walker {
                 &*piece
             }
         };
+        if !layout.has_chunks() && word_at(head, object::REFERENCES) == 0 {
+            return Err(Torn("frame freed"));
+        }
         Ok((parse_frame(layout, address, head), word_at(head, layout.frame_previous)))
     }
 
@@ -212,6 +219,9 @@ impl Walker {
         if !(CHUNK_HEAD..=MAX_COPIED).contains(&used) {
             return Err(Torn("chunk's top outside the chunk"));
         }
+        // The top was read before the innermost frame: leave room for what was called in between.
+        // A chunk is always whole multiples of the usual size.
+        let used = (used + MARGIN).min(used.next_multiple_of(USUAL_CHUNK));
         self.copy(mem, base, used)?;
         self.admit(base, used)
     }
@@ -321,6 +331,13 @@ pub(super) fn settle(first: &[RawFrame], second: &[RawFrame]) -> usize {
         (i, j) = (i - 1, j - 1);
     }
     j
+}
+
+/// True when the walk ended in a generator's frame: it was resumed by someone, who is missing
+/// because it yielded meanwhile.
+pub(super) fn lacks_root(frames: &[RawFrame], truncated: bool) -> bool {
+    let ends_in = frames.last().map(|frame| frame.owner);
+    !truncated && ends_in == Some(OWNED_BY_GENERATOR)
 }
 
 #[cfg(test)]

@@ -17,9 +17,10 @@
 //!
 //! What it promises: bounded memory and bounded work; a stack that was one at some instant. Only
 //! the GIL's holder can change its stack, and the GIL's switch counter says who that could have
-//! been: such a thread's stack is read twice and must agree, except that after `TRIES` the
-//! innermost few frames, which lie side by side and are copied in one piece, are taken as read
-//! (`Outcome::settled` is false). What cannot be trusted is `Torn`, and counted.
+//! been: such a thread's stack is read twice and must agree. A thread busy calling small functions
+//! never agrees; after `TRIES` its innermost few frames, which lie side by side and are copied in
+//! one piece, are taken as read, and up to 3.10, where they do not, left out: `Outcome::settled` is
+//! then false. What cannot be trusted is `Torn`, and counted.
 //! What is missing on purpose: C frames; suspended coroutines; free-threaded builds; stopping the
 //! world.
 
@@ -49,7 +50,9 @@ use threads::{Gil, Threads};
 /// How often a moving stack is read again before the last reading is judged.
 const TRIES: usize = 4;
 /// A moving stack is still taken when no more than this many innermost frames are unconfirmed.
-const UNCONFIRMED_FRAMES: usize = 8;
+const UNCONFIRMED_FRAMES: usize = 16;
+/// Frames that lie no further above the innermost one than this were called from it.
+const NEARBY: usize = 4096;
 
 /// What the caller knows about the interpreter in this process.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +78,8 @@ pub struct TypeAddresses {
     pub builtin_method: usize,
 }
 
-/// One Python thread, as its interpreter lists it.
+/// One Python thread, as its interpreter lists it. A thread that runs code in subinterpreters has
+/// one entry in each, with the same native id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PyThread {
     /// The address of its `PyThreadState`.
@@ -120,7 +124,8 @@ pub struct CodeInfo {
 pub struct Outcome {
     /// Outer frames are missing, beyond the limit.
     pub truncated: bool,
-    /// False when the innermost few frames moved at every try and were taken as last read.
+    /// False when the innermost few frames moved at every try: from 3.11 on they were taken as
+    /// last read, before that they are missing.
     pub settled: bool,
 }
 
@@ -149,7 +154,7 @@ pub struct Counters {
     pub torn_thread_lists: u64,
     /// Code objects met while the table was full, once a pass each.
     pub codes_refused: u64,
-    /// Line tables too long or unreadable: their frames have line 0.
+    /// Line tables over 1 MiB: their frames have line 0.
     pub line_tables_refused: u64,
 }
 
@@ -269,9 +274,14 @@ impl PythonStacks {
             return result.map(|()| true);
         }
         let mut confirmed = result.is_ok();
-        for _ in 0..TRIES {
+        // Frame objects are freed into a list that breaks the chain: more tries, as they are short.
+        let tries = if layout.has_chunks() { TRIES } else { 3 * TRIES };
+        for _ in 0..tries {
             std::mem::swap(&mut self.previous_frames, &mut self.walker.frames);
             result = self.walker.walk(mem, layout, state, limit);
+            if frames::lacks_root(&self.walker.frames, self.walker.truncated) {
+                result = Err(Torn("generator yielded meanwhile"));
+            }
             if result.is_err() {
                 confirmed = false;
                 continue;
@@ -286,12 +296,35 @@ impl PythonStacks {
         self.judge_moving(state)
     }
 
-    /// Decides about the last walk of a stack that moved at every try.
-    fn judge_moving(&self, state: usize) -> Result<bool, Torn> {
-        let unconfirmed = frames::settle(&self.previous_frames, &self.walker.frames);
-        let leaf = self.walker.frames.first().map_or(0, |frame| frame.address);
-        let now = frames::innermost_now(&self.mem, &self.layout, state);
-        if unconfirmed > UNCONFIRMED_FRAMES || now != Some(leaf) {
+    /// Decides about the last walk of a stack that moved at every try, by where it stands now:
+    /// deeper, then what was walked is still below it; back in a frame that was walked, then that
+    /// one is the innermost; elsewhere, then the walked frames may never have been together.
+    fn judge_moving(&mut self, state: usize) -> Result<bool, Torn> {
+        if !self.layout.has_chunks() {
+            return self.keep_confirmed();
+        }
+        let now = frames::innermost_now(&self.mem, &self.layout, state).unwrap_or(0);
+        let walked = &mut self.walker.frames;
+        let left = walked.iter().position(|frame| frame.address == now);
+        let leaf = walked.first().map_or(0, |frame| frame.address);
+        match left {
+            Some(left) => drop(walked.drain(..left)),
+            None if now > leaf && now - leaf < NEARBY => {}
+            None => return Err(Torn("stack moved at every try")),
+        }
+        if frames::settle(&self.previous_frames, walked) > UNCONFIRMED_FRAMES {
+            return Err(Torn("too much of the stack moved"));
+        }
+        Ok(false)
+    }
+
+    /// Frame objects lie anywhere and are read one after the other, and the next call reuses their
+    /// memory: unconfirmed ones may have belonged to different stacks, and are dropped.
+    fn keep_confirmed(&mut self) -> Result<bool, Torn> {
+        let walked = &mut self.walker.frames;
+        let unconfirmed = frames::settle(&self.previous_frames, walked);
+        walked.drain(..unconfirmed);
+        if walked.is_empty() {
             return Err(Torn("stack moved at every try"));
         }
         Ok(false)

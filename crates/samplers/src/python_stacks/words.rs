@@ -83,6 +83,13 @@ fn decode(bytes: &[u8], kind: u32) -> String {
     }
 }
 
+/// True when the `bytes` object at `address` is a real one longer than `limit`, and its length not
+/// what happens to lie in reused memory.
+pub(super) fn is_too_long(mem: &Reader, address: usize, limit: usize) -> bool {
+    mem.word(address.wrapping_add(object::SIZE))
+        .is_ok_and(|length| length > limit && length < 1 << 31)
+}
+
 /// The contents of the `bytes` object at `address`, if no longer than `limit`.
 pub(super) fn read_bytes(mem: &Reader, address: usize, limit: usize) -> Option<Vec<u8>> {
     let length = mem.word(address.wrapping_add(object::SIZE)).ok()?;

@@ -1,0 +1,89 @@
+//! `dashcam doctor`: which sources work here, for this user, and what would help.
+
+use std::process::ExitCode;
+
+use serde_json::{json, Value};
+use sys::perf::SwitchStream;
+
+struct Check {
+    name: &'static str,
+    works: Result<String, String>,
+    gives: &'static str,
+}
+
+/// Tries every source and prints what came of it.
+pub fn doctor(as_json: bool) -> ExitCode {
+    let checks = [switches(), memory(), proc_calls(), shared_memory(), vitals()];
+    if as_json {
+        let rows: Vec<Value> = checks
+            .iter()
+            .map(|c| {
+                let (state, text) = match &c.works {
+                    Ok(text) => ("on", text),
+                    Err(text) => ("off", text),
+                };
+                json!({"source": c.name, "state": state, "detail": text, "gives": c.gives})
+            })
+            .collect();
+        println!("{:#}", json!({"schema": 1, "sources": rows}));
+    } else {
+        for check in &checks {
+            match &check.works {
+                Ok(text) => println!("on   {}: {text}", check.name),
+                Err(text) => println!("off  {}: {text}", check.name),
+            }
+            println!("     gives: {}", check.gives);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn switches() -> Check {
+    let works = match SwitchStream::open(&[]) {
+        Ok(stream) => Ok(format!("switch records, {} KiB a CPU", stream.ring_bytes() / 1024)),
+        Err(refused) => Err(format!("{refused}")),
+    };
+    let gives = "exact times on and off the CPU; without it they are estimated from samples";
+    Check { name: "switches", works, gives }
+}
+
+fn memory() -> Check {
+    let works = match sys::mem::Reader::new() {
+        Ok(_) => Ok("this process can read itself without faulting".to_owned()),
+        Err(error) => Err(format!("process_vm_readv and /proc/self/mem refused: {error}")),
+    };
+    Check { name: "stacks", works, gives: "Python stacks without the GIL and without signals" }
+}
+
+fn proc_calls() -> Check {
+    let tid = sys::thread::tid();
+    let works = match sys::task::TaskReader::open(tid).and_then(|mut task| task.call()) {
+        Ok(_) => Ok("/proc/self/task/*/syscall can be read".to_owned()),
+        Err(error) => Err(format!("/proc/self/task/{tid}/syscall: {error}")),
+    };
+    Check {
+        name: "waits",
+        works,
+        gives: "what a blocked thread waits for: lock, peer, file, child",
+    }
+}
+
+fn shared_memory() -> Check {
+    let works = match std::fs::metadata("/dev/shm") {
+        Ok(meta) if meta.is_dir() => Ok("/dev/shm is there".to_owned()),
+        Ok(_) => Err("/dev/shm is no folder".to_owned()),
+        Err(error) => Err(format!("/dev/shm: {error}; mount a tmpfs there")),
+    };
+    Check { name: "box", works, gives: "a black box that survives kill -9 (dashcam recover)" }
+}
+
+fn vitals() -> Check {
+    let vitals = sys::vitals::Vitals::open();
+    let missing: Vec<String> =
+        vitals.missing().iter().map(|m| format!("{} ({})", m.source, m.reason)).collect();
+    let works = Ok(match missing.is_empty() {
+        true => "all counters".to_owned(),
+        false => format!("without {}", missing.join(", ")),
+    });
+    Check { name: "vitals", works, gives: "faults, throttling, pressure, memory once a second" }
+}

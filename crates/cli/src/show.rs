@@ -1,0 +1,145 @@
+//! `dashcam show`: what a capture holds and what it lacks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use capture::read::{Capture, RequestRow};
+use diagnosis::causes::{ms_text, thousands};
+use serde_json::{json, Value};
+
+use crate::read::open;
+
+/// Threads listed; the rest are counted.
+const MOST_THREADS: usize = 20;
+
+/// Prints time covered, requests, threads, sources, losses.
+pub fn show(path: &Path, as_json: bool) -> ExitCode {
+    let (file, capture) = match open(path) {
+        Ok(found) => found,
+        Err(code) => return code,
+    };
+    if as_json {
+        println!("{:#}", to_json(&capture, &file.display().to_string()));
+    } else {
+        print(&capture, &file.display().to_string());
+    }
+    ExitCode::SUCCESS
+}
+
+fn print(capture: &Capture, file: &str) {
+    let meta = &capture.meta;
+    println!("{file}");
+    println!("  {} on {}, pid {}, {}", meta.service, meta.host, meta.pid, meta.runtime);
+    println!("  saved because: {}", meta.reason);
+    let covered = meta.to_ns.saturating_sub(meta.from_ns) as f64 / 1e9;
+    let horizon = capture.common_horizon_ns();
+    let complete = meta.to_ns.saturating_sub(horizon) as f64 / 1e9;
+    println!("  covers {covered:.1} s; all threads are complete for the last {complete:.1} s");
+    println!("Requests: {}", thousands(capture.requests.len() as u64));
+    for (name, times) in by_name(capture) {
+        println!(
+            "  {:>7} {name}  median {}, worst {}",
+            thousands(times.len() as u64),
+            ms_text(median(&times)),
+            ms_text(times.last().copied().unwrap_or(0.0)),
+        );
+    }
+    print_threads(capture);
+    println!("Sources:");
+    for (name, state) in &meta.sources {
+        println!("  {name}: {state}");
+    }
+    println!("Losses:");
+    let lost: Vec<_> = meta.losses.iter().filter(|(_, count)| *count > 0).collect();
+    for (name, count) in &lost {
+        println!("  {name}: {}", thousands(*count));
+    }
+    capture.damage.iter().for_each(|text| println!("  {text}"));
+    if lost.is_empty() && capture.damage.is_empty() {
+        println!("  none");
+    }
+}
+
+fn print_threads(capture: &Capture) {
+    println!("Threads: {}", capture.coverage.len());
+    let mut rows: Vec<_> = capture.coverage.iter().collect();
+    rows.sort_by_key(|c| std::cmp::Reverse(c.read));
+    println!("      tid  records  older  missing  samples  name");
+    for row in rows.iter().take(MOST_THREADS) {
+        let samples = capture.samples.get(&row.tid).map_or(0, Vec::len);
+        println!(
+            "  {:>7} {:>8} {:>6} {:>8} {:>8}  {}",
+            row.tid,
+            row.read,
+            row.missing_before,
+            row.missing_between,
+            samples,
+            capture.thread_name(row.tid).unwrap_or("?"),
+        );
+    }
+    if rows.len() > MOST_THREADS {
+        println!("  and {} more", rows.len() - MOST_THREADS);
+    }
+}
+
+/// Times of ended requests in ms, sorted, by name.
+fn by_name(capture: &Capture) -> BTreeMap<&str, Vec<f64>> {
+    let mut names: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for request in &capture.requests {
+        let ms = request_ms(capture, request);
+        names.entry(capture.name(request.name)).or_default().push(ms);
+    }
+    names.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    names
+}
+
+fn request_ms(capture: &Capture, request: &RequestRow) -> f64 {
+    let end = request.end_ns.unwrap_or(capture.meta.to_ns);
+    end.saturating_sub(request.begin_ns) as f64 / 1e6
+}
+
+fn median(times: &[f64]) -> f64 {
+    times.get(times.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn to_json(capture: &Capture, file: &str) -> Value {
+    let requests: Vec<Value> = by_name(capture)
+        .into_iter()
+        .map(|(name, times)| {
+            json!({"name": name, "count": times.len(), "median_ms": median(&times),
+                   "worst_ms": times.last()})
+        })
+        .collect();
+    let threads: Vec<Value> = capture
+        .coverage
+        .iter()
+        .map(|c| {
+            json!({"tid": c.tid, "name": capture.thread_name(c.tid), "from_ns": c.from_ns,
+                   "read": c.read, "missing_before": c.missing_before,
+                   "missing_between": c.missing_between,
+                   "samples": capture.samples.get(&c.tid).map_or(0, Vec::len)})
+        })
+        .collect();
+    let open = capture.requests.iter().filter(|r| r.end_ns.is_none()).count();
+    json!({
+        "schema": 1,
+        "file": file,
+        "common_horizon_ns": capture.common_horizon_ns(),
+        "meta": capture.meta.all,
+        "requests": requests,
+        "open_requests": open,
+        "threads": threads,
+        "counts": {
+            "requests": capture.requests.len(),
+            "spans": capture.spans.len(),
+            "events": capture.events.len(),
+            "samples": capture.samples.values().map(Vec::len).sum::<usize>(),
+            "off_cpu": capture.off_cpu.values().map(Vec::len).sum::<usize>(),
+            "gcs": capture.gcs.len(),
+            "tasks": capture.tasks.len(),
+            "vitals": capture.vitals.len(),
+        },
+        "damage": capture.damage,
+    })
+}
