@@ -285,7 +285,8 @@ impl<'s> Sampler<'s> {
             Why::Ended => "took",
             Why::Running => "was still running after",
         };
-        let reason = format!("slow: a request {state} {}", show_ns(firing.took_ns));
+        let reason =
+            format!("slow: a request {state} {}", show_ns(firing.took_ns / 1_000_000 * 1_000_000));
         self.shared.post(Job { reason, done: None });
     }
 
@@ -349,11 +350,15 @@ impl<'s> Sampler<'s> {
         }
     }
 
-    /// The end: a capture that was waiting for its post-trigger time is made now.
+    /// The end: a capture that was waiting for its post-trigger time is made now, and one for the
+    /// slow requests that fell into a cooldown.
     fn last_words(&mut self) {
         self.drain_switches();
         if let Some(firing) = self.gate.due(u64::MAX, |_| false) {
             self.post(firing);
+        } else if self.gate.owed() > 0 {
+            let reason = format!("exit: {} slow requests since the last capture", self.gate.owed());
+            self.shared.post(Job { reason, done: None });
         }
         self.answer_flush();
     }

@@ -91,8 +91,16 @@ impl Looker {
         }
         let reader = tracks.reader(tid)?;
         let times = reader.schedstat().ok();
-        let call = reader.call().unwrap_or(TaskCall::Running);
+        let call = reader.call();
         let track = tracks.by_tid.get_mut(&tid)?;
+        // Without switch records the number of its turns on a CPU tells whether it moved.
+        let unmoved = times.is_some() && times.map(|t| t.slices) == track.times.map(|t| t.slices);
+        let call = call.unwrap_or(TaskCall::Running);
+        let recent = now.saturating_sub(track.sampled_ns) < REPEAT_NS;
+        let blocked = call != TaskCall::Running;
+        if !exact && !close && unmoved && recent && blocked && track.last.is_some() {
+            return None;
+        }
         track.ran = false;
         let last = track.last;
         let mut sample = blank(tid, now, track.sampled_ns);
@@ -101,8 +109,6 @@ impl Looker {
             sample.run_delay_ns = new.run_delay_ns.saturating_sub(old.run_delay_ns);
             sample.flags |= flag::TIMES;
         }
-        // Without switch records the run time tells whether the thread moved.
-        let unmoved = times.is_some() && times.map(|t| t.slices) == track.times.map(|t| t.slices);
         track.times = times;
         track.sampled_ns = now;
         let py = track.python;

@@ -67,6 +67,8 @@ pub struct Finding {
     pub target: Option<String>,
     /// Request's own functions on the way to the place, outermost first.
     pub path: Vec<String>,
+    /// Name of the request that went that way.
+    pub request: String,
     /// Figures.
     pub evidence: Vec<Evidence>,
     /// What would make it surer.
@@ -93,8 +95,6 @@ pub struct Diagnosis<'c> {
     pub typical_ns: u64,
     /// Worst time, ns.
     pub worst_ns: u64,
-    /// Name of the most frequent slow request.
-    pub main_name: String,
     /// Findings, largest share first.
     pub findings: Vec<Finding>,
     /// Part of the excess no finding explains.
@@ -118,7 +118,6 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
     let mut requests = Requests::divide(capture, limit_ns);
     let slow = requests.slow.len();
     let worst_ns = requests.slow.first().map_or(0, Judged::ns);
-    let main_name = main_name(capture, &requests);
     requests.slow.truncate(MOST_SLOW);
     let controls = requests.controls(CONTROLS);
     let baseline = group::baseline(&scene, &controls);
@@ -142,20 +141,10 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
         threshold_ns: requests.threshold_ns,
         typical_ns: requests.typical_ns,
         worst_ns,
-        main_name,
         findings,
         unexplained_share,
         suspects,
     }
-}
-
-fn main_name(capture: &Capture, requests: &Requests<'_>) -> String {
-    let mut counts: std::collections::BTreeMap<&str, usize> = Default::default();
-    for request in &requests.slow {
-        *counts.entry(capture.name(request.row.name)).or_default() += 1;
-    }
-    let most = counts.into_iter().max_by_key(|(_, count)| *count);
-    most.map(|(name, _)| name.to_owned()).unwrap_or_default()
 }
 
 /// The causes an operator asks about first, whether found or not.
@@ -168,7 +157,9 @@ fn suspects(weighed: &[group::Weighed<'_>], slow: usize) -> Vec<(&'static str, f
     ];
     let ms = |cause: Cause| {
         let own = weighed.iter().filter(|w| w.piece.claim.cause == cause);
-        own.map(|w| w.piece.segment.ns() as f64).sum::<f64>() / 1e6 / slow.max(1) as f64
+        let sum: f64 = own.map(|w| w.piece.segment.ns() as f64).sum();
+        // An empty sum is -0.0.
+        (sum / 1e6 / slow.max(1) as f64).max(0.0)
     };
     named.into_iter().map(|(words, cause)| (words, ms(cause))).collect()
 }
@@ -195,10 +186,12 @@ impl Judge<'_, '_> {
             slow.iter().map(|i| self.requests.slow[*i].row.begin_ns).collect();
         seen_ns.sort_unstable();
         let tids = slow.iter().map(|i| self.requests.slow[*i].row.tid);
-        let path = match (&group.place, heaviest_stack(group)) {
-            (Some(place), Some(stack)) => self.scene.frames.path(stack, place),
+        let heaviest = heaviest_piece(group);
+        let path = match (&group.place, heaviest) {
+            (Some(place), Some(w)) => self.scene.frames.path(w.piece.claim.stack, place),
             _ => Vec::new(),
         };
+        let name = heaviest.map_or(0, |w| self.requests.slow[w.request].row.name);
         Some(Finding {
             cause: group.cause,
             share: share.min(1.0),
@@ -211,6 +204,7 @@ impl Judge<'_, '_> {
             culprit: group.culprit.clone(),
             target,
             path,
+            request: self.scene.capture.name(name).to_owned(),
             evidence: self.evidence(group, mean_ns),
             missing,
             advice: causes::advice(group.cause),
@@ -375,10 +369,9 @@ fn main_target(group: &Group<'_>) -> Option<String> {
     sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| t.to_owned())
 }
 
-fn heaviest_stack(group: &Group<'_>) -> Option<u32> {
+fn heaviest_piece<'g, 'c>(group: &'g Group<'c>) -> Option<&'g group::Weighed<'c>> {
     let with_stack = group.pieces.iter().filter(|p| p.piece.claim.stack != 0);
-    let heaviest = with_stack.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
-    heaviest.map(|p| p.piece.claim.stack)
+    with_stack.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))
 }
 
 fn doing(segment: &timeline::Segment<'_>) -> &'static str {

@@ -52,7 +52,7 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
         "{rank}. {cause}: {share:.0} % of the excess, {}. {}{}.",
         f.confidence.text(),
         f.summary,
-        reached(d, f)
+        reached(f)
     );
     let (slow, normal) = (thousands(d.slow as u64), thousands((d.total - d.slow) as u64));
     let _ = writeln!(
@@ -71,13 +71,13 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
 }
 
 /// `, reached from GET /checkout > price() > lookup()`.
-fn reached(d: &Diagnosis<'_>, f: &Finding) -> String {
+fn reached(f: &Finding) -> String {
     if f.path.is_empty() || matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         return String::new();
     }
     let shown = &f.path[f.path.len().saturating_sub(5)..];
     let calls: Vec<String> = shown.iter().map(|name| format!("{name}()")).collect();
-    format!(", reached from {} > {}", d.main_name, calls.join(" > "))
+    format!(", reached from {} > {}", f.request, calls.join(" > "))
 }
 
 /// `; on 6 threads, every 15-20 s since 10:09:12 UTC`.

@@ -51,15 +51,17 @@ pub struct Gate {
     last_capture_ns: u64,
     /// The request a capture was made for while it still ran; its end does not fire again.
     told: u64,
+    /// Slow requests since the last capture, in none so far.
+    owed: u64,
 }
 
 impl Gate {
     /// Armed.
     pub fn new(timing: Timing) -> Gate {
-        Gate { timing, state: State::Armed, doublings: 0, last_capture_ns: 0, told: 0 }
+        Gate { timing, state: State::Armed, doublings: 0, last_capture_ns: 0, told: 0, owed: 0 }
     }
 
-    /// A request was slow. True when that arms a capture; false when it is only counted.
+    /// A request was slow. True when a capture will hold or holds it; false when it is suppressed.
     pub fn slow(&mut self, firing: Firing) -> bool {
         if let State::Cooling { until_ns } = self.state {
             if firing.at_ns >= until_ns {
@@ -71,7 +73,13 @@ impl Gate {
                 self.state = State::Pending(firing);
                 true
             }
-            _ => false,
+            // Slow requests while a capture is pending will be in it.
+            State::Pending(_) => true,
+            _ if firing.request == self.told => true,
+            _ => {
+                self.owed += 1;
+                false
+            }
         }
     }
 
@@ -95,10 +103,17 @@ impl Gate {
             self.doublings = (self.doublings + 1).min(5);
         }
         self.last_capture_ns = now_ns;
+        self.owed = 0;
         self.told = firing.request;
         let until_ns = now_ns.saturating_add(cooldown_ns << self.doublings);
         self.state = State::Cooling { until_ns };
         Some(firing)
+    }
+
+    /// Slow requests since the last capture that are in none: at the end of the process they are
+    /// worth one more.
+    pub fn owed(&self) -> u64 {
+        self.owed
     }
 
     /// Whether a firing waits for its capture.
@@ -140,8 +155,10 @@ mod tests {
         let mut gate = Gate::new(TIMING);
         gate.slow(firing(7, 100 * S, Why::Running));
         assert!(gate.due(110 * S, |_| true).is_some());
-        assert!(!gate.slow(firing(7, 200 * S, Why::Ended)));
-        assert!(gate.slow(firing(8, 200 * S, Why::Ended)));
+        gate.slow(firing(7, 200 * S, Why::Ended));
+        assert!(!gate.is_pending());
+        gate.slow(firing(8, 200 * S, Why::Ended));
+        assert!(gate.is_pending());
     }
 
     #[test]
@@ -153,6 +170,7 @@ mod tests {
             gate.slow(firing(step + 1, now, Why::Ended));
             captures.extend(gate.due(now, |_| false).map(|_| now / S - 1000));
         }
+        assert!(gate.owed() > 0, "what came after the last capture is in none");
         assert_eq!(captures, [1, 12, 33, 74, 155, 316, 637, 958]);
     }
 

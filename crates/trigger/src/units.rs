@@ -71,14 +71,15 @@ pub fn switch(what: &str, text: &str) -> Result<bool, Wrong> {
     }
 }
 
-/// A duration for people: `500ms`, `1.5s`.
+/// A duration for people: `500ms`, `1.5s`; three digits after the point at most.
 pub fn show_ns(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns}ns"),
-        1_000..1_000_000 => format!("{}us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{}ms", ns as f64 / 1e6),
-        _ => format!("{}s", ns as f64 / 1e9),
-    }
+    let (scale, unit) = match ns {
+        0..1_000 => (1.0, "ns"),
+        1_000..1_000_000 => (1e3, "us"),
+        1_000_000..1_000_000_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    format!("{}{unit}", (ns as f64 / scale * 1e3).round() / 1e3)
 }
 
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {

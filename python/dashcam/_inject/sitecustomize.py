@@ -1,16 +1,41 @@
 """Starts dashcam in a program that does not know of it. `dashcam run` puts this folder first on
 PYTHONPATH; Python imports a module of this name when it starts.
 
+Programs that a recorded program starts (a helper, a backend in a subprocess) are not part of the
+service and are left alone, unless they are the same program again (a reloader, an upgrade) or a
+multiprocessing child; DASHCAM_CHILDREN=on records them all.
+
 Then it gets out of the way: the folder leaves sys.path and the user's own sitecustomize, if there
 is one further down, is run as if this were not here. Nothing here may raise.
 """
 
 import os
 import sys
+import zlib
+
+
+def _is_off(name: str) -> bool:
+    return os.environ.get(name, "").strip().lower() in ("0", "false", "no", "off")
+
+
+def _is_helper() -> bool:
+    """Whether a program above this one is recorded and this is another program."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            # Without the interpreter's own path, which a reloader spells differently.
+            words = file.read().split(b"\0")[1:]
+    except OSError:
+        return False
+    this = "%08x" % zlib.crc32(b"\0".join(words))
+    root = os.environ.setdefault("DASHCAM_ROOT", this)
+    if root == this or any(b"multiprocessing" in word for word in words):
+        return False
+    wanted = os.environ.get("DASHCAM_CHILDREN", "").strip().lower()
+    return wanted not in ("1", "true", "yes", "on")
 
 
 def _start() -> None:
-    if os.environ.get("DASHCAM_ENABLED", "").strip().lower() in ("0", "false", "no", "off"):
+    if _is_off("DASHCAM_ENABLED") or _is_helper():
         return
     package_dir = os.environ.get("DASHCAM_PACKAGE_DIR")
     try:
@@ -39,12 +64,16 @@ def _start() -> None:
 def _step_aside() -> None:
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
-    sys.modules.pop("sitecustomize", None)
+    this = sys.modules.pop("sitecustomize", None)
     try:
         import sitecustomize  # noqa: F401  the user's own
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
+    finally:
+        # The import that brought us here wants to find a module of that name.
+        if this is not None:
+            sys.modules.setdefault("sitecustomize", this)
 
 
 try:

@@ -1,0 +1,38 @@
+"""A background thread parses a large document: one C call that keeps the GIL. The twin's is small."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import service  # noqa: E402
+
+import json  # noqa: E402
+import threading  # noqa: E402
+import time  # noqa: E402
+
+ROWS = 400_000 if service.SICK else 500
+DOCUMENT = json.dumps([{"a": i, "b": str(i)} for i in range(ROWS)])
+
+
+def unfold() -> int:
+    return len(json.loads(DOCUMENT))
+
+
+def importer() -> None:
+    while True:
+        time.sleep(1.5)
+        unfold()
+
+
+def answer(n: int) -> str:
+    return str(service.honest_work(n))
+
+
+if __name__ == "__main__":
+    import gc
+
+    gc.disable()
+    threading.Thread(target=importer, name="importer", daemon=True).start()
+    service.gunicorn(answer)

@@ -1,0 +1,107 @@
+"""What the sick programs share: small multi-threaded services of several kinds.
+
+A program gives a function `answer(n)` that is called for the n-th request and returns text; `serve`
+puts it behind one of the servers below, on the port in the environment. Nothing here knows dashcam.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import ThreadingMixIn
+from typing import Any, Callable, Iterable
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+Answer = Callable[[int], str]
+PORT = int(os.environ.get("PORT", "8090"))
+SICK = "healthy" not in sys.argv[1:]
+
+
+def plain(answer: Answer) -> None:
+    """http.server, a thread a connection."""
+    count = itertools.count(1)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:
+            body = answer(next(count)).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
+    server.daemon_threads = True
+    server.serve_forever()
+
+
+def wsgi(answer: Answer) -> Callable[[Any, Any], Iterable[bytes]]:
+    """A WSGI application."""
+    count = itertools.count(1)
+
+    def application(environ: Any, start_response: Any) -> Iterable[bytes]:
+        body = answer(next(count)).encode()
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return application
+
+
+def reference(answer: Answer) -> None:
+    """wsgiref's server, a thread a request."""
+
+    class Server(ThreadingMixIn, WSGIServer):
+        daemon_threads = True
+
+    class Quiet(WSGIRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    make_server("127.0.0.1", PORT, wsgi(answer), Server, Quiet).serve_forever()
+
+
+def flask(answer: Answer) -> None:
+    """Flask's own server, a thread a request."""
+    import logging
+
+    from flask import Flask
+
+    app, count = Flask("shop"), itertools.count(1)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+
+    @app.get("/")
+    def page() -> str:
+        return answer(next(count))
+
+    app.run("127.0.0.1", PORT, threaded=True)
+
+
+def gunicorn(answer: Answer, kind: str = "gthread") -> None:
+    """gunicorn, one worker of eight threads (or the sync worker), started from within."""
+    from gunicorn.app.base import BaseApplication
+
+    class Application(BaseApplication):
+        def load_config(self) -> None:
+            self.cfg.set("bind", f"127.0.0.1:{PORT}")
+            self.cfg.set("worker_class", kind)
+            self.cfg.set("threads", 8)
+            self.cfg.set("graceful_timeout", 1)
+            self.cfg.set("loglevel", "warning")
+
+        def load(self) -> Any:
+            return wsgi(answer)
+
+    Application().run()
+
+
+def honest_work(n: int) -> int:
+    """What every request does: a little computing."""
+    return sum(i * i for i in range(2000 + n % 7))

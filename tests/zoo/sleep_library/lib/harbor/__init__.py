@@ -1,0 +1,5 @@
+"""A library."""
+
+from harbor.tide import quote
+
+__all__ = ["quote"]

@@ -1,0 +1,7 @@
+"""Its front."""
+
+from harbor import mooring
+
+
+def quote(n: int, rare: bool) -> int:
+    return mooring.fasten(n, rare) + 1
