@@ -52,7 +52,7 @@ def status_json() -> str:
     return json.dumps({"on": False, "why": why})
 
 
-def request_begin(name: str, on_loop: bool = False) -> int:
+def request_begin(name: str, on_loop: bool = False, fd: int = -1) -> int:
     """No request."""
     return 0
 

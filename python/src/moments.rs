@@ -79,7 +79,7 @@ impl Request {
         let py = slf.py();
         if let (true, Some(recorder)) = (recorder::is_on(), recorder::current()) {
             let name = names::request_name(recorder, slf.name.bind(py));
-            slf.open = recorder::Request::begin(name, on_event_loop(py));
+            slf.open = recorder::Request::begin(name, on_event_loop(py), 0);
             slf.token = names::set_current(py, slf.open.id);
         }
         slf
@@ -154,13 +154,20 @@ pub struct Task {
     token: Option<Py<PyAny>>,
 }
 
-/// Begins a request that stays current in this context until `request_end`. 0 when off.
+/// A request's data may lie unread for this long before its handler's start is called late: the
+/// kernel's clock for it ticks every 1-10 ms.
+const PROMPT_MS: u32 = 15;
+
+/// Begins a request that stays current in this context until `request_end`. 0 when off. `fd` is
+/// the request's connection: had its data been waiting there, the request began when it came.
 #[pyfunction]
-#[pyo3(signature = (name, on_loop = false))]
-pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool) -> u64 {
+#[pyo3(signature = (name, on_loop = false, fd = -1))]
+pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32) -> u64 {
     let (true, Some(recorder)) = (recorder::is_on(), recorder::current()) else { return 0 };
     let id = names::request_name(recorder, name);
-    let request = recorder::Request::begin(id, on_loop);
+    let waited_ms = if fd >= 0 { sys::socket::ms_since_data(fd).unwrap_or(0) } else { 0 };
+    let waited_ns = if waited_ms > PROMPT_MS { u64::from(waited_ms) * 1_000_000 } else { 0 };
+    let request = recorder::Request::begin(id, on_loop, waited_ns);
     names::set_current(name.py(), request.id);
     request.id
 }

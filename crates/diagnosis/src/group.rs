@@ -146,6 +146,8 @@ fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Ve
 fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Group<'c> {
     let place = heaviest(pieces.iter().map(|w| (place_of(scene, w), w.excess_ns)));
     let culprit = heaviest(pieces.iter().map(|w| (culprit_of(scene, w), w.excess_ns)));
+    // A request that had not begun stood nowhere: what was in its way is the culprit's place.
+    let place = place.or_else(|| culprit.clone());
     Group { cause, place, culprit, pieces }
 }
 

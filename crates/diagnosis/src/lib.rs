@@ -10,6 +10,7 @@
 //! What it promises: a pure function of the capture; the shares of all findings and the unexplained
 //! part sum to 1; no slow request, no finding. What it does not know it calls unknown.
 
+mod arrival;
 pub mod causes;
 mod finding;
 mod frames;

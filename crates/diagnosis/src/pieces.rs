@@ -2,6 +2,7 @@
 
 use capture::read::TaskRow;
 
+use crate::arrival;
 use crate::causes::{self, pool_wait, Claim};
 use crate::requests::Judged;
 use crate::scene::Scene;
@@ -22,8 +23,9 @@ const MAX_HOPS: u32 = 4;
 /// All pieces of a request. Their lengths sum to the request's time.
 pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let row = request.row;
-    let mut out = Vec::new();
-    follow(scene, row.id, row.tid, row.begin_ns, request.end_ns, 0, &mut out);
+    let mut out: Vec<Piece<'c>> = arrival::piece(scene, request).into_iter().collect();
+    let started_ns = row.started_ns.clamp(row.begin_ns, request.end_ns);
+    follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out);
     out
 }
 

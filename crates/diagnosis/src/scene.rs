@@ -99,11 +99,23 @@ impl<'c> Scene<'c> {
         (overlap(&gap) * 2 >= to_ns - from_ns).then_some(gap)
     }
 
-    /// The sample of `tid` nearest to `t_ns`, if one is near.
+    /// The sample that tells where `tid` was at `t_ns`: the last one before, if the thread has not
+    /// run since; else the nearest, if it is near.
     pub fn sample_near(&self, tid: u32, t_ns: u64) -> Option<&'c Sample> {
         let samples = self.capture.samples.get(&tid)?;
+        let before = samples[..samples.partition_point(|s| s.t_ns <= t_ns)].last();
+        if let Some(still) = before.filter(|s| self.is_out(tid, s.t_ns, t_ns)) {
+            return Some(still);
+        }
         let around = slice_between(samples, t_ns.saturating_sub(NEAR_NS), t_ns + NEAR_NS);
         around.iter().min_by_key(|s| s.t_ns.abs_diff(t_ns))
+    }
+
+    /// Whether switch records say that `tid` was off the CPU all of `[from, to)`.
+    fn is_out(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
+        let Some(off) = self.capture.off_cpu.get(&tid) else { return false };
+        let last = off[..off.partition_point(|o| o.out_ns <= from_ns)].last();
+        last.is_some_and(|o| o.in_ns >= to_ns)
     }
 
     /// The samples of `tid` in `[from, to)`.
@@ -159,28 +171,39 @@ impl<'c> Scene<'c> {
         Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
     }
 
-    /// The thread that most likely ended the wait: it ran just before the waiter came back, had
-    /// samples during the wait, and did not wait for the same lock itself.
+    /// The thread that most likely ended the wait: it ran just before the waiter came back, was
+    /// seen during the wait, and did not stand at the same place for the same lock itself. None
+    /// when several fit equally.
     fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
         let lock = segment.sample.map(|s| s.target)?;
         let (from, to) = (segment.from_ns, segment.to_ns);
+        let place = self.frames.innermost(segment.stack());
         let others = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
         let candidate = |tid: &&u32| {
             let seen = self.samples_in(**tid, from, to);
             let waits_too = seen.iter().any(|s| s.wait == WaitKind::Futex && s.target == lock);
-            !waits_too && self.ran_in(**tid, to.saturating_sub(2_000_000), to + 50_000)
+            let stack = self.main_stack(**tid, from, to);
+            let stands_there = stack != 0 && self.frames.innermost(stack) == place;
+            let ran = self.ran_in(**tid, to.saturating_sub(3_000_000), to + 50_000);
+            !waits_too && !stands_there && stack != 0 && ran
         };
         let mut able: Vec<u32> = others.filter(candidate).copied().collect();
-        // A thread with a request function in common with the waiter's innermost own code knows
-        // the lock; among several that ran, prefer it.
-        if able.len() > 1 {
-            let own = self.frames.innermost(segment.stack());
-            let knows = |tid: &u32| {
-                let stack = self.main_stack(*tid, from, to);
-                let file = own.as_ref().map(|p| p.file.as_str());
-                self.frames.any(stack, |f| Some(f.file) == file)
-            };
-            able.retain(knows);
+        // A thread that idles (accepts, polls) holds nothing; one that was in the file of the code
+        // that waits knows the lock.
+        let file = place.as_ref().map(|p| p.file.as_str());
+        let busy = |tid: &u32| {
+            let seen = self.sample_near(*tid, from + (to - from) / 2);
+            !seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
+        };
+        let knows = |tid: &u32| {
+            let stack = self.main_stack(*tid, from, to);
+            self.frames.any(stack, |f| Some(f.file) == file)
+        };
+        let preferences: [&dyn Fn(&u32) -> bool; 2] = [&busy, &knows];
+        for prefer in preferences {
+            if able.len() > 1 && able.iter().any(prefer) {
+                able.retain(prefer);
+            }
         }
         match able.as_slice() {
             [only] => Some(*only),

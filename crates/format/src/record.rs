@@ -4,7 +4,7 @@
 //!  word 0: kind (8) | words in all (8) | flags (16) | name or id (32)
 //!  Event         t | request | attributes
 //!  Span          begin | end | request | attributes
-//!  RequestBegin  t | request
+//!  RequestBegin  t | request | started        (started > t: it waited before its handler ran)
 //!  RequestEnd    begin | end | request | attributes          flags: ERROR, ASYNC
 //!  Sample        t | tid, gil holder | wall | cpu | run delay | wait, how, nr, lock holder
 //!                | target | timeout                          name: stack id
@@ -266,6 +266,7 @@ pub enum Record<'a> {
         flags: u16,
         t_ns: u64,
         request: u64,
+        started_ns: u64,
     },
     RequestEnd {
         name: u32,
@@ -371,8 +372,8 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             }
         }
         3 => {
-            let &[t_ns, request] = body else { return None };
-            Record::RequestBegin { name, flags, t_ns, request }
+            let &[t_ns, request, started_ns] = body else { return None };
+            Record::RequestBegin { name, flags, t_ns, request, started_ns }
         }
         5 => Record::Sample(Sample::decode(name, flags, body)?),
         6 => {
@@ -412,7 +413,7 @@ pub const SCHEMA_JSON: &str = concat!(
     r#"{"word_bits":64,"header":["kind:8","words:8","flags:16","name:32"],"clock":"CLOCK_MONOTONIC ns","#,
     r#""records":{"event":["t_ns","request","attributes"],"#,
     r#""span":["begin_ns","end_ns","request","attributes"],"#,
-    r#""request_begin":["t_ns","request"],"request_end":["begin_ns","end_ns","request","attributes"],"#,
+    r#""request_begin":["t_ns","request","started_ns"],"request_end":["begin_ns","end_ns","request","attributes"],"#,
     r#""sample":["t_ns","tid|gil_holder","wall_ns","cpu_ns","run_delay_ns","#,
     r#""wait:8|holder_source:8|call:16|lock_holder:32","target","timeout_ns"],"#,
     r#""off_cpu":["out_ns","in_ns"],"gc":["begin_ns","end_ns","collected"],"vital":["t_ns","f64"],"#,

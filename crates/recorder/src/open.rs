@@ -158,12 +158,14 @@ impl Request {
     /// No request: what `begin` gives while recording is off.
     pub const NONE: Request = Request { id: 0, begin_ns: 0 };
 
-    /// Begins a request on the calling thread. `name` comes from `Recorder::request_name`.
-    pub fn begin(name: ring::Name, on_loop: bool) -> Request {
+    /// Begins a request on the calling thread. `name` comes from `Recorder::request_name`;
+    /// `waited_ns` is how long ago it arrived, when it had to wait for its handler.
+    pub fn begin(name: ring::Name, on_loop: bool, waited_ns: u64) -> Request {
         let (true, Some(recorder)) = (is_on(), current()) else {
             return Request::NONE;
         };
-        let begin_ns = sys::clock::now_ns();
+        let now = sys::clock::now_ns();
+        let begin_ns = now.saturating_sub(waited_ns);
         let open = recorder.open_requests();
         let id =
             open.enter(begin_ns, name, sys::thread::cached_tid(), on_loop).unwrap_or_else(|| {
@@ -171,7 +173,7 @@ impl Request {
                 open.untracked()
             });
         let flags = if on_loop { flag::ASYNC } else { 0 };
-        append(&[header(Kind::RequestBegin, 3, flags, name), begin_ns, id], begin_ns);
+        append(&[header(Kind::RequestBegin, 4, flags, name), begin_ns, id, now], now);
         Request { id, begin_ns }
     }
 

@@ -25,7 +25,8 @@ def patch(native: Any, module: ModuleType) -> None:
         expected = getattr(self, "_dashcam_expects", False)
         if parsed and expected and native.is_on() and not native.current_request():
             name = wsgi.raw_name(self.command, self.path)
-            self._dashcam_request = native.request_begin(name)
+            fd = wsgi.descriptor(self.connection)
+            self._dashcam_request = native.request_begin(name, False, fd)
         return parsed
 
     @functools.wraps(handle)

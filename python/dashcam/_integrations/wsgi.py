@@ -27,12 +27,20 @@ def raw_name(method: str, path: str) -> str:
     return name
 
 
-def call(native: Any, application: Application, environ: Any, start_response: Any) -> Any:
-    """Calls a WSGI application as one request; inside another request it just calls it."""
+def call(
+    native: Any, application: Application, environ: Any, start_response: Any, connection: Any = None
+) -> Any:
+    """Calls a WSGI application as one request; inside another request it just calls it.
+
+    `connection` is the request's socket where the server does not put it into `environ`: with it,
+    time the request waited for its handler is part of the request.
+    """
     if not native.is_on() or native.current_request():
         return application(environ, start_response)
     name = raw_name(str(environ.get("REQUEST_METHOD", "?")), str(environ.get("PATH_INFO", "/")))
-    request = native.request_begin(name)
+    if connection is None:
+        connection = environ.get("gunicorn.socket") or environ.get("werkzeug.socket")
+    request = native.request_begin(name, False, descriptor(connection))
     environ["dashcam.request"] = request
     failed = True
     body = None
@@ -45,6 +53,14 @@ def call(native: Any, application: Application, environ: Any, start_response: An
     if isinstance(body, (list, tuple)):
         return body
     return Body(native, request, body)
+
+
+def descriptor(connection: Any) -> int:
+    """The descriptor of a socket, -1 when there is none."""
+    try:
+        return int(connection.fileno())
+    except (AttributeError, OSError, TypeError, ValueError):
+        return -1
 
 
 class Body:

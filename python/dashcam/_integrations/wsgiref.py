@@ -15,6 +15,9 @@ def patch(native: Any, module: ModuleType) -> None:
 
     @functools.wraps(original)
     def run(self: Any, application: Any) -> Any:
-        return original(self, functools.partial(wsgi.call, native, application))
+        handler = getattr(self, "request_handler", None)
+        connection = getattr(handler, "connection", None)
+        call = functools.partial(wsgi.call, native, application, connection=connection)
+        return original(self, call)
 
     module.BaseHandler.run = run

@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import service  # noqa: E402
 
+import gc  # noqa: E402
 import json  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
@@ -27,12 +28,11 @@ def importer() -> None:
 
 
 def answer(n: int) -> str:
+    if n == 1:  # in the worker: a thread started before the fork would not be there
+        threading.Thread(target=importer, name="importer", daemon=True).start()
     return str(service.honest_work(n))
 
 
 if __name__ == "__main__":
-    import gc
-
     gc.disable()
-    threading.Thread(target=importer, name="importer", daemon=True).start()
     service.gunicorn(answer)

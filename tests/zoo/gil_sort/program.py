@@ -12,7 +12,7 @@ import random  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 
-SIZE = 900_000 if service.SICK else 2_000
+SIZE = 2_500_000 if service.SICK else 2_000
 
 
 def arrange(values: list[float]) -> None:

@@ -14,7 +14,7 @@ import tempfile  # noqa: E402
 folder = tempfile.mkdtemp()
 for i in range(4):
     with open(os.path.join(folder, f"atlas{i}.py"), "w") as file:
-        file.write("table = {}\n" + "".join(f"table[{k}] = [{k}, {k} + 1, '{k}']\n" for k in range(14_000)))
+        file.write("table = {}\n" + "".join(f"table[{k}] = [{k}, {k} + 1, '{k}']\n" for k in range(40_000)))
 sys.path.insert(0, folder)
 sys.dont_write_bytecode = True
 if not service.SICK:

@@ -45,8 +45,10 @@ pub struct RequestRow {
     pub name: u32,
     /// Thread it began on.
     pub tid: u32,
-    /// Begin.
+    /// Begin: its arrival, as far as that is known.
     pub begin_ns: u64,
+    /// Its handler began; later than `begin_ns` when the request had to wait for it.
+    pub started_ns: u64,
     /// End; None: it was still running when the capture was made.
     pub end_ns: Option<u64>,
     /// It ended by an exception or an error status.
@@ -239,11 +241,12 @@ impl BlockReader {
                 let row = SpanRow { name, tid, begin_ns, end_ns, request, error, attributes };
                 capture.spans.push(row);
             }
-            Record::RequestBegin { name, flags, t_ns, request } => {
+            Record::RequestBegin { name, flags, t_ns, request, started_ns } => {
                 let on_loop = flags & flag::ASYNC != 0;
                 let open = self.begun.entry(request).or_insert_with(|| open_request(request));
                 // The end may have been read first (another block): it knows the final name.
                 (open.tid, open.begin_ns, open.on_loop) = (tid, t_ns, on_loop);
+                open.started_ns = started_ns.max(t_ns);
                 if open.end_ns.is_none() {
                     open.name = name;
                 }
@@ -251,7 +254,7 @@ impl BlockReader {
             Record::RequestEnd { name, flags, begin_ns, end_ns, request, attributes } => {
                 let open = self.begun.entry(request).or_insert_with(|| open_request(request));
                 if open.begin_ns == 0 {
-                    (open.tid, open.begin_ns) = (tid, begin_ns);
+                    (open.tid, open.begin_ns, open.started_ns) = (tid, begin_ns, begin_ns);
                     open.on_loop = flags & flag::ASYNC != 0;
                 }
                 open.name = name;
@@ -333,6 +336,7 @@ fn open_request(id: u64) -> RequestRow {
         name: 0,
         tid: 0,
         begin_ns: 0,
+        started_ns: 0,
         end_ns: None,
         error: false,
         on_loop: false,

@@ -19,7 +19,7 @@ mod page_fault;
 mod pipe_write;
 pub(crate) mod pool_wait;
 mod sleep;
-mod stopped;
+pub(crate) mod stopped;
 mod subprocess_wait;
 mod unknown;
 

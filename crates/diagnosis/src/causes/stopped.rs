@@ -5,7 +5,7 @@
 //! cgroup was not throttled, else cpu-throttled.
 
 use super::{ms_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
+use crate::scene::{Gap, Scene};
 use crate::timeline::Segment;
 
 pub const RULE: Rule = Rule { claim };
@@ -14,15 +14,19 @@ pub const ADVICE: &str = "Look for who stopped the process: debuggers, container
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let gap = scene.gap_over(segment.from_ns, segment.to_ns)?;
+    Some(Claim { seen: true, ..Claim::of(cause_of(gap), segment) })
+}
+
+/// What kept the recorder's own thread from running.
+pub fn cause_of(gap: &Gap) -> Cause {
     let length = gap.to_ns - gap.from_ns;
-    let cause = if gap.throttled_ns * 2 > length {
+    if gap.throttled_ns * 2 > length {
         Cause::CpuThrottled
     } else if gap.run_delay_ns * 2 > length {
         Cause::CpuStarved
     } else {
         Cause::Stopped
-    };
-    Some(Claim { seen: true, ..Claim::of(cause, segment) })
+    }
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

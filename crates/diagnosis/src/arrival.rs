@@ -1,0 +1,93 @@
+//! Time a request lay in its socket before its handler began.
+//!
+//! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
+//! taking it up does. Four answers are weighed by how much of the time they cover: the process
+//! stood still, a collection ran, threads waited for the GIL, or the worker that took the request
+//! in the end was busy with another one. None that covers half of it: unknown.
+
+use crate::causes::{stopped, Cause, Claim};
+use crate::pieces::Piece;
+use crate::requests::Judged;
+use crate::scene::{Culprit, Scene};
+use crate::timeline::{self, Segment, State};
+use format::wait::WaitKind;
+
+/// Threads whose waits for the GIL are looked at.
+const MOST_THREADS: usize = 32;
+
+/// The piece from a request's arrival to its handler's start; None when it was taken up at once.
+pub fn piece<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Option<Piece<'c>> {
+    let row = request.row;
+    let (from_ns, to_ns) = (row.begin_ns, row.started_ns.min(request.end_ns));
+    if to_ns <= from_ns {
+        return None;
+    }
+    let exact = scene.capture.meta.source_on("switches");
+    let segment = Segment {
+        tid: row.tid,
+        from_ns,
+        to_ns,
+        state: State::Wait,
+        sample: None,
+        sampled: false,
+        exact,
+    };
+    let answers = [
+        still(scene, &segment),
+        collection(scene, &segment),
+        gil(scene, &segment),
+        busy(scene, &segment),
+    ];
+    let best = answers.into_iter().flatten().max_by_key(|(covered, _)| *covered);
+    let claim = best.filter(|(covered, _)| covered * 2 >= segment.ns()).map(|(_, claim)| claim);
+    let claim = claim.unwrap_or_else(|| Claim::of(Cause::Unknown, &segment));
+    Some(Piece { segment, claim: Claim { seen: claim.cause != Cause::Unknown, ..claim } })
+}
+
+type Answer = Option<(u64, Claim)>;
+
+fn overlap(a: (u64, u64), b: &Segment<'_>) -> u64 {
+    a.1.min(b.to_ns).saturating_sub(a.0.max(b.from_ns))
+}
+
+fn still(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let most = |g: &&crate::scene::Gap| overlap((g.from_ns, g.to_ns), segment);
+    let gap = scene.gaps.iter().max_by_key(most)?;
+    Some((most(&gap), Claim::of(stopped::cause_of(gap), segment)))
+}
+
+fn collection(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let most = |g: &&capture::read::GcRow| overlap((g.begin_ns, g.end_ns), segment);
+    let gc = scene.capture.gcs.iter().max_by_key(most)?;
+    let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
+    let culprit = Some(Culprit { tid: gc.tid, stack, measured: true });
+    Some((most(&gc), Claim { culprit, ..Claim::of(Cause::GcPause, segment) }))
+}
+
+/// The thread that waited longest for the GIL stands for all.
+fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let waits = |tid: u32| -> Vec<Segment<'_>> {
+        let all = timeline::of_thread(scene.capture, tid, from, to);
+        all.into_iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Gil).collect()
+    };
+    let threads = scene.capture.samples.iter().filter(|(tid, _)| {
+        scene.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil)
+    });
+    let longest = threads.take(MOST_THREADS).map(|(tid, _)| waits(*tid));
+    let longest = longest.max_by_key(|w| w.iter().map(Segment::ns).sum::<u64>())?;
+    let covered = longest.iter().map(Segment::ns).sum();
+    let culprit = longest.iter().max_by_key(|s| s.ns()).and_then(|s| scene.gil_holder(s));
+    Some((covered, Claim { culprit, ..Claim::of(Cause::GilWait, segment) }))
+}
+
+/// Its worker had another request in hand.
+fn busy(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let others = scene.capture.requests.iter().filter(|r| r.tid == segment.tid);
+    let end = |r: &capture::read::RequestRow| r.end_ns.unwrap_or(scene.capture.meta.to_ns);
+    let before = others.filter(|r| r.started_ns < segment.to_ns && end(r) <= segment.to_ns);
+    let covered = before.map(|r| overlap((r.started_ns, end(r)), segment)).sum();
+    let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
+    let culprit = (stack != 0).then_some(Culprit { tid: segment.tid, stack, measured: true });
+    Some((covered, Claim { culprit, ..Claim::of(Cause::PoolWait, segment) }))
+}
