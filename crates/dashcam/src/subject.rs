@@ -220,9 +220,9 @@ impl Looker {
         let id = match self.stacks.as_ref().and_then(|s| s.code(code)) {
             Some(info) => {
                 let (function, file) = (tables.name(&info.qualname), tables.name(&info.file));
-                tables.code(function, file, info.first_line)
+                tables.code(function, file, info.first_line, info.releases)
             }
-            None => tables.code(tables.name("?"), tables.name("?"), 0),
+            None => tables.code(tables.name("?"), tables.name("?"), 0, false),
         };
         if self.codes.len() <= index {
             self.codes.resize(index + 1, 0);

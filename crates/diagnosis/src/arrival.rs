@@ -1,9 +1,9 @@
 //! Time a request lay in its socket before its handler began.
 //!
 //! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
-//! taking it up does. Four answers are weighed by how much of the time they cover: the process
-//! stood still, a collection ran, threads waited for the GIL, or the worker that took the request
-//! in the end was busy with another one. None that covers half of it: unknown.
+//! taking it up does. Four answers, the most telling first: the process stood still, a collection
+//! ran, threads waited for the GIL, the worker that took the request in the end was busy with
+//! another one. The first that covers half of the time has it; none: unknown.
 
 use crate::causes::{stopped, Cause, Claim};
 use crate::pieces::Piece;
@@ -32,14 +32,11 @@ pub fn piece<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Option<Piece<'c>> {
         sampled: false,
         exact,
     };
-    let answers = [
-        still(scene, &segment),
-        collection(scene, &segment),
-        gil(scene, &segment),
-        busy(scene, &segment),
-    ];
-    let best = answers.into_iter().flatten().max_by_key(|(covered, _)| *covered);
-    let claim = best.filter(|(covered, _)| covered * 2 >= segment.ns()).map(|(_, claim)| claim);
+    let answers = [still, collection, gil, busy];
+    let claim = answers.iter().find_map(|answer| {
+        let (covered, claim) = answer(scene, &segment)?;
+        (covered * 2 >= segment.ns()).then_some(claim)
+    });
     let claim = claim.unwrap_or_else(|| Claim::of(Cause::Unknown, &segment));
     Some(Piece { segment, claim: Claim { seen: claim.cause != Cause::Unknown, ..claim } })
 }

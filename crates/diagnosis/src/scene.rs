@@ -189,7 +189,7 @@ impl<'c> Scene<'c> {
         };
         let mut able: Vec<u32> = others.filter(candidate).copied().collect();
         // A thread that idles (accepts, polls) holds nothing; one that was in the file of the code
-        // that waits knows the lock.
+        // that waits knows the lock; one whose code says `release` lets go of one by hand.
         let file = place.as_ref().map(|p| p.file.as_str());
         let busy = |tid: &u32| {
             let seen = self.sample_near(*tid, from + (to - from) / 2);
@@ -199,14 +199,27 @@ impl<'c> Scene<'c> {
             let stack = self.main_stack(*tid, from, to);
             self.frames.any(stack, |f| Some(f.file) == file)
         };
-        let preferences: [&dyn Fn(&u32) -> bool; 2] = [&busy, &knows];
+        let releases = |tid: &u32| {
+            let stack = self.main_stack(*tid, from, to);
+            self.frames.any(stack, |f| f.releases)
+        };
+        let preferences: [&dyn Fn(&u32) -> bool; 3] = [&busy, &knows, &releases];
         for prefer in preferences {
             if able.len() > 1 && able.iter().any(prefer) {
                 able.retain(prefer);
             }
         }
-        match able.as_slice() {
-            [only] => Some(*only),
+        // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
+        let ran_until = |tid: u32| {
+            let before = timeline::of_thread(self.capture, tid, to.saturating_sub(3_000_000), to);
+            let run = before.iter().filter(|s| s.state == State::Run);
+            run.map(|s| s.to_ns).max().unwrap_or(0)
+        };
+        let mut latest: Vec<(u64, u32)> = able.iter().map(|tid| (ran_until(*tid), *tid)).collect();
+        latest.sort_unstable();
+        match latest.as_slice() {
+            [.., (second, _), (first, tid)] if first > second => Some(*tid),
+            [(_, only)] => Some(*only),
             _ => None,
         }
     }

@@ -92,14 +92,14 @@ impl Tables {
         Some(id as Name)
     }
 
-    /// The id of a code location's function; 0 when refused.
-    pub fn code(&self, function: Name, file: Name, first_line: u32) -> u32 {
+    /// The id of a code location's function; 0 when refused. `releases`: its code names `release`.
+    pub fn code(&self, function: Name, file: Name, first_line: u32, releases: bool) -> u32 {
         let mut inner = self.lock();
         if let Some(id) = inner.codes.get(&(function, file, first_line)) {
             return *id;
         }
         let layout = self.region.layout();
-        let entry = [pack_pair(function, file), u64::from(first_line)];
+        let entry = [pack_pair(function, file), pack_pair(first_line, u32::from(releases))];
         let place = (layout.codes, layout.code_slots, CODE_WORDS, word::CODES);
         let Some(id) = self.append_entry(&entry, place) else {
             self.region.lose(losses::CODES_REFUSED, 1);

@@ -35,7 +35,7 @@ fn a_full_name_area_refuses_and_counts_instead_of_growing() {
 fn a_stack_is_a_chain_of_nodes_from_the_leaf_to_the_root() {
     let region = region();
     let tables = Tables::new(region);
-    let (main, work) = (tables.code(1, 2, 10), tables.code(3, 2, 20));
+    let (main, work) = (tables.code(1, 2, 10, false), tables.code(3, 2, 20, false));
     let root = tables.stack(0, main, 12);
     let leaf = tables.stack(root, work, 25);
     assert_eq!(tables.stack(root, work, 25), leaf);
