@@ -91,8 +91,8 @@ struct Run {
     /// Most captures kept [default: 50].
     #[arg(long)]
     keep: Option<String>,
-    /// The program and its arguments.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    /// The program and its arguments, behind `--`.
+    #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 

@@ -256,9 +256,7 @@ pub fn before_exit() {
 /// Runs in every forked child before any code of the host: only atomics and syscalls.
 extern "C" fn on_fork_child() {
     if let Some(recorder) = recorder::forget_after_fork() {
-        // SAFETY: the child's only thread is this one, its writer was forgotten above, and nothing
-        // of ours runs until `after_fork_child`, which uses none of the parent's recorder.
-        unsafe { recorder.region().release(false) };
+        recorder.region().release_after_fork();
     }
     sys::ours::close_all();
     if let Some(control) = CONTROL.get() {

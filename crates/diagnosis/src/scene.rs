@@ -176,7 +176,8 @@ impl<'c> Scene<'c> {
     /// when several fit equally.
     fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
         let lock = segment.sample.map(|s| s.target)?;
-        let (from, to) = (segment.from_ns, segment.to_ns);
+        let (from, to) = self.whole_wait(segment, lock);
+        let just_before_ns = if segment.exact { 3_000_000 } else { 30_000_000 };
         let place = self.frames.innermost(segment.stack());
         let others = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
         let candidate = |tid: &&u32| {
@@ -184,7 +185,7 @@ impl<'c> Scene<'c> {
             let waits_too = seen.iter().any(|s| s.wait == WaitKind::Futex && s.target == lock);
             let stack = self.main_stack(**tid, from, to);
             let stands_there = stack != 0 && self.frames.innermost(stack) == place;
-            let ran = self.ran_in(**tid, to.saturating_sub(3_000_000), to + 50_000);
+            let ran = self.ran_in(**tid, to.saturating_sub(just_before_ns), to + 50_000);
             !waits_too && !stands_there && stack != 0 && ran
         };
         let mut able: Vec<u32> = others.filter(candidate).copied().collect();
@@ -211,7 +212,8 @@ impl<'c> Scene<'c> {
         }
         // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
         let ran_until = |tid: u32| {
-            let before = timeline::of_thread(self.capture, tid, to.saturating_sub(3_000_000), to);
+            let begin = to.saturating_sub(just_before_ns);
+            let before = timeline::of_thread(self.capture, tid, begin, to);
             let run = before.iter().filter(|s| s.state == State::Run);
             run.map(|s| s.to_ns).max().unwrap_or(0)
         };
@@ -222,6 +224,20 @@ impl<'c> Scene<'c> {
             [(_, only)] => Some(*only),
             _ => None,
         }
+    }
+
+    /// Begin and end of the wait that `segment` is a piece of (pieces end between samples).
+    fn whole_wait(&self, segment: &Segment<'_>, lock: u64) -> (u64, u64) {
+        let off = self.capture.off_cpu.get(&segment.tid).map_or(&[][..], Vec::as_slice);
+        let around = off[..off.partition_point(|o| o.out_ns <= segment.from_ns)].last();
+        if let Some(around) = around.filter(|o| segment.exact && o.in_ns >= segment.to_ns) {
+            return (around.out_ns, around.in_ns);
+        }
+        // Without switch records: as long as samples see the same wait.
+        let later = self.samples_in(segment.tid, segment.from_ns, u64::MAX).iter();
+        let same = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;
+        let end = later.clone().find(|s| !same(s)).or(later.last()).map(|s| s.t_ns);
+        (segment.from_ns, end.unwrap_or(segment.to_ns).max(segment.to_ns))
     }
 
     /// Whether `tid` was on a CPU at some time in `[from, to)`, by switch records or samples.

@@ -1,4 +1,5 @@
 //! Names, codes and stacks are found again under their ids, are bounded, and say when full.
+#![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)]
 
 use format::block::unpack_pair;
 use format::region::{losses, word};
