@@ -108,6 +108,9 @@ def recover(options: argparse.Namespace, service: str, out: Path) -> None:
     """Makes captures of the black boxes that killed services left."""
     for box in Path(f"/dev/shm/dashcam-{os.getuid()}").glob(f"{service}-*.box"):
         pid = box.name.split("-")[-2]
+        deadline = time.monotonic() + 5  # a worker's parent died with it: init reaps it soon
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
         if not Path(f"/proc/{pid}").exists():
             subprocess.run([str(options.bin / "dashcam"), "recover", str(box), "-o",
                             str(out / f"recovered-{pid}.dashcam")], capture_output=True, check=True)

@@ -12,6 +12,11 @@ use crate::timeline::{self, slice_between, Segment, State};
 /// How far a sample of another thread may lie from the moment asked about.
 const NEAR_NS: u64 = 60_000_000;
 
+/// Threads a chain of waits is followed through.
+const MOST_HOPS: usize = 6;
+/// A wait that ends this close to its time limit ended by it.
+const TIMER_SLACK_NS: u64 = 3_000_000;
+
 /// Another thread that is to blame, and how that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Culprit {
@@ -158,8 +163,28 @@ impl<'c> Scene<'c> {
         Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
     }
 
-    /// Who held the lock `segment` waited for.
+    /// Who held the lock `segment` waited for; when that thread waited for a lock itself, who held
+    /// that one, and so on: the last that is known.
     pub fn lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let mut culprit = self.direct_holder(segment)?;
+        let mut seen = vec![segment.tid, culprit.tid];
+        while seen.len() < MOST_HOPS {
+            let (from, to) = (segment.from_ns, segment.to_ns);
+            let own = timeline::of_thread(self.capture, culprit.tid, from, to);
+            let waits =
+                own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
+            let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
+            let Some(next) = longest.and_then(|wait| self.direct_holder(wait)) else { break };
+            if seen.contains(&next.tid) {
+                break;
+            }
+            seen.push(next.tid);
+            culprit = Culprit { measured: culprit.measured && next.measured, ..next };
+        }
+        Some(culprit)
+    }
+
+    fn direct_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let inside = self.samples_in(segment.tid, from, to);
         let own = segment.sample.into_iter().chain(inside);
@@ -167,8 +192,18 @@ impl<'c> Scene<'c> {
         if let Some(tid) = most_common(known.map(|s| s.lock_holder).filter(|t| *t != segment.tid)) {
             return Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: true });
         }
+        if self.timed_out(segment) {
+            return None;
+        }
         let tid = self.releaser(segment)?;
         Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
+    }
+
+    /// Whether the wait ended because its time was up: nobody ended it.
+    pub fn timed_out(&self, segment: &Segment<'_>) -> bool {
+        let Some(sample) = segment.sample.filter(|s| s.timeout_ns > 1) else { return false };
+        let (_, end_ns) = self.whole_wait(segment, sample.target);
+        end_ns + TIMER_SLACK_NS >= sample.t_ns + sample.timeout_ns
     }
 
     /// The thread that most likely ended the wait: it ran just before the waiter came back, was
