@@ -48,7 +48,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--bin", type=Path, default=Path(sys.executable).parent,
                         help="folder with dashcam and python [the one of this interpreter]")
-    parser.add_argument("--case", default="*", help="glob over the cases' names")
+    parser.add_argument("--case", default="*", help="globs over the cases' names, with commas")
     parser.add_argument("--switches", choices=["on", "off", "both"], default="on")
     parser.add_argument("--twins", choices=["yes", "no", "only"], default="yes")
     parser.add_argument("--seconds", type=float, default=6.0)
@@ -192,7 +192,8 @@ def plan(options: argparse.Namespace) -> list[tuple[str, bool, str]]:
     cases = sorted(p.parent.name for p in HERE.glob("*/case.json"))
     modes = ["on", "off"] if options.switches == "both" else [options.switches]
     out = []
-    for case in fnmatch.filter(cases, options.case):
+    wanted = options.case.split(",")
+    for case in (c for c in cases if any(fnmatch.fnmatch(c, glob) for glob in wanted)):
         cause = json.loads((HERE / case / "case.json").read_text())["cause"]
         for mode in modes:
             if cause is not None and options.twins != "only":
