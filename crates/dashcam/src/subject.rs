@@ -177,7 +177,8 @@ impl Looker {
             _ => None,
         };
         if let Some(text) = text {
-            sample.target = TARGET_IS_NAME | u64::from(self.recorder.tables().name(&text));
+            let name = self.recorder.tables().classed(ring::Class::Target, &text);
+            sample.target = TARGET_IS_NAME | u64::from(name);
         }
     }
 

@@ -58,3 +58,15 @@ fn thread_slots_are_used_again_only_when_the_table_is_full() {
     assert_eq!(region.losses()[losses::THREADS_UNNAMED], 0);
     assert_eq!(region.header(word::THREAD_SERIAL).load(std::sync::atomic::Ordering::Relaxed), 5000);
 }
+
+#[test]
+fn names_of_ever_new_threads_fall_together_past_their_bound() {
+    let tables = Tables::new(region());
+    let mut ids: Vec<u32> = (0..50_000)
+        .map(|i| tables.classed(ring::Class::Thread, &format!("Thread-{i} (work)")))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert!(ids.len() < 1100, "{} distinct names", ids.len());
+    assert!(!ids.contains(&0), "none refused");
+}
