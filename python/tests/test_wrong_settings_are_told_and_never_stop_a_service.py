@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+from pathlib import Path
+
 import pytest
-from conftest import Bench
+from conftest import BIN, Bench
 
 
 def test_a_wrong_value_in_code_raises_with_the_accepted_range(bench: Bench) -> None:
@@ -72,6 +77,24 @@ def test_a_program_ended_by_a_signal_is_reported_as_such(bench: Bench) -> None:
 def test_a_folder_that_cannot_be_written_is_told_and_the_service_runs(bench: Bench) -> None:
     bench.write("program.py", "print('served')")
     result = bench.dashcam("run", "--out", "/proc/nowhere", "--", "python", "program.py",
-                           PATH=f"{__import__('conftest').BIN}:/usr/bin:/bin")
+                           PATH=f"{BIN}:/usr/bin:/bin")
     assert (result.returncode, result.stdout) == (0, "served\n")
     assert "--out /proc/nowhere" in result.stderr and "the program runs on" in result.stderr
+
+
+def other_pythons() -> "list[str]":
+    """Interpreters of this machine that this environment's wheel was not built for."""
+    own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [*root.glob("*/bin/python3.[0-9]*"), *Path("/usr/bin").glob("python3.[0-9]*")]
+    named = [p for p in found if re.fullmatch(r"python3\.\d+", p.name) and p.name != own]
+    return [str(p) for p in sorted(named)][:3]
+
+
+@pytest.mark.skipif(not other_pythons(), reason="this machine has one version of Python only")
+def test_an_interpreter_without_a_wheel_runs_on_with_one_notice(bench: Bench) -> None:
+    for python in other_pythons():
+        result = bench.dashcam("run", "--", python, "-c", "print('served')")
+        assert (result.returncode, result.stdout) == (0, "served\n"), (python, result.stderr)
+        assert result.stderr.count("dashcam: not recording") == 1, (python, result.stderr)
+        assert result.stderr.count("\n") == 1 and "the program runs on" in result.stderr
