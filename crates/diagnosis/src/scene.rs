@@ -163,6 +163,13 @@ impl<'c> Scene<'c> {
         Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
     }
 
+    /// Whether `tid` was runnable without a CPU for most of `segment`.
+    pub fn starves(&self, tid: u32, segment: &Segment<'_>) -> bool {
+        let own = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
+        let ready = own.iter().filter(|s| s.state == State::Ready).map(Segment::ns).sum::<u64>();
+        ready * 2 > segment.ns()
+    }
+
     /// Who held the lock `segment` waited for; when that thread waited for a lock itself, who held
     /// that one, and so on: the last that is known.
     pub fn lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
