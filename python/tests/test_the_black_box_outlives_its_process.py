@@ -22,6 +22,7 @@ def test_a_killed_process_leaves_a_box_that_recover_turns_into_a_capture(bench: 
         import time, dashcam
         with dashcam.request("last words"):
             dashcam.event("here")
+            while dashcam.status()["sampler"]["passes"] < 2: time.sleep(0.01)
             print("ready", flush=True)
             time.sleep(60)
     """)

@@ -188,6 +188,8 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         last_error: Mutex::default(),
         stats: Stats::default(),
     });
+    // Once here, for a process that is killed at once, and again when the sources are known.
+    shared.store_settings();
     recorder::install(recorder);
     let mut threads = Vec::new();
     for (name, body) in

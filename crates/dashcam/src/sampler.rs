@@ -239,7 +239,7 @@ impl<'s> Sampler<'s> {
         // Whoever stands in a slow request's way is looked at in the same pass; bounded as well.
         culprits.sort_unstable();
         culprits.dedup();
-        culprits.retain(|tid| !self.chosen.contains(tid));
+        culprits.retain(|tid| !self.urgent.contains(tid));
         for tid in culprits.into_iter().take(most) {
             self.look(tid, true, exact);
         }
