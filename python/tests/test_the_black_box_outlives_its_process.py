@@ -102,3 +102,57 @@ def test_boxes_of_dead_processes_do_not_pile_up(bench: Bench) -> None:
     bench.python("import dashcam; dashcam.start(memory='1MiB')")
     dead = [b for b in BOXES.glob("*.box") if not Path(f"/proc/{b.name.split('-')[-2]}").exists()]
     assert len(dead) <= 2, dead
+
+
+def test_forks_while_other_threads_record_deadlock_nobody_and_lose_nothing(bench: Bench) -> None:
+    result = bench.python("""
+        import os, threading, warnings, dashcam
+        warnings.simplefilter("ignore", DeprecationWarning)
+        dashcam.start(service="storm", memory="4MiB", switches=False)
+        stop = threading.Event()
+        done = [0] * 4
+        def work(i):
+            while not stop.is_set():
+                with dashcam.request("busy"), dashcam.span("s"):
+                    dashcam.event("e")
+                done[i] += 1
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads: thread.start()
+        for _ in range(200):
+            pid = os.fork()
+            if pid == 0:
+                with dashcam.request("child"): pass
+                from dashcam import _native
+                _native.before_exit()
+                os._exit(0 if dashcam.status()["on"] is False else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+        stop.set()
+        for thread in threads: thread.join()
+        before = sum(done)
+        with dashcam.request("after"): pass
+        state = dashcam.status()
+        assert state["on"] and state["sampler"]["passes"] > 0 and state["open_requests"] == 0, state
+        print(before, dashcam.snap())
+    """)
+    assert result.returncode == 0, result.stderr
+    _, path = result.stdout.split(" ", 1)
+    shown = bench.show(path.strip())
+    names = {r["name"] for r in shown["requests"]}
+    assert names == {"busy", "after"} and shown["damage"] == []
+
+
+def test_threads_that_come_and_go_are_all_accounted_for(bench: Bench) -> None:
+    result = bench.python("""
+        import threading, dashcam
+        dashcam.start(memory="4MiB", switches=False, stacks=False)
+        def short():
+            for _ in range(3): dashcam.event("e")
+        for _ in range(3000):
+            thread = threading.Thread(target=short)
+            thread.start()
+            thread.join()
+        print(dashcam.snap())
+    """)
+    shown = bench.show(result.stdout.strip().splitlines()[-1])
+    assert shown["counts"]["events"] == 9000, "3 events a thread take room for 3 events"
+    assert not any(t["missing_between"] for t in shown["threads"])
