@@ -300,8 +300,14 @@ extern "C" fn on_fork_child() {
     }
 }
 
+/// Whether this is a forked child of a recorded process that has not started afresh yet. One load.
+pub fn is_forked() -> bool {
+    PARENT.get().is_some()
+}
+
 /// Starts the child of a fork afresh, with its parent's settings. Call where allocation and threads
-/// are safe again (Python's after-fork hook). Does nothing when the parent did not record.
+/// are safe again, and not before there is something to record: many children only exec. Does
+/// nothing when the parent did not record.
 pub fn after_fork_child() {
     let Some(parent) = PARENT.get() else { return };
     PARENT.set(None);
