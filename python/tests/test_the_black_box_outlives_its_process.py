@@ -156,3 +156,33 @@ def test_threads_that_come_and_go_are_all_accounted_for(bench: Bench) -> None:
     shown = bench.show(result.stdout.strip().splitlines()[-1])
     assert shown["counts"]["events"] == 9000, "3 events a thread take room for 3 events"
     assert not any(t["missing_between"] for t in shown["threads"])
+
+
+def test_slow_requests_that_fell_into_a_cooldown_are_in_a_capture_made_at_exit(bench: Bench) -> None:
+    result = bench.python("""
+        import time, dashcam
+        dashcam.start(service="late", slow="50ms", post="1ms", cooldown="1h")
+        def slow(name):
+            with dashcam.request(name): time.sleep(0.1)
+        slow("first")
+        while not dashcam.status()["captures"]: time.sleep(0.01)
+        slow("second")
+        while dashcam.status()["losses"]["firings_suppressed"] == 0: time.sleep(0.01)
+    """)
+    assert result.returncode == 0, result.stderr
+    first, last = bench.captures()
+    assert bench.show(last)["meta"]["reason"] == "exit: 1 slow requests since the last capture"
+    assert [r["name"] for r in bench.show(last)["requests"]] == ["first", "second"]
+
+
+def test_a_request_that_still_runs_bears_its_present_name(bench: Bench) -> None:
+    result = bench.python("""
+        import dashcam
+        from dashcam import _native
+        dashcam.start()
+        request = _native.request_begin("GET /price/77")
+        _native.request_rename(request, "GET /price/<sku>")
+        print(dashcam.snap())
+    """)
+    shown = bench.show(result.stdout.strip().splitlines()[-1])
+    assert [r["name"] for r in shown["requests"]] == ["GET /price/<sku>"]

@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub recorder: &'static Recorder,
     /// Set once; both threads leave.
     pub stop: AtomicBool,
+    /// The sampler has left (or never came): no more jobs will follow, the keeper may leave too.
+    pub sampler_left: AtomicBool,
     pub sources: Mutex<Vec<(String, String)>>,
     pub jobs: Mutex<VecDeque<Job>>,
     pub job_came: Condvar,
@@ -179,6 +181,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         runtime,
         recorder,
         stop: AtomicBool::new(false),
+        sampler_left: AtomicBool::new(false),
         sources: Mutex::default(),
         jobs: Mutex::default(),
         job_came: Condvar::new(),
@@ -193,13 +196,16 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     recorder::install(recorder);
     let mut threads = Vec::new();
     for (name, body) in
-        [("dashcam-sampler", sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)]
+        [(SAMPLER, sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)]
     {
         let own = shared.clone();
         match sys::thread::spawn_quiet(name, move || guarded(name, own, body)) {
             Ok(thread) => threads.push(thread),
             // The rest still records; captures by `snap` may be all that is left.
-            Err(error) => shared.set_source(name, format!("off: {error}")),
+            Err(error) => {
+                shared.sampler_left.store(true, Ordering::Release);
+                shared.set_source(name, format!("off: {error}"));
+            }
         }
     }
     let started_ns = sys::clock::now_ns();
@@ -214,7 +220,15 @@ fn guarded(name: &str, shared: Arc<Shared>, body: fn(Arc<Shared>)) {
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || body(own))).is_err() {
         shared.set_source(name, "off: ended by an internal error; please report it".to_owned());
     }
+    if name == SAMPLER {
+        // Release: its last jobs are in the queue before the keeper sees that no more will come.
+        shared.sampler_left.store(true, Ordering::Release);
+        shared.job_came.notify_all();
+    }
 }
+
+/// Name of the sampler's thread.
+const SAMPLER: &str = "dashcam-sampler";
 
 /// A box takes at most this part of the memory that is to be had.
 const SHARE_OF_AVAILABLE: u64 = 8;
