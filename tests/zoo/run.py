@@ -114,7 +114,7 @@ def recover(options: argparse.Namespace, service: str, out: Path) -> None:
         if not Path(f"/proc/{pid}").exists():
             subprocess.run([str(options.bin / "dashcam"), "recover", str(box), "-o",
                             str(out / f"recovered-{pid}.dashcam")], capture_output=True, check=True)
-            box.unlink()
+            box.unlink(missing_ok=True)
 
 
 def why(options: argparse.Namespace, out: Path) -> tuple[int, dict[str, Any]]:
