@@ -21,7 +21,7 @@ def mosaic(size: int) -> int:
 
 
 def answer(n: int) -> str:
-    return str(mosaic(6_000_000 if service.SICK and n % 150 == 70 else 2_000))
+    return str(mosaic(14_000_000 if service.SICK and n % 150 == 70 else 2_000))
 
 
 if __name__ == "__main__":
