@@ -1,0 +1,36 @@
+"""Some requests are the first to need a module: thousands of functions to compile. The twin imports them all
+before it serves. The modules are written when the program starts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import importlib  # noqa: E402
+import tempfile  # noqa: E402
+
+import service  # noqa: E402
+
+folder = tempfile.TemporaryDirectory(prefix="atlas-")
+sys.path.insert(0, folder.name)
+sys.dont_write_bytecode = True
+SHEETS = range(1, 9)
+CONTENT = "\n".join(f"def leaf_{i}(x):\n    return [x + {i}, x * {i}, (x, {i})]" for i in range(8_000))
+for sheet in SHEETS:
+    Path(folder.name, f"atlas_{sheet}.py").write_text(CONTENT)
+importlib.invalidate_caches()
+
+
+def consult(sheet: int) -> str:
+    return importlib.import_module(f"atlas_{sheet}").__name__
+
+
+def answer(n: int) -> str:
+    return f"{service.honest_work(n)} {consult(max(1, min(n // 60, 8)))}"
+
+
+if __name__ == "__main__":
+    consult(1)
+    service.flask(answer)
