@@ -44,13 +44,21 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("url", help="http://127.0.0.1:PORT/")
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--warmup", type=float, default=0.0,
-                        help="load so many seconds before, uncounted")
-    parser.add_argument("--rate", type=float, default=0.0,
-                        help="requests a second in all; 0: as fast as answered")
-    parser.add_argument("--path", action="append", default=[], help="PATH or PATH:WEIGHT, repeatable")
-    parser.add_argument("--wait-ready", type=float, default=0.0, help="wait so many seconds for the port")
-    parser.add_argument("--slow-ms", type=float, default=500.0, help="count answers slower than this")
+    parser.add_argument(
+        "--warmup", type=float, default=0.0, help="load so many seconds before, uncounted"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=0.0, help="requests a second in all; 0: as fast as answered"
+    )
+    parser.add_argument(
+        "--path", action="append", default=[], help="PATH or PATH:WEIGHT, repeatable"
+    )
+    parser.add_argument(
+        "--wait-ready", type=float, default=0.0, help="wait so many seconds for the port"
+    )
+    parser.add_argument(
+        "--slow-ms", type=float, default=500.0, help="count answers slower than this"
+    )
     parser.add_argument("--json", help="write the result to this file too")
     options = parser.parse_args()
     if not 1 <= options.connections <= MAX_CONNECTIONS:
@@ -71,7 +79,9 @@ def loopback(url: str) -> tuple[str, int]:
     except ValueError:
         allowed = False
     if not allowed or parts.port is None:
-        print(f"load: {url}: wanted http://127.0.0.1:PORT/ (only loopback is loaded)", file=sys.stderr)
+        print(
+            f"load: {url}: wanted http://127.0.0.1:PORT/ (only loopback is loaded)", file=sys.stderr
+        )
         sys.exit(2)
     return host, parts.port
 
@@ -101,8 +111,16 @@ def paths(given: list[str]) -> list[str]:
     return out
 
 
-def worker(host: str, port: int, choice: list[str], due: "itertools.count[int]", rate: float,
-           begin: float, end: float, tally: Tally) -> None:
+def worker(
+    host: str,
+    port: int,
+    choice: list[str],
+    due: "itertools.count[int]",
+    rate: float,
+    begin: float,
+    end: float,
+    tally: Tally,
+) -> None:
     """One connection until `end`."""
     connection = http.client.HTTPConnection(host, port, timeout=30)
     pick = random.Random(id(tally))
@@ -167,11 +185,16 @@ def summary(latencies: list[float], errors: int, took: float, slow_ms: float) ->
         return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))] * 1e3, 2)
 
     return {
-        "requests": len(latencies), "errors": errors,
+        "requests": len(latencies),
+        "errors": errors,
         "per_second": round(len(latencies) / took, 1),
-        "p50_ms": at(0.5), "p90_ms": at(0.9), "p99_ms": at(0.99), "p999_ms": at(0.999),
+        "p50_ms": at(0.5),
+        "p90_ms": at(0.9),
+        "p99_ms": at(0.99),
+        "p999_ms": at(0.999),
         "max_ms": round(ordered[-1] * 1e3, 2),
-        "slow": sum(x * 1e3 > slow_ms for x in ordered), "slow_ms": slow_ms,
+        "slow": sum(x * 1e3 > slow_ms for x in ordered),
+        "slow_ms": slow_ms,
     }
 
 

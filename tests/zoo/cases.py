@@ -1,9 +1,10 @@
 """The zoo's cases: where they lie, what they say, and how a program of one is run under load.
 
-Two layouts: `<cause>/<shape>/` holds `sick.py` and its twin `healthy.py`, which differ in the defect
-alone; `<name>/` holds one `program.py`, whose twin is `program.py healthy`. Both have a `case.json`:
+Two layouts: `<cause>/<shape>/` holds `sick.py` and its twin `healthy.py`, which differ in the
+defect alone; `<name>/` holds one `program.py`, whose twin is `program.py healthy`. Both have a
+`case.json`:
 
-    cause       what the verdict must name; null: nothing may be named (only the healthy program is run)
+    cause       what the verdict must name; null: there is only a program that must not be blamed
     accept      other causes that are right too
     where       function, file and a part of the line that stood in the way; null: not judged
     culprit     the same for who caused it when that is another thread or caller; null: not judged
@@ -30,8 +31,14 @@ from typing import IO, Any, Optional
 HERE = Path(__file__).resolve().parent
 LOAD = HERE.parent / "tools" / "load.py"
 DEFAULTS: dict[str, Any] = {
-    "where": None, "culprit": None, "where_also": [], "culprit_also": [], "accept": [],
-    "seconds": 6, "server": ["{python}", "program.py"], "min_slow": 1,
+    "where": None,
+    "culprit": None,
+    "where_also": [],
+    "culprit_also": [],
+    "accept": [],
+    "seconds": 6,
+    "server": ["{python}", "program.py"],
+    "min_slow": 1,
     "load": {"connections": 4, "rate": 60, "paths": ["/"]},
 }
 
@@ -89,14 +96,28 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start(command: list[str], case: Case, port: int, errors: "IO[str]",
-          env: Optional[dict[str, str]] = None, user: Optional[str] = None) -> "subprocess.Popen[bytes]":
+def start(
+    command: list[str],
+    case: Case,
+    port: int,
+    errors: "IO[str]",
+    env: Optional[dict[str, str]] = None,
+    user: Optional[str] = None,
+) -> "subprocess.Popen[bytes]":
     """A service in a session of its own; its output goes to `errors`."""
-    more: dict[str, Any] = {"user": user, "group": user_group(user), "extra_groups": []} if user else {}
+    more: dict[str, Any] = (
+        {"user": user, "group": user_group(user), "extra_groups": []} if user else {}
+    )
     return subprocess.Popen(
-        command, cwd=case.folder, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors,
+        command,
+        cwd=case.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=errors,
+        stderr=errors,
         start_new_session=True,
-        env={**os.environ, "PORT": str(port), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}, **more)
+        env={**os.environ, "PORT": str(port), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
+        **more,
+    )
 
 
 def user_group(user: str) -> int:
@@ -106,14 +127,30 @@ def user_group(user: str) -> int:
     return pwd.getpwnam(user).pw_gid
 
 
-def load(case: Case, port: int, figures: Path, warmup: float = 0.0,
-         seconds: Optional[float] = None) -> dict[str, float]:
+def load(
+    case: Case, port: int, figures: Path, warmup: float = 0.0, seconds: Optional[float] = None
+) -> dict[str, float]:
     """Loads a service from another process; its figures, {} when it did not answer."""
     how = case.spec["load"]
-    command = [sys.executable, str(LOAD), f"http://127.0.0.1:{port}/", "--wait-ready", "40",
-               "--connections", str(how["connections"]), "--rate", str(how["rate"]),
-               "--seconds", str(seconds or case.spec["seconds"]), "--warmup", str(warmup),
-               "--slow-ms", str(case.slow_ms), "--json", str(figures)]
+    command = [
+        sys.executable,
+        str(LOAD),
+        f"http://127.0.0.1:{port}/",
+        "--wait-ready",
+        "40",
+        "--connections",
+        str(how["connections"]),
+        "--rate",
+        str(how["rate"]),
+        "--seconds",
+        str(seconds or case.spec["seconds"]),
+        "--warmup",
+        str(warmup),
+        "--slow-ms",
+        str(case.slow_ms),
+        "--json",
+        str(figures),
+    ]
     for path in how["paths"]:
         command += ["--path", path]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=False)

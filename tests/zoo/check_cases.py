@@ -71,7 +71,9 @@ def judge(case: cases.Case, sick: bool, figures: dict[str, float]) -> str:
     if figures["p50_ms"] > NORMAL_MS:
         return f"normal answers take {figures['p50_ms']} ms, wanted under {NORMAL_MS:g}"
     if sick and figures["slow"] < case.spec["min_slow"]:
-        return f"{figures['slow']:g} slow, wanted {case.spec['min_slow']}; max {figures['max_ms']} ms"
+        return (
+            f"{figures['slow']:g} slow, wanted {case.spec['min_slow']}; max {figures['max_ms']} ms"
+        )
     if sick and figures["slow"] > RARE * figures["requests"]:
         return f"{figures['slow']:g} of {figures['requests']:g} slow: not rare"
     if not sick and figures["slow"]:
@@ -80,15 +82,17 @@ def judge(case: cases.Case, sick: bool, figures: dict[str, float]) -> str:
 
 
 def paper(case: cases.Case, sick: bool) -> str:
-    """What is wrong before anything runs: a place that is not in the source, twins that differ widely."""
+    """What is wrong before it runs: a place that is not in the source, twins far apart."""
     if not sick or not (case.folder / "sick.py").exists():
         return ""
     places = [p for k in ("where", "culprit") for p in [case.spec[k], *case.spec[f"{k}_also"]] if p]
     for place in places:
         if wrong := absent(case, place):
             return wrong
-    twins = [(case.folder / f"{name}.py").read_text("utf-8").splitlines() for name in ("sick", "healthy")]
-    changed = [x for x in difflib.ndiff(*twins) if x[0] in "+-"]
+    sick_lines, healthy_lines = (
+        (case.folder / f"{name}.py").read_text("utf-8").splitlines() for name in ("sick", "healthy")
+    )
+    changed = [x for x in difflib.ndiff(sick_lines, healthy_lines) if x[0] in "+-"]
     return f"twins differ in {len(changed)} lines" if len(changed) > 20 else ""
 
 
@@ -100,7 +104,11 @@ def absent(case: cases.Case, place: dict[str, Any]) -> str:
     text = found.read_text("utf-8")
     if place["function"] != "<module>" and f"def {place['function']}(" not in text:
         return f"{place['file']} has no function {place['function']}"
-    return "" if place["line_text"] in text else f"{place['file']} has no line with {place['line_text']!r}"
+    return (
+        ""
+        if place["line_text"] in text
+        else f"{place['file']} has no line with {place['line_text']!r}"
+    )
 
 
 def check(case: cases.Case, python: str, sick: bool) -> Result:
@@ -122,10 +130,15 @@ def check(case: cases.Case, python: str, sick: bool) -> Result:
 def line(result: Result) -> str:
     """One row of the table."""
     f = result.figures
-    shown = (f"{f['requests']:5g} answers  p50 {f['p50_ms']:7.2f}  max {f['max_ms']:8.1f} ms  "
-             f"slow {f['slow']:4g}" if f else "")
+    shown = (
+        f"{f['requests']:5g} answers  p50 {f['p50_ms']:7.2f}  max {f['max_ms']:8.1f} ms  "
+        f"slow {f['slow']:4g}"
+        if f
+        else ""
+    )
     again = " (second try)" if result.tries > 1 else ""
-    return f"{'FAIL' if result.wrong else 'ok  '} {result.case:26} {result.twin:8} {shown}{again} {result.wrong}"
+    verdict = "FAIL" if result.wrong else "ok  "
+    return f"{verdict} {result.case:26} {result.twin:8} {shown}{again} {result.wrong}".rstrip()
 
 
 def main() -> int:
@@ -136,8 +149,13 @@ def main() -> int:
     if not chosen:
         print(f"check_cases: no case matches {options.case!r}", file=sys.stderr)
         return 2
-    steps = [(case, sick) for _ in range(options.times) for case in chosen for sick in (True, False)
-             if (case.has_sick or not sick) and options.twins != ("no" if not sick else "only")]
+    steps = [
+        (case, sick)
+        for _ in range(options.times)
+        for case in chosen
+        for sick in (True, False)
+        if (case.has_sick or not sick) and options.twins != ("no" if not sick else "only")
+    ]
     wrong = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         for result in pool.map(lambda step: check(step[0], python, step[1]), steps):

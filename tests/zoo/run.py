@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs the sick programs and their healthy twins under dashcam and scores the verdicts.
 
-Each program runs as a service under `dashcam run` while a load generator in another process asks it;
-then `dashcam why --json` is compared with the case (see cases.py): the first cause, its place, and its
-culprit where the case names one. A sick program counts only if the load generator saw enough slow
-answers; on a twin nothing may be blamed, and no capture at all is right too.
+Each program runs as a service under `dashcam run` while a load generator in another process asks
+it; then `dashcam why --json` is compared with the case (see cases.py): the first cause, its place,
+and its culprit where the case names one. A sick program counts only if the load generator saw
+enough slow answers; on a twin nothing may be blamed, and no capture at all is right too.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Outcome:
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--bin", type=Path, help="folder with dashcam and python; the two options below win")
+    parser.add_argument("--bin", type=Path, help="folder with dashcam and python; the next two win")
     parser.add_argument("--dashcam", help="the command [--bin, beside --python, PATH]")
     parser.add_argument("--python", help="interpreter of the programs [--bin, this one]")
     parser.add_argument("--case", default="*", help="glob over the cases' names")
@@ -77,10 +77,16 @@ def locate(options: argparse.Namespace) -> str:
     # Not resolved: a virtual environment's python is a link, and the link is what makes it one.
     options.python = os.path.abspath(shutil.which(options.python) or options.python)
     beside = Path(options.python).parent / "dashcam"
-    options.dashcam = options.dashcam or (str(folder / "dashcam") if folder else None) or (
-        str(beside) if beside.exists() else shutil.which("dashcam"))
+    options.dashcam = (
+        options.dashcam
+        or (str(folder / "dashcam") if folder else None)
+        or (str(beside) if beside.exists() else shutil.which("dashcam"))
+    )
     if not options.dashcam:
-        return "dashcam was found neither beside the interpreter nor on PATH; run `make setup`, or give --dashcam"
+        return (
+            "dashcam was found neither beside the interpreter nor on PATH; "
+            "run `make setup`, or give --dashcam"
+        )
     options.dashcam = os.path.abspath(shutil.which(options.dashcam) or options.dashcam)
     for path in (options.dashcam, options.python):
         if not os.access(path, os.X_OK):
@@ -118,14 +124,27 @@ def run_program(options: argparse.Namespace, case: cases.Case, sick: bool, switc
             shutil.rmtree(out, ignore_errors=True)
 
 
-def record(options: argparse.Namespace, case: cases.Case, sick: bool, switches: str,
-           out: Path) -> dict[str, float]:
+def record(
+    options: argparse.Namespace, case: cases.Case, sick: bool, switches: str, out: Path
+) -> dict[str, float]:
     """Runs the service to its end; the load generator's figures."""
     port = cases.free_port()
-    command = [options.dashcam, "run", "--slow", case.spec["slow"], "--service", "zoo",
-               "--out", str(out / "captures"), "--", *case.command(options.python, port, sick)]
+    command = [
+        options.dashcam,
+        "run",
+        "--slow",
+        case.spec["slow"],
+        "--service",
+        "zoo",
+        "--out",
+        str(out / "captures"),
+        "--",
+        *case.command(options.python, port, sick),
+    ]
     with open(out / "output", "w", encoding="utf-8") as errors:
-        service = cases.start(command, case, port, errors, {"DASHCAM_SWITCHES": switches}, options.user)
+        service = cases.start(
+            command, case, port, errors, {"DASHCAM_SWITCHES": switches}, options.user
+        )
         try:
             figures = cases.load(case, port, out / "load.json", seconds=options.seconds)
             cases.settle(AFTERMATH_S)
@@ -136,7 +155,9 @@ def record(options: argparse.Namespace, case: cases.Case, sick: bool, switches: 
 
 def why(options: argparse.Namespace, folder: Path) -> tuple[int, dict[str, Any]]:
     """The exit code and the verdict on the newest capture of a folder."""
-    result = subprocess.run([options.dashcam, "why", str(folder), "--json"], capture_output=True, text=True)
+    result = subprocess.run(
+        [options.dashcam, "why", str(folder), "--json"], capture_output=True, text=True
+    )
     try:
         return result.returncode, json.loads(result.stdout)
     except json.JSONDecodeError:
@@ -145,9 +166,10 @@ def why(options: argparse.Namespace, folder: Path) -> tuple[int, dict[str, Any]]
 
 def fits(found: Optional[dict[str, Any]], wanted: list[dict[str, Any]]) -> bool:
     """Whether a place of the verdict is one of the wanted functions and files."""
-    return bool(found) and any(
+    return found is not None and any(
         found["function"] == place["function"] and os.path.basename(found["file"]) == place["file"]
-        for place in wanted)
+        for place in wanted
+    )
 
 
 def wanted_places(case: cases.Case, sort: str) -> list[dict[str, Any]]:
@@ -166,12 +188,16 @@ def line_fits(found: Optional[dict[str, Any]], wanted: list[dict[str, Any]]) -> 
 
 
 def without_verdict(case: cases.Case, run: Run) -> Optional[tuple[bool, str, str]]:
-    """Whether it was a valid run, what was found and why it fails, when there is no cause to judge."""
+    """Without a cause to judge: whether the run was valid, what was found, why it fails."""
     if not run.figures:
         return False, "no answers", run.output
     if run.figures["slow"] < case.spec["min_slow"]:
-        return False, "not sick", f"{run.figures['slow']:g} slow, wanted {case.spec['min_slow']}; " \
-                                  f"max {run.figures['max_ms']} ms"
+        return (
+            False,
+            "not sick",
+            f"{run.figures['slow']:g} slow, wanted {case.spec['min_slow']}; "
+            f"max {run.figures['max_ms']} ms",
+        )
     if not run.captures:
         return True, "NO CAPTURE", run.output or "the service said nothing on stderr"
     if "causes" not in run.verdict:
@@ -185,18 +211,35 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
     """Compares a verdict with the case."""
     if (missing := without_verdict(case, run)) is not None:
         valid, found, note = missing
-        return Outcome(case.name, "sick", switches, False, found, note, cause_first=False,
-                       cause_in_three=False, valid=valid)
+        return Outcome(
+            case.name,
+            "sick",
+            switches,
+            False,
+            found,
+            note,
+            cause_first=False,
+            cause_in_three=False,
+            valid=valid,
+        )
     causes = run.verdict["causes"]
     right = [case.spec["cause"], *case.spec["accept"]]
     top = causes[0]
-    outcome = Outcome(case.name, "sick", switches, False,
-                      f"{top['cause']} {top['share']:.2f} {top['confidence']}")
+    outcome = Outcome(
+        case.name, "sick", switches, False, f"{top['cause']} {top['share']:.2f} {top['confidence']}"
+    )
     outcome.cause_first = top["cause"] in right
     outcome.cause_in_three = any(cause["cause"] in right for cause in causes[:3])
     judge_places(case, top, outcome)
-    failed = [word for word, value in [("cause", outcome.cause_first), ("where", outcome.where_right),
-                                       ("culprit", outcome.culprit_right)] if value is False]
+    failed = [
+        word
+        for word, value in [
+            ("cause", outcome.cause_first),
+            ("where", outcome.where_right),
+            ("culprit", outcome.culprit_right),
+        ]
+        if value is False
+    ]
     outcome.ok = not failed
     outcome.note = (f"WRONG {', '.join(failed)}; " if failed else "") + told_places(top)
     return outcome
@@ -220,11 +263,14 @@ def told_places(top: dict[str, Any]) -> str:
     """The verdict's places, short."""
     return "; ".join(
         f"{key}: {os.path.basename(top[key]['file'])}:{top[key]['line']} {top[key]['function']}"
-        for key in ("where", "culprit") if top.get(key))
+        for key in ("where", "culprit")
+        if top.get(key)
+    )
 
 
 def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
     """A twin must not be blamed."""
+
     def outcome(ok: bool, found: str, note: str = "", valid: bool = True) -> Outcome:
         return Outcome(case.name, "healthy", switches, ok, found, note, valid=valid)
 
@@ -233,19 +279,31 @@ def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
     if not run.captures:
         return outcome(True, "nothing captured")
     if "causes" not in run.verdict:
-        return outcome(False, "NO VERDICT", f"why exits {run.code}: {run.verdict.get('broken', '')}")
+        return outcome(
+            False, "NO VERDICT", f"why exits {run.code}: {run.verdict.get('broken', '')}"
+        )
     blamed = ", ".join(f"{c['cause']} {c['share']:.2f}" for c in run.verdict["causes"])
     if blamed:
-        return outcome(False, blamed, f"max {run.figures['max_ms']} ms; {told_places(run.verdict['causes'][0])}")
-    return outcome(run.code == 1, "no cause", "" if run.code == 1 else f"why exits {run.code}, wanted 1")
+        return outcome(
+            False,
+            blamed,
+            f"max {run.figures['max_ms']} ms; {told_places(run.verdict['causes'][0])}",
+        )
+    return outcome(
+        run.code == 1, "no cause", "" if run.code == 1 else f"why exits {run.code}, wanted 1"
+    )
 
 
 def plan(options: argparse.Namespace) -> list[tuple[cases.Case, bool, str]]:
     """What to run: case, sick or twin, switches."""
     modes = ["on", "off"] if options.switches == "both" else [options.switches]
-    return [(case, sick, mode) for case in cases.find(options.case) for mode in modes
-            for sick in (True, False)
-            if (case.has_sick or not sick) and options.twins != ("only" if sick else "no")]
+    return [
+        (case, sick, mode)
+        for case in cases.find(options.case)
+        for mode in modes
+        for sick in (True, False)
+        if (case.has_sick or not sick) and options.twins != ("only" if sick else "no")
+    ]
 
 
 def score(options: argparse.Namespace, case: cases.Case, sick: bool, switches: str) -> Outcome:
@@ -259,16 +317,20 @@ def score(options: argparse.Namespace, case: cases.Case, sick: bool, switches: s
 
 def totals(outcomes: list[Outcome]) -> str:
     """How many of what were right."""
+
     def count(name: str) -> str:
         known = [getattr(o, name) for o in outcomes if getattr(o, name) is not None]
         return f"{sum(known)}/{len(known)}"
 
     twins = [o.ok for o in outcomes if o.twin == "healthy"]
     right = sum(o.ok for o in outcomes)
-    return (f"cause first {count('cause_first')}, among three {count('cause_in_three')}, "
-            f"where {count('where_right')}, culprit {count('culprit_right')}, line {count('line_right')}, "
-            f"twins silent {sum(twins)}/{len(twins)}\n"
-            f"zoo: {right} passed, {len(outcomes) - right} failed")
+    return (
+        f"cause first {count('cause_first')}, among three {count('cause_in_three')}, "
+        f"where {count('where_right')}, culprit {count('culprit_right')}, "
+        f"line {count('line_right')}, "
+        f"twins silent {sum(twins)}/{len(twins)}\n"
+        f"zoo: {right} passed, {len(outcomes) - right} failed"
+    )
 
 
 def main() -> int:
@@ -283,8 +345,11 @@ def main() -> int:
     for step in steps:
         outcome = score(options, *step)
         outcomes.append(outcome)
-        print(f"{'ok  ' if outcome.ok else 'FAIL'} {outcome.case:26} {outcome.twin:7} "
-              f"switches {outcome.switches:3}  {outcome.found:34} {outcome.note}", flush=True)
+        print(
+            f"{'ok  ' if outcome.ok else 'FAIL'} {outcome.case:26} {outcome.twin:7} "
+            f"switches {outcome.switches:3}  {outcome.found:34} {outcome.note}",
+            flush=True,
+        )
     if options.json:
         options.json.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
     print(totals(outcomes))

@@ -1,5 +1,6 @@
-"""Opens a connection a request to a peer with a tiny backlog, which sometimes does not accept for a
-moment: the kernel drops the next ones, who try again after a second. The twin's peer always accepts."""
+"""Opens a connection a request to a peer with a tiny backlog, which sometimes does not accept for
+a moment: the kernel drops the next ones, who try again after a second. The twin's peer always
+accepts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Burns one CPU with several processes: argument 1 is the CPU, 2 how many, 3 the seconds of each burst
-(0: never), every 2.5 s."""
+"""Burns one CPU with several processes: argument 1 is the CPU, 2 how many, 3 the seconds of each
+burst (0: never), every 2.5 s. In the session of the program, since the scheduler may share the CPU
+between sessions first; in a process group of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import time
 
 
 def leave_with_parent() -> None:
-    """Ends this process and its children when the program that started it has gone."""
+    """Ends this process and its likes when the program that started it has gone."""
     sys.stdin.buffer.read()
     os.killpg(0, 9)
 
@@ -27,12 +28,12 @@ def burn(cpu: int, seconds: float) -> None:
 
 def main() -> None:
     """Becomes several."""
+    os.setpgid(0, 0)
     cpu, many, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     for _ in range(many - 1):
         if os.fork() == 0:
             break
-    else:
-        threading.Thread(target=leave_with_parent, daemon=True).start()
+    threading.Thread(target=leave_with_parent, daemon=True).start()
     burn(cpu, seconds)
 
 

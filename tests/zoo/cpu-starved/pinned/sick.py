@@ -14,7 +14,7 @@ import beside  # noqa: E402
 import service  # noqa: E402
 
 cpu = min(os.sched_getaffinity(0))
-beside.spawn("neighbour.py", cpu, 4, 0.5, start_new_session=True)
+beside.spawn("neighbour.py", cpu, 4, 0.5)
 
 
 def answer(n: int) -> str:

@@ -7,7 +7,9 @@ import json
 from typing import Any, Callable, Iterable
 
 turns = itertools.count(1)
-rows = [{"city": f"city {i}", "lat": i / 7, "lon": i / 11, "tags": ["a", "b"]} for i in range(150_000)]
+rows = [
+    {"city": f"city {i}", "lat": i / 7, "lon": i / 11, "tags": ["a", "b"]} for i in range(150_000)
+]
 
 
 def publish(count: int) -> bytes:

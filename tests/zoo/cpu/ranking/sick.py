@@ -1,5 +1,5 @@
-"""Sorting by a key that is computed anew for each of many names, on a rare page. The twin ranks the
-hundred names of the page."""
+"""Sorting by a key that is computed anew for each of many names, on a rare page. The twin ranks
+the hundred names of the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A form is checked against a pattern that tries every way on rare input. The twin's has one way."""
+"""A form is checked against a pattern that tries every way on rare input. The twin's has one
+way."""
 
 from __future__ import annotations
 

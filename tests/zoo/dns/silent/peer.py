@@ -1,4 +1,5 @@
-"""A name server on 127.0.0.2: every host is 10.0.0.1; when asked to, it ignores every eightieth query."""
+"""A name server on 127.0.0.2: every host is 10.0.0.1; when asked to, it ignores every eightieth
+query."""
 
 from __future__ import annotations
 

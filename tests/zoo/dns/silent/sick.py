@@ -1,5 +1,6 @@
-"""A resolver of its own: asks a name server over UDP, which rarely says nothing, and asks again after
-half a second. The name server is on port 53 where that may be bound (root). The twin's always answers."""
+"""A resolver of its own: asks a name server over UDP, which rarely says nothing, and asks again
+after half a second. The name server is on port 53 where that may be bound (root). The twin's
+always answers."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ port = beside.start("peer.py", 1)
 def question(n: int) -> bytes:
     """A query for an A record, as RFC 1035 lays it out."""
     labels = b"".join(bytes([len(w)]) + w for w in (b"host%d" % (n % 50), b"example"))
-    return (n & 0xFFFF).to_bytes(2, "big") + bytes([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]) + labels + bytes([0, 0, 1, 0, 1])
+    head = (n & 0xFFFF).to_bytes(2, "big") + bytes([1, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+    return head + labels + bytes([0, 0, 1, 0, 1])
 
 
 def resolve(n: int) -> str:

@@ -1,4 +1,5 @@
-"""Asks a peer over TCP, a connection a thread; rarely the peer thinks long. The twin's does not."""
+"""Asks a peer over TCP, a connection a thread; rarely the peer thinks long. The twin's does
+not."""
 
 from __future__ import annotations
 

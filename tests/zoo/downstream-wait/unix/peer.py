@@ -1,5 +1,5 @@
-"""A peer on a unix socket: answers a line with a line after as many ms as it says. Removes its path
-when it ends."""
+"""A peer on a unix socket: answers a line with a line after as many ms as it says. Removes its
+path when it ends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A rare request computes inside a coroutine; all others of the loop wait. The twin computes in small
-pieces and lets the loop go on between."""
+"""A rare request computes inside a coroutine; all others of the loop wait. The twin computes in
+small pieces and lets the loop go on between."""
 
 from __future__ import annotations
 

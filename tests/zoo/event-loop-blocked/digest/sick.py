@@ -1,5 +1,5 @@
-"""A rare request computes inside a coroutine; all others of the loop wait. The twin computes in small
-pieces and lets the loop go on between."""
+"""A rare request computes inside a coroutine; all others of the loop wait. The twin computes in
+small pieces and lets the loop go on between."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def app(scope: dict[str, Any], receive: Callable[..., Any], send: Callable
         return
     n = next(turns)
     await asyncio.sleep(0.001)
-    total = digest(6_000_000 if n % 80 == 40 else 3_000)
+    total = digest(10_000_000 if n % 80 == 40 else 3_000)
     body = b"%d" % total
     headers = [(b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})

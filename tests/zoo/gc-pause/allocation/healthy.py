@@ -1,5 +1,5 @@
-"""Nobody calls the collector: a rare request keeps so many new objects that it comes by itself, and
-walks millions of old ones. The twin has frozen the old ones."""
+"""Nobody calls the collector: a rare request keeps so many new objects that it comes by itself,
+and walks millions of old ones. The twin has frozen the old ones."""
 
 from __future__ import annotations
 

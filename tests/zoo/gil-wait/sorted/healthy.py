@@ -1,4 +1,5 @@
-"""A thread sorts a long list in one call. The twin sorts it in slices and lets others run between."""
+"""A thread sorts a long list in one call. The twin sorts it in slices and lets others run
+between."""
 
 from __future__ import annotations
 

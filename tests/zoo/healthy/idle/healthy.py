@@ -1,4 +1,5 @@
-"""Idle workers that rest for seconds, a heartbeat, a queue nobody fills: nothing a request waits for."""
+"""Idle workers that rest for seconds, a heartbeat, a queue nobody fills: nothing a request waits
+for."""
 
 from __future__ import annotations
 

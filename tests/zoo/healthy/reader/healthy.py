@@ -1,4 +1,5 @@
-"""A client that takes two seconds to read what was answered at once: the kernel keeps it meanwhile."""
+"""A client that takes two seconds to read what was answered at once: the kernel keeps it
+meanwhile."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Some requests are the first to need a module: a table that it computes while it is imported. The twin imports them all
-before it serves. The modules are written when the program starts."""
+"""Some requests are the first to need a module, and a table is computed as it loads. The twin
+imports all of them before it serves. The modules are written when the program starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ folder = tempfile.TemporaryDirectory(prefix="atlas-")
 sys.path.insert(0, folder.name)
 sys.dont_write_bytecode = True
 SHEETS = range(1, 9)
-CONTENT = "rows = [sum(range(k % 300)) for k in range(120_000)]\n"
+CONTENT = "rows = [sum(range(k % 300)) for k in range(400_000)]\n"
 for sheet in SHEETS:
     Path(folder.name, f"atlas_{sheet}.py").write_text(CONTENT)
 importlib.invalidate_caches()

@@ -1,4 +1,4 @@
-"""Some requests are the first to need a module: thousands of functions to compile. The twin imports them all
+"""Some requests are the first to need a module, and much to compile. The twin imports all of them
 before it serves. The modules are written when the program starts."""
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ folder = tempfile.TemporaryDirectory(prefix="atlas-")
 sys.path.insert(0, folder.name)
 sys.dont_write_bytecode = True
 SHEETS = range(1, 9)
-CONTENT = "\n".join(f"def leaf_{i}(x):\n    return [x + {i}, x * {i}, (x, {i})]" for i in range(8_000))
+CONTENT = "\n".join(
+    f"def leaf_{i}(x):\n    return [x + {i}, x * {i}, (x, {i})]" for i in range(8_000)
+)
 for sheet in SHEETS:
     Path(folder.name, f"atlas_{sheet}.py").write_text(CONTENT)
 importlib.invalidate_caches()

@@ -1,5 +1,5 @@
-"""A thread computes (without the interpreter's own lock) while it holds what requests need. The twin
-computes first and takes the lock for the result only."""
+"""A thread computes (without the interpreter's own lock) while it holds what requests need. The
+twin computes first and takes the lock for the result only."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Nobody holds it for long, but two dozen come at once, and requests stand in the same queue. In the
-twin the crowd has a turnstile of its own."""
+"""Nobody holds it for long, but two dozen come at once, and requests stand in the same queue. In
+the twin the crowd has a turnstile of its own."""
 
 from __future__ import annotations
 

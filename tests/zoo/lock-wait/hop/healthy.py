@@ -1,5 +1,5 @@
-"""Two hops: requests wait for the chart, which the pilot holds, who waits for tea, which the brewer
-holds, who rests. In the twin the pilot has his tea before he takes the chart."""
+"""Two hops: requests wait for the chart, which the pilot holds, who waits for tea, which the
+brewer holds, who rests. In the twin the pilot has his tea before he takes the chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A re-entrant lock, taken twice by a thread that then rests. The twin rests after giving it back."""
+"""A re-entrant lock, taken twice by a thread that then rests. The twin rests after giving it
+back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A rare request touches fresh memory, page by page. The twin touches the same pages again and again."""
+"""A rare request touches fresh memory, page by page. The twin touches the same pages again and
+again."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import mmap  # noqa: E402
 
 import service  # noqa: E402
 
-SIZE = 1 << 30
+SIZE = 200 << 20
 PAGE = mmap.PAGESIZE
 
 

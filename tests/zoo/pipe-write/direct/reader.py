@@ -1,4 +1,5 @@
-"""Reads its standard input; every so many seconds it looks away for a while (both are arguments)."""
+"""Reads its standard input; every so many seconds it looks away for a while (both are
+arguments)."""
 
 from __future__ import annotations
 

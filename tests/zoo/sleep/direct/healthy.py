@@ -1,4 +1,5 @@
-"""A shop's price page; every eightieth answer pauses right in the view. The twin does not pause."""
+"""A shop's price page; every eightieth answer pauses right in the view. The twin does not
+pause."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The busiest mutex of the process is not the answer: four threads that no request meets quarrel over
-one all the time, while a rare request pauses. The twin's requests do not pause; the quarrel goes on."""
+"""The busiest mutex of the process is not the answer: four threads that no request meets quarrel
+over one all the time, while a rare request pauses. The twin's requests do not pause; the quarrel
+goes on."""
 
 from __future__ import annotations
 

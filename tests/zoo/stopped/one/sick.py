@@ -12,7 +12,7 @@ import os  # noqa: E402
 import beside  # noqa: E402
 import service  # noqa: E402
 
-beside.spawn("usher.py", os.getpid(), 0, start_new_session=True)
+beside.spawn("usher.py", os.getpid(), 0)
 
 
 def answer(n: int) -> str:
