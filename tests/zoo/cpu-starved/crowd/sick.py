@@ -14,7 +14,7 @@ import beside  # noqa: E402
 
 turns = itertools.count(1)
 cpu = min(os.sched_getaffinity(0))
-beside.spawn("neighbour.py", cpu, 40, 0.7)
+beside.spawn("neighbour.py", cpu, 40, 0.45)
 os.sched_setaffinity(0, {cpu})
 
 

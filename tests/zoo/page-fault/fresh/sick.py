@@ -12,7 +12,7 @@ import mmap  # noqa: E402
 
 import service  # noqa: E402
 
-SIZE = 200 << 20
+SIZE = 700 << 20
 PAGE = mmap.PAGESIZE
 
 
