@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import cases
 
 AFTERMATH_S = 1.6
 LINE_SLACK = 3
+NOT_RECORDED = re.compile(r"dashcam: .*(not recording|without recording|nothing is recorded).*")
 
 
 @dataclass
@@ -277,7 +279,9 @@ def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
     if not run.figures:
         return outcome(False, "no answers", run.output, valid=False)
     if not run.captures:
-        return outcome(True, "nothing captured")
+        # Silence proves nothing when dashcam itself said that it could not record.
+        absent = NOT_RECORDED.search(run.output)
+        return outcome(not absent, "nothing captured", absent[0] if absent else "")
     if "causes" not in run.verdict:
         return outcome(
             False, "NO VERDICT", f"why exits {run.code}: {run.verdict.get('broken', '')}"

@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Iterable
 
 turns = itertools.count(1)
-deck = [random.random() for _ in range(900_000)]
+deck = [random.random() for _ in range(2_000_000)]
 
 
 def arrange() -> int:

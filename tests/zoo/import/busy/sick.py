@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import importlib  # noqa: E402
+import signal  # noqa: E402
 import tempfile  # noqa: E402
 
 import service  # noqa: E402
@@ -32,5 +33,6 @@ def answer(n: int) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the folder is removed
     consult(1)
     service.plain(answer)
