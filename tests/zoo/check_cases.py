@@ -102,7 +102,7 @@ def absent(case: cases.Case, place: dict[str, Any]) -> str:
     if found is None:  # written by the program when it starts
         return ""
     text = found.read_text("utf-8")
-    if place["function"] != "<module>" and f"def {place['function']}(" not in text:
+    if not place["function"].startswith("<") and f"def {place['function']}(" not in text:
         return f"{place['file']} has no function {place['function']}"
     return (
         ""

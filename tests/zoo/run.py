@@ -93,10 +93,10 @@ def locate(options: argparse.Namespace) -> str:
     for path in (options.dashcam, options.python):
         if not os.access(path, os.X_OK):
             return f"{path} is not there or cannot be run; run `make setup`, or give --bin"
-    return wrong_user(options.user)
+    return wrong_user(options.user, options.python)
 
 
-def wrong_user(user: Optional[str]) -> str:
+def wrong_user(user: Optional[str], python: str) -> str:
     """Why services cannot run as this user, "" if they can."""
     if not user:
         return ""
@@ -106,6 +106,12 @@ def wrong_user(user: Optional[str]) -> str:
         cases.user_group(user)
     except KeyError:
         return f"--user {user}: no such user"
+    try:
+        subprocess.run(
+            [python, "-c", ""], user=user, check=True, cwd=cases.HERE, capture_output=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"--user {user}: cannot run {python} in {cases.HERE} as this user: {error}"
     return ""
 
 
@@ -251,12 +257,12 @@ def judge_places(case: cases.Case, top: dict[str, Any], outcome: Outcome) -> Non
     """Fills in what is right about a cause's places."""
     where, culprit = wanted_places(case, "where"), wanted_places(case, "culprit")
     found, blamed = top.get("where"), top.get("culprit")
-    if top["cause"] == case.spec["cause"]:
-        outcome.where_right = fits(found, where) if case.spec["where"] else None
-        outcome.culprit_right = fits(blamed, culprit) if case.spec["culprit"] else None
-    elif where or culprit:
+    if top["cause"] in case.spec["accept"] and (where or culprit):
         # Another right cause sees the same place from another side.
         outcome.where_right = fits(found, where + culprit) or fits(blamed, where + culprit)
+    else:
+        outcome.where_right = fits(found, where) if case.spec["where"] else None
+        outcome.culprit_right = fits(blamed, culprit) if case.spec["culprit"] else None
     told = blamed if fits(blamed, culprit) else found
     outcome.line_right = line_fits(told, where + culprit)
 

@@ -19,7 +19,7 @@ sys.path.insert(0, folder.name)
 sys.dont_write_bytecode = True
 SHEETS = range(1, 9)
 CONTENT = "\n".join(
-    f"def leaf_{i}(x):\n    return [x + {i}, x * {i}, (x, {i})]" for i in range(8_000)
+    f"def leaf_{i}(x):\n    return [x + {i}, x * {i}, (x, {i})]" for i in range(12_000)
 )
 for sheet in SHEETS:
     Path(folder.name, f"atlas_{sheet}.py").write_text(CONTENT)
