@@ -103,6 +103,7 @@ static void code_and_strings(void) {
     show("code_stack_size", offsetof(PyCodeObject, co_stacksize));
     show("code_file", offsetof(PyCodeObject, co_filename));
     show("code_name", offsetof(PyCodeObject, co_name));
+    show("code_names", offsetof(PyCodeObject, co_names));
 #if PY_VERSION_HEX >= 0x030B0000
     show("code_locals", offsetof(PyCodeObject, co_nlocalsplus));
     show("code_qualname", offsetof(PyCodeObject, co_qualname));

@@ -31,7 +31,7 @@ try:
 except ImportError as error:  # another interpreter, or not built
     from dashcam import _absent as _native  # type: ignore[no-redef]
 
-    _native.why = str(error)
+    _native.why = _native.explain(error)
 
 __version__ = "0.1.0"
 __all__ = [

@@ -6,10 +6,20 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
 why = "the native module is not there"
+
+
+def explain(error: ImportError) -> str:
+    """What is wrong: a module for another interpreter, or none."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    others = sorted(n for n in os.listdir(folder) if n.startswith("_native.") and n.endswith(".so"))
+    if others:
+        return "found only " + ", ".join(others)
+    return str(error) if "circular" not in str(error) else "it was not built"
 
 
 class Span:
@@ -35,8 +45,8 @@ def start(config: dict[str, str]) -> bool:
     """Says once that nothing is recorded."""
     found = f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}"
     print(
-        f"dashcam: not recording: no native module for {found} ({why}); wanted CPython 3.9 to "
-        "3.13 with `pip install dashcam` in this environment",
+        f"dashcam: not recording: no native module for {found}: {why}; wanted CPython 3.9 to 3.13 "
+        "with dashcam installed in its own environment; the program runs on",
         file=sys.stderr,
     )
     return False

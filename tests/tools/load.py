@@ -57,6 +57,12 @@ def arguments() -> argparse.Namespace:
         "--wait-ready", type=float, default=0.0, help="wait so many seconds for the port"
     )
     parser.add_argument(
+        "--settle",
+        type=float,
+        default=0.0,
+        help="ask nothing for so many seconds after that: servers listen before their workers are up",
+    )
+    parser.add_argument(
         "--slow-ms", type=float, default=500.0, help="count answers slower than this"
     )
     parser.add_argument("--json", help="write the result to this file too")
@@ -171,6 +177,7 @@ def run(options: argparse.Namespace) -> dict[str, float]:
     host, port = loopback(options.url)
     if options.wait_ready:
         wait_ready(host, port, options.wait_ready)
+    time.sleep(options.settle)
     if options.warmup:
         load(options, options.warmup)
     tally, took = load(options, options.seconds)

@@ -11,6 +11,7 @@ defect alone; `<name>/` holds one `program.py`, whose twin is `program.py health
     *_also      further places that are right
     slow        the limit; seconds: how long the load lasts; load: connections, rate, paths
     server      the command, with {python} and {port}; min_slow: slow answers a valid run has
+    settle      seconds from the open port to the first request: workers load after it opens
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ DEFAULTS: dict[str, Any] = {
     "culprit_also": [],
     "accept": [],
     "seconds": 6,
+    "settle": 0,
     "server": ["{python}", "program.py"],
     "min_slow": 1,
     "load": {"connections": 4, "rate": 60, "paths": ["/"]},
@@ -80,11 +82,11 @@ def milliseconds(text: str) -> float:
 
 
 def find(glob: str = "*") -> list[Case]:
-    """The cases whose name matches, in order."""
+    """The cases whose name matches one of the globs (with commas), in order."""
     out = []
     for path in sorted([*HERE.glob("*/case.json"), *HERE.glob("*/*/case.json")]):
         name = path.parent.relative_to(HERE).as_posix()
-        if fnmatch.fnmatch(name, glob):
+        if any(fnmatch.fnmatch(name, one) for one in glob.split(",")):
             out.append(Case(name, path.parent, {**DEFAULTS, **json.loads(path.read_text("utf-8"))}))
     return out
 
@@ -144,6 +146,8 @@ def load(
         str(how["rate"]),
         "--seconds",
         str(seconds or case.spec["seconds"]),
+        "--settle",
+        str(case.spec["settle"]),
         "--warmup",
         str(warmup),
         "--slow-ms",
@@ -160,15 +164,16 @@ def load(
     return found if found["requests"] else {}
 
 
-def end(service: "subprocess.Popen[bytes]") -> bool:
-    """SIGTERM, and SIGKILL to the whole group for what is left; whether SIGTERM was enough."""
-    clean = True
-    service.send_signal(signal.SIGCONT)
-    service.send_signal(signal.SIGTERM)
-    try:
-        service.wait(6)
-    except subprocess.TimeoutExpired:
-        clean = False
+def end(service: "subprocess.Popen[bytes]", hard: bool = False) -> bool:
+    """SIGTERM unless `hard`, then SIGKILL to the whole group; whether SIGTERM was enough."""
+    clean = not hard
+    if not hard:
+        service.send_signal(signal.SIGCONT)
+        service.send_signal(signal.SIGTERM)
+        try:
+            service.wait(6)
+        except subprocess.TimeoutExpired:
+            clean = False
     try:
         os.killpg(service.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -4,7 +4,10 @@
 Each program runs as a service under `dashcam run` while a load generator in another process asks
 it; then `dashcam why --json` is compared with the case (see cases.py): the first cause, its place,
 and its culprit where the case names one. A sick program counts only if the load generator saw
-enough slow answers; on a twin nothing may be blamed, and no capture at all is right too.
+enough slow answers.
+
+A twin makes no capture by itself, so it is killed with SIGKILL and its black boxes are recovered:
+there must be requests in them, and nothing may be blamed.
 """
 
 from __future__ import annotations
@@ -12,11 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -25,7 +28,7 @@ import cases
 
 AFTERMATH_S = 1.6
 LINE_SLACK = 3
-NOT_RECORDED = re.compile(r"dashcam: .*(not recording|without recording|nothing is recorded).*")
+SEEN = 50
 
 
 @dataclass
@@ -34,9 +37,13 @@ class Run:
 
     figures: dict[str, float]
     output: str
-    captures: int
-    code: int
-    verdict: dict[str, Any]
+    captures: list[Path]
+    verdicts: list[dict[str, Any]]
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """The first one's: a sick program's newest capture."""
+        return self.verdicts[0] if self.verdicts else {}
 
 
 @dataclass
@@ -63,7 +70,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--bin", type=Path, help="folder with dashcam and python; the next two win")
     parser.add_argument("--dashcam", help="the command [--bin, beside --python, PATH]")
     parser.add_argument("--python", help="interpreter of the programs [--bin, this one]")
-    parser.add_argument("--case", default="*", help="glob over the cases' names")
+    parser.add_argument("--case", default="*", help="globs over the cases' names, with commas")
     parser.add_argument("--switches", choices=["on", "off", "both"], default="on")
     parser.add_argument("--twins", choices=["yes", "no", "only"], default="yes")
     parser.add_argument("--user", help="run the services as this user (needs root)")
@@ -116,15 +123,16 @@ def wrong_user(user: Optional[str], python: str) -> str:
 
 
 def run_program(options: argparse.Namespace, case: cases.Case, sick: bool, switches: str) -> Run:
-    """One program under dashcam and load, and the verdict on its newest capture."""
+    """One program under dashcam and load, and the verdicts: a twin's on each capture."""
     out = Path(tempfile.mkdtemp(prefix="zoo-"))
     if options.user:
         shutil.chown(out, options.user)
     try:
         figures = record(options, case, sick, switches, out)
-        captures = len(list((out / "captures").glob("*.dashcam")))
-        code, verdict = why(options, out / "captures") if captures else (1, {})
-        return Run(figures, cases.tail(out / "output"), captures, code, verdict)
+        captures = sorted((out / "captures").glob("*.dashcam"))
+        subjects = [out / "captures"] if captures and sick else captures
+        verdicts = [why(options, subject) for subject in subjects]
+        return Run(figures, cases.tail(out / "output"), captures, verdicts)
     finally:
         if os.environ.get("ZOO_KEEP"):
             print(f"zoo: kept {out}", file=sys.stderr)
@@ -137,39 +145,53 @@ def record(
 ) -> dict[str, float]:
     """Runs the service to its end; the load generator's figures."""
     port = cases.free_port()
-    command = [
-        options.dashcam,
-        "run",
-        "--slow",
-        case.spec["slow"],
-        "--service",
-        "zoo",
-        "--out",
-        str(out / "captures"),
-        "--",
-        *case.command(options.python, port, sick),
-    ]
+    name, captures = f"zoo{port}", out / "captures"
+    wanted = ["--slow", case.spec["slow"], "--service", name, "--out", str(captures)]
+    program = case.command(options.python, port, sick)
+    command = [options.dashcam, "run", *wanted, "--", *program]
+    env = {"DASHCAM_SWITCHES": switches}
     with open(out / "output", "w", encoding="utf-8") as errors:
-        service = cases.start(
-            command, case, port, errors, {"DASHCAM_SWITCHES": switches}, options.user
-        )
+        service = cases.start(command, case, port, errors, env, options.user)
         try:
             figures = cases.load(case, port, out / "load.json", seconds=options.seconds)
             cases.settle(AFTERMATH_S)
         finally:
-            cases.end(service)
+            cases.end(service, hard=not sick)
+    if not sick:
+        recover(options, name, captures)
     return figures
 
 
-def why(options: argparse.Namespace, folder: Path) -> tuple[int, dict[str, Any]]:
-    """The exit code and the verdict on the newest capture of a folder."""
+def recover(options: argparse.Namespace, service: str, captures: Path) -> None:
+    """Makes captures of the black boxes that killed services left."""
+    captures.mkdir(exist_ok=True)
+    for box in Path("/dev/shm").glob(f"dashcam-*/{service}-*.box"):
+        pid = box.name.split("-")[-2]
+        deadline = time.monotonic() + 5  # a worker's parent died with it: init reaps it soon
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if not Path(f"/proc/{pid}").exists():
+            made = captures / f"recovered-{pid}.dashcam"
+            with open(captures.parent / "output", "a", encoding="utf-8") as errors:
+                subprocess.run(
+                    [options.dashcam, "recover", str(box), "-o", str(made)],
+                    stdout=errors,
+                    stderr=errors,
+                )
+            box.unlink(missing_ok=True)  # another dashcam may tidy up after the dead as well
+
+
+def why(options: argparse.Namespace, subject: Path) -> dict[str, Any]:
+    """The verdict on a capture, or on the newest one of a folder; without causes if unreadable."""
     result = subprocess.run(
-        [options.dashcam, "why", str(folder), "--json"], capture_output=True, text=True
+        [options.dashcam, "why", str(subject), "--json"], capture_output=True, text=True
     )
     try:
-        return result.returncode, json.loads(result.stdout)
+        verdict: dict[str, Any] = {**json.loads(result.stdout), "exit": result.returncode}
+        return verdict
     except json.JSONDecodeError:
-        return result.returncode, {"broken": (result.stderr or result.stdout).strip()[-300:]}
+        told = (result.stderr or result.stdout).strip()[-300:]
+        return {"exit": result.returncode, "broken": told}
 
 
 def fits(found: Optional[dict[str, Any]], wanted: list[dict[str, Any]]) -> bool:
@@ -209,7 +231,7 @@ def without_verdict(case: cases.Case, run: Run) -> Optional[tuple[bool, str, str
     if not run.captures:
         return True, "NO CAPTURE", run.output or "the service said nothing on stderr"
     if "causes" not in run.verdict:
-        return True, "NO VERDICT", f"why exits {run.code}: {run.verdict.get('broken', '')}"
+        return True, "NO VERDICT", f"why exits {run.verdict['exit']}: {run.verdict['broken']}"
     if not run.verdict["causes"]:
         return True, "nothing", str(run.verdict.get("requests", ""))
     return None
@@ -277,31 +299,27 @@ def told_places(top: dict[str, Any]) -> str:
 
 
 def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
-    """A twin must not be blamed."""
+    """A twin must have been seen at work, and must not be blamed, in any of its captures."""
 
     def outcome(ok: bool, found: str, note: str = "", valid: bool = True) -> Outcome:
         return Outcome(case.name, "healthy", switches, ok, found, note, valid=valid)
 
     if not run.figures:
         return outcome(False, "no answers", run.output, valid=False)
-    if not run.captures:
-        # Silence proves nothing when dashcam itself said that it could not record.
-        absent = NOT_RECORDED.search(run.output)
-        return outcome(not absent, "nothing captured", absent[0] if absent else "")
-    if "causes" not in run.verdict:
-        return outcome(
-            False, "NO VERDICT", f"why exits {run.code}: {run.verdict.get('broken', '')}"
-        )
-    blamed = ", ".join(f"{c['cause']} {c['share']:.2f}" for c in run.verdict["causes"])
-    if blamed:
-        return outcome(
-            False,
-            blamed,
-            f"max {run.figures['max_ms']} ms; {told_places(run.verdict['causes'][0])}",
-        )
-    return outcome(
-        run.code == 1, "no cause", "" if run.code == 1 else f"why exits {run.code}, wanted 1"
-    )
+    for verdict in run.verdicts:
+        if "causes" not in verdict:
+            return outcome(False, "NO VERDICT", f"why exits {verdict['exit']}: {verdict['broken']}")
+    causes = [cause for verdict in run.verdicts for cause in verdict["causes"]]
+    if causes:
+        blamed = ", ".join(f"{c['cause']} {c['share']:.2f}" for c in causes)
+        return outcome(False, blamed, f"max {run.figures['max_ms']} ms; {told_places(causes[0])}")
+    if any(verdict["exit"] != 1 for verdict in run.verdicts):
+        return outcome(False, "no cause", "why does not exit 1")
+    # Silence proves something only where dashcam saw the requests.
+    seen = sum(verdict["requests"]["total"] for verdict in run.verdicts)
+    if seen < SEEN:
+        return outcome(False, f"only {seen} requests seen", run.output, valid=False)
+    return outcome(True, f"nothing, in {seen} requests")
 
 
 def plan(options: argparse.Namespace) -> list[tuple[cases.Case, bool, str]]:

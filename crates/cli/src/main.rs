@@ -45,6 +45,9 @@ enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        /// Print the samples and off-CPU times of the slowest request, instead of the summary.
+        #[arg(long)]
+        slowest: bool,
     },
     /// A capture from the black box that a killed process left behind
     Recover {
@@ -88,8 +91,8 @@ struct Run {
     /// Most captures kept [default: 50].
     #[arg(long)]
     keep: Option<String>,
-    /// The program and its arguments.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    /// The program and its arguments, behind `--`.
+    #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
@@ -123,7 +126,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Run(run) => run::run(&run.args()),
         Command::Why { path, json, slow } => read::why(&path, json, slow.as_deref()),
-        Command::Show { path, json } => show::show(&path, json),
+        Command::Show { path, json, slowest } => show::show(&path, json, slowest),
         Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
         Command::Doctor { json } => doctor::doctor(json),
     }

@@ -14,12 +14,14 @@ use crate::read::open;
 const MOST_THREADS: usize = 20;
 
 /// Prints time covered, requests, threads, sources, losses.
-pub fn show(path: &Path, as_json: bool) -> ExitCode {
+pub fn show(path: &Path, as_json: bool, slowest: bool) -> ExitCode {
     let (file, capture) = match open(path) {
         Ok(found) => found,
         Err(code) => return code,
     };
-    if as_json {
+    if slowest {
+        print_slowest(&capture);
+    } else if as_json {
         println!("{:#}", to_json(&capture, &file.display().to_string()));
     } else {
         print(&capture, &file.display().to_string());
@@ -59,6 +61,48 @@ fn print(capture: &Capture, file: &str) {
     if lost.is_empty() && capture.damage.is_empty() {
         println!("  none");
     }
+}
+
+/// Everything seen of all threads while the slowest request ran, by time.
+fn print_slowest(capture: &Capture) {
+    let slowest = capture
+        .requests
+        .iter()
+        .max_by(|a, b| request_ms(capture, a).total_cmp(&request_ms(capture, b)));
+    let Some(request) = slowest else { return println!("no requests") };
+    let (from, to) = (request.begin_ns, request.end_ns.unwrap_or(capture.meta.to_ns));
+    let at = |t_ns: u64| (t_ns as f64 - from as f64) / 1e6;
+    println!(
+        "{} on thread {}: {}, handler began at {:.3} ms",
+        capture.name(request.name),
+        request.tid,
+        ms_text(request_ms(capture, request)),
+        at(request.started_ns)
+    );
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    for sample in capture.samples.values().flatten() {
+        let leaf = capture.frames(sample.stack).next();
+        let leaf = leaf.map_or("-".to_owned(), |f| format!("{}:{} {}", f.file, f.line, f.function));
+        let (wait, holder, gil) = (sample.wait.text(), sample.lock_holder, sample.gil_holder);
+        lines.push((
+            sample.t_ns,
+            format!("{:>7} sample {wait}, holder {holder}, gil {gil}, at {leaf}", sample.tid),
+        ));
+    }
+    for (tid, rows) in &capture.off_cpu {
+        for off in rows {
+            let ms = (off.in_ns - off.out_ns) as f64 / 1e6;
+            let how = if off.preempted { "preempted" } else { "off" };
+            lines.push((off.out_ns, format!("{tid:>7} {how} for {ms:.3} ms")));
+        }
+    }
+    for gc in &capture.gcs {
+        let ms = (gc.end_ns - gc.begin_ns) as f64 / 1e6;
+        lines.push((gc.begin_ns, format!("{:>7} gc {} for {ms:.3} ms", gc.tid, gc.generation)));
+    }
+    lines.retain(|(t, _)| (from.saturating_sub(20_000_000)..to + 20_000_000).contains(t));
+    lines.sort();
+    lines.iter().for_each(|(t, line)| println!("{:>10.3} ms  {line}", at(*t)));
 }
 
 fn print_threads(capture: &Capture) {

@@ -157,7 +157,7 @@ pub fn start(given: &[(String, String)], runtime: Runtime) -> Result<bool, Start
     }
     let config = Config::load(given).map_err(|e| StartError(e.to_string()))?;
     for complaint in &config.complaints {
-        eprintln!("dashcam: {complaint}");
+        say(complaint);
     }
     if !config.enabled {
         return Ok(false);
@@ -194,7 +194,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         [("dashcam-sampler", sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)]
     {
         let own = shared.clone();
-        match sys::thread::spawn_quiet(name, move || body(own)) {
+        match sys::thread::spawn_quiet(name, move || guarded(name, own, body)) {
             Ok(thread) => threads.push(thread),
             // The rest still records; captures by `snap` may be all that is left.
             Err(error) => shared.set_source(name, format!("off: {error}")),
@@ -206,21 +206,54 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     Ok(true)
 }
 
+/// Runs a thread of ours; a panic in it ends the thread, and is told by `status` and captures.
+fn guarded(name: &str, shared: Arc<Shared>, body: fn(Arc<Shared>)) {
+    let own = shared.clone();
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || body(own))).is_err() {
+        shared.set_source(name, "off: ended by an internal error; please report it".to_owned());
+    }
+}
+
+/// A box takes at most this part of the memory that is to be had.
+const SHARE_OF_AVAILABLE: u64 = 8;
+
 fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
     let pid = std::process::id();
+    let bytes = affordable(config.memory);
     let region = match boxes::folder() {
         Ok(folder) => {
             boxes::tidy(&folder);
-            Region::create(&boxes::path(&folder, &config.service), config.memory, pid)
+            Region::create(&boxes::path(&folder, &config.service), bytes, pid)
         }
-        Err(why) => Region::in_process(config.memory, pid, &why),
+        Err(why) => Region::in_process(bytes, pid, &why),
     };
     let region = region.map_err(|error| {
-        let mib = config.memory >> 20;
+        let mib = bytes >> 20;
         StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
     })?;
     let rules = config.rules.clone();
     Ok(Recorder::new(region, Box::new(move |name| rules.limit_ns(name))))
+}
+
+/// The wanted size, halved until it is a small part of what is left to this process: in a tight
+/// container a smaller box beats a killed service.
+fn affordable(wanted: usize) -> usize {
+    let most = sys::room::available_bytes() / SHARE_OF_AVAILABLE;
+    let mut bytes = wanted;
+    while bytes as u64 > most && bytes / 2 >= format::region::MIN_BYTES {
+        bytes = (bytes / 2) & !4095;
+    }
+    if bytes < wanted {
+        let (found, want) = (bytes >> 20, wanted >> 20);
+        say(&format!("memory: taking {found} MiB of the {want} MiB wanted: little is available"));
+    }
+    bytes
+}
+
+/// One line on stderr. A closed or broken stderr is the host's business, and no reason to fail.
+pub(crate) fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "dashcam: {text}");
 }
 
 /// Stops recording and waits for our threads, at most two seconds. What was recorded stays in the
@@ -256,9 +289,7 @@ pub fn before_exit() {
 /// Runs in every forked child before any code of the host: only atomics and syscalls.
 extern "C" fn on_fork_child() {
     if let Some(recorder) = recorder::forget_after_fork() {
-        // SAFETY: the child's only thread is this one, its writer was forgotten above, and nothing
-        // of ours runs until `after_fork_child`, which uses none of the parent's recorder.
-        unsafe { recorder.region().release(false) };
+        recorder.region().release_after_fork();
     }
     sys::ours::close_all();
     if let Some(control) = CONTROL.get() {
@@ -274,7 +305,7 @@ pub fn after_fork_child() {
     PARENT.set(None);
     let (config, runtime) = (parent.shared.config.clone(), parent.shared.runtime.clone());
     if let Err(error) = start_with(config, runtime) {
-        eprintln!("dashcam: not recording in the forked process {}: {error}", std::process::id());
+        say(&format!("not recording in the forked process {}: {error}", std::process::id()));
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use format::region::losses;
 
-use crate::control::{lock, Job, Shared};
+use crate::control::{lock, say, Job, Shared};
 use crate::{meta, snapshot};
 
 /// Captures whose path `status` tells.
@@ -86,14 +86,14 @@ fn note(shared: &Shared, result: &Result<PathBuf, String>) {
             if captures.len() > REMEMBERED {
                 captures.remove(0);
             }
-            eprintln!("dashcam: captured {}", path.display());
+            say(&format!("captured {}", path.display()));
         }
         Err(error) => {
             shared.recorder.region().lose(losses::CAPTURES_FAILED, 1);
             let mut last = lock(&shared.last_error);
             // The same failure again and again is told once.
             if *last != *error {
-                eprintln!("dashcam: {error}");
+                say(error);
                 last.clone_from(error);
             }
         }

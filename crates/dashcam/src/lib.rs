@@ -22,6 +22,8 @@ pub use config::{Config, Knob, KNOBS};
 pub use control::{
     after_fork_child, before_exit, is_started, snap, start, status_json, stop, Runtime, StartError,
 };
+pub use format::record::Value;
 pub use recorder::{
     append, current, event, gc, is_on, name_thread, span, task, Attribute, Request,
 };
+pub use sys::clock::now_ns;

@@ -93,15 +93,19 @@ impl Looker {
         let times = reader.schedstat().ok();
         let call = reader.call();
         let track = tracks.by_tid.get_mut(&tid)?;
-        // Without switch records the number of its turns on a CPU tells whether it moved.
-        let unmoved = times.is_some() && times.map(|t| t.slices) == track.times.map(|t| t.slices);
+        // Without switch records: it was given no CPU since, nor has it used any.
+        let unmoved = match (times, track.times) {
+            (Some(new), Some(old)) => new.slices == old.slices && new.run_ns == old.run_ns,
+            _ => false,
+        };
         let call = call.unwrap_or(TaskCall::Running);
         let recent = now.saturating_sub(track.sampled_ns) < REPEAT_NS;
         let blocked = call != TaskCall::Running;
         if !exact && !close && unmoved && recent && blocked && track.last.is_some() {
             return None;
         }
-        track.ran = false;
+        // A thread seen running goes on running: it has something new to tell next time.
+        track.ran = !blocked;
         let last = track.last;
         let mut sample = blank(tid, now, track.sampled_ns);
         if let (Some(new), Some(old)) = (times, track.times) {
@@ -112,7 +116,7 @@ impl Looker {
         track.times = times;
         track.sampled_ns = now;
         let py = track.python;
-        let carry = last.filter(|_| still || unmoved);
+        let carry = last.filter(|_| blocked && (still || unmoved));
         self.describe_wait(&call, close, &mut sample);
         match carry {
             Some(last) if last.wait == sample.wait => {
@@ -173,7 +177,8 @@ impl Looker {
             _ => None,
         };
         if let Some(text) = text {
-            sample.target = TARGET_IS_NAME | u64::from(self.recorder.tables().name(&text));
+            let name = self.recorder.tables().classed(ring::Class::Target, &text);
+            sample.target = TARGET_IS_NAME | u64::from(name);
         }
     }
 
@@ -220,9 +225,9 @@ impl Looker {
         let id = match self.stacks.as_ref().and_then(|s| s.code(code)) {
             Some(info) => {
                 let (function, file) = (tables.name(&info.qualname), tables.name(&info.file));
-                tables.code(function, file, info.first_line)
+                tables.code(function, file, info.first_line, info.releases)
             }
-            None => tables.code(tables.name("?"), tables.name("?"), 0),
+            None => tables.code(tables.name("?"), tables.name("?"), 0, false),
         };
         if self.codes.len() <= index {
             self.codes.resize(index + 1, 0);

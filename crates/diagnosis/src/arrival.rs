@@ -1,15 +1,16 @@
 //! Time a request lay in its socket before its handler began.
 //!
 //! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
-//! taking it up does. Four answers are weighed by how much of the time they cover: the process
-//! stood still, a collection ran, threads waited for the GIL, or the worker that took the request
-//! in the end was busy with another one. None that covers half of it: unknown.
+//! taking it up does. Four answers, the most telling first: the process stood still, a collection
+//! ran, threads waited for the GIL, the worker that took the request in the end was busy with
+//! another one. The first that covers half of the time has it; none: unknown.
 
 use crate::causes::{stopped, Cause, Claim};
 use crate::pieces::Piece;
 use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{self, Segment, State};
+use capture::read::RequestRow;
 use format::wait::WaitKind;
 
 /// Threads whose waits for the GIL are looked at.
@@ -32,14 +33,16 @@ pub fn piece<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Option<Piece<'c>> {
         sampled: false,
         exact,
     };
-    let answers = [
-        still(scene, &segment),
-        collection(scene, &segment),
-        gil(scene, &segment),
-        busy(scene, &segment),
+    let answers: [&dyn Fn() -> Answer; 4] = [
+        &|| still(scene, &segment),
+        &|| collection(scene, &segment),
+        &|| gil(scene, &segment),
+        &|| busy(scene, request, &segment),
     ];
-    let best = answers.into_iter().flatten().max_by_key(|(covered, _)| *covered);
-    let claim = best.filter(|(covered, _)| covered * 2 >= segment.ns()).map(|(_, claim)| claim);
+    let claim = answers.iter().find_map(|answer| {
+        let (covered, claim) = answer()?;
+        (covered * 2 >= segment.ns()).then_some(claim)
+    });
     let claim = claim.unwrap_or_else(|| Claim::of(Cause::Unknown, &segment));
     Some(Piece { segment, claim: Claim { seen: claim.cause != Cause::Unknown, ..claim } })
 }
@@ -81,12 +84,25 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     Some((covered, Claim { culprit, ..Claim::of(Cause::GilWait, segment) }))
 }
 
-/// Its worker had another request in hand.
-fn busy(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
-    let others = scene.capture.requests.iter().filter(|r| r.tid == segment.tid);
-    let end = |r: &capture::read::RequestRow| r.end_ns.unwrap_or(scene.capture.meta.to_ns);
-    let before = others.filter(|r| r.started_ns < segment.to_ns && end(r) <= segment.to_ns);
-    let covered = before.map(|r| overlap((r.started_ns, end(r)), segment)).sum();
+/// Its worker had other requests in hand. One of the same name that takes most of the time is the
+/// head of a line: what it did is what this one waited for. Otherwise it is the pool that is short.
+fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answer {
+    let end = |r: &RequestRow| r.end_ns.unwrap_or(scene.capture.meta.to_ns);
+    let held = |r: &RequestRow| overlap((r.started_ns, end(r)), segment);
+    let before: Vec<&RequestRow> = scene
+        .capture
+        .requests
+        .iter()
+        .filter(|r| r.tid == segment.tid && r.id != request.row.id && held(r) > 0)
+        .collect();
+    let covered = before.iter().map(|r| held(r)).sum();
+    let longest = before.into_iter().max_by_key(|r| held(r))?;
+    if held(longest) * 2 >= segment.ns() && longest.name == request.row.name {
+        let (from, to) = (longest.started_ns, end(longest).min(segment.to_ns));
+        let timeline = timeline::of_thread(scene.capture, segment.tid, from, to);
+        let main = timeline.iter().max_by_key(|s| s.ns())?;
+        return Some((covered, crate::causes::claim(scene, main)));
+    }
     let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
     let culprit = (stack != 0).then_some(Culprit { tid: segment.tid, stack, measured: true });
     Some((covered, Claim { culprit, ..Claim::of(Cause::PoolWait, segment) }))

@@ -320,7 +320,7 @@ impl Judge<'_, '_> {
         }
         let seen = part(&|p| p.piece.claim.seen);
         if seen < 0.5 {
-            let text = format!("only {:.0} % of it was seen by a sample", seen * 100.0);
+            let text = format!("only {:.0} % of it was seen by a sample", (seen * 100.0).max(0.0));
             let to = if seen < 0.1 { Confidence::Possible } else { Confidence::Likely };
             lower(to, text, &mut level);
         }

@@ -8,11 +8,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::causes::Cause;
+use crate::causes::{Cause, Claim};
 use crate::frames::{Owner, Place};
 use crate::pieces::Piece;
 use crate::requests::{Judged, Requests};
 use crate::scene::Scene;
+use crate::timeline::{self, State};
 
 /// A piece of a slow request with its part of the excess.
 pub struct Weighed<'c> {
@@ -66,7 +67,8 @@ pub fn weigh<'c>(
 ) -> Vec<Weighed<'c>> {
     let mut out = Vec::new();
     for (index, request) in requests.slow.iter().enumerate() {
-        let pieces = crate::pieces::of_request(scene, request);
+        let mut pieces = crate::pieces::of_request(scene, request);
+        pieces.iter_mut().for_each(|piece| join_sibling(scene, requests, request, piece));
         let excess = request.ns().saturating_sub(requests.typical_of(request.row.name)) as f64;
         let mut totals: HashMap<Cause, f64> = HashMap::new();
         for piece in &pieces {
@@ -87,6 +89,35 @@ pub fn weigh<'c>(
         }));
     }
     out
+}
+
+/// A request that waited for the GIL while a slow request of the same name kept it is a victim of
+/// that one's work: one event with many victims, told once, as what that one did. A holder that is
+/// no such request (a background thread, another route) stays the culprit of a gil-wait.
+fn join_sibling(
+    scene: &Scene<'_>,
+    requests: &Requests<'_>,
+    own: &Judged<'_>,
+    piece: &mut Piece<'_>,
+) {
+    let Some(culprit) = piece.claim.culprit.filter(|_| piece.claim.cause == Cause::GilWait) else {
+        return;
+    };
+    let (from, to) = (piece.segment.from_ns, piece.segment.to_ns);
+    let sibling = requests.slow.iter().any(|r| {
+        let row = r.row;
+        let common = r.end_ns.min(to).saturating_sub(row.started_ns.max(from));
+        row.tid == culprit.tid && row.name == own.row.name && common * 2 >= to - from
+    });
+    if !sibling {
+        return;
+    }
+    let timeline = timeline::of_thread(scene.capture, culprit.tid, from, to);
+    let longest = timeline.iter().filter(|s| s.state == State::Run).max_by_key(|s| s.ns());
+    if let Some(claim) = longest.map(|s| crate::causes::claim(scene, s)) {
+        let stack = if claim.stack != 0 { claim.stack } else { culprit.stack };
+        piece.claim = Claim { stack, seen: piece.claim.seen, ..claim };
+    }
 }
 
 /// Groups smaller than this part of their cause join the largest.

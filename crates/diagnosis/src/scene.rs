@@ -12,6 +12,11 @@ use crate::timeline::{self, slice_between, Segment, State};
 /// How far a sample of another thread may lie from the moment asked about.
 const NEAR_NS: u64 = 60_000_000;
 
+/// Threads a chain of waits is followed through.
+const MOST_HOPS: usize = 6;
+/// A wait that ends this close to its time limit ended by it.
+const TIMER_SLACK_NS: u64 = 3_000_000;
+
 /// Another thread that is to blame, and how that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Culprit {
@@ -158,8 +163,35 @@ impl<'c> Scene<'c> {
         Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
     }
 
-    /// Who held the lock `segment` waited for.
+    /// Whether `tid` was runnable without a CPU for most of `segment`.
+    pub fn starves(&self, tid: u32, segment: &Segment<'_>) -> bool {
+        let own = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
+        let ready = own.iter().filter(|s| s.state == State::Ready).map(Segment::ns).sum::<u64>();
+        ready * 2 > segment.ns()
+    }
+
+    /// Who held the lock `segment` waited for; when that thread waited for a lock itself, who held
+    /// that one, and so on: the last that is known.
     pub fn lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let mut culprit = self.direct_holder(segment)?;
+        let mut seen = vec![segment.tid, culprit.tid];
+        while seen.len() < MOST_HOPS {
+            let (from, to) = (segment.from_ns, segment.to_ns);
+            let own = timeline::of_thread(self.capture, culprit.tid, from, to);
+            let waits =
+                own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
+            let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
+            let Some(next) = longest.and_then(|wait| self.direct_holder(wait)) else { break };
+            if seen.contains(&next.tid) {
+                break;
+            }
+            seen.push(next.tid);
+            culprit = Culprit { measured: culprit.measured && next.measured, ..next };
+        }
+        Some(culprit)
+    }
+
+    fn direct_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let inside = self.samples_in(segment.tid, from, to);
         let own = segment.sample.into_iter().chain(inside);
@@ -167,8 +199,18 @@ impl<'c> Scene<'c> {
         if let Some(tid) = most_common(known.map(|s| s.lock_holder).filter(|t| *t != segment.tid)) {
             return Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: true });
         }
+        if self.timed_out(segment) {
+            return None;
+        }
         let tid = self.releaser(segment)?;
         Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
+    }
+
+    /// Whether the wait ended because its time was up: nobody ended it.
+    pub fn timed_out(&self, segment: &Segment<'_>) -> bool {
+        let Some(sample) = segment.sample.filter(|s| s.timeout_ns > 1) else { return false };
+        let (_, end_ns) = self.whole_wait(segment, sample.target);
+        end_ns + TIMER_SLACK_NS >= sample.t_ns + sample.timeout_ns
     }
 
     /// The thread that most likely ended the wait: it ran just before the waiter came back, was
@@ -176,7 +218,8 @@ impl<'c> Scene<'c> {
     /// when several fit equally.
     fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
         let lock = segment.sample.map(|s| s.target)?;
-        let (from, to) = (segment.from_ns, segment.to_ns);
+        let (from, to) = self.whole_wait(segment, lock);
+        let just_before_ns = if segment.exact { 3_000_000 } else { 30_000_000 };
         let place = self.frames.innermost(segment.stack());
         let others = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
         let candidate = |tid: &&u32| {
@@ -184,12 +227,12 @@ impl<'c> Scene<'c> {
             let waits_too = seen.iter().any(|s| s.wait == WaitKind::Futex && s.target == lock);
             let stack = self.main_stack(**tid, from, to);
             let stands_there = stack != 0 && self.frames.innermost(stack) == place;
-            let ran = self.ran_in(**tid, to.saturating_sub(3_000_000), to + 50_000);
+            let ran = self.ran_in(**tid, to.saturating_sub(just_before_ns), to + 50_000);
             !waits_too && !stands_there && stack != 0 && ran
         };
         let mut able: Vec<u32> = others.filter(candidate).copied().collect();
         // A thread that idles (accepts, polls) holds nothing; one that was in the file of the code
-        // that waits knows the lock.
+        // that waits knows the lock; one whose code says `release` lets go of one by hand.
         let file = place.as_ref().map(|p| p.file.as_str());
         let busy = |tid: &u32| {
             let seen = self.sample_near(*tid, from + (to - from) / 2);
@@ -199,16 +242,44 @@ impl<'c> Scene<'c> {
             let stack = self.main_stack(*tid, from, to);
             self.frames.any(stack, |f| Some(f.file) == file)
         };
-        let preferences: [&dyn Fn(&u32) -> bool; 2] = [&busy, &knows];
+        let releases = |tid: &u32| {
+            let stack = self.main_stack(*tid, from, to);
+            self.frames.any(stack, |f| f.releases)
+        };
+        let preferences: [&dyn Fn(&u32) -> bool; 3] = [&busy, &knows, &releases];
         for prefer in preferences {
             if able.len() > 1 && able.iter().any(prefer) {
                 able.retain(prefer);
             }
         }
-        match able.as_slice() {
-            [only] => Some(*only),
+        // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
+        let ran_until = |tid: u32| {
+            let begin = to.saturating_sub(just_before_ns);
+            let before = timeline::of_thread(self.capture, tid, begin, to);
+            let run = before.iter().filter(|s| s.state == State::Run);
+            run.map(|s| s.to_ns).max().unwrap_or(0)
+        };
+        let mut latest: Vec<(u64, u32)> = able.iter().map(|tid| (ran_until(*tid), *tid)).collect();
+        latest.sort_unstable();
+        match latest.as_slice() {
+            [.., (second, _), (first, tid)] if first > second => Some(*tid),
+            [(_, only)] => Some(*only),
             _ => None,
         }
+    }
+
+    /// Begin and end of the wait that `segment` is a piece of (pieces end between samples).
+    fn whole_wait(&self, segment: &Segment<'_>, lock: u64) -> (u64, u64) {
+        let off = self.capture.off_cpu.get(&segment.tid).map_or(&[][..], Vec::as_slice);
+        let around = off[..off.partition_point(|o| o.out_ns <= segment.from_ns)].last();
+        if let Some(around) = around.filter(|o| segment.exact && o.in_ns >= segment.to_ns) {
+            return (around.out_ns, around.in_ns);
+        }
+        // Without switch records: as long as samples see the same wait.
+        let later = self.samples_in(segment.tid, segment.from_ns, u64::MAX).iter();
+        let same = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;
+        let end = later.clone().find(|s| !same(s)).or(later.last()).map(|s| s.t_ns);
+        (segment.from_ns, end.unwrap_or(segment.to_ns).max(segment.to_ns))
     }
 
     /// Whether `tid` was on a CPU at some time in `[from, to)`, by switch records or samples.

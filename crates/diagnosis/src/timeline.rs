@@ -73,7 +73,7 @@ pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<S
     let off = capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
     let covered = capture.meta.source_on("switches") && !off.is_empty();
     let out = match covered {
-        true => exact(tid, off, near, from_ns, to_ns),
+        true => exact(tid, off, samples, near, from_ns, to_ns),
         false => estimated(tid, samples, from_ns, to_ns),
     };
     debug_assert_eq!(out.iter().map(Segment::ns).sum::<u64>(), to_ns.saturating_sub(from_ns));
@@ -90,7 +90,8 @@ pub fn slice_between(samples: &[Sample], from_ns: u64, to_ns: u64) -> &[Sample] 
 fn exact<'c>(
     tid: u32,
     off: &[OffCpu],
-    samples: &'c [Sample],
+    all: &'c [Sample],
+    near: &'c [Sample],
     from_ns: u64,
     to_ns: u64,
 ) -> Vec<Segment<'c>> {
@@ -100,22 +101,40 @@ fn exact<'c>(
     for gone in off[first..].iter().take_while(|o| o.out_ns < to_ns) {
         let (begin, end) = (gone.out_ns.max(at), gone.in_ns.min(to_ns));
         if begin > at {
-            divide(&mut out, tid, State::Run, at, begin, samples);
+            divide(&mut out, tid, State::Run, at, begin, near);
         }
         if end > begin {
-            divide(&mut out, tid, off_state(gone, samples), begin, end, samples);
+            let whole = slice_between(all, gone.out_ns, gone.in_ns);
+            let state = off_state(gone, whole);
+            let seen_inside = whole.iter().any(|s| (begin..end).contains(&s.t_ns));
+            match whole.iter().min_by_key(|s| s.t_ns.abs_diff(begin)) {
+                // Seen, but not in the part asked for: it is one and the same wait.
+                Some(sample) if state == State::Wait && !seen_inside => {
+                    let sample = Some(sample).filter(|s| s.wait != WaitKind::Running);
+                    let (sampled, exact) = (sample.is_some(), true);
+                    out.push(Segment {
+                        tid,
+                        from_ns: begin,
+                        to_ns: end,
+                        state,
+                        sample,
+                        sampled,
+                        exact,
+                    });
+                }
+                _ => divide(&mut out, tid, state, begin, end, near),
+            }
         }
         at = at.max(end);
     }
     if to_ns > at {
-        divide(&mut out, tid, State::Run, at, to_ns, samples);
+        divide(&mut out, tid, State::Run, at, to_ns, near);
     }
     out
 }
 
 /// Preempted means runnable; so does a thread that left by itself but was seen runnable all along.
-fn off_state(gone: &OffCpu, samples: &[Sample]) -> State {
-    let inside = slice_between(samples, gone.out_ns, gone.in_ns);
+fn off_state(gone: &OffCpu, inside: &[Sample]) -> State {
     let runnable = |s: &Sample| s.wait == WaitKind::Running;
     match gone.preempted || (!inside.is_empty() && inside.iter().all(runnable)) {
         true => State::Ready,

@@ -5,7 +5,7 @@
 //!  page 0     header: words named below
 //!  threads    THREAD_SLOTS slots of 4 words
 //!  names      strings: u32 length, bytes, one behind the other; the ordinal is the name's id
-//!  codes      2 words each: function name | file name, first line | 0
+//!  codes      2 words each: function name | file name, first line | flags (1: names `release`)
 //!  stacks     2 words each: parent node | code, line | depth
 //!  blocks     the rest, in blocks of BLOCK_WORDS words
 //! ```

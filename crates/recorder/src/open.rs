@@ -193,7 +193,7 @@ impl Request {
         let (name, on_loop) = recorder.open_requests().leave(self.id).unwrap_or((fallback, false));
         let now = sys::clock::now_ns();
         if is_on() {
-            let flags = u16::from(error) * flag::ERROR | u16::from(on_loop) * flag::ASYNC;
+            let flags = (u16::from(error) * flag::ERROR) | (u16::from(on_loop) * flag::ASYNC);
             if attributes.is_empty() {
                 let head = header(Kind::RequestEnd, 4, flags, name);
                 append(&[head, self.begin_ns, now, self.id], now);

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use format::region::losses;
-use ring::Writer;
+use ring::{Class, Writer};
 
 use crate::recorder::{current, Recorder};
 
@@ -63,7 +63,8 @@ fn register<'s>(state: &'s mut ThreadState, name: Option<&str>) -> Option<&'s mu
     if state.writer.is_none() {
         let tid = sys::thread::cached_tid();
         let tables = recorder.tables();
-        let name = tables.name(name.map_or_else(comm, str::to_owned).as_str());
+        let name = name.map_or_else(comm, str::to_owned);
+        let name = tables.classed(Class::Thread, &name);
         let (slot, serial) = tables.thread_begins(tid, name, sys::clock::now_ns());
         state.recorder = Some(recorder);
         state.slot = slot;
@@ -94,7 +95,8 @@ pub fn name_thread(name: &str) {
         };
         if register(&mut state, Some(name)).is_some() {
             if let Some(slot) = state.slot {
-                recorder.tables().thread_renamed(slot, recorder.tables().name(name));
+                let tables = recorder.tables();
+                tables.thread_renamed(slot, tables.classed(Class::Thread, name));
             }
         }
     });
@@ -105,7 +107,8 @@ pub fn name_thread(name: &str) {
 pub fn name_other_thread(tid: u32, name: &str) {
     if let Some(recorder) = current() {
         let tables = recorder.tables();
-        tables.thread_begins(tid, tables.name(name), sys::clock::now_ns());
+        let name = tables.classed(Class::Thread, name);
+        tables.thread_begins(tid, name, sys::clock::now_ns());
     }
 }
 

@@ -21,5 +21,5 @@ mod writer;
 
 pub use copy::BlockCopy;
 pub use region::{Place, Region};
-pub use tables::{Name, Tables};
+pub use tables::{Class, Name, Tables};
 pub use writer::Writer;

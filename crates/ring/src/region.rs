@@ -102,15 +102,16 @@ impl Region {
         &self.words[index]
     }
 
-    /// Gives the mapping back and removes its file when `remove` is set.
-    ///
-    /// # Safety
-    /// As `sys::map::release`: only where no other thread can hold the region.
-    pub unsafe fn release(&self, remove: bool) {
-        if let (Place::File(path), true) = (&self.place, remove) {
-            let _ = std::fs::remove_file(path);
+    /// In a child of a fork: gives its parent's mapping back; does nothing in the process that made
+    /// the region. The child must have dropped its writers and must not use the region afterwards.
+    pub fn release_after_fork(&self) {
+        let maker = self.words[word::PID].load(Ordering::Relaxed);
+        if maker == u64::from(std::process::id()) {
+            return;
         }
-        // SAFETY: passed on to the caller.
+        // SAFETY: another process made the region, so this is a forked child, and the thread that
+        // forked is the only one that came along; it is here, not in a writer. The recorder that
+        // owned the region was uninstalled before, so nothing of ours reaches it any more.
         unsafe { sys::map::release(self.words) }
     }
 

@@ -23,8 +23,29 @@ pub struct Tables {
     inner: Mutex<Inner>,
 }
 
+/// Names that come from outside the program's source and could be new for ever: each class has a
+/// number of distinct ones; past it, digits become `#`, so that they fall together.
+#[derive(Clone, Copy, Debug)]
+pub enum Class {
+    /// Names of threads.
+    Thread,
+    /// Peers, paths, pipes.
+    Target,
+}
+
+impl Class {
+    fn most(self) -> usize {
+        match self {
+            Class::Thread => 1000,
+            Class::Target => 4000,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Inner {
+    /// Distinct names by class.
+    classes: [usize; 2],
     names: HashMap<Box<str>, Name>,
     codes: HashMap<(Name, Name, u32), u32>,
     stacks: HashMap<(u32, u32, u32), u32>,
@@ -49,6 +70,24 @@ impl Tables {
     /// As `name`, for a settings text of up to 32 KiB.
     pub fn long_text(&self, text: &str) -> Name {
         self.intern(text, 32 * 1024)
+    }
+
+    /// As `name`, for names of a class that is bounded.
+    pub fn classed(&self, class: Class, text: &str) -> Name {
+        {
+            let mut inner = self.lock();
+            if let Some(id) = inner.names.get(text) {
+                return *id;
+            }
+            let count = &mut inner.classes[class as usize];
+            if *count < class.most() {
+                *count += 1;
+                drop(inner);
+                return self.name(text);
+            }
+        }
+        let digit = |c: char| if c.is_ascii_digit() { '#' } else { c };
+        self.name(&text.chars().map(digit).collect::<String>())
     }
 
     fn intern(&self, text: &str, most: usize) -> Name {
@@ -92,14 +131,14 @@ impl Tables {
         Some(id as Name)
     }
 
-    /// The id of a code location's function; 0 when refused.
-    pub fn code(&self, function: Name, file: Name, first_line: u32) -> u32 {
+    /// The id of a code location's function; 0 when refused. `releases`: its code names `release`.
+    pub fn code(&self, function: Name, file: Name, first_line: u32, releases: bool) -> u32 {
         let mut inner = self.lock();
         if let Some(id) = inner.codes.get(&(function, file, first_line)) {
             return *id;
         }
         let layout = self.region.layout();
-        let entry = [pack_pair(function, file), u64::from(first_line)];
+        let entry = [pack_pair(function, file), pack_pair(first_line, u32::from(releases))];
         let place = (layout.codes, layout.code_slots, CODE_WORDS, word::CODES);
         let Some(id) = self.append_entry(&entry, place) else {
             self.region.lose(losses::CODES_REFUSED, 1);

@@ -1,4 +1,5 @@
 //! Written = read + overwritten + dropped, to the last record, also while readers copy.
+#![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)]
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

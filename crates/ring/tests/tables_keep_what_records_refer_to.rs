@@ -1,4 +1,5 @@
 //! Names, codes and stacks are found again under their ids, are bounded, and say when full.
+#![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)]
 
 use format::block::unpack_pair;
 use format::region::{losses, word};
@@ -35,7 +36,7 @@ fn a_full_name_area_refuses_and_counts_instead_of_growing() {
 fn a_stack_is_a_chain_of_nodes_from_the_leaf_to_the_root() {
     let region = region();
     let tables = Tables::new(region);
-    let (main, work) = (tables.code(1, 2, 10), tables.code(3, 2, 20));
+    let (main, work) = (tables.code(1, 2, 10, false), tables.code(3, 2, 20, false));
     let root = tables.stack(0, main, 12);
     let leaf = tables.stack(root, work, 25);
     assert_eq!(tables.stack(root, work, 25), leaf);
@@ -56,4 +57,16 @@ fn thread_slots_are_used_again_only_when_the_table_is_full() {
     }
     assert_eq!(region.losses()[losses::THREADS_UNNAMED], 0);
     assert_eq!(region.header(word::THREAD_SERIAL).load(std::sync::atomic::Ordering::Relaxed), 5000);
+}
+
+#[test]
+fn names_of_ever_new_threads_fall_together_past_their_bound() {
+    let tables = Tables::new(region());
+    let mut ids: Vec<u32> = (0..50_000)
+        .map(|i| tables.classed(ring::Class::Thread, &format!("Thread-{i} (work)")))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert!(ids.len() < 1100, "{} distinct names", ids.len());
+    assert!(!ids.contains(&0), "none refused");
 }

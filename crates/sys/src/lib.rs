@@ -16,6 +16,7 @@ pub mod map;
 pub mod mem;
 pub mod ours;
 pub mod perf;
+pub mod room;
 pub mod socket;
 pub mod task;
 pub mod thread;

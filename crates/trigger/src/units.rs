@@ -30,7 +30,7 @@ pub fn duration_ns(what: &str, text: &str) -> Result<u64, Wrong> {
     let wanted = "a positive duration with its unit, like 500ms, 1.5s or 2m";
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
     match scaled(text, &units) {
-        Some(ns) if ns >= 1.0 && ns < 1e18 => Ok(ns as u64),
+        Some(ns) if (1.0..1e18).contains(&ns) => Ok(ns as u64),
         _ => Err(wrong(what, text, wanted)),
     }
 }
@@ -44,6 +44,7 @@ pub fn bytes(what: &str, text: &str) -> Result<u64, Wrong> {
         ("KiB", 1024.0),
         ("MiB", 1048576.0),
         ("GiB", 1073741824.0),
+        ("TiB", 1099511627776.0),
         ("KB", 1e3),
         ("MB", 1e6),
         ("GB", 1e9),

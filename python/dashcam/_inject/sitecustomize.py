@@ -6,7 +6,8 @@ service and are left alone, unless they are the same program again (a reloader, 
 multiprocessing child; DASHCAM_CHILDREN=on records them all.
 
 Then it gets out of the way: the folder leaves sys.path and the user's own sitecustomize, if there
-is one further down, is run as if this were not here. Nothing here may raise.
+is one further down, is run as if this were not here. Nothing here may raise, and any Python must be
+able to read it, the second too: no annotations, no f-strings.
 """
 
 import os
@@ -14,11 +15,11 @@ import sys
 import zlib
 
 
-def _is_off(name: str) -> bool:
+def _is_off(name):
     return os.environ.get(name, "").strip().lower() in ("0", "false", "no", "off")
 
 
-def _is_helper() -> bool:
+def _is_helper():
     """Whether a program above this one is recorded and this is another program."""
     try:
         with open("/proc/self/cmdline", "rb") as file:
@@ -34,7 +35,7 @@ def _is_helper() -> bool:
     return wanted not in ("1", "true", "yes", "on")
 
 
-def _start() -> None:
+def _start():
     if _is_off("DASHCAM_ENABLED") or _is_helper():
         return
     package_dir = os.environ.get("DASHCAM_PACKAGE_DIR")
@@ -51,24 +52,22 @@ def _start() -> None:
                 sys.path.remove(package_dir)
         dashcam.start()
     except Exception as error:
-        found = "{} {}.{} ({})".format(
-            sys.implementation.name, *sys.version_info[:2], sys.executable
-        )
-        print(
-            f"dashcam: not recording: {found}: {error}; wanted CPython 3.9 to 3.13 with dashcam "
-            "installed (pip install dashcam)",
-            file=sys.stderr,
+        sys.stderr.write(
+            "dashcam: not recording: Python {}.{} ({}): {}; wanted CPython 3.9 to 3.13 with dashcam "
+            "installed; the program runs on\n".format(
+                sys.version_info[0], sys.version_info[1], sys.executable, error
+            )
         )
 
 
-def _step_aside() -> None:
+def _step_aside():
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
     this = sys.modules.pop("sitecustomize", None)
     try:
         import sitecustomize  # noqa: F401  the user's own
     except ImportError as error:
-        if error.name != "sitecustomize":
+        if "sitecustomize" not in str(error):
             raise
     finally:
         # The import that brought us here wants to find a module of that name.

@@ -13,7 +13,7 @@ import json  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 
-ROWS = 400_000 if service.SICK else 500
+ROWS = 1_200_000 if service.SICK else 500
 DOCUMENT = json.dumps([{"a": i, "b": str(i)} for i in range(ROWS)])
 
 

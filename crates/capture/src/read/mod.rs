@@ -132,6 +132,7 @@ impl Capture {
                 file: code.map_or("?", |c| self.name(c.file)),
                 line: node.line,
                 code: node.code,
+                releases: code.is_some_and(|c| c.releases),
             })
         };
         std::iter::from_fn(step).take(4096)
@@ -161,4 +162,6 @@ pub struct Frame<'a> {
     pub line: u32,
     /// Id of the code object's entry.
     pub code: u32,
+    /// Its code names `release`.
+    pub releases: bool,
 }

@@ -14,6 +14,8 @@ pub struct Code {
     pub file: u32,
     /// First line of the function.
     pub first_line: u32,
+    /// Its code names `release`: it may hold a lock taken by hand.
+    pub releases: bool,
 }
 
 /// One frame of a stack and the node that called it.
@@ -52,7 +54,7 @@ pub fn names(mut bytes: &[u8]) -> Vec<String> {
 pub fn codes(bytes: &[u8]) -> Vec<Code> {
     let entry = |w: &[u64]| {
         let (function, file) = unpack_pair(w[0]);
-        Code { function, file, first_line: w[1] as u32 }
+        Code { function, file, first_line: w[1] as u32, releases: w[1] >> 32 & 1 == 1 }
     };
     words(bytes).chunks_exact(CODE_WORDS).map(entry).collect()
 }

@@ -1,7 +1,8 @@
 //! gil-wait: the request's thread could run Python but another thread kept the interpreter's lock.
 //!
 //! Signature: futex wait on the GIL's own condition variable (timed waits of 5 ms, so many short
-//! ones in a row). The holder is read from the interpreter at each sample.
+//! ones in a row). The holder is read from the interpreter at each sample. A holder that was runnable
+//! without a CPU most of the time makes it cpu-starved.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -14,9 +15,15 @@ pub const ADVICE: &str =
      a library that releases the GIL while it works.";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let waits = segment.state == State::Wait && segment.wait() == WaitKind::Gil;
-    waits
-        .then(|| Claim { culprit: scene.gil_holder(segment), ..Claim::of(Cause::GilWait, segment) })
+    if segment.state != State::Wait || segment.wait() != WaitKind::Gil {
+        return None;
+    }
+    let culprit = scene.gil_holder(segment);
+    if culprit.is_some_and(|c| scene.starves(c.tid, segment)) {
+        // The holder wanted to run and got no CPU: everybody waits for the CPU, not for the GIL.
+        return Some(Claim { seen: segment.exact, ..Claim::of(Cause::CpuStarved, segment) });
+    }
+    Some(Claim { culprit, ..Claim::of(Cause::GilWait, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -1,9 +1,12 @@
 //! sleep: the request's own thread asked the kernel to wake it later.
 //!
-//! Signature: nanosleep/clock_nanosleep, or select/poll on nothing with a time limit. Sure when the
-//! system call was seen; nobody else is involved, so there is no culprit but the caller.
+//! Signature: nanosleep/clock_nanosleep, or select/poll on nothing with a time limit; also a wait
+//! of `threading` (Event.wait, Condition.wait) whose time limit ran out, the usual shape of a sleep
+//! that can be interrupted. Sure when the system call was seen; nobody else is involved, so there
+//! is no culprit but the caller.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -12,9 +15,19 @@ pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \
      background, or give it a deadline shorter than the request's.";
 
-fn claim(_: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let sleeps =
-        segment.state == State::Wait && matches!(segment.wait(), WaitKind::Sleep | WaitKind::Yield);
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if segment.state != State::Wait {
+        return None;
+    }
+    let sleeps = match segment.wait() {
+        WaitKind::Sleep | WaitKind::Yield => true,
+        WaitKind::Futex => {
+            let leaf = scene.frames.of(segment.stack()).next();
+            let waits = leaf.is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
+            waits && scene.timed_out(segment)
+        }
+        _ => false,
+    };
     sleeps.then(|| Claim::of(Cause::Sleep, segment))
 }
 

@@ -221,6 +221,7 @@ impl Codes {
     ) -> Option<Code> {
         let qualname = read_string(mem, layout, identity.name)?;
         let file = read_string(mem, layout, identity.file)?;
+        let releases = uses_name(mem, layout, identity.pointer, "release");
         let table = read_bytes(mem, identity.lines, MAX_LINE_TABLE);
         let exceptions = match layout.code_exceptions {
             ABSENT => Vec::new(),
@@ -247,7 +248,7 @@ impl Codes {
         let int = |offset| int_at(&self.heads, offset);
         let positive = |offset| usize::try_from(int(offset)).unwrap_or(0);
         let mut code = Code {
-            info: CodeInfo { qualname, file, first_line },
+            info: CodeInfo { qualname, file, first_line, releases },
             rows,
             first_traceable: i64::MIN,
             locals: 0,
@@ -264,7 +265,8 @@ impl Codes {
 
 impl Code {
     fn unknown() -> Code {
-        let info = CodeInfo { qualname: "?".into(), file: String::new(), first_line: 0 };
+        let info =
+            CodeInfo { qualname: "?".into(), file: String::new(), first_line: 0, releases: false };
         Code {
             info,
             rows: Vec::new(),
@@ -274,6 +276,18 @@ impl Code {
             exceptions: Vec::new(),
         }
     }
+}
+
+/// Most names of a code object that are looked through.
+const MAX_NAMES: usize = 128;
+
+/// Whether the code object uses `name` as a global or attribute. Read once a code object.
+fn uses_name(mem: &Reader, layout: &Layout, code: usize, name: &str) -> bool {
+    let Ok(tuple) = mem.word(code.wrapping_add(layout.code_names)) else { return false };
+    let Ok(count) = mem.word(tuple.wrapping_add(object::SIZE)) else { return false };
+    let items = (0..count.min(MAX_NAMES)).map(|i| tuple.wrapping_add(object::ITEMS + i * 8));
+    let texts = items.map_while(|item| mem.word(item).ok());
+    texts.into_iter().any(|text| read_string(mem, layout, text).as_deref() == Some(name))
 }
 
 /// The identity in a head; all zero but the pointer when this is no code object.

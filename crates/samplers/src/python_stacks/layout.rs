@@ -94,6 +94,8 @@ layout! {
     code_file,
     /// Code -> name.
     code_name,
+    /// Code -> tuple of the names it uses.
+    code_names,
     /// Code -> `int co_nlocalsplus` (from 3.11).
     code_locals,
     /// Code -> qualified name (from 3.11).
@@ -145,6 +147,7 @@ const V3_9: Layout = Layout {
     code_stack_size: 32,
     code_file: 104,
     code_name: 112,
+    code_names: 64,
     code_locals: ABSENT,
     code_qualname: ABSENT,
     code_exceptions: ABSENT,
@@ -188,6 +191,7 @@ const V3_10: Layout = Layout {
     code_stack_size: 32,
     code_file: 104,
     code_name: 112,
+    code_names: 64,
     code_locals: ABSENT,
     code_qualname: ABSENT,
     code_exceptions: ABSENT,
@@ -231,6 +235,7 @@ const V3_11: Layout = Layout {
     code_stack_size: 68,
     code_file: 112,
     code_name: 120,
+    code_names: 32,
     code_locals: 76,
     code_qualname: 128,
     code_exceptions: 40,
@@ -274,6 +279,7 @@ const V3_12: Layout = Layout {
     code_stack_size: 64,
     code_file: 112,
     code_name: 120,
+    code_names: 32,
     code_locals: 72,
     code_qualname: 128,
     code_exceptions: 40,
@@ -317,6 +323,7 @@ const V3_13: Layout = Layout {
     code_stack_size: 64,
     code_file: 112,
     code_name: 120,
+    code_names: 32,
     code_locals: 72,
     code_qualname: 128,
     code_exceptions: 40,
@@ -335,6 +342,8 @@ pub(super) mod object {
     pub const TYPE: usize = 8;
     /// Bytes, code (3.11+) -> number of items.
     pub const SIZE: usize = 16;
+    /// Tuple -> first item.
+    pub const ITEMS: usize = 24;
     /// Bytes -> contents.
     pub const BYTES_DATA: usize = 32;
     /// String -> length in characters; the hash lies behind it.

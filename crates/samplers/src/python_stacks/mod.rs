@@ -117,6 +117,8 @@ pub struct CodeInfo {
     pub file: String,
     /// The line of its definition.
     pub first_line: u32,
+    /// It uses the name `release`: it may hold a lock taken by hand.
+    pub releases: bool,
 }
 
 /// What can be said of a stack that was read.

@@ -1,0 +1,46 @@
+# Everything from a fresh checkout. `make demo` tells the story, `make test` runs all tests.
+# What a fresh Debian lacks beyond git, make, Rust, Python and Node comes from here, pinned.
+
+SHELL := /bin/bash
+PYTHONS ?= 3.11 3.13
+export PYTHONS
+
+.PHONY: help setup demo test test-rust test-python test-host zoo bench lint clean
+
+help:
+	@echo "make demo    the story of Billy: a spike, a capture, the cause (about 2 minutes)"
+	@echo "make test    all tests"
+	@echo "make zoo     every sick program and its twin, switches on and off"
+	@echo "make bench   costs, beside rivals, in one run"
+	@echo "make setup   environments in .venv with dashcam built and installed"
+
+setup:
+	tools/setup
+
+demo: setup
+	python3 tools/demo
+
+# Ends with one line of totals that counts every part.
+test:
+	tools/test
+
+test-rust:
+	cargo test --workspace --exclude dashcam-python --all-features
+
+test-python: setup
+	tools/test python
+
+test-host: setup
+	tools/test host
+
+zoo: setup
+	tools/test zoo
+
+bench: setup
+	tools/bench
+
+lint:
+	tools/lint
+
+clean:
+	rm -rf target build .venv python/dashcam.data

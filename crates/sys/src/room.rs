@@ -1,0 +1,64 @@
+//! How much memory there is to be had: of the machine, and of this process's cgroup.
+//!
+//! A box in shared memory is charged to the cgroup like any other memory; taking more than there is
+//! would get the host killed. All files are read once, at start; what is absent sets no limit.
+
+use std::fs;
+
+/// Bytes that could be taken before the machine or the cgroup runs out; `u64::MAX` when nothing
+/// says.
+pub fn available_bytes() -> u64 {
+    machine().unwrap_or(u64::MAX).min(cgroup().unwrap_or(u64::MAX))
+}
+
+fn machine() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|l| l.starts_with("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// The tightest of the cgroups this process is in, version 2 and version 1.
+fn cgroup() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mut least: Option<u64> = None;
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let (root, limit, usage) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max", "memory.current"),
+            c if c.split(',').any(|c| c == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
+            }
+            _ => continue,
+        };
+        // A limit may stand at any level above; in a container the path may not be visible at all.
+        let mut path = path.trim_end_matches('/').to_owned();
+        loop {
+            let read = |file: &str| number(&format!("{root}{path}/{file}"));
+            if let (Some(limit), Some(usage)) = (read(limit), read(usage)) {
+                let left = limit.saturating_sub(usage);
+                least = Some(least.map_or(left, |l| l.min(left)));
+            }
+            match path.rfind('/') {
+                Some(cut) => path.truncate(cut),
+                None => break,
+            }
+        }
+    }
+    least
+}
+
+/// A file with one number; "max" is none.
+fn number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn there_is_some_memory_on_this_machine() {
+        let bytes = super::available_bytes();
+        assert!(bytes > 1 << 20 && bytes < 1 << 60, "{bytes}");
+    }
+}

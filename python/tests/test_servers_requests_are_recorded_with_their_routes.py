@@ -1,0 +1,111 @@
+"""Unmodified services under `dashcam run`: every request is one request, named METHOD route."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BIN, DASHCAM, Bench, free_port, get
+
+FLASK = """
+    import os, time
+    from flask import Flask
+    app = Flask(__name__)
+    @app.get("/price/<sku>")
+    def price(sku): return sku
+    @app.get("/wait")
+    def wait():
+        time.sleep(0.4)
+        return "waited"
+    if __name__ == "__main__":
+        app.run("127.0.0.1", int(os.environ["PORT"]), threaded=True)
+"""
+PLAIN = """
+    import os, time
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        def do_GET(self):
+            if self.path == "/wait": time.sleep(0.4)
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+        def log_message(self, *a): pass
+    ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+WSGIREF = """
+    import os, time
+    from wsgiref.simple_server import make_server
+    def app(environ, start_response):
+        if environ["PATH_INFO"] == "/wait": time.sleep(0.4)
+        start_response("200 OK", [])
+        return (piece for piece in [b"o", b"k"])
+    make_server("127.0.0.1", int(os.environ["PORT"]), app).serve_forever()
+"""
+GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "1", "program:app"]
+
+CASES = {
+    "flask": (FLASK, [sys.executable, "program.py"], "GET /price/<sku>"),
+    "http.server": (PLAIN, [sys.executable, "program.py"], "GET /price/{id}"),
+    "wsgiref": (WSGIREF, [sys.executable, "program.py"], "GET /price/{id}"),
+    "gunicorn sync": (FLASK, [*GUNICORN, "-k", "sync"], "GET /price/<sku>"),
+    "gunicorn gthread": (FLASK, [*GUNICORN, "-k", "gthread", "--threads", "4"], "GET /price/<sku>"),
+    "gunicorn preload": (FLASK, [*GUNICORN, "-k", "gthread", "--preload"], "GET /price/<sku>"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_requests_are_named_and_a_slow_one_makes_a_capture(bench: Bench, case: str) -> None:
+    code, words, name = CASES[case]
+    bench.write("program.py", code)
+    port = free_port()
+    command = [word.format(port=port) for word in words]
+    service = bench.start([DASHCAM, "run", "--slow", "200ms", "--post", "200ms", "--", *command],
+                          PORT=str(port))
+    for _ in range(5):
+        get(port, "/price/12345678")
+    get(port, "/wait")
+    captures = bench.wait_captures()
+    service.send_signal(signal.SIGTERM)
+    _, errors = service.communicate(timeout=15)
+    assert captures, errors
+    shown = bench.show(captures[0])
+    names = {r["name"]: r["count"] for r in shown["requests"]}
+    assert names == {name: 5, "GET /wait": 1}, (names, errors)
+    assert shown["meta"]["sources"]["stacks"] == "on"
+    verdict = bench.dashcam("why", "captures")
+    assert verdict.returncode == 0 and "1. sleep:" in verdict.stdout, verdict.stdout
+
+
+def test_a_helper_program_of_the_service_is_left_alone(bench: Bench) -> None:
+    bench.write("helper.py", "import sys; print('dashcam' in sys.modules)")
+    bench.write("program.py", """
+        import subprocess, sys
+        print(subprocess.run([sys.executable, "helper.py"], capture_output=True, text=True).stdout)
+        print('dashcam' in sys.modules)
+    """)
+    result = bench.dashcam("run", "--", sys.executable, "program.py")
+    assert result.stdout.split() == ["False", "True"], result.stderr
+
+
+def test_a_port_in_use_is_the_services_own_error(bench: Bench) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        bench.write("program.py", PLAIN)
+        result = bench.dashcam("run", "--", sys.executable, "program.py", PORT=str(port))
+    assert result.returncode == 1 and "Address already in use" in result.stderr
+    assert not list(Path(bench.folder).glob("captures/*"))
+
+
+def test_the_users_own_sitecustomize_still_runs(bench: Bench) -> None:
+    (bench.folder / "own").mkdir()
+    bench.write("own/sitecustomize.py", "print('own')")
+    bench.write("program.py", "import sys; print('dashcam' in sys.modules)")
+    result = bench.dashcam("run", "--", sys.executable, "program.py",
+                           PYTHONPATH=str(bench.folder / "own"))
+    assert result.stdout.split() == ["own", "True"] and result.stderr == "", result.stderr

@@ -1,0 +1,100 @@
+"""In code a wrong value raises; in the environment it is told and passed over; flags are refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BIN, Bench
+
+
+def test_a_wrong_value_in_code_raises_with_the_accepted_range(bench: Bench) -> None:
+    result = bench.python("""
+        import dashcam
+        for wrong in [dict(slow="fast"), dict(memory="9TiB"), dict(colour="red"), dict(keep=0)]:
+            try:
+                dashcam.start(**wrong)
+            except ValueError as error:
+                print(error)
+            else:
+                raise AssertionError(wrong)
+        assert dashcam.start(slow="1s, checkout>250ms", memory="8MiB", switches=False)
+        state = dashcam.status()
+        assert state["sources"]["switches"].startswith("off: turned off"), state
+        assert state["settings"]["memory_bytes"] == 8 << 20
+    """)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == ('slow: found "fast", wanted a limit like 500ms, or one by name like '
+                        'checkout>250ms, several with commas')
+    assert lines[1] == 'memory: found "9TiB", wanted 1MiB to 4GiB'
+    assert lines[2].startswith('colour: found "red", wanted one of the settings enabled, service')
+
+
+def test_the_environment_wins_and_its_mistakes_are_told(bench: Bench) -> None:
+    result = bench.python("""
+        import dashcam
+        assert dashcam.start(slow="1s", keep=7)
+        print(dashcam.status()["settings"]["slow"], dashcam.status()["settings"]["keep"])
+    """, DASHCAM_SLOW="250ms", DASHCAM_KEEP="many")
+    assert result.stdout.split() == ["250ms", "7"]
+    assert 'DASHCAM_KEEP: found "many"' in result.stderr
+
+
+@pytest.mark.parametrize("words, code, text", [
+    (["run", "--slow", "fast", "--", "true"], 2, 'slow: found "fast"'),
+    (["run", "--memory", "lots", "--", "true"], 2, 'memory: found "lots"'),
+    (["run", "--colour", "red", "--", "true"], 2, "unexpected argument '--colour'"),
+    (["run"], 2, "required arguments"),
+    (["run", "--", "no-such-command"], 127, "no-such-command: command not found"),
+    (["why", "no-such-file"], 3, "no-such-file: No such file"),
+    (["why", "."], 1, "no capture (*.dashcam) in ."),
+    (["show", "program.py"], 3, "not a dashcam capture"),
+    (["recover", "program.py"], 3, "no black box"),
+])
+def test_wrong_usage_has_a_clear_line_and_its_exit_code(
+    bench: Bench, words: list[str], code: int, text: str
+) -> None:
+    bench.write("program.py", "print('hello')")
+    result = bench.dashcam(*words)
+    assert (result.returncode, text in result.stderr) == (code, True), result.stderr
+
+
+def test_programs_that_are_not_python_run_on_with_one_notice(bench: Bench) -> None:
+    result = bench.dashcam("run", "--", "sh", "-c", "echo out; exit 7")
+    assert (result.returncode, result.stdout) == (7, "out\n")
+    assert result.stderr.count("dashcam:") == 1 and "not a Python program" in result.stderr
+
+
+def test_a_program_ended_by_a_signal_is_reported_as_such(bench: Bench) -> None:
+    result = bench.dashcam("run", "--", "sh", "-c", "kill -9 $$")
+    assert result.returncode == -9
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_the_service_runs(bench: Bench) -> None:
+    bench.write("program.py", "print('served')")
+    result = bench.dashcam("run", "--out", "/proc/nowhere", "--", "python", "program.py",
+                           PATH=f"{BIN}:/usr/bin:/bin")
+    assert (result.returncode, result.stdout) == (0, "served\n")
+    assert "--out /proc/nowhere" in result.stderr and "the program runs on" in result.stderr
+
+
+def other_pythons() -> "list[str]":
+    """Interpreters of this machine that this environment's wheel was not built for."""
+    own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = [*root.glob("*/bin/python3.[0-9]*"), *Path("/usr/bin").glob("python3.[0-9]*")]
+    named = [p for p in found if re.fullmatch(r"python3\.\d+", p.name) and p.name != own]
+    return [str(p) for p in sorted(named)][:3]
+
+
+@pytest.mark.skipif(not other_pythons(), reason="this machine has one version of Python only")
+def test_an_interpreter_without_a_wheel_runs_on_with_one_notice(bench: Bench) -> None:
+    for python in other_pythons():
+        result = bench.dashcam("run", "--", python, "-c", "print('served')")
+        assert (result.returncode, result.stdout) == (0, "served\n"), (python, result.stderr)
+        assert result.stderr.count("dashcam: not recording") == 1, (python, result.stderr)
+        assert result.stderr.count("\n") == 1 and "the program runs on" in result.stderr

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Who may import whom: holds ARCHITECTURE.md's picture against the code.
+
+Three rules, each with its own message: a crate depends only on the rooms named here; the host's
+side never reaches the reading side; unsafe code lives in the rooms that may have it. Files past the
+limit of lines are told too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Room -> rooms it may use. The host's side first, then the reading side.
+ROOMS: dict[str, set[str]] = {
+    "format": set(),
+    "sys": set(),
+    "trigger": set(),
+    "ring": {"format", "sys"},
+    "recorder": {"format", "ring", "sys"},
+    "samplers": {"format", "sys"},
+    "capture": {"format"},
+    "dashcam": {"format", "sys", "ring", "recorder", "samplers", "trigger", "capture"},
+    "python": {"format", "sys", "ring", "recorder", "samplers", "dashcam"},
+    "diagnosis": {"format", "capture"},
+    "cli": {"format", "sys", "trigger", "capture", "diagnosis"},
+}
+# What a host carries besides our own rooms. Each new one needs a line in ARCHITECTURE.md.
+HOST = {"format", "sys", "trigger", "ring", "recorder", "samplers", "capture", "dashcam", "python"}
+HOST_MAY_LINK = {"libc", "crc32fast", "pyo3"}
+READERS_MAY_LINK = HOST_MAY_LINK | {"serde_json", "clap"}
+UNSAFE = {"sys", "ring", "python", "samplers"}
+MOST_LINES = 600
+
+
+def manifest(room: str) -> Path:
+    """The room's Cargo.toml."""
+    return ROOT / ("python" if room == "python" else f"crates/{room}") / "Cargo.toml"
+
+
+def dependencies(room: str) -> dict[str, str]:
+    """Name -> the line that asks for it, of the `[dependencies]` of a room."""
+    text = manifest(room).read_text(encoding="utf-8")
+    section = re.search(r"^\[dependencies\]\n(.*?)(?=^\[|\Z)", text, re.M | re.S)
+    lines = section.group(1).splitlines() if section else []
+    found = (re.match(r"([\w-]+)[.\s=]", line) for line in lines)
+    return {m.group(1): m.string for m in found if m}
+
+
+def sources(room: str) -> list[Path]:
+    """The room's own source files."""
+    return sorted((manifest(room).parent / "src").rglob("*.rs"))
+
+
+def check_room(room: str) -> list[str]:
+    """What is wrong in one room."""
+    wrong = []
+    may_link = HOST_MAY_LINK if room in HOST else READERS_MAY_LINK
+    for name, line in dependencies(room).items():
+        if name in ROOMS and name not in ROOMS[room]:
+            wrong.append(f"{room} imports {name}; it may import {sorted(ROOMS[room]) or 'nothing'}")
+        elif name not in ROOMS and name not in may_link and "optional" not in line:
+            wrong.append(f"{room} links {name}; wanted one of {sorted(may_link)}, or a line in ARCHITECTURE.md")
+        if name == "capture" and room in HOST and "read" in line:
+            wrong.append(f"{room} turns on capture's reading half; the host carries the writing half only")
+    for path in sources(room):
+        text = path.read_text(encoding="utf-8")
+        where = path.relative_to(ROOT)
+        code = re.sub(r"//.*", "", text)
+        if re.search(r"\bunsafe\b", code) and room not in UNSAFE:
+            wrong.append(f"{where}: unsafe; it lives in {sorted(UNSAFE)}")
+        if text.count("\n") > MOST_LINES:
+            wrong.append(f"{where}: {text.count(chr(10))} lines; wanted at most {MOST_LINES}")
+    return wrong
+
+
+def main() -> int:
+    """Prints what is wrong; 0 when nothing is."""
+    known = {p.parent.name for p in (ROOT / "crates").glob("*/Cargo.toml")} | {"python"}
+    wrong = [f"crates/{room} is not in the picture of tools/check_rooms.py" for room in known - set(ROOMS)]
+    wrong += [line for room in sorted(ROOMS) for line in check_room(room)]
+    for line in wrong:
+        print(f"rooms: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"rooms: {len(ROOMS)} rooms as drawn")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
