@@ -76,7 +76,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 event = request_end = request_rename = task_end = gc_callback = _nothing
-set_runtime = stop = before_exit = after_fork_child = name_thread = name_tid = _nothing
+set_runtime = stop = before_exit = name_thread = name_tid = _nothing
 
 
 def current_request() -> int:

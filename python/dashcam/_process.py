@@ -1,4 +1,5 @@
-"""What recording needs from the process: hooks for gc, fork, exit, threads, and the folders.
+"""What recording needs from the process: hooks for gc, exit, threads, and the folders. A forked child
+starts afresh by itself, in the native module, when it first has something to record.
 
 Everything is hooked once, at the first `start`, and left in place: a hook of a stopped recorder
 costs one call that returns at once.
@@ -71,21 +72,11 @@ def _hook(native: Any) -> None:
         return
     _hooked = True
     gc.callbacks.append(native.gc_callback)
-    os.register_at_fork(after_in_child=lambda: _after_fork(native))
     atexit.register(native.before_exit)
     _name_new_threads(native)
     from dashcam import _integrations
 
     _integrations.install(native)
-
-
-def _after_fork(native: Any) -> None:
-    try:
-        native.after_fork_child()
-        if native.is_on():
-            native.name_thread(threading.current_thread().name)
-    except Exception as error:  # noqa: BLE001 - never into the host
-        print(f"dashcam: not recording in process {os.getpid()}: {error}", file=sys.stderr)
 
 
 def _name_existing_threads(native: Any) -> None:

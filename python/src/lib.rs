@@ -34,7 +34,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(process::start, module)?,
         wrap_pyfunction!(process::stop, module)?,
         wrap_pyfunction!(process::before_exit, module)?,
-        wrap_pyfunction!(process::after_fork_child, module)?,
         wrap_pyfunction!(process::status_json, module)?,
         wrap_pyfunction!(process::snap, module)?,
         wrap_pyfunction!(process::is_on, module)?,

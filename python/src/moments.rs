@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::names;
+use crate::process::wake;
 
 /// `with Span("db.query", rows=3): ...` - nested work. Made anew for each use.
 #[pyclass(subclass)]
@@ -24,6 +25,7 @@ impl Span {
     }
 
     fn __enter__(mut slf: PyRefMut<'_, Self>) -> PyRefMut<'_, Self> {
+        wake(slf.py());
         slf.begin_ns = if recorder::is_on() { sys::clock::now_ns() } else { 0 };
         slf
     }
@@ -77,6 +79,7 @@ impl Request {
 
     fn __enter__(mut slf: PyRefMut<'_, Self>) -> PyRefMut<'_, Self> {
         let py = slf.py();
+        wake(py);
         if let (true, Some(recorder)) = (recorder::is_on(), recorder::current()) {
             let name = names::request_name(recorder, slf.name.bind(py));
             slf.open = recorder::Request::begin(name, on_event_loop(py), 0);
@@ -140,6 +143,7 @@ fn on_event_loop(py: Python<'_>) -> bool {
 #[pyfunction]
 #[pyo3(signature = (name, **attributes))]
 pub fn event(name: &Bound<'_, PyString>, attributes: Option<&Bound<'_, PyDict>>) {
+    wake(name.py());
     let (true, Some(recorder)) = (recorder::is_on(), recorder::current()) else { return };
     let (id, request) = (names::name(recorder, name), names::current(name.py()));
     names::with_attributes(recorder, attributes, |list| recorder::event(id, request, list));
@@ -163,6 +167,7 @@ const PROMPT_MS: u32 = 15;
 #[pyfunction]
 #[pyo3(signature = (name, on_loop = false, fd = -1))]
 pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32) -> u64 {
+    wake(name.py());
     let (true, Some(recorder)) = (recorder::is_on(), recorder::current()) else { return 0 };
     let id = names::request_name(recorder, name);
     let waited_ms = if fd >= 0 { sys::socket::ms_since_data(fd).unwrap_or(0) } else { 0 };

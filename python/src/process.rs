@@ -87,29 +87,47 @@ pub fn before_exit(py: Python<'_>) {
     py.detach(dashcam::before_exit);
 }
 
-/// In a forked child: starts afresh.
-#[pyfunction]
-pub fn after_fork_child(py: Python<'_>) {
+/// In a forked child that has something to record for the first time: starts afresh. Children that
+/// only exec never come here, and pay nothing. Cost otherwise: one load.
+#[inline]
+pub fn wake(py: Python<'_>) {
+    if dashcam::is_forked() {
+        start_afresh(py);
+    }
+}
+
+#[cold]
+fn start_afresh(py: Python<'_>) {
     names::forget(py);
     py.detach(dashcam::after_fork_child);
+    let thread_name = || -> PyResult<String> {
+        let thread = py.import("threading")?.call_method0("current_thread")?;
+        thread.getattr("name")?.extract()
+    };
+    if let Ok(name) = thread_name() {
+        recorder::name_thread(&name);
+    }
 }
 
 /// The state as JSON text.
 #[pyfunction]
-pub fn status_json() -> String {
+pub fn status_json(py: Python<'_>) -> String {
+    wake(py);
     dashcam::status_json()
 }
 
 /// Saves a capture now; its path. OSError: not recording, or not writable.
 #[pyfunction]
 pub fn snap(py: Python<'_>, reason: &str) -> PyResult<String> {
+    wake(py);
     let saved = py.detach(|| dashcam::snap(reason));
     saved.map(|path| path.display().to_string()).map_err(PyOSError::new_err)
 }
 
 /// Whether records are taken.
 #[pyfunction]
-pub fn is_on() -> bool {
+pub fn is_on(py: Python<'_>) -> bool {
+    wake(py);
     recorder::is_on()
 }
 

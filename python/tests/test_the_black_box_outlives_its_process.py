@@ -22,6 +22,7 @@ def test_a_killed_process_leaves_a_box_that_recover_turns_into_a_capture(bench: 
         import time, dashcam
         with dashcam.request("last words"):
             dashcam.event("here")
+            while dashcam.status()["sampler"]["passes"] < 2: time.sleep(0.01)
             print("ready", flush=True)
             time.sleep(60)
     """)
@@ -101,3 +102,87 @@ def test_boxes_of_dead_processes_do_not_pile_up(bench: Bench) -> None:
     bench.python("import dashcam; dashcam.start(memory='1MiB')")
     dead = [b for b in BOXES.glob("*.box") if not Path(f"/proc/{b.name.split('-')[-2]}").exists()]
     assert len(dead) <= 2, dead
+
+
+def test_forks_while_other_threads_record_deadlock_nobody_and_lose_nothing(bench: Bench) -> None:
+    result = bench.python("""
+        import os, threading, warnings, dashcam
+        warnings.simplefilter("ignore", DeprecationWarning)
+        dashcam.start(service="storm", memory="4MiB", switches=False)
+        stop = threading.Event()
+        done = [0] * 4
+        def work(i):
+            while not stop.is_set():
+                with dashcam.request("busy"), dashcam.span("s"):
+                    dashcam.event("e")
+                done[i] += 1
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads: thread.start()
+        for _ in range(200):
+            pid = os.fork()
+            if pid == 0:
+                with dashcam.request("child"): pass
+                from dashcam import _native
+                _native.before_exit()
+                os._exit(0 if dashcam.status()["on"] is False else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+        stop.set()
+        for thread in threads: thread.join()
+        before = sum(done)
+        with dashcam.request("after"): pass
+        state = dashcam.status()
+        assert state["on"] and state["sampler"]["passes"] > 0 and state["open_requests"] == 0, state
+        print(before, dashcam.snap())
+    """)
+    assert result.returncode == 0, result.stderr
+    _, path = result.stdout.split(" ", 1)
+    shown = bench.show(path.strip())
+    names = {r["name"] for r in shown["requests"]}
+    assert names == {"busy", "after"} and shown["damage"] == []
+
+
+def test_threads_that_come_and_go_are_all_accounted_for(bench: Bench) -> None:
+    result = bench.python("""
+        import threading, dashcam
+        dashcam.start(memory="4MiB", switches=False, stacks=False)
+        def short():
+            for _ in range(3): dashcam.event("e")
+        for _ in range(3000):
+            thread = threading.Thread(target=short)
+            thread.start()
+            thread.join()
+        print(dashcam.snap())
+    """)
+    shown = bench.show(result.stdout.strip().splitlines()[-1])
+    assert shown["counts"]["events"] == 9000, "3 events a thread take room for 3 events"
+    assert not any(t["missing_between"] for t in shown["threads"])
+
+
+def test_slow_requests_that_fell_into_a_cooldown_are_in_a_capture_made_at_exit(bench: Bench) -> None:
+    result = bench.python("""
+        import time, dashcam
+        dashcam.start(service="late", slow="50ms", post="1ms", cooldown="1h")
+        def slow(name):
+            with dashcam.request(name): time.sleep(0.1)
+        slow("first")
+        while not dashcam.status()["captures"]: time.sleep(0.01)
+        slow("second")
+        while dashcam.status()["losses"]["firings_suppressed"] == 0: time.sleep(0.01)
+    """)
+    assert result.returncode == 0, result.stderr
+    first, last = bench.captures()
+    assert bench.show(last)["meta"]["reason"] == "exit: 1 slow requests since the last capture"
+    assert [r["name"] for r in bench.show(last)["requests"]] == ["first", "second"]
+
+
+def test_a_request_that_still_runs_bears_its_present_name(bench: Bench) -> None:
+    result = bench.python("""
+        import dashcam
+        from dashcam import _native
+        dashcam.start()
+        request = _native.request_begin("GET /price/77")
+        _native.request_rename(request, "GET /price/<sku>")
+        print(dashcam.snap())
+    """)
+    shown = bench.show(result.stdout.strip().splitlines()[-1])
+    assert [r["name"] for r in shown["requests"]] == ["GET /price/<sku>"]

@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub recorder: &'static Recorder,
     /// Set once; both threads leave.
     pub stop: AtomicBool,
+    /// The sampler has left (or never came): no more jobs will follow, the keeper may leave too.
+    pub sampler_left: AtomicBool,
     pub sources: Mutex<Vec<(String, String)>>,
     pub jobs: Mutex<VecDeque<Job>>,
     pub job_came: Condvar,
@@ -179,6 +181,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         runtime,
         recorder,
         stop: AtomicBool::new(false),
+        sampler_left: AtomicBool::new(false),
         sources: Mutex::default(),
         jobs: Mutex::default(),
         job_came: Condvar::new(),
@@ -188,16 +191,21 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         last_error: Mutex::default(),
         stats: Stats::default(),
     });
+    // Once here, for a process that is killed at once, and again when the sources are known.
+    shared.store_settings();
     recorder::install(recorder);
     let mut threads = Vec::new();
     for (name, body) in
-        [("dashcam-sampler", sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)]
+        [(SAMPLER, sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)]
     {
         let own = shared.clone();
         match sys::thread::spawn_quiet(name, move || guarded(name, own, body)) {
             Ok(thread) => threads.push(thread),
             // The rest still records; captures by `snap` may be all that is left.
-            Err(error) => shared.set_source(name, format!("off: {error}")),
+            Err(error) => {
+                shared.sampler_left.store(true, Ordering::Release);
+                shared.set_source(name, format!("off: {error}"));
+            }
         }
     }
     let started_ns = sys::clock::now_ns();
@@ -212,7 +220,15 @@ fn guarded(name: &str, shared: Arc<Shared>, body: fn(Arc<Shared>)) {
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || body(own))).is_err() {
         shared.set_source(name, "off: ended by an internal error; please report it".to_owned());
     }
+    if name == SAMPLER {
+        // Release: its last jobs are in the queue before the keeper sees that no more will come.
+        shared.sampler_left.store(true, Ordering::Release);
+        shared.job_came.notify_all();
+    }
 }
+
+/// Name of the sampler's thread.
+const SAMPLER: &str = "dashcam-sampler";
 
 /// A box takes at most this part of the memory that is to be had.
 const SHARE_OF_AVAILABLE: u64 = 8;
@@ -298,8 +314,14 @@ extern "C" fn on_fork_child() {
     }
 }
 
+/// Whether this is a forked child of a recorded process that has not started afresh yet. One load.
+pub fn is_forked() -> bool {
+    PARENT.get().is_some()
+}
+
 /// Starts the child of a fork afresh, with its parent's settings. Call where allocation and threads
-/// are safe again (Python's after-fork hook). Does nothing when the parent did not record.
+/// are safe again, and not before there is something to record: many children only exec. Does
+/// nothing when the parent did not record.
 pub fn after_fork_child() {
     let Some(parent) = PARENT.get() else { return };
     PARENT.set(None);

@@ -30,14 +30,14 @@ pub(crate) fn run(shared: Arc<Shared>) {
     }
 }
 
-/// The next job; None once stopping and none is left.
+/// The next job; None once nobody will post another.
 fn next(shared: &Shared) -> Option<Job> {
     let mut jobs = lock(&shared.jobs);
     loop {
         if let Some(job) = jobs.pop_front() {
             return Some(job);
         }
-        if shared.stopping() {
+        if shared.stopping() && shared.sampler_left.load(Ordering::Acquire) {
             return None;
         }
         let waited = shared.job_came.wait_timeout(jobs, Duration::from_millis(500));

@@ -20,7 +20,8 @@ mod tracks;
 
 pub use config::{Config, Knob, KNOBS};
 pub use control::{
-    after_fork_child, before_exit, is_started, snap, start, status_json, stop, Runtime, StartError,
+    after_fork_child, before_exit, is_forked, is_started, snap, start, status_json, stop, Runtime,
+    StartError,
 };
 pub use format::record::Value;
 pub use recorder::{

@@ -239,7 +239,7 @@ impl<'s> Sampler<'s> {
         // Whoever stands in a slow request's way is looked at in the same pass; bounded as well.
         culprits.sort_unstable();
         culprits.dedup();
-        culprits.retain(|tid| !self.chosen.contains(tid));
+        culprits.retain(|tid| !self.urgent.contains(tid));
         for tid in culprits.into_iter().take(most) {
             self.look(tid, true, exact);
         }
@@ -300,6 +300,12 @@ impl<'s> Sampler<'s> {
         }
         let now = sys::clock::now_ns();
         self.pairs.still_out().for_each(|off| append_off(off, now));
+        self.shared.recorder.open_requests().each(|request| {
+            let flags = flag::AGAIN | if request.on_loop { flag::ASYNC } else { 0 };
+            let head = header(Kind::RequestBegin, 5, flags, request.name);
+            let (begin_ns, tid) = (request.begin_ns, u64::from(request.tid));
+            recorder::append(&[head, begin_ns, request.id, begin_ns, tid], now);
+        });
         // Release: what was appended above is in the ring before the keeper goes on.
         self.shared.flushed.store(wanted, Ordering::Release);
     }

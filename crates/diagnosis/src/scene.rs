@@ -193,10 +193,17 @@ impl<'c> Scene<'c> {
 
     fn direct_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
-        let inside = self.samples_in(segment.tid, from, to);
-        let own = segment.sample.into_iter().chain(inside);
-        let known = own.filter(|s| s.holder_source != HolderSource::None && s.lock_holder != 0);
-        if let Some(tid) = most_common(known.map(|s| s.lock_holder).filter(|t| *t != segment.tid)) {
+        // The piece's own samples first; then what any sample of the same wait knows.
+        let lock = segment.sample.map_or(0, |s| s.target);
+        let (begin, end) = self.whole_wait(segment, lock);
+        let own = segment.sample.into_iter().chain(self.samples_in(segment.tid, from, to));
+        let whole = self.samples_in(segment.tid, begin, end).iter().filter(|s| s.target == lock);
+        let known = |s: &&Sample| s.holder_source != HolderSource::None && s.lock_holder != 0;
+        let holder = |s: &Sample| s.lock_holder;
+        let named = most_common(own.filter(known).map(holder).filter(|t| *t != segment.tid));
+        let named = named
+            .or_else(|| most_common(whole.filter(known).map(holder).filter(|t| *t != segment.tid)));
+        if let Some(tid) = named {
             return Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: true });
         }
         if self.timed_out(segment) {

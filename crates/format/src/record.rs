@@ -5,6 +5,7 @@
 //!  Event         t | request | attributes
 //!  Span          begin | end | request | attributes
 //!  RequestBegin  t | request | started        (started > t: it waited before its handler ran)
+//!                flags: ASYNC, AGAIN (told again at a snapshot: | thread; its present name)
 //!  RequestEnd    begin | end | request | attributes          flags: ERROR, ASYNC
 //!  Sample        t | tid, gil holder | wall | cpu | run delay | wait, how, nr, lock holder
 //!                | target | timeout                          name: stack id
@@ -53,6 +54,9 @@ pub mod flag {
     pub const ERROR: u16 = 1;
     /// RequestBegin, RequestEnd: runs on an event loop, so its thread also serves others.
     pub const ASYNC: u16 = 2;
+    /// RequestBegin: told again by the sampler for a request that still runs; its present name, and
+    /// one more word, its thread.
+    pub const AGAIN: u16 = 4;
     /// OffCpu: preempted, that is runnable all the time.
     pub const PREEMPTED: u16 = 1;
     /// Sample: the thread did not run since its last sample; stack and wait are carried over.
@@ -267,6 +271,7 @@ pub enum Record<'a> {
         t_ns: u64,
         request: u64,
         started_ns: u64,
+        again_tid: u32,
     },
     RequestEnd {
         name: u32,
@@ -372,8 +377,9 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             }
         }
         3 => {
-            let &[t_ns, request, started_ns] = body else { return None };
-            Record::RequestBegin { name, flags, t_ns, request, started_ns }
+            let &[t_ns, request, started_ns, ref rest @ ..] = body else { return None };
+            let again_tid = rest.first().map_or(0, |tid| *tid as u32);
+            Record::RequestBegin { name, flags, t_ns, request, started_ns, again_tid }
         }
         5 => Record::Sample(Sample::decode(name, flags, body)?),
         6 => {

@@ -16,6 +16,7 @@ def patch(native: Any, module: ModuleType) -> None:
 
     @functools.wraps(original)
     def load_wsgi(self: Any) -> Any:
+        native.is_on()  # in the worker: it begins its own recording before its first request
         result = original(self)
         application = getattr(self, "wsgi", None)
         kind = type(self).__module__

@@ -1,6 +1,6 @@
 //! Records as rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use format::block::{unpack_pair, BLOCK_WORDS, FIRST_SEQ, HEADER_WORDS, OWNER};
 use format::record::{decode, flag, Attributes, Record, Value, STILL_OUT};
@@ -172,7 +172,12 @@ struct Run {
 
 /// Decodes every block into rows of `capture` and sorts them.
 pub fn read_blocks(capture: &mut Capture, chunks: &[&[u8]]) {
-    let mut reader = BlockReader { begun: HashMap::new(), runs: HashMap::new(), bad_blocks: 0 };
+    let mut reader = BlockReader {
+        begun: HashMap::new(),
+        renamed: HashSet::new(),
+        runs: HashMap::new(),
+        bad_blocks: 0,
+    };
     for chunk in chunks {
         let mut rest = *chunk;
         while let Some((head, tail)) = rest.split_at_checked(8) {
@@ -191,6 +196,8 @@ pub fn read_blocks(capture: &mut Capture, chunks: &[&[u8]]) {
 struct BlockReader {
     /// Requests begun whose end was not met yet.
     begun: HashMap<u64, RequestRow>,
+    /// Requests whose present name was told at the snapshot.
+    renamed: HashSet<u64>,
     runs: HashMap<(u32, u32), Run>,
     bad_blocks: u64,
 }
@@ -241,14 +248,22 @@ impl BlockReader {
                 let row = SpanRow { name, tid, begin_ns, end_ns, request, error, attributes };
                 capture.spans.push(row);
             }
-            Record::RequestBegin { name, flags, t_ns, request, started_ns } => {
-                let on_loop = flags & flag::ASYNC != 0;
+            Record::RequestBegin { name, flags, t_ns, request, started_ns, again_tid } => {
+                let again = flags & flag::AGAIN != 0;
                 let open = self.begun.entry(request).or_insert_with(|| open_request(request));
-                // The end may have been read first (another block): it knows the final name.
-                (open.tid, open.begin_ns, open.on_loop) = (tid, t_ns, on_loop);
-                open.started_ns = started_ns.max(t_ns);
-                if open.end_ns.is_none() {
+                if open.end_ns.is_none() && (again || !self.renamed.contains(&request)) {
                     open.name = name;
+                }
+                if again {
+                    self.renamed.insert(request);
+                }
+                // The end may have been read first (another block), and what is told again knows
+                // neither thread nor start better than the first telling.
+                if !again || open.begin_ns == 0 {
+                    open.tid = if again { again_tid } else { tid };
+                    open.begin_ns = t_ns;
+                    open.started_ns = started_ns.max(t_ns);
+                    open.on_loop = flags & flag::ASYNC != 0;
                 }
             }
             Record::RequestEnd { name, flags, begin_ns, end_ns, request, attributes } => {

@@ -1,0 +1,155 @@
+//! On captures made by hand: the cause is named, the twin is not blamed, names do not matter, times
+//! sum up.
+#![allow(clippy::expect_used, missing_docs)]
+
+use capture::read::{Capture, Code, OffCpu, RequestRow, StackNode};
+use diagnosis::timeline::{of_thread, Segment, State};
+use diagnosis::{diagnose, Confidence};
+use format::record::Sample;
+use format::wait::{HolderSource, WaitKind};
+
+const MS: u64 = 1_000_000;
+
+fn sample(tid: u32, t_ns: u64, wait: WaitKind, stack: u32) -> Sample {
+    Sample {
+        t_ns,
+        tid,
+        stack,
+        flags: 0,
+        gil_holder: 0,
+        wall_ns: 0,
+        cpu_ns: 0,
+        run_delay_ns: 0,
+        wait,
+        holder_source: HolderSource::None,
+        call: 0,
+        lock_holder: 0,
+        target: 0,
+        timeout_ns: 0,
+    }
+}
+
+fn request(id: u64, tid: u32, begin_ns: u64, ms: u64) -> RequestRow {
+    RequestRow {
+        id,
+        name: 0,
+        tid,
+        begin_ns,
+        started_ns: begin_ns,
+        end_ns: Some(begin_ns + ms * MS),
+        error: false,
+        on_loop: false,
+        attributes: Vec::new(),
+    }
+}
+
+/// Fifty requests of 2 ms on thread 7 and, when `sick`, one of 500 ms that waits as `wait`.
+fn capture(names: [&str; 4], sick: bool, wait: WaitKind) -> Capture {
+    let mut made = Capture::default();
+    made.meta.sources = vec![("switches".to_owned(), "on".to_owned())];
+    made.meta.to_ns = 100_000 * MS;
+    made.names = names.iter().map(|n| (*n).to_owned()).collect();
+    made.codes = vec![
+        Code { function: 1, file: 3, first_line: 1, releases: false },
+        Code { function: 2, file: 3, first_line: 9, releases: false },
+    ];
+    made.stacks =
+        vec![StackNode { parent: 0, code: 1, line: 4 }, StackNode { parent: 1, code: 2, line: 12 }];
+    made.requests = (0..50).map(|i| request(i + 1, 7, (i + 1) * 1000 * MS, 2)).collect();
+    // Between requests the thread is off the CPU.
+    let idle = |i: u64| OffCpu {
+        out_ns: i * 1000 * MS + 2 * MS,
+        in_ns: (i + 1) * 1000 * MS,
+        preempted: false,
+    };
+    let mut off: Vec<OffCpu> = (1..60).map(idle).collect();
+    if sick {
+        let begin = 60_000 * MS;
+        made.requests.push(request(99, 7, begin, 500));
+        off.push(OffCpu { out_ns: begin + MS, in_ns: begin + 499 * MS, preempted: false });
+        let seen = (1..49).map(|i| sample(7, begin + i * 10 * MS, wait, 2));
+        made.samples.insert(7, seen.collect());
+    }
+    made.off_cpu.insert(7, off);
+    made
+}
+
+const NAMES: [&str; 4] = ["GET /", "outer", "inner", "/srv/app.py"];
+
+#[test]
+fn a_sleep_is_named_with_its_function_and_line() {
+    let capture = capture(NAMES, true, WaitKind::Sleep);
+    let verdict = diagnose(&capture, |_| 300 * MS);
+    let finding = &verdict.findings[0];
+    let place = finding.place.as_ref().expect("a place");
+    assert_eq!((finding.cause.text(), place.short().as_str()), ("sleep", "app.py:12 inner()"));
+    assert_eq!(finding.confidence, Confidence::Confirmed, "{:?}", finding.missing);
+    assert!(finding.share > 0.95 && verdict.unexplained_share < 0.05);
+    assert_eq!((finding.slow_requests, finding.normal_requests), (1, 0));
+}
+
+#[test]
+fn the_twin_is_not_blamed_and_neither_is_anybody_without_a_limit() {
+    let healthy = capture(NAMES, false, WaitKind::Sleep);
+    assert!(diagnose(&healthy, |_| 300 * MS).findings.is_empty());
+    let sick = capture(NAMES, true, WaitKind::Sleep);
+    assert!(diagnose(&sick, |_| u64::MAX).findings.is_empty());
+}
+
+#[test]
+fn names_of_functions_change_no_verdict() {
+    for names in
+        [["sleep", "lock", "gil", "gc.py"], ["a", "time.sleep", "acquire", "/x/threads.py"]]
+    {
+        let capture = capture(names, true, WaitKind::SocketRead);
+        let verdict = diagnose(&capture, |_| 300 * MS);
+        assert_eq!(verdict.findings[0].cause.text(), "downstream-wait");
+    }
+}
+
+#[test]
+fn a_wait_no_rule_knows_is_unknown_and_stays_unexplained() {
+    let capture = capture(NAMES, true, WaitKind::Other);
+    let verdict = diagnose(&capture, |_| 300 * MS);
+    assert_eq!(verdict.findings[0].cause.text(), "unknown");
+    assert!(verdict.unexplained_share > 0.9);
+    assert_eq!(verdict.findings[0].confidence, Confidence::Possible);
+}
+
+#[test]
+fn a_timeline_is_exclusive_and_sums_to_the_wall_time() {
+    let mut word = 88_172_645_463_325_252u64;
+    let mut random = |below: u64| {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        word % below
+    };
+    for round in 0..500 {
+        let mut capture = Capture::default();
+        let state = if round % 2 == 0 { "on" } else { "off: not here" };
+        capture.meta.sources = vec![("switches".to_owned(), state.to_owned())];
+        let (mut at, mut off, mut samples) = (0, Vec::new(), Vec::new());
+        for _ in 0..40 {
+            let out_ns = at + random(30 * MS);
+            let in_ns = out_ns + random(80 * MS);
+            off.push(OffCpu { out_ns, in_ns, preempted: random(3) == 0 });
+            at = in_ns;
+            let kind = WaitKind::from_u8(random(24) as u8);
+            let mut seen = sample(7, out_ns + random(90 * MS), kind, 0);
+            (seen.wall_ns, seen.cpu_ns, seen.run_delay_ns) =
+                (random(20 * MS), random(30 * MS), random(30 * MS));
+            seen.flags = format::record::flag::TIMES * (random(2) as u16);
+            samples.push(seen);
+        }
+        samples.sort_by_key(|s| s.t_ns);
+        capture.off_cpu.insert(7, off);
+        capture.samples.insert(7, samples);
+        let (from, length) = (random(at), random(at));
+        let timeline = of_thread(&capture, 7, from, from + length);
+        assert_eq!(timeline.iter().map(Segment::ns).sum::<u64>(), length, "round {round}");
+        assert!(timeline.windows(2).all(|w| w[0].to_ns == w[1].from_ns), "round {round}");
+        let preempted_counts_as_ready = timeline.iter().any(|s| s.state == State::Ready);
+        assert!(preempted_counts_as_ready || round % 2 == 1 || length < 2000 * MS, "round {round}");
+    }
+}

@@ -1,0 +1,73 @@
+//! The table of open requests and the mailbox of slow ones, with writers and a reader at once.
+#![allow(clippy::expect_used, missing_docs)]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use recorder::{install, Recorder, Request};
+use ring::Region;
+
+/// One recorder serves all tests of this process.
+fn recorder() -> &'static Recorder {
+    static MADE: std::sync::OnceLock<&'static Recorder> = std::sync::OnceLock::new();
+    MADE.get_or_init(|| {
+        let region = Region::in_process(8 << 20, 1, "test").expect("memory");
+        let limit = |name: &str| if name.contains("strict") { 1 } else { u64::MAX };
+        let made = Recorder::new(region, Box::new(limit));
+        install(made);
+        made
+    })
+}
+
+#[test]
+fn requests_from_many_threads_are_each_seen_whole_while_they_run() {
+    let recorder = recorder();
+    let stop = AtomicBool::new(false);
+    let seen = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for i in 0..4u32 {
+            let stop = &stop;
+            scope.spawn(move || {
+                let name = recorder.request_name(&format!("loose {i}"));
+                while !stop.load(Ordering::Relaxed) {
+                    let request = Request::begin(name, false, 0);
+                    recorder::event(name, request.id, &[]);
+                    request.end(name, false, &[]);
+                }
+            });
+        }
+        while seen.load(Ordering::Relaxed) < 2000 {
+            recorder.open_requests().each(|request| {
+                assert!(
+                    request.id != 0 && request.begin_ns != 0 && request.tid != 0,
+                    "{request:?}"
+                );
+                seen.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_request_past_its_limit_is_told_once_and_others_never() {
+    let recorder = recorder();
+    let (strict, loose) = (recorder.request_name("strict"), recorder.request_name("loose"));
+    let seen = recorder.limits().take_slow(0, |_| ());
+    let (slow, fast) = (Request::begin(strict, false, 0), Request::begin(loose, false, 0));
+    slow.end(strict, false, &[]);
+    fast.end(loose, false, &[]);
+    let mut told = Vec::new();
+    let seen = recorder.limits().take_slow(seen, |s| told.push(s.id));
+    assert_eq!(told, [slow.id]);
+    recorder.limits().take_slow(seen, |s| panic!("told twice: {s:?}"));
+}
+
+#[test]
+fn a_request_that_waited_for_its_handler_began_when_it_arrived() {
+    let recorder = recorder();
+    let name = recorder.request_name("loose waited");
+    let request = Request::begin(name, false, 250_000_000);
+    let age = sys::clock::now_ns() - request.begin_ns;
+    request.end(name, false, &[]);
+    assert!(age >= 250_000_000, "{age}");
+}
