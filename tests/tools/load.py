@@ -5,6 +5,9 @@ Closed loop by default: each connection sends its next request when the last was
 --rate it is an open loop: requests are due at fixed times, and latency counts from the time a
 request was due, so a stalled server is not hidden by a generator that waits for it. Standard
 library only; runs as its own process, so none of its threads appear in the service.
+
+Bounded: only loopback addresses, at most 256 connections and an hour; a failed request is counted,
+its connection opened anew, and its time is not among the latencies.
 """
 
 from __future__ import annotations
@@ -23,6 +26,10 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 
+MAX_CONNECTIONS = 256
+MAX_SECONDS = 3600.0
+
+
 @dataclass
 class Tally:
     """What came of the requests: latencies in seconds, failures."""
@@ -33,15 +40,40 @@ class Tally:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("url", help="http://127.0.0.1:PORT/")
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--rate", type=float, default=0.0, help="requests a second in all; 0: as fast as answered")
-    parser.add_argument("--path", action="append", default=[], help="PATH or PATH:WEIGHT, repeatable")
-    parser.add_argument("--wait-ready", type=float, default=0.0, help="wait so many seconds for the port")
+    parser.add_argument(
+        "--warmup", type=float, default=0.0, help="load so many seconds before, uncounted"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=0.0, help="requests a second in all; 0: as fast as answered"
+    )
+    parser.add_argument(
+        "--path", action="append", default=[], help="PATH or PATH:WEIGHT, repeatable"
+    )
+    parser.add_argument(
+        "--wait-ready", type=float, default=0.0, help="wait so many seconds for the port"
+    )
+    parser.add_argument(
+        "--settle",
+        type=float,
+        default=0.0,
+        help="ask nothing for so many seconds after that: servers listen before their workers are up",
+    )
+    parser.add_argument(
+        "--slow-ms", type=float, default=500.0, help="count answers slower than this"
+    )
     parser.add_argument("--json", help="write the result to this file too")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not 1 <= options.connections <= MAX_CONNECTIONS:
+        parser.error(f"--connections {options.connections}: wanted 1 to {MAX_CONNECTIONS}")
+    if not 0 < options.seconds <= MAX_SECONDS or not 0 <= options.warmup <= MAX_SECONDS:
+        parser.error(f"--seconds, --warmup: wanted at most {MAX_SECONDS:g}")
+    if options.rate < 0:
+        parser.error(f"--rate {options.rate:g}: wanted 0 or more")
+    return options
 
 
 def loopback(url: str) -> tuple[str, int]:
@@ -53,7 +85,10 @@ def loopback(url: str) -> tuple[str, int]:
     except ValueError:
         allowed = False
     if not allowed or parts.port is None:
-        sys.exit(f"load: {url}: wanted http://127.0.0.1:PORT/ (only loopback is loaded)")
+        print(
+            f"load: {url}: wanted http://127.0.0.1:PORT/ (only loopback is loaded)", file=sys.stderr
+        )
+        sys.exit(2)
     return host, parts.port
 
 
@@ -82,8 +117,16 @@ def paths(given: list[str]) -> list[str]:
     return out
 
 
-def worker(host: str, port: int, choice: list[str], due: "itertools.count[int]", rate: float,
-           begin: float, end: float, tally: Tally) -> None:
+def worker(
+    host: str,
+    port: int,
+    choice: list[str],
+    due: "itertools.count[int]",
+    rate: float,
+    begin: float,
+    end: float,
+    tally: Tally,
+) -> None:
     """One connection until `end`."""
     connection = http.client.HTTPConnection(host, port, timeout=30)
     pick = random.Random(id(tally))
@@ -110,15 +153,13 @@ def worker(host: str, port: int, choice: list[str], due: "itertools.count[int]",
     connection.close()
 
 
-def run(options: argparse.Namespace) -> dict[str, float]:
-    """Loads the service and sums up."""
+def load(options: argparse.Namespace, seconds: float) -> tuple[Tally, float]:
+    """Loads the service for so long; what came of it, and the seconds it took."""
     host, port = loopback(options.url)
-    if options.wait_ready:
-        wait_ready(host, port, options.wait_ready)
     choice, due = paths(options.path), itertools.count()
     tallies = [Tally() for _ in range(options.connections)]
     begin = time.perf_counter()
-    end = begin + options.seconds
+    end = begin + seconds
     threads = [
         threading.Thread(target=worker, args=(host, port, choice, due, options.rate, begin, end, t))
         for t in tallies
@@ -127,27 +168,45 @@ def run(options: argparse.Namespace) -> dict[str, float]:
         thread.start()
     for thread in threads:
         thread.join()
-    took = time.perf_counter() - begin
-    return summary([x for t in tallies for x in t.latencies], sum(t.errors for t in tallies), took)
+    both = Tally([x for t in tallies for x in t.latencies], sum(t.errors for t in tallies))
+    return both, time.perf_counter() - begin
 
 
-def summary(latencies: list[float], errors: int, took: float) -> dict[str, float]:
-    """Percentiles in ms."""
+def run(options: argparse.Namespace) -> dict[str, float]:
+    """Waits for the service, warms it, loads it and sums up."""
+    host, port = loopback(options.url)
+    if options.wait_ready:
+        wait_ready(host, port, options.wait_ready)
+    time.sleep(options.settle)
+    if options.warmup:
+        load(options, options.warmup)
+    tally, took = load(options, options.seconds)
+    return summary(tally.latencies, tally.errors, took, options.slow_ms)
+
+
+def summary(latencies: list[float], errors: int, took: float, slow_ms: float) -> dict[str, float]:
+    """Percentiles in ms, and how many were over the limit."""
     ordered = sorted(latencies) or [0.0]
 
     def at(part: float) -> float:
         return round(ordered[min(len(ordered) - 1, int(part * len(ordered)))] * 1e3, 2)
 
     return {
-        "requests": len(latencies), "errors": errors,
+        "requests": len(latencies),
+        "errors": errors,
         "per_second": round(len(latencies) / took, 1),
-        "p50_ms": at(0.5), "p90_ms": at(0.9), "p99_ms": at(0.99), "p999_ms": at(0.999),
+        "p50_ms": at(0.5),
+        "p90_ms": at(0.9),
+        "p99_ms": at(0.99),
+        "p999_ms": at(0.999),
         "max_ms": round(ordered[-1] * 1e3, 2),
+        "slow": sum(x * 1e3 > slow_ms for x in ordered),
+        "slow_ms": slow_ms,
     }
 
 
 def main() -> int:
-    """Prints one line; 1 when nothing was answered."""
+    """Prints one line; 1 when nothing was answered, 2 for wrong arguments."""
     options = arguments()
     result = run(options)
     print("  ".join(f"{key} {value:g}" for key, value in result.items()))

@@ -1,0 +1,28 @@
+"""Reads what a program prints, to its end. In the twin the program has nothing to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import subprocess  # noqa: E402
+
+import service  # noqa: E402
+
+PATIENCE = "0"
+
+
+def engrave(wait: str) -> None:
+    subprocess.check_output(["sh", "-c", f"sleep {wait}; echo done"])
+
+
+def answer(n: int) -> str:
+    if n % 80 == 40:
+        engrave(PATIENCE)
+    return str(service.honest_work(n))
+
+
+if __name__ == "__main__":
+    service.flask(answer)
