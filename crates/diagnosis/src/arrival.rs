@@ -1,9 +1,9 @@
 //! Time a request lay in its socket before its handler began.
 //!
 //! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
-//! taking it up does. Four answers, the most telling first: the process stood still, a collection
-//! ran, threads waited for the GIL, the worker that took the request in the end was busy with
-//! another one. The first that covers half of the time has it; none: unknown.
+//! taking it up does. Five answers, the most telling first: the process stood still, a collection
+//! ran, its worker got no CPU, threads waited for the GIL, the worker that took the request in the
+//! end was busy with another one. The first that covers half of the time has it; none: unknown.
 
 use crate::causes::{stopped, Cause, Claim};
 use crate::pieces::Piece;
@@ -33,9 +33,10 @@ pub fn piece<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Option<Piece<'c>> {
         sampled: false,
         exact,
     };
-    let answers: [&dyn Fn() -> Answer; 4] = [
+    let answers: [&dyn Fn() -> Answer; 5] = [
         &|| still(scene, &segment),
         &|| collection(scene, &segment),
+        &|| starved(scene, &segment),
         &|| gil(scene, &segment),
         &|| busy(scene, request, &segment),
     ];
@@ -65,6 +66,16 @@ fn collection(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
     let culprit = Some(Culprit { tid: gc.tid, stack, measured: true });
     Some((most(&gc), Claim { culprit, ..Claim::of(Cause::GcPause, segment) }))
+}
+
+/// How far behind the wait a sample may lie that still accounts for it.
+const ACCOUNT_NS: u64 = 300_000_000;
+
+/// The worker was runnable without a CPU: its next sample says for how long since the one before.
+fn starved(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let after = scene.samples_in(segment.tid, segment.from_ns, segment.to_ns + ACCOUNT_NS);
+    let delay_ns = after.iter().map(|s| s.run_delay_ns).sum::<u64>().min(segment.ns());
+    Some((delay_ns, Claim::of(Cause::CpuStarved, segment)))
 }
 
 /// The thread that waited longest for the GIL stands for all.
