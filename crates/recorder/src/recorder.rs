@@ -1,6 +1,6 @@
 //! The recorder of this process: region, tables, open requests, limits.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ring::{Region, Tables};
 use sys::cell::StaticRef;
@@ -17,9 +17,11 @@ pub struct Recorder {
 }
 
 static CURRENT: StaticRef<Recorder> = StaticRef::empty();
-/// Written by install/pause/resume, read by every record. Relaxed: a record more or less around
-/// the switch does no harm; CURRENT is published on its own.
-static ON: AtomicBool = AtomicBool::new(false);
+/// Who takes records: bit 0 the black box, the others sessions. Relaxed: a record more or less
+/// around a switch does no harm; CURRENT and the sessions are published on their own.
+static TAKERS: AtomicU64 = AtomicU64::new(0);
+/// The black box's bit.
+pub(crate) const BLACK_BOX: u64 = 1;
 
 impl Recorder {
     /// A recorder over a new region. `limit_ns` answers how long a request of that name may take
@@ -65,8 +67,9 @@ impl Recorder {
     }
 }
 
-/// Makes `recorder` the one that records, and turns recording on.
+/// Makes `recorder` the one that records, and turns the black box on.
 pub fn install(recorder: &'static Recorder) {
+    crate::thread::hook_ends();
     CURRENT.set(Some(recorder));
     resume();
 }
@@ -77,26 +80,41 @@ pub fn current() -> Option<&'static Recorder> {
     CURRENT.get()
 }
 
-/// Whether records are taken now.
+/// Whether anybody takes records now. One load.
 #[inline]
 pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
+    takers() != 0
 }
 
-/// Stops taking records; what was recorded stays.
+/// Everybody who takes records now, a bit each.
+#[inline]
+pub(crate) fn takers() -> u64 {
+    TAKERS.load(Ordering::Relaxed)
+}
+
+/// Adds or removes takers.
+pub(crate) fn set_takers(bits: u64, on: bool) {
+    if on {
+        TAKERS.fetch_or(bits, Ordering::Relaxed);
+    } else {
+        TAKERS.fetch_and(!bits, Ordering::Relaxed);
+    }
+}
+
+/// Stops taking records into the black box; what was recorded stays.
 pub fn pause() {
-    ON.store(false, Ordering::Relaxed);
+    set_takers(BLACK_BOX, false);
 }
 
-/// Takes records again, if there is a recorder.
+/// Takes records into the black box again, if there is a recorder.
 pub fn resume() {
-    ON.store(CURRENT.get().is_some(), Ordering::Relaxed);
+    set_takers(BLACK_BOX, CURRENT.get().is_some());
 }
 
 /// In a forked child: no recorder any more. The parent's object stays in memory, unused; its
 /// address is returned so that its mapping can be given back.
 pub(crate) fn uninstall() -> Option<&'static Recorder> {
-    pause();
+    set_takers(u64::MAX, false);
     let old = CURRENT.get();
     CURRENT.set(None);
     old
