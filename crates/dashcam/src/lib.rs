@@ -15,6 +15,7 @@ mod keeper;
 mod meta;
 mod sampler;
 mod snapshot;
+mod stream;
 mod subject;
 mod tracks;
 
@@ -24,7 +25,9 @@ pub use control::{
     StartError,
 };
 pub use format::record::Value;
+pub use recorder::SessionCounts;
 pub use recorder::{
     append, current, event, gc, is_on, name_thread, span, task, Attribute, Request,
 };
+pub use stream::{Stream, StreamConfig};
 pub use sys::clock::now_ns;

@@ -15,11 +15,13 @@
 mod limits;
 mod open;
 mod recorder;
+mod session;
 mod thread;
 
 pub use limits::{Limits, SlowRequest};
 pub use open::{OpenRequest, Request};
 pub use recorder::{current, install, is_on, pause, resume, Recorder};
+pub use session::{Filter, Session, SessionCounts, SESSIONS};
 pub use thread::{forget_after_fork, name_other_thread, name_thread};
 
 use format::record::{flag, header, Builder, Kind, Value};
@@ -34,6 +36,9 @@ pub fn append(record: &[u64], now_ns: u64) {
     let takers = recorder::takers();
     if takers & recorder::BLACK_BOX != 0 {
         thread::append(record, now_ns);
+    }
+    if takers & !recorder::BLACK_BOX != 0 {
+        session::offer(takers, record);
     }
 }
 

@@ -33,7 +33,7 @@ impl Recorder {
         let region: &'static Region = Box::leak(Box::new(region));
         Box::leak(Box::new(Recorder {
             region,
-            tables: Tables::new(region),
+            tables: Tables::new(region, crate::session::learn_name),
             open: OpenTable::new(),
             limits: Limits::new(limit_ns),
         }))
@@ -115,6 +115,7 @@ pub fn resume() {
 /// address is returned so that its mapping can be given back.
 pub(crate) fn uninstall() -> Option<&'static Recorder> {
     set_takers(u64::MAX, false);
+    crate::session::forget_all();
     let old = CURRENT.get();
     CURRENT.set(None);
     old
