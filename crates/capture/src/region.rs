@@ -44,6 +44,12 @@ impl DeadRegion {
         self.words[word::PID] as u32
     }
 
+    /// The last instant anything was recorded, Unix epoch ns.
+    pub fn reaches_epoch_ns(&self) -> u64 {
+        let since_start = self.newest_ns().saturating_sub(self.words[word::START_NS]);
+        self.words[word::START_EPOCH_NS].wrapping_add(since_start)
+    }
+
     /// Writes everything in it as a capture; returns the number of blocks.
     pub fn write_capture<W: Write>(&self, out: W) -> io::Result<u64> {
         let mut writer = CaptureWriter::new(out, &self.meta())?;

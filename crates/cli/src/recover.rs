@@ -41,7 +41,9 @@ fn recover_file(file: &Path, output: Option<&Path>) -> Result<PathBuf, String> {
         .and_then(|blocks| fs::rename(&partial, &path).map(|()| blocks));
     match written {
         Ok(blocks) => {
-            eprintln!("dashcam: {blocks} blocks recovered; now: dashcam why {}", path.display());
+            let until = clock(region.reaches_epoch_ns());
+            let path = path.display();
+            eprintln!("dashcam: {blocks} blocks recovered, up to {until}; now: dashcam why {path}");
             Ok(path)
         }
         Err(error) => {
@@ -49,6 +51,13 @@ fn recover_file(file: &Path, output: Option<&Path>) -> Result<PathBuf, String> {
             Err(format!("cannot write {}: {error}", path.display()))
         }
     }
+}
+
+/// `10:14:03.123 UTC` of a Unix epoch time.
+fn clock(epoch_ns: u64) -> String {
+    let ms = epoch_ns / 1_000_000 % 86_400_000;
+    let (h, m, s) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+    format!("{h:02}:{m:02}:{s:02}.{:03} UTC", ms % 1000)
 }
 
 fn list() -> ExitCode {

@@ -17,7 +17,11 @@ use std::sync::atomic::AtomicU64;
 
 /// Maps `bytes` of a new file at `path` (mode 0600, must not exist). Reserves all of it first.
 /// Errors: the file cannot be made, or the file system has no room (ENOSPC).
+/// Also EFBIG when this process may not write files that large: asking would raise SIGXFSZ.
 pub fn create(path: &Path, bytes: usize) -> io::Result<&'static [AtomicU64]> {
+    if file_size_limit() < bytes as u64 {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -50,6 +54,16 @@ pub unsafe fn replace_after_fork(words: &'static [AtomicU64]) {
     // SAFETY: the slice is exactly one mapping made by `map`; the new one has its place, size and
     // rights, so the slice stays valid. No other thread exists that could be looking.
     unsafe { libc::mmap(at, bytes, protection, flags, -1, 0) };
+}
+
+/// RLIMIT_FSIZE, the largest file this process may write.
+fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is ours. The call fails only for a limit that does not exist.
+    match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } {
+        0 => limit.rlim_cur,
+        _ => u64::MAX,
+    }
 }
 
 fn reserve(file: &File, bytes: usize) -> io::Result<()> {
