@@ -42,8 +42,10 @@ fn recover_file(file: &Path, output: Option<&Path>) -> Result<PathBuf, String> {
     match written {
         Ok(blocks) => {
             let until = clock(region.reaches_epoch_ns());
-            let path = path.display();
-            eprintln!("dashcam: {blocks} blocks recovered, up to {until}; now: dashcam why {path}");
+            eprintln!(
+                "dashcam: {blocks} blocks recovered, up to {until}; now: dashcam why {}",
+                path.display()
+            );
             Ok(path)
         }
         Err(error) => {
