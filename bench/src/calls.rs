@@ -145,11 +145,11 @@ pub fn measure<R: Rival>(
     let off = R::off();
     machine::pin(0);
     let quick = Effort { turns: effort.turns * 5, runs: effort.runs };
-    let mut cases: Vec<Case<'_>> = vec![
-        ("empty_off", Box::new(|n| empty(&off, n))),
-        ("span_off", Box::new(|n| spans(&off, n))),
-    ];
-    if R::HAS_EVENTS {
+    let mut cases: Vec<Case<'_>> = vec![("empty_off", Box::new(|n| empty(&off, n)))];
+    if R::HAS_OFF {
+        cases.push(("span_off", Box::new(|n| spans(&off, n))));
+    }
+    if R::HAS_OFF && R::HAS_EVENTS {
         cases.push(("event_off", Box::new(|n| events(&off, n))));
     }
     medians(&cases, &quick, figures);

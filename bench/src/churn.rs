@@ -21,7 +21,8 @@ pub struct Effort {
     pub turns: usize,
 }
 
-fn block<R: Rival>(rival: R, spawners: usize, length: Duration) -> (f64, u64) {
+/// Threads a second, and how many. `silent`: they record nothing, for rivals that are always on.
+fn block<R: Rival>(rival: R, silent: bool, spawners: usize, length: Duration) -> (f64, u64) {
     let stop = AtomicBool::new(false);
     let count = AtomicU64::new(0);
     let begin = Instant::now();
@@ -31,9 +32,11 @@ fn block<R: Rival>(rival: R, spawners: usize, length: Duration) -> (f64, u64) {
                 let mut done = 0;
                 while !stop.load(Ordering::Relaxed) {
                     let child = std::thread::spawn(move || {
-                        let scope = rival.scope();
-                        (0..3).for_each(|i| rival.event(i));
-                        drop(scope);
+                        if !silent {
+                            let scope = rival.scope();
+                            (0..3).for_each(|i| rival.event(i));
+                            drop(scope);
+                        }
                     });
                     done += u64::from(child.join().is_ok());
                 }
@@ -59,7 +62,7 @@ struct Rates {
 impl Rates {
     fn add<R: Rival>(&mut self, rival: R, on: bool, spawners: usize, length: Duration) {
         let before = machine::rss_bytes();
-        let (rate, threads) = block(rival, spawners, length);
+        let (rate, threads) = block(rival, !on && !R::HAS_OFF, spawners, length);
         if on {
             self.on.push(rate);
             self.grown += machine::rss_bytes().saturating_sub(before);
@@ -74,7 +77,7 @@ impl Rates {
 pub fn measure<R: Rival>(setup: &Setup, effort: &Effort, figures: &mut Figures) -> R {
     let off = R::off();
     // Stacks and arenas of the C library, which every program has once.
-    block(off, 64, effort.block);
+    block(off, true, 64, effort.block);
     let mut rates: [Rates; 3] = Default::default();
     let round = |rival, on, rates: &mut [Rates; 3]| {
         for (rates, spawners) in rates.iter_mut().zip(SPAWNERS) {
@@ -82,12 +85,13 @@ pub fn measure<R: Rival>(setup: &Setup, effort: &Effort, figures: &mut Figures) 
         }
     };
     let half = effort.turns * ORDER.len() / 2;
-    if !R::CAN_TOGGLE {
+    let mixed = R::CAN_TOGGLE || !R::HAS_OFF;
+    if !mixed {
         (0..half).for_each(|_| round(off, false, &mut rates));
     }
     let on = R::on(setup);
-    block(on, 64, effort.block);
-    if R::CAN_TOGGLE {
+    block(on, false, 64, effort.block);
+    if mixed {
         for state in ORDER.repeat(effort.turns) {
             on.toggle(state);
             round(on, state, &mut rates);

@@ -29,6 +29,8 @@ pub trait Rival: Copy + Send + Sync + 'static {
     const EVENT_BYTES: usize = 32;
     /// It knows points in time.
     const HAS_EVENTS: bool = true;
+    /// It can be there and not record.
+    const HAS_OFF: bool = true;
     /// It can stop and go on; of others "off" is measured before they start.
     const CAN_TOGGLE: bool = false;
     /// `dump` works.
