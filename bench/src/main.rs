@@ -33,7 +33,9 @@ fn order() -> Order {
         out if out.is_empty() => std::env::temp_dir(),
         out => out.into(),
     };
-    Order { setup: Setup { ring_bytes: mib << 20, out }, quick: text("BENCH_QUICK") == "1" }
+    let counting = std::env::args().nth(1).as_deref() == Some("count");
+    let setup = Setup { ring_bytes: mib << 20, out, counting };
+    Order { setup, quick: text("BENCH_QUICK") == "1" }
 }
 
 type More<R> = fn(&R, &calls::Effort, &mut Figures);

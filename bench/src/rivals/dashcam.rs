@@ -31,6 +31,8 @@ fn given(setup: &Setup) -> Vec<(String, String)> {
         ("window", "1h"),
         ("keep", "3"),
         ("keep_bytes", "16GiB"),
+        ("rate_hz", if setup.counting { "1" } else { "100" }),
+        ("switches", if setup.counting { "off" } else { "on" }),
     ];
     settings.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect()
 }

@@ -19,6 +19,8 @@ pub struct Setup {
     pub ring_bytes: usize,
     /// Where files go.
     pub out: PathBuf,
+    /// Instructions are counted: background work of ours would be counted with the calls.
+    pub counting: bool,
 }
 
 /// A recorder under test. A value is a handle: small, and good on any thread.
