@@ -33,7 +33,7 @@ pub fn work(seed: u64) -> u64 {
 }
 
 /// Steps of `work`; the programs in other languages take as many.
-const WORK_STEPS: u32 = 48;
+const WORK_STEPS: u32 = 68;
 
 /// `turns` calls of `call`, with the rival's scope renewed around every thousand.
 #[inline(always)]

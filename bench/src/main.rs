@@ -5,7 +5,8 @@
 //! dashcam-bench run calls|churn|snapshot RIVAL    (RIVAL `limits`, with `calls`: the machine)
 //! dashcam-bench count CASE TURNS                  for callgrind; `count list` names the cases
 //! ```
-//! Environment: BENCH_OUT (folder for dumps), BENCH_RING_MIB (64), BENCH_QUICK (1: fewer turns).
+//! Environment: BENCH_OUT (folder for dumps), BENCH_RING_MIB (64), BENCH_QUICK (1: fewer turns),
+//! BENCH_CHURN_TURNS (1).
 
 mod calls;
 mod churn;
@@ -24,6 +25,7 @@ use rivals::{Rival, Setup};
 struct Order {
     setup: Setup,
     quick: bool,
+    churn_turns: usize,
 }
 
 fn order() -> Order {
@@ -35,7 +37,8 @@ fn order() -> Order {
     };
     let counting = std::env::args().nth(1).as_deref() == Some("count");
     let setup = Setup { ring_bytes: mib << 20, out, counting };
-    Order { setup, quick: text("BENCH_QUICK") == "1" }
+    let churn_turns = text("BENCH_CHURN_TURNS").parse().unwrap_or(1);
+    Order { setup, quick: text("BENCH_QUICK") == "1", churn_turns }
 }
 
 type More<R> = fn(&R, &calls::Effort, &mut Figures);
@@ -50,7 +53,8 @@ fn run<R: Rival>(order: &Order, way: &str, more: More<R>) -> bool {
         }
         "churn" => {
             let block = Duration::from_millis(if order.quick { 40 } else { 100 });
-            churn::measure::<R>(&order.setup, &churn::Effort { block, turns: 1 }, &mut figures)
+            let effort = churn::Effort { block, turns: order.churn_turns };
+            churn::measure::<R>(&order.setup, &effort, &mut figures)
         }
         "snapshot" if R::HAS_DUMP => {
             let dumps = if order.quick { 2 } else { 5 };

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-const workSteps = 48
+const workSteps = 68
 
 var (
 	ctx     = context.Background()
@@ -76,6 +76,7 @@ func loopEvent(n uint64) {
 		if trace.IsEnabled() {
 			trace.Log(ctx, "rows", strconv.FormatUint(i, 10))
 		}
+		keep(i)
 	}
 }
 

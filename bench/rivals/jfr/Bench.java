@@ -22,7 +22,7 @@ import jdk.jfr.Recording;
 import jdk.jfr.StackTrace;
 
 public final class Bench {
-    static final int WORK_STEPS = 48;
+    static final int WORK_STEPS = 68;
     static final boolean QUICK = "1".equals(System.getenv("BENCH_QUICK"));
     static final int CORES = Runtime.getRuntime().availableProcessors();
     static final StringJoiner FIGURES = new StringJoiner(", ", "{", "}");

@@ -18,7 +18,7 @@
 #include <ftw.h>
 #include <unistd.h>
 
-#define WORK_STEPS 48
+#define WORK_STEPS 68
 #define MOST 64
 
 static int quick, cores;
@@ -377,7 +377,6 @@ static void snapshot(void)
     uint64_t begin = now_ns(), count = counter();
     usleep(100000);
     double counts_a_ns = (double)(counter() - count) / (double)(now_ns() - begin);
-    command("start");
     for (int i = 0; i < cores && i < MOST; i++) pthread_create(&ids[i], NULL, filler, (void *)(intptr_t)i);
     for (int i = 0; i < cores && i < MOST; i++) pthread_join(ids[i], NULL);
     snapshots("one", 1, counts_a_ns);
