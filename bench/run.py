@@ -29,8 +29,6 @@ ROUNDS = {"calls": (7, 2), "churn": (3, 1), "snapshot": (3, 1)}
 # A program that takes longer is ended, and told as skipped.
 MOST_SECONDS = 120
 
-Results = "dict[str, dict[str, list[dict[str, Any]]]]"
-
 
 def once(program: Program, out: Path, extra: "dict[str, str]") -> "dict[str, Any] | str":
     """Runs one program: its figures, or why there are none."""

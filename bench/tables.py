@@ -8,7 +8,6 @@ from typing import Any, Callable
 
 from programs import Program
 
-Figures = "dict[str, Any]"
 Metric = Callable[["dict[str, Any]"], "float | None"]
 
 # Nearer than this is a draw: a part of the best, or a part of a cycle.
