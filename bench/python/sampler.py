@@ -6,6 +6,7 @@ Beside it, in the same run: walking all threads' `sys._current_frames()` in Pyth
 from __future__ import annotations
 
 import sys
+import tempfile
 import threading
 import time
 
@@ -56,7 +57,7 @@ def main() -> None:
     """Prints the table and the snapshot's figures."""
     sys.setrecursionlimit(2000)
     threading.stack_size(16 << 20)
-    dashcam.start(service="bench", out="/tmp/dashcam-bench", slow="1h")
+    dashcam.start(service="bench", out=tempfile.mkdtemp(prefix="dashcam-bench-"), slow="1h")
     print(f"{'threads':>8}{'CPU %':>12}{'passes/s':>11}{'samples/s':>12}{'us a pass':>14}"
           f"{'Python walk, us':>22}")
     for threads in (4, 16, 64, 256):

@@ -1,144 +1,120 @@
-//! What a span and an event cost in Rust, beside an empty loop and beside `tracing` with a trivial
-//! layer, all in one run.
+//! Recorders side by side. One process measures one rival in one way and prints one line of JSON;
+//! `bench/run.py` takes them in turn and makes the tables.
 //!
-//! `dashcam-bench` prints a table: median ns of interleaved rounds, and the ratio to two clock
-//! reads. `dashcam-bench count NAME N` runs one case N times, for instruction counts under
-//! callgrind (the difference of two runs, divided by the difference in N).
+//! ```text
+//! dashcam-bench run calls|churn|snapshot RIVAL    (RIVAL `limits`, with `calls`: the machine)
+//! dashcam-bench count CASE TURNS                  for callgrind; `count list` names the cases
+//! ```
+//! Environment: BENCH_OUT (folder for dumps), BENCH_RING_MIB (64), BENCH_QUICK (1: fewer turns),
+//! BENCH_CHURN_TURNS (1).
 
-use std::hint::black_box;
-use std::time::Instant;
+mod calls;
+mod churn;
+mod count;
+mod limits;
+mod machine;
+mod report;
+mod rivals;
+mod snapshot;
 
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use std::time::Duration;
 
-/// A layer that looks at nothing: the least a `tracing` user pays for a registry.
-struct Trivial;
+use report::Figures;
+use rivals::{Rival, Setup};
 
-impl<S: tracing::Subscriber> Layer<S> for Trivial {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        black_box(event);
-    }
+struct Order {
+    setup: Setup,
+    quick: bool,
+    churn_turns: usize,
 }
 
-type Case = (&'static str, fn(u64));
-
-const ROUNDS: usize = 15;
-const TIMES: u64 = 200_000;
-
-fn empty(n: u64) {
-    (0..n).for_each(|i| {
-        black_box(i);
-    });
+fn order() -> Order {
+    let text = |name: &str| std::env::var(name).unwrap_or_default();
+    let mib: usize = text("BENCH_RING_MIB").parse().unwrap_or(64);
+    let out = match text("BENCH_OUT") {
+        out if out.is_empty() => std::env::temp_dir(),
+        out => out.into(),
+    };
+    let counting = std::env::args().nth(1).as_deref() == Some("count");
+    let setup = Setup { ring_bytes: mib << 20, out, counting };
+    let churn_turns = text("BENCH_CHURN_TURNS").parse().unwrap_or(1);
+    Order { setup, quick: text("BENCH_QUICK") == "1", churn_turns }
 }
 
-fn two_clock_reads(n: u64) {
-    for _ in 0..n {
-        black_box((sys_now(), sys_now()));
-    }
-}
+type More<R> = fn(&R, &calls::Effort, &mut Figures);
 
-/// The clock that records are stamped with, read as the recorder reads it.
-fn sys_now() -> Instant {
-    Instant::now()
-}
-
-fn name(text: &str) -> u32 {
-    dashcam::current().map_or(0, |recorder| recorder.tables().name(text))
-}
-
-fn span(n: u64) {
-    let id = name("bench.span");
-    for i in 0..n {
-        let begin = if dashcam::is_on() { dashcam::now_ns() } else { 0 };
-        dashcam::span(id, black_box(begin), i, false, &[]);
-    }
-}
-
-fn event(n: u64) {
-    let id = name("bench.event");
-    (0..n).for_each(|i| dashcam::event(id, i, &[]));
-}
-
-fn event_with_attribute(n: u64) {
-    let (id, key) = (name("bench.event"), name("rows"));
-    for i in 0..n {
-        dashcam::event(id, 0, &[(key, dashcam::Value::Int(i as i64))]);
-    }
-}
-
-fn tracing_span(n: u64) {
-    for i in 0..n {
-        let span = tracing::info_span!("bench", rows = i);
-        let _entered = black_box(span.enter());
-    }
-}
-
-fn tracing_event(n: u64) {
-    (0..n).for_each(|i| tracing::info!(rows = i));
-}
-
-const ON: &[Case] = &[
-    ("empty loop", empty),
-    ("two clock reads", two_clock_reads),
-    ("dashcam span, on", span),
-    ("dashcam event, on", event),
-    ("dashcam event + attribute, on", event_with_attribute),
-    ("tracing span, trivial layer", tracing_span),
-    ("tracing event, trivial layer", tracing_event),
-];
-const OFF: &[Case] =
-    &[("empty loop", empty), ("dashcam span, off", span), ("dashcam event, off", event)];
-
-fn medians(cases: &[Case]) -> Vec<f64> {
-    let mut times: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
-    for _ in 0..ROUNDS {
-        for (i, (_, case)) in cases.iter().enumerate() {
-            let begin = Instant::now();
-            case(TIMES);
-            times[i].push(begin.elapsed().as_nanos() as f64 / TIMES as f64);
+/// Measures and prints. False: no such way for this rival.
+fn run<R: Rival>(order: &Order, way: &str, more: More<R>) -> bool {
+    let mut figures = Figures::default();
+    let rival = match way {
+        "calls" => {
+            let effort = calls::Effort { turns: 100_000, runs: if order.quick { 3 } else { 5 } };
+            calls::measure::<R>(&order.setup, &effort, &mut figures, more)
         }
-    }
-    times
-        .into_iter()
-        .map(|mut rounds| {
-            rounds.sort_by(f64::total_cmp);
-            rounds[ROUNDS / 2]
-        })
-        .collect()
+        "churn" => {
+            let block = Duration::from_millis(if order.quick { 40 } else { 100 });
+            let effort = churn::Effort { block, turns: order.churn_turns };
+            churn::measure::<R>(&order.setup, &effort, &mut figures)
+        }
+        "snapshot" if R::HAS_DUMP => {
+            let dumps = if order.quick { 2 } else { 5 };
+            snapshot::measure::<R>(&order.setup, dumps, &mut figures)
+        }
+        _ => return false,
+    };
+    figures.print();
+    rival.end();
+    true
 }
 
-fn start() {
-    let settings = [("service", "bench"), ("switches", "off"), ("out", "/tmp")];
-    let given: Vec<(String, String)> =
-        settings.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
-    if let Err(error) = dashcam::start(&given, dashcam::Runtime::default()) {
-        eprintln!("bench: dashcam did not start: {error}");
-        std::process::exit(1);
+/// A rival that has no loops of its own.
+fn plainly<R: Rival>(order: &Order, way: &str) -> bool {
+    run::<R>(order, way, |_, _, _| ())
+}
+
+fn limits(order: &Order) -> bool {
+    let mut figures = Figures::default();
+    limits::measure(&order.setup, if order.quick { 3 } else { 5 }, &mut figures);
+    figures.print();
+    true
+}
+
+fn measure(order: &Order, way: &str, rival: &str) -> bool {
+    match (way, rival) {
+        ("calls", "limits") => limits(order),
+        (_, "dashcam") => run(order, way, limits::of_dashcam),
+        (_, "plain") => plainly::<rivals::plain::Plain>(order, way),
+        (_, "tracing-trivial") => plainly::<rivals::tracing_layers::TracingTrivial>(order, way),
+        (_, "tracing-recording") => plainly::<rivals::tracing_layers::TracingRecording>(order, way),
+        (_, "tracing-bare") => plainly::<rivals::tracing_bare::TracingBare>(order, way),
+        (_, "tracing-flight-recorder") => {
+            plainly::<rivals::flight_recorder::TracingFlightRecorder>(order, way)
+        }
+        (_, "fastrace") => plainly::<rivals::fastrace::Fastrace>(order, way),
+        (_, "tracy") => plainly::<rivals::tracy::Tracy>(order, way),
+        (_, "backbeat") => plainly::<rivals::backbeat::Backbeat>(order, way),
+        (_, "opentelemetry") => plainly::<rivals::opentelemetry::OpenTelemetry>(order, way),
+        _ => false,
     }
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().collect();
-    let off = medians(if words.len() > 1 { &[] } else { OFF });
-    start();
-    let subscriber = tracing_subscriber::registry().with(Trivial);
-    let _ = tracing::subscriber::set_global_default(subscriber);
-    if let [_, command, case, times] = words.as_slice() {
-        let found = ON.iter().find(|(name, _)| name == case);
-        match (command.as_str(), found, times.parse()) {
-            ("count", Some((_, case)), Ok(times)) => case(times),
-            _ => eprintln!("usage: dashcam-bench [count CASE N]"),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let order = order();
+    let known = match words.as_slice() {
+        ["run", way, rival] => measure(&order, way, rival),
+        ["count", "list"] => {
+            count::CASES.iter().for_each(|case| println!("{case}"));
+            true
         }
-        dashcam::before_exit();
-        return;
+        ["count", case, turns] => {
+            turns.parse().is_ok_and(|turns| count::run(case, turns, &order.setup))
+        }
+        _ => false,
+    };
+    if !known {
+        eprintln!("usage: dashcam-bench run calls|churn|snapshot RIVAL | count CASE TURNS");
+        std::process::exit(2);
     }
-    let on = medians(ON);
-    let floor = on[1] - on[0];
-    println!("{:34}{:>8}{:>22}", "Rust, ns a call", "ns", "x two clock reads");
-    for ((name, _), ns) in ON.iter().zip(&on) {
-        println!("{name:34}{ns:8.1}{:22.2}", (ns - on[0]) / floor);
-    }
-    for ((name, _), ns) in OFF.iter().zip(&off).skip(1) {
-        println!("{name:34}{:8.2}  over the empty loop", ns - off[0]);
-    }
-    dashcam::before_exit();
 }

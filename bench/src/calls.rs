@@ -1,0 +1,193 @@
+//! What one call costs: spans and events, on and off, around nothing and around real work, on one
+//! thread and on two. Every rival runs in these loops.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::Instant;
+
+use crate::machine;
+use crate::report::Figures;
+use crate::rivals::{Rival, Setup};
+
+/// Calls between two `Rival::scope`.
+const SCOPE: u64 = 1000;
+
+/// Turns of a loop, and how often each loop runs.
+pub struct Effort {
+    /// Turns.
+    pub turns: u64,
+    /// Runs; the median counts.
+    pub runs: usize,
+}
+
+/// Real computation of about 80 ns: a chain that no compiler shortens.
+#[inline(never)]
+pub fn work(seed: u64) -> u64 {
+    let mut x = seed | 1;
+    for _ in 0..WORK_STEPS {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    x
+}
+
+/// Steps of `work`; the programs in other languages take as many.
+const WORK_STEPS: u32 = 68;
+
+/// `turns` calls of `call`, with the rival's scope renewed around every thousand.
+#[inline(always)]
+pub fn turn<R: Rival>(rival: &R, turns: u64, mut call: impl FnMut(u64)) {
+    let mut at = 0;
+    while at < turns {
+        let scope = rival.scope();
+        let end = turns.min(at + SCOPE);
+        while at < end {
+            call(at);
+            at += 1;
+        }
+        drop(scope);
+    }
+}
+
+/// Nothing, as often.
+#[inline(never)]
+pub fn empty<R: Rival>(rival: &R, turns: u64) {
+    turn(rival, turns, |i| {
+        black_box(i);
+    });
+}
+
+/// Spans around nothing.
+#[inline(never)]
+pub fn spans<R: Rival>(rival: &R, turns: u64) {
+    turn(rival, turns, |i| {
+        black_box(rival.span(i, || black_box(i)));
+    });
+}
+
+/// Events.
+#[inline(never)]
+pub fn events<R: Rival>(rival: &R, turns: u64) {
+    turn(rival, turns, |i| rival.event(black_box(i)));
+}
+
+#[inline(never)]
+fn bare_work<R: Rival>(rival: &R, turns: u64) {
+    turn(rival, turns, |i| {
+        black_box(work(black_box(i)));
+    });
+}
+
+#[inline(never)]
+fn span_around_work<R: Rival>(rival: &R, turns: u64) {
+    turn(rival, turns, |i| {
+        black_box(rival.span(i, || work(black_box(i))));
+    });
+}
+
+/// A loop with a name.
+pub type Case<'a> = (&'static str, Box<dyn Fn(u64) + 'a>);
+
+/// Median ns a turn of each case; runs interleaved.
+pub fn medians(cases: &[Case<'_>], effort: &Effort, figures: &mut Figures) {
+    cases.iter().for_each(|(_, case)| case(effort.turns));
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
+    for _ in 0..effort.runs {
+        for ((_, case), times) in cases.iter().zip(&mut times) {
+            let begin = Instant::now();
+            case(effort.turns);
+            times.push(begin.elapsed().as_nanos() as f64 / effort.turns as f64);
+        }
+    }
+    for ((name, _), times) in cases.iter().zip(times) {
+        figures.number(name, median(times));
+    }
+}
+
+/// The middle one.
+pub fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+/// Ns an event takes each of `threads` threads that record at once, each on a core of its own.
+fn events_on<R: Rival>(rival: R, threads: usize, turns: u64) -> f64 {
+    let barrier = Barrier::new(threads);
+    let one = |index: usize| {
+        machine::pin(index);
+        events(&rival, turns / 10);
+        barrier.wait();
+        let begin = Instant::now();
+        events(&rival, turns);
+        (begin, Instant::now())
+    };
+    let spans: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
+        let one = &one;
+        let running: Vec<_> = (0..threads).map(|i| scope.spawn(move || one(i))).collect();
+        running.into_iter().filter_map(|t| t.join().ok()).collect()
+    });
+    let begin = spans.iter().map(|s| s.0).min();
+    let end = spans.iter().map(|s| s.1).max();
+    match (begin, end) {
+        (Some(begin), Some(end)) => (end - begin).as_nanos() as f64 / turns as f64,
+        _ => f64::NAN,
+    }
+}
+
+/// Everything of one rival. `more` names loops of its own beside the common ones.
+pub fn measure<R: Rival>(
+    setup: &Setup,
+    effort: &Effort,
+    figures: &mut Figures,
+    more: impl Fn(&R, &Effort, &mut Figures),
+) -> R {
+    let off = R::off();
+    machine::pin(0);
+    let quick = Effort { turns: effort.turns * 5, runs: effort.runs };
+    let mut cases: Vec<Case<'_>> = vec![("empty_off", Box::new(|n| empty(&off, n)))];
+    if R::HAS_OFF {
+        cases.push(("span_off", Box::new(|n| spans(&off, n))));
+    }
+    if R::HAS_OFF && R::HAS_EVENTS {
+        cases.push(("event_off", Box::new(|n| events(&off, n))));
+    }
+    medians(&cases, &quick, figures);
+    // Threads that a rival starts must not all sit on the core that is measured.
+    machine::unpin();
+    let on = R::on(setup);
+    machine::pin(0);
+    let mut cases: Vec<Case<'_>> = vec![
+        ("empty", Box::new(|n| empty(&on, n))),
+        ("two_rdtsc", Box::new(|n| two_rdtsc(&on, n))),
+        ("span", Box::new(|n| spans(&on, n))),
+        ("work", Box::new(|n| bare_work(&on, n))),
+        ("span_work", Box::new(|n| span_around_work(&on, n))),
+    ];
+    if R::HAS_EVENTS {
+        cases.push(("event", Box::new(|n| events(&on, n))));
+    }
+    medians(&cases, effort, figures);
+    more(&on, effort, figures);
+    machine::unpin();
+    if R::HAS_EVENTS && machine::cpus().len() >= 2 {
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..effort.runs {
+            for (index, times) in times.iter_mut().enumerate() {
+                times.push(events_on(on, index + 1, effort.turns * 3));
+            }
+        }
+        let [one, two] = times.map(median);
+        figures.number("event_1_thread", one);
+        figures.number("event_2_threads", two);
+    }
+    on
+}
+
+/// Two raw clock reads: the yardstick that each process carries along.
+#[inline(never)]
+pub fn two_rdtsc<R: Rival>(rival: &R, turns: u64) {
+    turn(rival, turns, |_| {
+        black_box((machine::rdtsc(), machine::rdtsc()));
+    });
+}
