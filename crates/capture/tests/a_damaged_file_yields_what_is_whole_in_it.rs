@@ -51,7 +51,7 @@ fn sample() -> Sample {
 }
 
 fn whole() -> Vec<u8> {
-    let mut event = Builder::new(Kind::Event, 0, 1).word(2100).word(64);
+    let mut event = Builder::<120>::new(Kind::Event, 0, 1, &[2100, 64]);
     event.attribute(2, Value::Text("k1"));
     let first = block(
         11,

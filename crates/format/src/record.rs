@@ -83,29 +83,55 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
-/// A record under construction, on the stack: no allocation.
-pub struct Builder {
-    words: [u64; MAX_WORDS],
+impl Value<'_> {
+    /// Type code and bits of a value that takes one word; None for text.
+    #[inline]
+    pub fn scalar(self) -> Option<(u64, u64)> {
+        match self {
+            Value::Int(v) => Some((0, v as u64)),
+            Value::Float(v) => Some((1, v.to_bits())),
+            Value::Bool(v) => Some((2, u64::from(v))),
+            Value::Text(_) => None,
+        }
+    }
+}
+
+/// The key word of an attribute: its name, type code and bytes of text.
+#[inline]
+pub fn key_word(key: u32, code: u64, bytes: usize) -> u64 {
+    u64::from(key) | (code << 32) | ((bytes as u64) << 40)
+}
+
+/// Words that suffice for most records with attributes; see `Builder`.
+pub const FEW_WORDS: usize = 20;
+
+/// Whether a record of `fixed` words and these attributes fits into `FEW_WORDS`.
+#[inline]
+pub fn are_few(fixed: usize, attributes: &[(u32, Value<'_>)]) -> bool {
+    let words = |(_, value): &(u32, Value<'_>)| match value {
+        Value::Text(text) => 1 + text.len().div_ceil(8),
+        _ => 2,
+    };
+    fixed + attributes.iter().map(words).sum::<usize>() <= FEW_WORDS
+}
+
+/// A record under construction, on the stack: no allocation. Its room is cleared first, so a small
+/// one (`Builder<FEW_WORDS>`) is cheaper.
+pub struct Builder<const WORDS: usize = MAX_WORDS> {
+    words: [u64; WORDS],
     len: usize,
     attributes: usize,
     cut: u32,
 }
 
-impl Builder {
-    /// Starts a record; `name` and `flags` go to the header.
+impl<const WORDS: usize> Builder<WORDS> {
+    /// Starts a record: its header and the fixed words behind it.
     #[inline]
-    pub fn new(kind: Kind, flags: u16, name: u32) -> Builder {
-        let mut words = [0; MAX_WORDS];
+    pub fn new(kind: Kind, flags: u16, name: u32, fixed: &[u64]) -> Builder<WORDS> {
+        let mut words = [0; WORDS];
         words[0] = header(kind, 0, flags, name);
-        Builder { words, len: 1, attributes: 0, cut: 0 }
-    }
-
-    /// Appends a word.
-    #[inline]
-    pub fn word(mut self, word: u64) -> Builder {
-        self.words[self.len] = word;
-        self.len += 1;
-        self
+        words[1..=fixed.len()].copy_from_slice(fixed);
+        Builder { words, len: 1 + fixed.len(), attributes: 0, cut: 0 }
     }
 
     /// Appends an attribute; beyond the limits it is cut or left out, and counted in `cut`.
@@ -115,33 +141,30 @@ impl Builder {
             _ => "",
         };
         let words = 1 + value_words(&value, text);
-        if self.attributes == MAX_ATTRIBUTES || self.len + words > MAX_WORDS {
+        if self.attributes == MAX_ATTRIBUTES || self.len + words > WORDS {
             self.cut += 1;
             return;
         }
         self.attributes += 1;
-        let (code, bits) = match value {
-            Value::Int(v) => (0u64, v as u64),
-            Value::Float(v) => (1, v.to_bits()),
-            Value::Bool(v) => (2, u64::from(v)),
-            Value::Text(full) => {
-                self.cut += u32::from(full.len() != text.len());
-                (3, 0)
-            }
-        };
-        self.words[self.len] = u64::from(key) | (code << 32) | ((text.len() as u64) << 40);
-        self.len += 1;
-        if code == 3 {
-            for piece in text.as_bytes().chunks(8) {
-                let mut bytes = [0; 8];
-                bytes[..piece.len()].copy_from_slice(piece);
-                self.words[self.len] = u64::from_le_bytes(bytes);
-                self.len += 1;
-            }
-        } else {
-            self.words[self.len] = bits;
-            self.len += 1;
+        if let Value::Text(full) = value {
+            self.cut += u32::from(full.len() != text.len());
         }
+        if let Some((code, bits)) = value.scalar() {
+            self.push(key_word(key, code, 0));
+            self.push(bits);
+            return;
+        }
+        self.push(key_word(key, 3, text.len()));
+        for piece in text.as_bytes().chunks(8) {
+            let mut bytes = [0; 8];
+            bytes[..piece.len()].copy_from_slice(piece);
+            self.push(u64::from_le_bytes(bytes));
+        }
+    }
+
+    fn push(&mut self, word: u64) {
+        self.words[self.len] = word;
+        self.len += 1;
     }
 
     /// The finished words, and how many attributes were cut or left out.
@@ -432,7 +455,7 @@ mod tests {
 
     #[test]
     fn attributes_of_every_type_come_back_and_limits_are_counted() {
-        let mut made = Builder::new(Kind::Event, 0, 9).word(55).word(77);
+        let mut made = Builder::<MAX_WORDS>::new(Kind::Event, 0, 9, &[55, 77]);
         made.attribute(1, Value::Int(-3));
         made.attribute(2, Value::Float(2.5));
         made.attribute(3, Value::Bool(true));

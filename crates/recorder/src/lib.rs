@@ -24,7 +24,7 @@ pub use recorder::{current, install, is_on, pause, resume, Recorder};
 pub use session::{Filter, Session, SessionCounts, SESSIONS};
 pub use thread::{forget_after_fork, name_other_thread, name_thread};
 
-use format::record::{flag, header, Builder, Kind, Value};
+use format::record::{are_few, flag, header, key_word, Builder, Kind, Value, FEW_WORDS, MAX_WORDS};
 
 /// An attribute: interned key and value.
 pub type Attribute<'a> = (ring::Name, Value<'a>);
@@ -49,10 +49,7 @@ pub fn event(name: ring::Name, request: u64, attributes: &[Attribute<'_>]) {
         return;
     }
     let now = sys::clock::now_ns();
-    if attributes.is_empty() {
-        return append(&[header(Kind::Event, 3, 0, name), now, request], now);
-    }
-    with_attributes(Builder::new(Kind::Event, 0, name).word(now).word(request), attributes, now);
+    put(Kind::Event, 0, name, [now, request], attributes, now);
 }
 
 /// Records a finished span that began at `begin_ns` (from `sys::clock::now_ns`).
@@ -69,11 +66,7 @@ pub fn span(
     }
     let now = sys::clock::now_ns();
     let flags = if error { flag::ERROR } else { 0 };
-    if attributes.is_empty() {
-        return append(&[header(Kind::Span, 4, flags, name), begin_ns, now, request], now);
-    }
-    let made = Builder::new(Kind::Span, flags, name).word(begin_ns).word(now).word(request);
-    with_attributes(made, attributes, now);
+    put(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
 }
 
 /// Records a piece of a request's work that ran on this thread from `begin_ns` until now after
@@ -93,7 +86,57 @@ pub fn gc(generation: u16, begin_ns: u64, collected: u64) {
     }
 }
 
-pub(crate) fn with_attributes(mut made: Builder, attributes: &[Attribute<'_>], now: u64) {
+/// Appends a record of some fixed words and attributes. None, or one that is not text, is put
+/// together in registers.
+#[inline]
+pub(crate) fn put<const N: usize>(
+    kind: Kind,
+    flags: u16,
+    name: ring::Name,
+    fixed: [u64; N],
+    attributes: &[Attribute<'_>],
+    now: u64,
+) {
+    let mut words = [0; 6];
+    words[1..=N].copy_from_slice(&fixed);
+    let used = match attributes {
+        [] => 1 + N,
+        [(key, value)] => match value.scalar() {
+            Some((code, bits)) => {
+                words[1 + N] = key_word(*key, code, 0);
+                words[2 + N] = bits;
+                3 + N
+            }
+            None => return with_attributes(kind, flags, name, &fixed, attributes, now),
+        },
+        _ => return with_attributes(kind, flags, name, &fixed, attributes, now),
+    };
+    words[0] = header(kind, used, flags, name);
+    // Each length in a branch of its own, so that the stores are unrolled.
+    if used == 1 + N {
+        append(&words[..1 + N], now);
+    } else {
+        append(&words[..3 + N], now);
+    }
+}
+
+#[cold]
+fn with_attributes(
+    kind: Kind,
+    flags: u16,
+    name: ring::Name,
+    fixed: &[u64],
+    attributes: &[Attribute<'_>],
+    now: u64,
+) {
+    if are_few(1 + fixed.len(), attributes) {
+        finish(Builder::<FEW_WORDS>::new(kind, flags, name, fixed), attributes, now);
+    } else {
+        finish(Builder::<MAX_WORDS>::new(kind, flags, name, fixed), attributes, now);
+    }
+}
+
+fn finish<const WORDS: usize>(mut made: Builder<WORDS>, attributes: &[Attribute<'_>], now: u64) {
     for (key, value) in attributes {
         made.attribute(*key, *value);
     }

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use format::block::{pack_pair, unpack_pair};
-use format::record::{flag, header, Builder, Kind};
+use format::record::{flag, header, Kind};
 use format::region::losses;
 
 use crate::recorder::{current, is_on};
-use crate::{append, with_attributes, Attribute};
+use crate::{append, put, Attribute};
 
 /// Slots in the table; a power of two. Requests beyond are judged only when they end.
 const SLOTS: usize = 4096;
@@ -194,14 +194,8 @@ impl Request {
         let now = sys::clock::now_ns();
         if is_on() {
             let flags = (u16::from(error) * flag::ERROR) | (u16::from(on_loop) * flag::ASYNC);
-            if attributes.is_empty() {
-                let head = header(Kind::RequestEnd, 4, flags, name);
-                append(&[head, self.begin_ns, now, self.id], now);
-            } else {
-                let made = Builder::new(Kind::RequestEnd, flags, name);
-                let made = made.word(self.begin_ns).word(now).word(self.id);
-                with_attributes(made, attributes, now);
-            }
+            let fixed = [self.begin_ns, now, self.id];
+            put(Kind::RequestEnd, flags, name, fixed, attributes, now);
         }
         recorder.limits().ended(self.id, name, now.saturating_sub(self.begin_ns));
     }
