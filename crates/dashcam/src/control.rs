@@ -16,7 +16,7 @@ use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
 
 use crate::config::Config;
-use crate::{boxes, keeper, meta, sampler};
+use crate::{boxes, keeper, meta, names, sampler};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -151,9 +151,36 @@ pub fn is_started() -> bool {
     CONTROL.get().is_some()
 }
 
-/// Starts recording with settings `given` (name, value). False: it was on already, or is turned
-/// off by its settings. Errors: a wrong value, or no memory; nothing has changed then.
-pub fn start(given: &[(String, String)], runtime: Runtime) -> Result<bool, StartError> {
+/// Held while recording is being started. A claim and not a lock: a child forked meanwhile frees
+/// it, since the thread that held it does not exist there.
+struct Starting;
+static STARTING: AtomicBool = AtomicBool::new(false);
+
+impl Starting {
+    fn claim() -> Starting {
+        // Acquire: pairs with the release in `drop`, so what the other one started is seen.
+        while STARTING.swap(true, Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Starting
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        STARTING.store(false, Ordering::Release);
+    }
+}
+
+/// Starts recording with settings `given` (name, value), for a binding that knows its language's
+/// `runtime`. False: it was on already, or is turned off by its settings. In a forked child that
+/// has not recorded yet, these settings replace its parent's. Errors: a wrong value, or no memory;
+/// nothing has changed then.
+pub fn start_with_runtime(
+    given: &[(String, String)],
+    runtime: Runtime,
+) -> Result<bool, StartError> {
+    let _starting = Starting::claim();
     if CONTROL.get().is_some() {
         return Ok(false);
     }
@@ -161,6 +188,8 @@ pub fn start(given: &[(String, String)], runtime: Runtime) -> Result<bool, Start
     for complaint in &config.complaints {
         say(complaint);
     }
+    PARENT.set(None);
+    recorder::pause();
     if !config.enabled {
         return Ok(false);
     }
@@ -193,6 +222,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     });
     // Once here, for a process that is killed at once, and again when the sources are known.
     shared.store_settings();
+    names::learn_all(recorder);
     recorder::install(recorder);
     let mut threads = Vec::new();
     for (name, body) in
@@ -275,6 +305,11 @@ pub(crate) fn say(text: &str) {
 /// Stops recording and waits for our threads, at most two seconds. What was recorded stays in the
 /// black box; a later `start` goes on in it.
 pub fn stop() {
+    if PARENT.get().is_some() {
+        // A forked child that never recorded is not to begin now.
+        PARENT.set(None);
+        recorder::pause();
+    }
     let Some(control) = CONTROL.get() else { return };
     CONTROL.set(None);
     let shared = &control.shared;
@@ -312,6 +347,10 @@ extern "C" fn on_fork_child() {
         PARENT.set(Some(control));
         CONTROL.set(None);
     }
+    STARTING.store(false, Ordering::Relaxed);
+    if PARENT.get().is_some() {
+        recorder::sleep();
+    }
 }
 
 /// Whether this is a forked child of a recorded process that has not started afresh yet. One load.
@@ -321,10 +360,15 @@ pub fn is_forked() -> bool {
 
 /// Starts the child of a fork afresh, with its parent's settings. Call where allocation and threads
 /// are safe again, and not before there is something to record: many children only exec. Does
-/// nothing when the parent did not record.
+/// nothing when the parent did not record. Threads that come here at once wait for the first.
 pub fn after_fork_child() {
+    if PARENT.get().is_none() {
+        return;
+    }
+    let _starting = Starting::claim();
     let Some(parent) = PARENT.get() else { return };
     PARENT.set(None);
+    recorder::pause();
     let (config, runtime) = (parent.shared.config.clone(), parent.shared.runtime.clone());
     if let Err(error) = start_with(config, runtime) {
         say(&format!("not recording in the forked process {}: {error}", std::process::id()));

@@ -6,25 +6,49 @@
 //! child has nothing of its parent's: `after_fork_child` starts it afresh with the same settings.
 //!
 //! What it promises: a failure of ours never stops the host; it is told by `status`. What is
-//! missing on purpose: reading captures (crate `diagnosis`), languages (crate `dashcam-python`).
+//! missing on purpose: reading captures (crate `diagnosis`), languages (crate `dashcam-python`),
+//! metrics.
+//!
+//! From Rust: `start(Config)`, then `request!`, `span!`, `event!`; `snap`, `status_json`, `stop`.
+//! The functions on ids below them are what bindings use.
 
 mod boxes;
+mod builder;
 mod config;
 mod control;
+mod held;
 mod keeper;
+mod macros;
 mod meta;
+mod moments;
+mod names;
 mod sampler;
 mod snapshot;
 mod subject;
 mod tracks;
 
-pub use config::{Config, Knob, KNOBS};
+pub use builder::{start, Config};
+pub use config::{Knob, KNOBS};
 pub use control::{
-    after_fork_child, before_exit, is_forked, is_started, snap, start, status_json, stop, Runtime,
-    StartError,
+    after_fork_child, before_exit, is_forked, is_started, snap, start_with_runtime, status_json,
+    stop, Runtime, StartError,
 };
 pub use format::record::Value;
+pub use held::Held::Later;
+pub use held::{Held, HeldText};
+pub use moments::{
+    carry, current_request, in_request, swap_current_request, Carried, RequestGuard, SpanGuard,
+    TaskGuard,
+};
+pub use names::{handle, handle_id, handle_request_id, Site};
 pub use recorder::{
-    append, current, event, gc, is_on, name_thread, span, task, Attribute, Request,
+    append, current, event, gc, is_on, name_thread, on_epoch, span, task, Attribute, Request,
 };
 pub use sys::clock::now_ns;
+
+/// What the macros expand to.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::moments::{door, event_now};
+    pub use crate::names::{dynamic, dynamic_request};
+}

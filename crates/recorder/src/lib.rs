@@ -19,7 +19,9 @@ mod thread;
 
 pub use limits::{Limits, SlowRequest};
 pub use open::{OpenRequest, Request};
-pub use recorder::{current, install, is_on, pause, resume, Recorder};
+pub use recorder::{
+    current, install, is_on, on_epoch, on_epoch_or, pause, resume, sleep, Recorder,
+};
 pub use thread::{append, forget_after_fork, name_other_thread, name_thread};
 
 use format::record::{flag, header, Builder, Kind, Value};

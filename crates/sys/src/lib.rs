@@ -9,6 +9,7 @@
 pub mod calls;
 pub mod cell;
 pub mod clock;
+pub mod exit;
 pub mod fds;
 pub mod fork;
 mod kept;
@@ -17,6 +18,7 @@ pub mod mem;
 pub mod ours;
 pub mod perf;
 pub mod room;
+pub mod shelf;
 pub mod socket;
 pub mod task;
 pub mod thread;
