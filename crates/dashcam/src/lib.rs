@@ -37,14 +37,15 @@ pub use format::record::Value;
 pub use held::Held::Later;
 pub use held::{Held, HeldText};
 pub use moments::{
-    carry, current_request, in_request, swap_current_request, Carried, RequestGuard, SpanGuard,
-    TaskGuard,
+    carry, current_request, door, in_request, lost_attribute, swap_current_request, Carried,
+    RequestGuard, SpanGuard, TaskGuard,
 };
-pub use names::{handle, handle_id, handle_request_id, Site};
+pub use names::{dynamic, dynamic_request, handle, handle_id, handle_request_id, lost_name, Site};
 pub use recorder::{
     append, current, event, gc, is_on, name_thread, on_epoch, span, task, Attribute, Request,
 };
 pub use sys::clock::now_ns;
+pub use sys::shelf::Shelf;
 
 /// What the macros expand to.
 #[doc(hidden)]

@@ -86,8 +86,9 @@ impl<const N: usize> Attributes<N> {
     }
 }
 
+/// Counts an attribute that was left out, in `attributes_cut`. For bindings.
 #[cold]
-fn lost_attribute() {
+pub fn lost_attribute() {
     if let Some(recorder) = recorder::current() {
         recorder.region().lose(losses::ATTRIBUTES_CUT, 1);
     }

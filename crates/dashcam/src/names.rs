@@ -12,6 +12,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use format::block::{pack_pair, unpack_pair};
+use format::region::losses;
 use recorder::Recorder;
 use ring::Name;
 use sys::shelf::Shelf;
@@ -131,6 +132,14 @@ pub fn handle_id(handle: u32, epoch: u32) -> Option<Name> {
 pub fn handle_request_id(handle: u32, epoch: u32) -> Option<Name> {
     let handle = HANDLES.get((handle as usize).wrapping_sub(1))?;
     Some(handle.as_request.id(epoch, |r| r.request_name(&handle.text)))
+}
+
+/// Counts a name that there was no room for, in `names_refused`. For bindings.
+#[cold]
+pub fn lost_name() {
+    if let Some(recorder) = recorder::current() {
+        recorder.region().lose(losses::NAMES_REFUSED, 1);
+    }
 }
 
 /// Makes all handles known to a recorder that is about to record.
