@@ -37,7 +37,7 @@ pub use format::record::Value;
 pub use held::Held::Later;
 pub use held::{Held, HeldText};
 pub use moments::{
-    carry, current_request, door, in_request, lost_attribute, swap_current_request, Carried,
+    carry, current_request, door, epoch, in_request, lost_attribute, swap_current_request, Carried,
     RequestGuard, SpanGuard, TaskGuard,
 };
 pub use names::{dynamic, dynamic_request, handle, handle_id, handle_request_id, lost_name, Site};

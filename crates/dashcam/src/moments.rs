@@ -40,11 +40,22 @@ pub fn door() -> u32 {
     recorder::on_epoch_or(after_fork_child)
 }
 
+/// The epoch of this process's recorder, also while it takes no records; 0: there is none.
+#[inline]
+pub fn epoch() -> u32 {
+    recorder::current().map_or(0, |recorder| recorder.epoch())
+}
+
 /// The id of the request this thread works for; 0: none.
 #[inline]
 pub fn current_request() -> u64 {
+    current_in(epoch())
+}
+
+#[inline]
+fn current_in(now: u32) -> u64 {
     match CURRENT.get() {
-        (epoch, id) if epoch == recorder::on_epoch() => id,
+        (epoch, id) if epoch == now => id,
         _ => 0,
     }
 }
@@ -52,8 +63,9 @@ pub fn current_request() -> u64 {
 /// Makes `id` (0: none) the request this thread works for, and returns the one before. For
 /// bindings; programs have `request!`, `carry` and `in_request`.
 pub fn swap_current_request(id: u64) -> u64 {
-    let before = current_request();
-    CURRENT.set((recorder::on_epoch(), id));
+    let now = epoch();
+    let before = current_in(now);
+    CURRENT.set((now, id));
     before
 }
 
@@ -135,7 +147,7 @@ impl<const N: usize> SpanGuard<N> {
             epoch,
             name,
             begin_ns,
-            request: if on { current_request() } else { 0 },
+            request: if on { current_in(epoch) } else { 0 },
             failed: false,
             panicking: on && std::thread::panicking(),
             held: Attributes { keys, values },
@@ -237,8 +249,7 @@ impl<const N: usize> RequestGuard<N> {
     }
 
     fn end(&self) {
-        let same = recorder::current().is_some_and(|r| r.epoch() == self.epoch);
-        if !same {
+        if self.epoch != epoch() {
             return;
         }
         if current_request() == self.open.id {
@@ -339,7 +350,7 @@ impl TaskGuard {
 impl Drop for TaskGuard {
     fn drop(&mut self) {
         static TASK: Site = Site::new("task");
-        if self.epoch == 0 || recorder::on_epoch() != self.epoch {
+        if self.epoch == 0 || self.epoch != epoch() {
             return;
         }
         recorder::task(TASK.id(self.epoch), self.queued_ns, self.begin_ns, self.request);

@@ -285,7 +285,7 @@ impl Open {
             Some(_) => {}
             None => {
                 let outer = match self.own {
-                    Some((own, ..)) if self.epoch == dashcam::on_epoch() => {
+                    Some((own, ..)) if self.epoch == dashcam::epoch() => {
                         dashcam::swap_current_request(own.id)
                     }
                     _ => 0,
@@ -308,7 +308,7 @@ impl Open {
         self.entered = None;
         let queued_ns = std::mem::replace(&mut self.left_ns, dashcam::now_ns());
         self.busy_ns += self.left_ns.saturating_sub(since_ns);
-        let (Some((own, _, home)), true) = (&self.own, self.epoch == dashcam::on_epoch()) else {
+        let (Some((own, _, home)), true) = (&self.own, self.epoch == dashcam::epoch()) else {
             return;
         };
         if dashcam::current_request() == own.id {
@@ -322,8 +322,7 @@ impl Open {
     fn record(&self, busy: bool) {
         static BUSY: Site = Site::new("busy_ns");
         // A fork came between: the span is its parent's.
-        let same = dashcam::current().is_some_and(|recorder| recorder.epoch() == self.epoch);
-        if !same {
+        if self.epoch != dashcam::epoch() {
             return;
         }
         let busy_ns = i64::try_from(self.busy_ns).unwrap_or(i64::MAX);
