@@ -1,0 +1,50 @@
+// A timer's signal handler records while the main thread does: each of its events is in the capture
+// or counted as dropped.
+#include <signal.h>
+#include <stdint.h>
+#include <sys/time.h>
+
+#include "check.h"
+
+static dashcam_name_t event_name, key;
+static volatile sig_atomic_t handled, refused;
+
+static void on_alarm(int number) {
+    dashcam_attribute attribute = dashcam_integer(key, number);
+    handled = handled + 1;
+    if (dashcam_event(event_name, &attribute, 1) != DASHCAM_OK) refused = refused + 1;
+}
+
+int main(int argc, char **argv) {
+    long spans = 0;
+    SAME(argc, 2);
+    event_name = dashcam_name("alarm");
+    key = dashcam_name("signal");
+    dashcam_name_t span_name = dashcam_name("interrupted");
+    start(argv[1]);
+    SAME(dashcam_thread_name("main"), DASHCAM_OK);
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm;
+    action.sa_flags = SA_RESTART;
+    SAME(sigaction(SIGALRM, &action, NULL), 0);
+    struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+    SAME(setitimer(ITIMER_REAL, &often, NULL), 0);
+    uint64_t until = dashcam_now_ns() + 500 * 1000 * 1000u;
+    while (dashcam_now_ns() < until) {
+        dashcam_span span = dashcam_span_begin(span_name);
+        // New names intern under a lock that the handler must not need.
+        char text[24];
+        snprintf(text, sizeof text, "name %ld", spans % 1000);
+        SAME(dashcam_name(text) != 0, 1);
+        SAME(dashcam_span_end(span, 0, NULL, 0), DASHCAM_OK);
+        spans++;
+        // A window of a fifth of a second holds them all.
+        if (spans == 100 * 1000) break;
+    }
+    SAME(setitimer(ITIMER_REAL, &never, NULL), 0);
+    SAME(refused, 0);
+    SAME(handled > 100, 1);
+    saved(0, spans, handled, 0);
+    return 0;
+}
