@@ -5,13 +5,14 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-rust test-python test-host zoo bench lint clean
+.PHONY: help setup demo test test-rust test-python test-host zoo bench lint install-c clean
 
 help:
 	@echo "make demo    the story of Billy: a spike, a capture, the cause (about 2 minutes)"
 	@echo "make test    all tests"
 	@echo "make zoo     every sick program and its twin, switches on and off"
 	@echo "make bench   costs, beside rivals, in one run"
+	@echo "make install-c PREFIX=/usr/local    libdashcam, dashcam.h, dashcam.pc"
 	@echo "make setup   environments in .venv with dashcam built and installed"
 
 setup:
@@ -38,6 +39,9 @@ zoo: setup
 
 bench: setup
 	tools/bench
+
+install-c:
+	tools/install_c "$(PREFIX)"
 
 lint:
 	tools/lint

@@ -88,8 +88,9 @@ impl<S: Store> Visitor<'_, S> {
     fn take(&mut self, field: &Field, value: impl FnOnce() -> Held) {
         match self.callsite.field(field) {
             Some((_, Use::Attribute)) => {
-                // 32 fields is what `tracing` allows, so an index always fits.
-                if !self.store.put(field.index() as u8, value()) {
+                let index = u8::try_from(field.index());
+                let kept = index.is_ok_and(|index| self.store.put(index, value()));
+                if !kept {
                     dashcam::lost_attribute();
                 }
             }
