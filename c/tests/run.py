@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -19,7 +20,7 @@ LANGUAGES = {
     "c": ["cc", "-std=c11", "-D_GNU_SOURCE"],
     "c++": ["g++", "-std=c++17", "-x", "c++"],
 }
-PROGRAMS = ["threads", "signals", "forks", "misuse", "plugin", "slow"]
+PROGRAMS = ["threads", "signals", "forks", "misuse", "plugin", "slow", "readme"]
 
 
 class Failed(Exception):
@@ -50,10 +51,21 @@ class Setting:
         """Flags from dashcam.pc."""
         return shlex.split(run(["pkg-config", *what, "dashcam"], env=self.config))
 
+    def source(self, program: str) -> Path:
+        """The program's file; `readme` is the C of README.md."""
+        if program != "readme":
+            return HERE / f"{program}.c"
+        found = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+        if not found:
+            raise Failed("README.md has no C in it")
+        path = self.folder / "readme.c"
+        path.write_text(found.group(1), encoding="utf-8")
+        return path
+
     def compile(self, program: str, language: str, static: bool = False) -> Path:
         """The program, compiled and linked."""
         out = self.folder / f"{program}-{language}{'-static' if static else ''}"
-        source = [*LANGUAGES[language], *STRICT, str(HERE / f"{program}.c"), "-x", "none"]
+        source = [*LANGUAGES[language], *STRICT, str(self.source(program)), "-x", "none"]
         if program == "plugin":
             libs = ["-ldl"]
         elif static:
@@ -69,9 +81,13 @@ class Setting:
         binary = self.compile(program, language, static)
         captures = self.folder / f"{binary.name}-captures"
         arguments = [str(self.prefix / "lib/libdashcam.so")] if program == "plugin" else []
-        said = run([str(binary), str(captures), *arguments])
+        said = run([str(binary), str(captures), *arguments], cwd=self.folder)
         lines = [json.loads(line) for line in said.splitlines()]
-        if program == "slow":
+        if program == "readme":
+            path = next((self.folder / "captures").glob("billy-*.dashcam"))
+            path = path.rename(path.with_name(f"{binary.name}.dashcam"))
+            lines = [{"capture": str(path), "requests": 1, "spans": 1, "events": 0, "tasks": 0}]
+        elif program == "slow":
             self.check_cause(captures)
         elif not lines:
             raise Failed(f"{binary.name}: it said nothing of a capture")
