@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
 use std::thread::JoinHandle;
@@ -151,24 +151,32 @@ pub fn is_started() -> bool {
     CONTROL.get().is_some()
 }
 
-/// Held while recording is being started. A claim and not a lock: a child forked meanwhile frees
-/// it, since the thread that held it does not exist there.
+/// Held while recording is being started. A claim and not a lock: it holds the claimer's process id
+/// (0: free), so that a child forked meanwhile, in which the claimer's thread does not exist, takes
+/// it over.
 struct Starting;
-static STARTING: AtomicBool = AtomicBool::new(false);
+static STARTING: AtomicU32 = AtomicU32::new(0);
 
 impl Starting {
     fn claim() -> Starting {
-        // Acquire: pairs with the release in `drop`, so what the other one started is seen.
-        while STARTING.swap(true, Ordering::Acquire) {
+        let own = std::process::id();
+        loop {
+            let holder = STARTING.load(Ordering::Relaxed);
+            // Acquire: pairs with the release in `drop`, so what the other one started is seen.
+            let take = |from| {
+                STARTING.compare_exchange(from, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            };
+            if holder != own && take(holder) {
+                return Starting;
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Starting
     }
 }
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        STARTING.store(false, Ordering::Release);
+        STARTING.store(0, Ordering::Release);
     }
 }
 
@@ -347,7 +355,6 @@ extern "C" fn on_fork_child() {
         PARENT.set(Some(control));
         CONTROL.set(None);
     }
-    STARTING.store(false, Ordering::Relaxed);
     if PARENT.get().is_some() {
         recorder::sleep();
     }
