@@ -10,8 +10,7 @@ use format::block::{Head, BLOCK_WORDS, HEAD, HEADER_WORDS};
 use format::json::Object;
 use format::record::SCHEMA_JSON;
 use format::region::{
-    losses, word, Layout, CODE_WORDS, MAGIC, MAX_BYTES, MIN_BYTES, STACK_WORDS, THREAD_SLOTS,
-    THREAD_WORDS,
+    losses, word, Layout, CODE_WORDS, MAGIC, MAX_BYTES, MIN_BYTES, STACK_WORDS, THREAD_WORDS,
 };
 
 use crate::read::ReadError;
@@ -57,7 +56,7 @@ impl DeadRegion {
                 count += 1;
             }
         }
-        writer.finish()?;
+        writer.finish(0)?;
         Ok(count)
     }
 
@@ -67,8 +66,9 @@ impl DeadRegion {
             self.words.get(start..start.saturating_add(len)).unwrap_or_default().to_vec()
         };
         let count = |index: usize, most: usize| (self.words[index] as usize).min(most);
+        let threads = count(word::THREAD_CURSOR, l.thread_slots);
         [
-            area(l.threads, THREAD_SLOTS * THREAD_WORDS),
+            area(l.threads, threads * THREAD_WORDS),
             area(l.names, count(word::NAME_BYTES, l.name_bytes) / 8),
             area(l.codes, count(word::CODES, l.code_slots) * CODE_WORDS),
             area(l.stacks, count(word::STACKS, l.stack_slots) * STACK_WORDS),
@@ -83,6 +83,10 @@ impl DeadRegion {
         let counters = losses::NAMES.iter().enumerate().fold(Object::new(), |object, (i, name)| {
             object.int(name, self.words[word::LOSSES + i])
         });
+        let ended = Object::new()
+            .int("records", self.words[word::PAST_RECORDS])
+            .int("dropped", self.words[word::PAST_DROPPED])
+            .int("blocks_taken_back", self.words[word::TAKEN_BACK]);
         let own = Object::new()
             .text("reason", "recovered from the black box of a process that ended")
             .int("pid", u64::from(self.pid()))
@@ -91,6 +95,7 @@ impl DeadRegion {
             .int("from_ns", self.words[word::START_NS])
             .int("to_ns", self.newest_ns())
             .raw("losses", &counters.finish())
+            .raw("ended_threads", &ended.finish())
             .raw("schema", SCHEMA_JSON)
             .finish();
         join_objects(&own, stored)

@@ -46,11 +46,12 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// The end mark; gives `out` back.
-    pub fn finish(mut self) -> io::Result<W> {
+    /// The end mark, with the number of blocks that were overwritten while they were copied; gives
+    /// `out` back.
+    pub fn finish(mut self, overwritten: u64) -> io::Result<W> {
         self.flush_blocks()?;
-        let count = self.block_count.to_le_bytes();
-        self.chunk(chunk::END, &count)?;
+        let counts = [self.block_count.to_le_bytes(), overwritten.to_le_bytes()].concat();
+        self.chunk(chunk::END, &counts)?;
         self.out.flush()?;
         Ok(self.out)
     }

@@ -73,7 +73,7 @@ fn whole() -> Vec<u8> {
     );
     let mut writer = CaptureWriter::new(Vec::new(), META).expect("memory");
     let tables = [
-        vec![pack_pair(11, 11), 2, 1500, 0],
+        vec![pack_pair(11, 11), 2, 1500, 0, 2 * 5, 1, 0, 0],
         names(&["(refused)", "GET /", "worker", "GET /x"]),
         vec![pack_pair(1, 2), 10, pack_pair(3, 2), 20],
         vec![pack_pair(0, 1), 12, pack_pair(1, 2), 25],
@@ -81,7 +81,7 @@ fn whole() -> Vec<u8> {
     writer.tables(&tables).expect("memory");
     writer.block(&first).expect("memory");
     writer.block(&second).expect("memory");
-    writer.finish().expect("memory")
+    writer.finish(0).expect("memory")
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn what_is_missing_of_each_thread_is_told() {
     let rows: Vec<_> = capture
         .coverage
         .iter()
-        .map(|c| (c.tid, c.read, c.missing_before, c.missing_between))
+        .map(|c| (c.tid, c.read, c.missing_before, c.missing_between, c.missing_after, c.dropped))
         .collect();
-    assert_eq!(rows, [(11, 3, 0, 0), (99, 3, 40, 0)]);
+    assert_eq!(rows, [(11, 3, 0, 0, 2, 1), (99, 3, 40, 0, 0, 0)]);
     assert_eq!(capture.common_horizon_ns(), 1500, "thread 99 is complete from its first block on");
 }
 
@@ -144,5 +144,5 @@ fn a_flipped_byte_costs_its_chunk_and_is_told() {
 fn other_files_are_refused_with_what_they_begin_with() {
     let text = |bytes: &[u8]| Capture::parse(bytes).expect_err("no capture").to_string();
     assert!(text(b"").contains("the file is empty"));
-    assert!(text(b"\x7fELF and more").contains("wanted \"DASHCAM 1\""));
+    assert!(text(b"\x7fELF and more").contains("wanted \"DASHCAM 2\""));
 }

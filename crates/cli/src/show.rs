@@ -109,15 +109,16 @@ fn print_threads(capture: &Capture) {
     println!("Threads: {}", capture.coverage.len());
     let mut rows: Vec<_> = capture.coverage.iter().collect();
     rows.sort_by_key(|c| std::cmp::Reverse(c.read));
-    println!("      tid  records  older  missing  samples  name");
+    println!("      tid  records  older  missing  dropped  samples  name");
     for row in rows.iter().take(MOST_THREADS) {
         let samples = capture.samples.get(&row.tid).map_or(0, Vec::len);
         println!(
-            "  {:>7} {:>8} {:>6} {:>8} {:>8}  {}",
+            "  {:>7} {:>8} {:>6} {:>8} {:>8} {:>8}  {}",
             row.tid,
             row.read,
             row.missing_before,
-            row.missing_between,
+            row.missing_between + row.missing_after,
+            row.dropped,
             samples,
             capture.thread_name(row.tid).unwrap_or("?"),
         );
@@ -162,6 +163,7 @@ fn to_json(capture: &Capture, file: &str) -> Value {
             json!({"tid": c.tid, "name": capture.thread_name(c.tid), "from_ns": c.from_ns,
                    "read": c.read, "missing_before": c.missing_before,
                    "missing_between": c.missing_between,
+                   "missing_after": c.missing_after, "dropped": c.dropped,
                    "samples": capture.samples.get(&c.tid).map_or(0, Vec::len)})
         })
         .collect();
@@ -184,6 +186,7 @@ fn to_json(capture: &Capture, file: &str) -> Value {
             "tasks": capture.tasks.len(),
             "vitals": capture.vitals.len(),
         },
+        "torn_blocks": capture.torn_blocks,
         "damage": capture.damage,
     })
 }

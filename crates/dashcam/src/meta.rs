@@ -58,6 +58,17 @@ pub fn loss_counts(region: &Region) -> String {
     named.fold(Object::new(), |object, (name, count)| object.int(name, count)).finish()
 }
 
+/// Records of threads that are in the thread table no more, and blocks taken back from idle ones.
+pub fn ended_threads(region: &Region) -> String {
+    let (_, [records, dropped]) = region.copy_threads();
+    let at = |index: usize| region.header(index).load(std::sync::atomic::Ordering::Relaxed);
+    Object::new()
+        .int("records", records)
+        .int("dropped", dropped)
+        .int("blocks_taken_back", at(word::TAKEN_BACK))
+        .finish()
+}
+
 /// The META text of one capture.
 pub fn capture(
     standing: Object,
@@ -81,6 +92,7 @@ pub fn capture(
         .int("to_ns", to_ns)
         .text("box", &place)
         .raw("losses", &loss_counts(region))
+        .raw("ended_threads", &ended_threads(region))
         .raw("sampler", sampler)
         .raw("schema", SCHEMA_JSON)
         .finish()

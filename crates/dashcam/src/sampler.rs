@@ -22,6 +22,7 @@ use samplers::budget::Budget;
 use samplers::choice::{choose, Random};
 use samplers::python_stacks::{PyThread, PythonStacks};
 use samplers::switches::{Off, Pairs};
+use sys::clock::Following;
 use sys::perf::SwitchStream;
 use trigger::{show_ns, Firing, Gate, Timing, Why};
 
@@ -48,6 +49,7 @@ pub(crate) fn run(shared: Arc<Shared>) {
     shared.store_settings();
     let mut next_ns = sys::clock::now_ns();
     while !shared.stopping() {
+        sampler.follow_clock();
         let begin_ns = sys::clock::now_ns();
         sampler.beat(next_ns, begin_ns);
         sampler.pass(begin_ns);
@@ -87,6 +89,7 @@ struct Sampler<'s> {
     vitals_ns: u64,
     throttled_ns: f64,
     own_delay_ns: u64,
+    clock: Following,
 }
 
 impl<'s> Sampler<'s> {
@@ -134,7 +137,29 @@ impl<'s> Sampler<'s> {
             vitals_ns: 0,
             throttled_ns: 0.0,
             own_delay_ns: 0,
+            clock: Following::NotYet,
         })
+    }
+
+    /// Keeps the fast clock near the kernel's, and says so when its way of reading changes.
+    fn follow_clock(&mut self) {
+        sys::clock::follow();
+        let state = sys::clock::state();
+        if state == self.clock {
+            return;
+        }
+        self.clock = state;
+        self.shared.set_source(
+            "fast_clock",
+            match state {
+                Following::Counter => "on".to_owned(),
+                Following::NotYet => "off: not measured yet".to_owned(),
+                Following::Kernel(why) => {
+                    format!("off: {why}; times are exact, reading them is slower")
+                }
+            },
+        );
+        self.shared.store_settings();
     }
 
     fn pass(&mut self, now: u64) {

@@ -52,9 +52,10 @@ fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Resul
     // copy of the blocks is written behind them: tables are append-only, and those copied first
     // would miss ids. Hence twice: once for readers of cut-off files, once complete at the end.
     writer.tables(&region.copy_tables())?;
-    region.copy_blocks(since_ns, &mut buffer, |block| writer.block(block.words()))?;
+    let overwritten =
+        region.copy_blocks(since_ns, &mut buffer, |block| writer.block(block.words()))?;
     writer.tables(&region.copy_tables())?;
-    writer.finish().map(drop)
+    writer.finish(overwritten).map(drop)
 }
 
 /// Removes the oldest captures of this folder until count and size fit. Only files that bear a

@@ -1,22 +1,27 @@
 //! A block: the unit that one thread owns, fills and leaves behind.
 //!
 //! ```text
-//!  word 0  head: generation (32) | committed words (31) | open (1)
+//!  word 0  head: generation (32) | committed words (30) | state (2)
 //!  word 1  owner: thread id (32) | thread serial (32)
 //!  word 2  sequence number of the owner's first record here
 //!  word 3  time of the first record, ns
 //!  word 4  time the block was closed, ns; 0 while open
-//!  word 5-7 reserved, 0
+//!  word 5  slot of the present owner in the thread table, + 1; 0 none
+//!  word 6  number of records, once its owner closed it; 0: not known, count them
+//!  word 7  reserved, 0
 //!  word 8  records, one behind the other
 //! ```
 //! Everything a reader must see together (which generation, how many words, who may write) is in
 //! the one head word, so a single atomic store publishes a record. A `Thread` record inside the
-//! block says that the records behind it belong to another thread (a half-full block of a thread
-//! that ended is handed to the next one).
+//! block says that the records behind it belong to another thread (a half-full block is handed on).
 
 /// Words in a block: 8 KiB. Small enough that an idle thread costs little, large enough that
 /// taking a new one is rare (a span is 4 words).
+#[cfg(not(loom))]
 pub const BLOCK_WORDS: usize = 1024;
+/// For the models: room for a few records.
+#[cfg(loom)]
+pub const BLOCK_WORDS: usize = 20;
 /// Words before the first record.
 pub const HEADER_WORDS: usize = 8;
 /// Index of the head word.
@@ -29,6 +34,24 @@ pub const FIRST_SEQ: usize = 2;
 pub const FIRST_NS: usize = 3;
 /// Index of the closing time.
 pub const CLOSED_NS: usize = 4;
+/// Index of the owner's slot in the thread table, + 1.
+pub const OWNER_SLOT: usize = 5;
+/// Index of the number of records.
+pub const RECORDS: usize = 6;
+
+/// Who may do what with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Nobody's: anybody may take it.
+    Closed = 0,
+    /// Its owner appends.
+    Open = 1,
+    /// Being prepared by a new owner; nobody else touches it.
+    Claimed = 2,
+    /// Being taken back from an idle owner.
+    Revoking = 3,
+}
 
 /// The head word, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,25 +60,36 @@ pub struct Head {
     pub generation: u32,
     /// Words in use, header included; 0 while a new owner prepares the header.
     pub committed: u32,
-    /// A thread owns the block and may append.
-    pub open: bool,
+    /// Who may do what.
+    pub state: State,
 }
 
 impl Head {
+    /// What one committed word adds to a packed head.
+    pub const ONE_WORD: u64 = 4;
+
     /// Packs into one word.
     #[inline]
     pub fn pack(self) -> u64 {
-        (u64::from(self.generation) << 32) | (u64::from(self.committed) << 1) | u64::from(self.open)
+        (u64::from(self.generation) << 32) | (u64::from(self.committed) << 2) | self.state as u64
     }
 
     /// Unpacks; any word is accepted, so callers bound `committed` before they use it.
     #[inline]
     pub fn unpack(word: u64) -> Head {
-        Head {
-            generation: (word >> 32) as u32,
-            committed: ((word as u32) >> 1),
-            open: word & 1 == 1,
-        }
+        let state = match word & 3 {
+            0 => State::Closed,
+            1 => State::Open,
+            2 => State::Claimed,
+            _ => State::Revoking,
+        };
+        Head { generation: (word >> 32) as u32, committed: (word as u32) >> 2, state }
+    }
+
+    /// The same block in another state.
+    #[inline]
+    pub fn with(self, state: State) -> Head {
+        Head { state, ..self }
     }
 
     /// `committed` as an index that is safe to slice a block with.
@@ -84,9 +118,11 @@ mod tests {
     fn a_head_reads_back_as_it_was_packed() {
         for generation in [0, 1, u32::MAX] {
             for committed in [0, 8, BLOCK_WORDS as u32] {
-                for open in [false, true] {
-                    let head = Head { generation, committed, open };
+                for state in [State::Closed, State::Open, State::Claimed, State::Revoking] {
+                    let head = Head { generation, committed, state };
                     assert_eq!(Head::unpack(head.pack()), head);
+                    let more = Head { committed: committed + 3, ..head };
+                    assert_eq!(head.pack() + 3 * Head::ONE_WORD, more.pack());
                 }
             }
         }

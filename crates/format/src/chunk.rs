@@ -1,7 +1,7 @@
 //! The capture file: a line of text, then chunks, each with its own checksum.
 //!
 //! ```text
-//!  "DASHCAM 1\n"                                  10 bytes, so `head -1` says what the file is
+//!  "DASHCAM 2\n"                                  10 bytes, so `head -1` says what the file is
 //!  chunk: tag (4 bytes) | length u32 LE | crc32 u32 LE of tag, length and payload | payload
 //!  META   JSON: who, when, why, settings, sources, losses, and the schema of the records
 //!  THRD   the thread table, as in the region
@@ -9,14 +9,14 @@
 //!  CODE   the code entries
 //!  STCK   the stack nodes
 //!  BLKS   copied blocks, each: u32 words, u32 zero, then that many words   (many such chunks)
-//!  ENDS   u64 number of blocks in the file
+//!  ENDS   u64 number of blocks in the file, u64 blocks overwritten while they were copied
 //! ```
 //! Tables come before the blocks, so a file cut off at any byte still yields every block that is
 //! complete in it. A chunk with an unknown tag is skipped (a newer writer); a chunk whose checksum
 //! is wrong is skipped and counted. All integers are little-endian.
 
 /// First bytes of every capture.
-pub const MAGIC: &[u8] = b"DASHCAM 1\n";
+pub const MAGIC: &[u8] = b"DASHCAM 2\n";
 /// JSON about the capture.
 pub const META: [u8; 4] = *b"META";
 /// Thread table.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  page 0     header: words named below
-//!  threads    THREAD_SLOTS slots of 4 words
+//!  threads    slots of 8 words: who records, and how much
 //!  names      strings: u32 length, bytes, one behind the other; the ordinal is the name's id
 //!  codes      2 words each: function name | file name, first line | flags (1: names `release`)
 //!  stacks     2 words each: parent node | code, line | depth
@@ -14,14 +14,16 @@
 
 use crate::block::BLOCK_WORDS;
 
-/// First word of a region: "DCREGN01".
-pub const MAGIC: u64 = u64::from_le_bytes(*b"DCREGN01");
+/// First word of a region: "DCREGN02".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"DCREGN02");
 /// Words of the header page.
+#[cfg(not(loom))]
 pub const HEADER_WORDS: usize = 512;
-/// Slots of the thread table; threads beyond lose only their name in `show`.
-pub const THREAD_SLOTS: usize = 4096;
-/// Words of a thread slot: tid | serial, name id | flags, start ns, end ns (0 while it lives).
-pub const THREAD_WORDS: usize = 4;
+/// For the models: fewer words to keep track of.
+#[cfg(loom)]
+pub const HEADER_WORDS: usize = 64;
+/// Words of a thread slot, one cache line; the indices are in `thread`.
+pub const THREAD_WORDS: usize = 8;
 /// Words of a code entry.
 pub const CODE_WORDS: usize = 2;
 /// Words of a stack node.
@@ -55,8 +57,39 @@ pub mod word {
     pub const STACKS: usize = 20;
     /// Threads registered so far; the next serial.
     pub const THREAD_SERIAL: usize = 21;
+    /// Records of threads whose slot went to another thread.
+    pub const PAST_RECORDS: usize = 22;
+    /// Records given up by such threads.
+    pub const PAST_DROPPED: usize = 23;
+    /// Where the search for a thread's slot begins.
+    pub const THREAD_CURSOR: usize = 24;
+    /// Blocks taken back from idle owners.
+    pub const TAKEN_BACK: usize = 25;
+    /// Records whose block went to new content.
+    pub const OVERWRITTEN: usize = 26;
     /// First of the loss counters, in the order of `losses::NAMES`.
     pub const LOSSES: usize = 32;
+}
+
+/// Word indices in a thread's slot. A thread that records from inside its own records (a signal
+/// handler) has one more slot, with the same tid and a serial of its own.
+pub mod thread {
+    /// tid (32) | serial (32); 0 never used, `CHANGING` while it goes to another thread.
+    pub const IDENT: usize = 0;
+    /// Name id, 0: the kernel's name in COMM; in the high half 1 for a thread's nested records.
+    pub const NAME: usize = 1;
+    /// First record, ns.
+    pub const START_NS: usize = 2;
+    /// End, ns; 0 while it lives.
+    pub const END_NS: usize = 3;
+    /// Twice the number of records written or dropped so far, odd while inside one.
+    pub const PROGRESS: usize = 4;
+    /// Records given up.
+    pub const DROPPED: usize = 5;
+    /// The kernel's name, 16 bytes.
+    pub const COMM: usize = 6;
+    /// `IDENT` of a slot that changes hands.
+    pub const CHANGING: u64 = u64::MAX;
 }
 
 /// Counters of what is missing. One entry per way to lose something; see docs/losses.md.
@@ -71,10 +104,10 @@ pub mod losses {
     losses! {
         /// Records given up because no block could be taken (all pinned by open owners).
         DROPPED_NO_BLOCK = 0, "dropped_no_block";
-        /// Records given up because they came from inside another record (signal handler, GC).
+        /// Records given up because they came from inside records three deep (signal handlers).
         DROPPED_REENTRANT = 1, "dropped_reentrant";
-        /// Records given up because the thread was already ending.
-        DROPPED_THREAD_ENDING = 2, "dropped_thread_ending";
+        /// Events that a session could not store; each session has its own exact counters.
+        SESSIONS_DROPPED = 2, "sessions_dropped";
         /// Names refused because the name area is full; such records carry the name "(refused)".
         NAMES_REFUSED = 3, "names_refused";
         /// Code locations refused because the code area is full.
@@ -108,6 +141,8 @@ pub mod losses {
 pub struct Layout {
     /// First word of the thread table.
     pub threads: usize,
+    /// Threads that fit.
+    pub thread_slots: usize,
     /// First word of the names.
     pub names: usize,
     /// Bytes the names may take.
@@ -133,11 +168,12 @@ pub const MAX_BYTES: usize = 4 << 30;
 
 impl Layout {
     /// Layout of a region of `bytes` (bounded by MIN_BYTES and MAX_BYTES): names and stacks get a
-    /// sixteenth each, codes a sixty-fourth, the rest is blocks.
+    /// sixteenth each, codes and threads a sixty-fourth each, the rest is blocks.
     pub fn of(bytes: usize) -> Layout {
         let words = bytes.clamp(MIN_BYTES, MAX_BYTES) / 8;
         let threads = HEADER_WORDS;
-        let names = threads + THREAD_SLOTS * THREAD_WORDS;
+        let thread_slots = words / 64 / THREAD_WORDS;
+        let names = threads + thread_slots * THREAD_WORDS;
         let name_words = words / 16;
         let codes = names + name_words;
         let code_slots = words / 64 / CODE_WORDS;
@@ -148,6 +184,7 @@ impl Layout {
         let name_bytes = name_words * 8;
         Layout {
             threads,
+            thread_slots,
             names,
             name_bytes,
             codes,

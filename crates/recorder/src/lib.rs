@@ -6,9 +6,9 @@
 //! ends past its limit its id goes into a small mailbox that the trigger polls: the request's own
 //! thread never makes a syscall for us.
 //!
-//! What it promises: after a thread's first record no allocation, lock or syscall. While recording
-//! is off every call is one load and a branch. A record from inside another record (a signal
-//! handler) is dropped and counted.
+//! What it promises: no allocation, lock or fence; a system call or three only at a thread's first
+//! record. While recording is off every call is one load and a branch. Records may come from signal
+//! handlers and from inside other records.
 //!
 //! Missing on purpose: who reads (snapshot, capture), and when to save (trigger).
 
@@ -22,12 +22,22 @@ pub use open::{OpenRequest, Request};
 pub use recorder::{
     current, install, is_on, on_epoch, on_epoch_or, pause, resume, sleep, Recorder,
 };
-pub use thread::{append, forget_after_fork, name_other_thread, name_thread};
+pub use thread::{forget_after_fork, name_other_thread, name_thread};
 
 use format::record::{flag, header, Builder, Kind, Value};
 
 /// An attribute: interned key and value.
 pub type Attribute<'a> = (ring::Name, Value<'a>);
+
+/// Appends a record of the calling thread, stamped `now_ns` or earlier, wherever records are taken.
+/// Async-signal-safe. Cost: a few ns; see `ring::Writer::append`.
+#[inline]
+pub fn append(record: &[u64], now_ns: u64) {
+    let takers = recorder::takers();
+    if takers & recorder::BLACK_BOX != 0 {
+        thread::append(record, now_ns);
+    }
+}
 
 /// Records an instant event in `request` (0: none). Cost on: one clock read and one append.
 #[inline]

@@ -1,6 +1,6 @@
 //! The recorder of this process: region, tables, open requests, limits.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ring::{Region, Tables};
 use sys::cell::StaticRef;
@@ -20,13 +20,15 @@ pub struct Recorder {
 }
 
 static CURRENT: StaticRef<Recorder> = StaticRef::empty();
-/// 0: off. `ASLEEP`. Otherwise on, and this is the epoch of the recorder that records. Written by
-/// install/pause/resume/sleep, read by every record. Relaxed: a record more or less around the
-/// switch does no harm; CURRENT is published on its own.
-static STATE: AtomicU32 = AtomicU32::new(0);
-/// Of a forked child that records as soon as somebody wakes it.
-const ASLEEP: u32 = u32::MAX;
-/// Epochs given out. A child goes on counting where its parent was.
+/// Who takes records: bit 0 the black box, bits 1 to 62 sessions; or `ASLEEP`. Relaxed: a record more or less
+/// around a switch does no harm; CURRENT and the sessions are published on their own.
+static TAKERS: AtomicU64 = AtomicU64::new(0);
+/// The black box's bit.
+pub(crate) const BLACK_BOX: u64 = 1;
+/// In `TAKERS`, alone: a forked child that records as soon as somebody wakes it.
+const ASLEEP: u64 = 1 << 63;
+/// Epochs given out. A child goes on counting where its parent was. Relaxed: only uniqueness
+/// matters.
 static EPOCHS: AtomicU32 = AtomicU32::new(0);
 
 impl Recorder {
@@ -81,8 +83,9 @@ impl Recorder {
     }
 }
 
-/// Makes `recorder` the one that records, and turns recording on.
+/// Makes `recorder` the one that records, and turns the black box on.
 pub fn install(recorder: &'static Recorder) {
+    crate::thread::hook_ends();
     CURRENT.set(Some(recorder));
     resume();
 }
@@ -93,18 +96,18 @@ pub fn current() -> Option<&'static Recorder> {
     CURRENT.get()
 }
 
-/// Whether records are taken now.
+/// Whether anybody takes records now. One load.
 #[inline]
 pub fn is_on() -> bool {
-    on_epoch() != 0
+    takers() != 0
 }
 
-/// The epoch of the recorder that takes records now; 0: none does.
+/// The epoch of the recorder, when anybody takes records now; 0: nobody does.
 #[inline]
 pub fn on_epoch() -> u32 {
-    match STATE.load(Ordering::Relaxed) {
-        ASLEEP => 0,
-        epoch => epoch,
+    match takers() {
+        0 => 0,
+        _ => CURRENT.get().map_or(0, Recorder::epoch),
     }
 }
 
@@ -112,34 +115,51 @@ pub fn on_epoch() -> u32 {
 /// one load and a branch while nothing records.
 #[inline]
 pub fn on_epoch_or(wake: fn()) -> u32 {
-    match STATE.load(Ordering::Relaxed) {
+    match TAKERS.load(Ordering::Relaxed) {
+        0 => 0,
         ASLEEP => {
             wake();
             on_epoch()
         }
-        epoch => epoch,
+        _ => CURRENT.get().map_or(0, Recorder::epoch),
     }
 }
 
-/// Stops taking records; what was recorded stays.
-pub fn pause() {
-    STATE.store(0, Ordering::Relaxed);
+/// Everybody who takes records now, a bit each.
+#[inline]
+pub(crate) fn takers() -> u64 {
+    TAKERS.load(Ordering::Relaxed) & !ASLEEP
 }
 
-/// Takes records again, if there is a recorder.
+/// Adds or removes takers.
+pub(crate) fn set_takers(bits: u64, on: bool) {
+    if on {
+        TAKERS.fetch_or(bits, Ordering::Relaxed);
+    } else {
+        TAKERS.fetch_and(!bits, Ordering::Relaxed);
+    }
+}
+
+/// Stops taking records into the black box; what was recorded stays.
+pub fn pause() {
+    set_takers(BLACK_BOX | ASLEEP, false);
+}
+
+/// Takes records into the black box again, if there is a recorder.
 pub fn resume() {
-    STATE.store(CURRENT.get().map_or(0, Recorder::epoch), Ordering::Relaxed);
+    set_takers(ASLEEP, false);
+    set_takers(BLACK_BOX, CURRENT.get().is_some());
 }
 
 /// In a forked child without a recorder: off, but `on_epoch_or` wakes it.
 pub fn sleep() {
-    STATE.store(ASLEEP, Ordering::Relaxed);
+    set_takers(ASLEEP, true);
 }
 
 /// In a forked child: no recorder any more. The parent's object stays in memory, unused; its
 /// address is returned so that its mapping can be given back.
 pub(crate) fn uninstall() -> Option<&'static Recorder> {
-    pause();
+    set_takers(u64::MAX, false);
     let old = CURRENT.get();
     CURRENT.set(None);
     old

@@ -1,103 +1,126 @@
-//! The calling thread's own state: its writer.
+//! The calling thread's own state: its writers.
+//!
+//! A record that comes from inside another record of the same thread (a signal handler, a hook of
+//! the allocator) finds the thread's writer in use and takes the next *lane*: a writer of its own
+//! with its own block and its own row in the thread table. Nothing here takes a lock, allocates, or
+//! needs a destructor of Rust's thread-locals, so a record may come at any time: the first of a
+//! thread, from a signal handler, from another library's thread-exit hook.
 
 use std::cell::RefCell;
+use std::ffi::c_void;
+use std::sync::atomic::{compiler_fence, AtomicBool, Ordering};
 
 use format::region::losses;
-use ring::{Class, Writer};
+use ring::{Class, Newcomer, Writer};
 
 use crate::recorder::{current, Recorder};
 
-/// A thread's part in the recording. Its borrow flag is what keeps a record from inside another
-/// record (signal handler, GC hook) out.
-struct ThreadState {
-    writer: Option<Writer>,
-    recorder: Option<&'static Recorder>,
-    slot: Option<usize>,
-}
-
-impl Drop for ThreadState {
-    /// The thread ends: its half-full block goes to the next thread.
-    fn drop(&mut self) {
-        let Some(recorder) = self.recorder else {
-            return;
-        };
-        if let Some(writer) = &mut self.writer {
-            writer.close();
-        }
-        if let Some(slot) = self.slot {
-            recorder.tables().thread_ends(slot, sys::clock::now_ns());
-        }
-    }
-}
+/// Records inside records inside records: deeper ones are dropped and counted.
+const LANES: usize = 3;
 
 thread_local! {
-    static STATE: RefCell<ThreadState> =
-        const { RefCell::new(ThreadState { writer: None, recorder: None, slot: None }) };
+    static WRITERS: Lanes =
+        const { [const { RefCell::new(None) }; LANES] };
 }
 
-/// Appends a record of the calling thread, stamped `now_ns` or earlier.
+/// Whether threads tell us their end.
+static HOOKED: AtomicBool = AtomicBool::new(false);
+
+/// Appends a record of the calling thread, stamped `now_ns` or earlier, to the black box.
+/// Async-signal-safe.
 #[inline]
-pub fn append(record: &[u64], now_ns: u64) {
-    let result = STATE.try_with(|state| match state.try_borrow_mut() {
-        Ok(mut state) => match &mut state.writer {
-            Some(writer) => writer.append(record, now_ns),
-            None => first_record(&mut state, record, now_ns),
-        },
-        Err(_) => lost(losses::DROPPED_REENTRANT),
+pub(crate) fn append(record: &[u64], now_ns: u64) {
+    WRITERS.with(|lanes| {
+        if !put(lanes, 0, record, now_ns) {
+            append_nested(lanes, record, now_ns);
+        }
     });
-    if result.is_err() {
-        lost(losses::DROPPED_THREAD_ENDING);
+}
+
+type Lanes = [RefCell<Option<Writer>>; LANES];
+
+/// False: the lane is in use, by a record that this one interrupted.
+#[inline]
+fn put(lanes: &Lanes, depth: usize, record: &[u64], now_ns: u64) -> bool {
+    let Ok(mut lane) = lanes[depth].try_borrow_mut() else {
+        return false;
+    };
+    // A signal handler that comes from here on must find the lane in use.
+    compiler_fence(Ordering::SeqCst);
+    let kept = lane.as_mut().is_some_and(|writer| writer.append(record, now_ns));
+    if !kept {
+        first_record(&mut lane, depth, record, now_ns);
+    }
+    compiler_fence(Ordering::SeqCst);
+    true
+}
+
+#[cold]
+fn append_nested(lanes: &Lanes, record: &[u64], now_ns: u64) {
+    if (1..LANES).any(|depth| put(lanes, depth, record, now_ns)) {
+        return;
+    }
+    if let Some(recorder) = current() {
+        recorder.region().lose(losses::DROPPED_REENTRANT, 1);
     }
 }
 
 #[cold]
-fn first_record(state: &mut ThreadState, record: &[u64], now_ns: u64) {
-    if let Some(writer) = register(state, None) {
+fn first_record(lane: &mut Option<Writer>, depth: usize, record: &[u64], now_ns: u64) {
+    if let Some(writer) = register(lane, depth) {
         writer.append(record, now_ns);
     }
 }
 
-/// Enters the calling thread into the thread table, once, and makes its writer.
-fn register<'s>(state: &'s mut ThreadState, name: Option<&str>) -> Option<&'s mut Writer> {
+/// Enters the calling thread into the thread table and makes its writer, in place of one whose
+/// region is gone.
+fn register(lane: &mut Option<Writer>, depth: usize) -> Option<&mut Writer> {
     let recorder = current()?;
-    if state.writer.is_none() {
-        let tid = sys::thread::cached_tid();
-        let tables = recorder.tables();
-        let name = name.map_or_else(comm, str::to_owned);
-        let name = tables.classed(Class::Thread, &name);
-        let (slot, serial) = tables.thread_begins(tid, name, sys::clock::now_ns());
-        state.recorder = Some(recorder);
-        state.slot = slot;
-        state.writer = Some(Writer::new(recorder.region(), tid, serial));
-    }
-    state.writer.as_mut()
+    sys::thread::arm_end();
+    let new = Newcomer {
+        tid: sys::thread::cached_tid(),
+        comm: sys::thread::comm(),
+        nested: depth > 0,
+        now_ns: sys::clock::now_ns(),
+    };
+    Some(lane.insert(Writer::new(recorder.region(), &new)))
 }
 
-/// The kernel's name of the calling thread.
-fn comm() -> String {
-    let text = std::fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
-    text.trim_end().to_owned()
+/// Once a process, before the first record: lets threads tell their end.
+pub(crate) fn hook_ends() {
+    if !HOOKED.swap(true, Ordering::Relaxed) {
+        // Without a key (1024 are taken) blocks of ended threads come back when they are in the
+        // way, and their rows never say that they ended.
+        sys::thread::on_end(ended);
+    }
 }
 
-#[cold]
-fn lost(loss: usize) {
-    if let Some(recorder) = current() {
-        recorder.region().lose(loss, 1);
-    }
+/// The calling thread ends: its half-full blocks go to the next threads. A lane in use (the thread
+/// was ended in the middle of a record) stays as it is; its block is taken back later.
+extern "C" fn ended(_: *mut c_void) {
+    WRITERS.with(|lanes| {
+        for lane in lanes {
+            let Ok(mut lane) = lane.try_borrow_mut() else { continue };
+            if let Some(writer) = &mut *lane {
+                writer.end(sys::clock::now_ns());
+            }
+            *lane = None;
+        }
+    });
 }
 
 /// Gives the calling thread the name it has in captures.
 pub fn name_thread(name: &str) {
     let Some(recorder) = current() else { return };
-    let _ = STATE.try_with(|state| {
-        let Ok(mut state) = state.try_borrow_mut() else {
-            return;
+    WRITERS.with(|lanes| {
+        let Ok(mut lane) = lanes[0].try_borrow_mut() else { return };
+        let writer = match &mut *lane {
+            Some(writer) => Some(writer),
+            none => register(none, 0),
         };
-        if register(&mut state, Some(name)).is_some() {
-            if let Some(slot) = state.slot {
-                let tables = recorder.tables();
-                tables.thread_renamed(slot, tables.classed(Class::Thread, name));
-            }
+        if let Some(slot) = writer.and_then(|writer| writer.slot()) {
+            let name = recorder.tables().classed(Class::Thread, name);
+            recorder.region().thread_renamed(slot, name);
         }
     });
 }
@@ -106,21 +129,26 @@ pub fn name_thread(name: &str) {
 /// the thread table until the end.
 pub fn name_other_thread(tid: u32, name: &str) {
     if let Some(recorder) = current() {
-        let tables = recorder.tables();
-        let name = tables.classed(Class::Thread, name);
-        tables.thread_begins(tid, name, sys::clock::now_ns());
+        let now_ns = sys::clock::now_ns();
+        let new = Newcomer { tid, comm: [0; 16], nested: false, now_ns };
+        if let (Some(slot), _) = recorder.region().thread_begins(&new) {
+            let name = recorder.tables().classed(Class::Thread, name);
+            recorder.region().thread_renamed(slot, name);
+        }
     }
 }
 
-/// In a forked child: drops this thread's writer without touching the parent's region. The caller
-/// is the only thread. Returns the parent's recorder, whose mapping may be given back.
+/// In a forked child: forgets this thread's writers without touching the parent's region. The
+/// caller is the only thread. A lane in use (the fork came from a signal handler inside a record)
+/// notices by itself that its region is gone. Returns the parent's recorder, whose mapping may be
+/// replaced.
 pub fn forget_after_fork() -> Option<&'static Recorder> {
     sys::thread::forget_tid();
-    let _ = STATE.try_with(|state| {
-        if let Ok(mut state) = state.try_borrow_mut() {
-            let fresh = ThreadState { writer: None, recorder: None, slot: None };
-            // Forgotten, not dropped: dropping would close a block in the parent's memory.
-            std::mem::forget(std::mem::replace(&mut *state, fresh));
+    WRITERS.with(|lanes| {
+        for lane in lanes {
+            if let Ok(mut lane) = lane.try_borrow_mut() {
+                *lane = None;
+            }
         }
     });
     crate::recorder::uninstall()

@@ -1,10 +1,9 @@
 //! Copying out while writers write.
 
-use std::sync::atomic::{fence, Ordering};
-
-use format::block::{Head, BLOCK_WORDS, CLOSED_NS, FIRST_NS, HEAD, HEADER_WORDS};
+use format::block::{Head, State, BLOCK_WORDS, CLOSED_NS, FIRST_NS, HEAD, HEADER_WORDS};
 use format::region::word;
 
+use crate::sync::{fence, Ordering};
 use crate::Region;
 
 /// A copy of one block: consistent up to its committed length.
@@ -71,7 +70,7 @@ impl Region {
             return Copied::Empty;
         }
         let closed_ns = block[CLOSED_NS].load(Ordering::Relaxed);
-        if closed_ns != 0 && closed_ns < since_ns {
+        if head.state == State::Closed && closed_ns != 0 && closed_ns < since_ns {
             return Copied::Empty;
         }
         for (to, from) in buffer.words[..used].iter_mut().zip(block) {

@@ -5,21 +5,27 @@
 //! A thread owns one block, appends records to it with plain relaxed stores and one release store
 //! of the block's head word; when it is full the thread takes the next block in a round, which
 //! overwrites the oldest closed one. A thread that ends leaves its half-full block to the next
-//! thread that starts. Names, code locations and stacks are append-only tables beside the blocks.
+//! thread that starts; a block that an idle thread holds for a whole round is taken back from it.
+//! Names, code locations and stacks are append-only tables beside the blocks.
 //!
-//! What it promises: appending takes no lock, allocates nothing, makes no syscall and no fence that
-//! costs anything on x86-64. A copy never stops a writer and never yields a torn record. What is
-//! overwritten or dropped is countable: records of a thread are numbered.
+//! What it promises: appending takes no lock, allocates nothing, makes no system call and executes
+//! no fence instruction, also in a signal handler. A copy never stops a writer and never yields a
+//! torn record. Written = read + overwritten + dropped, for each thread, to the last record.
 //!
 //! What it does not promise: order between threads (sort by time when reading).
-//! Missing on purpose: sessions, take-back of blocks from idle owners; see docs/losses.md.
 
 mod copy;
+#[cfg(all(loom, test))]
+mod models;
 mod region;
+mod sync;
 mod tables;
+mod take;
+mod threads;
 mod writer;
 
 pub use copy::BlockCopy;
 pub use region::{Place, Region};
 pub use tables::{Class, Name, Tables};
+pub use threads::Newcomer;
 pub use writer::Writer;

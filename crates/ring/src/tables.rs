@@ -1,17 +1,17 @@
-//! The append-only tables: names, code locations, stacks, threads.
+//! The append-only tables: names, code locations, stacks.
 //!
 //! How it works: a lookup table in process memory finds what is known; a miss appends to the area
 //! in the region and then raises the area's count (release), so a reader of the region sees only
 //! complete entries. Everything here is off the hot path and under one lock, which is held for a
 //! hash lookup and a copy, never for I/O.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use format::block::pack_pair;
-use format::region::{losses, word, CODE_WORDS, STACK_WORDS, THREAD_SLOTS, THREAD_WORDS};
+use format::region::{losses, word, CODE_WORDS, STACK_WORDS};
 
+use crate::sync::Ordering;
 use crate::Region;
 
 /// Id of an interned name. 0 is "(refused)": the name area was full.
@@ -49,9 +49,6 @@ struct Inner {
     names: HashMap<Box<str>, Name>,
     codes: HashMap<(Name, Name, u32), u32>,
     stacks: HashMap<(u32, u32, u32), u32>,
-    /// Thread slot -> serial of its present thread; slots of ended threads come back.
-    free_slots: VecDeque<usize>,
-    next_slot: usize,
 }
 
 impl Tables {
@@ -182,49 +179,6 @@ impl Tables {
         Some(used as u32 + 1)
     }
 
-    /// Enters a thread: its slot (None when the table is full) and its serial.
-    pub fn thread_begins(&self, tid: u32, name: Name, now_ns: u64) -> (Option<usize>, u32) {
-        let mut inner = self.lock();
-        let serial = self.region.header(word::THREAD_SERIAL).fetch_add(1, Ordering::Relaxed) as u32;
-        let fresh = inner.next_slot;
-        let slot = match fresh < THREAD_SLOTS {
-            true => {
-                inner.next_slot += 1;
-                fresh
-            }
-            false => match inner.free_slots.pop_front() {
-                Some(slot) => slot,
-                None => {
-                    self.region.lose(losses::THREADS_UNNAMED, 1);
-                    return (None, serial);
-                }
-            },
-        };
-        self.set_thread(slot, [pack_pair(tid, serial), u64::from(name), now_ns, 0]);
-        (Some(slot), serial)
-    }
-
-    /// Marks a thread as ended; its slot may be used again once the table is full.
-    pub fn thread_ends(&self, slot: usize, now_ns: u64) {
-        let mut inner = self.lock();
-        let at = self.region.layout().threads + slot * THREAD_WORDS;
-        self.region.words()[at + 3].store(now_ns, Ordering::Relaxed);
-        inner.free_slots.push_back(slot);
-    }
-
-    /// Gives a thread another name.
-    pub fn thread_renamed(&self, slot: usize, name: Name) {
-        let at = self.region.layout().threads + slot * THREAD_WORDS;
-        self.region.words()[at + 1].store(u64::from(name), Ordering::Relaxed);
-    }
-
-    fn set_thread(&self, slot: usize, words: [u64; THREAD_WORDS]) {
-        let at = self.region.layout().threads + slot * THREAD_WORDS;
-        for (to, word) in self.region.words()[at..].iter().zip(words) {
-            to.store(word, Ordering::Relaxed);
-        }
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         // A panic while holding the lock leaves the maps usable: at worst an entry is written twice.
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -245,9 +199,7 @@ impl Region {
         let stacks = copy(l.stacks, used(word::STACKS).min(l.stack_slots) * STACK_WORDS);
         let codes = copy(l.codes, used(word::CODES).min(l.code_slots) * CODE_WORDS);
         let names = copy(l.names, used(word::NAME_BYTES).min(l.name_bytes) / 8);
-        let mut threads = copy(l.threads, THREAD_SLOTS * THREAD_WORDS);
-        let last = threads.chunks(THREAD_WORDS).rposition(|t| t[0] != 0).map_or(0, |i| i + 1);
-        threads.truncate(last * THREAD_WORDS);
+        let (threads, _) = self.copy_threads();
         [threads, names, codes, stacks]
     }
 }

@@ -2,8 +2,8 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)]
 
 use format::block::unpack_pair;
-use format::region::{losses, word};
-use ring::{Region, Tables};
+use format::region::{losses, thread, THREAD_WORDS};
+use ring::{Newcomer, Region, Tables};
 
 fn region() -> &'static Region {
     Box::leak(Box::new(Region::in_process(1 << 20, 1, "test").expect("memory")))
@@ -49,14 +49,19 @@ fn a_stack_is_a_chain_of_nodes_from_the_leaf_to_the_root() {
 #[test]
 fn thread_slots_are_used_again_only_when_the_table_is_full() {
     let region = region();
-    let tables = Tables::new(region);
     for tid in 0..5000u32 {
-        if let (Some(slot), _) = tables.thread_begins(tid + 1, 0, 5) {
-            tables.thread_ends(slot, 6);
-        }
+        let new = Newcomer { tid: tid + 1, comm: *b"worker-12345678\0", nested: false, now_ns: 5 };
+        let (slot, serial) = region.thread_begins(&new);
+        assert_eq!(serial, tid);
+        region.thread_ends(slot.unwrap(), 6);
     }
     assert_eq!(region.losses()[losses::THREADS_UNNAMED], 0);
-    assert_eq!(region.header(word::THREAD_SERIAL).load(std::sync::atomic::Ordering::Relaxed), 5000);
+    let (rows, past) = region.copy_threads();
+    assert_eq!(past, [0, 0]);
+    assert_eq!(rows.len() / THREAD_WORDS, region.layout().thread_slots);
+    let newest = rows.chunks(THREAD_WORDS).map(|r| unpack_pair(r[thread::IDENT]).1).max();
+    assert_eq!(newest, Some(4999));
+    assert_eq!(rows[thread::COMM].to_le_bytes(), *b"worker-1");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! What it promises: nothing here blocks for long, allocates on a repeated read, or raises a signal
 //! in the host. What is missing on purpose: policy. When to read what is decided by the samplers.
 
+pub mod barrier;
 pub mod calls;
 pub mod cell;
 pub mod clock;

@@ -5,8 +5,8 @@
 //! raises SIGBUS and would kill the host. Where no file can be had, anonymous memory serves; it
 //! dies with the process.
 //!
-//! Mappings are never unmapped while the process records: writers on other threads may hold the
-//! slice. Only a freshly forked child, where no other thread exists, gives back its parent's.
+//! Mappings are never unmapped: writers on other threads may hold the slice. A freshly forked child
+//! lays empty memory over its parent's.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -37,14 +37,19 @@ pub fn anonymous(bytes: usize) -> io::Result<&'static [AtomicU64]> {
     map(None, bytes)
 }
 
-/// Gives a mapping back.
+/// In a forked child: lays fresh private memory over its parent's mapping. What the parent recorded
+/// is out of reach, and a record that the fork interrupted (it came from a signal handler) ends in
+/// memory that nobody reads. Async-signal-safe.
 ///
 /// # Safety
-/// No thread may use `words`, or anything borrowed from it, afterwards. True in a child right after
-/// fork (the only thread is the caller) once the caller's own references are gone.
-pub unsafe fn release(words: &'static [AtomicU64]) {
-    // SAFETY: the slice is exactly one mapping made by `map`; the caller vouches for its end.
-    unsafe { libc::munmap(words.as_ptr() as *mut _, size_of_val(words)) };
+/// Call only in a child right after fork, where the caller is the only thread.
+pub unsafe fn replace_after_fork(words: &'static [AtomicU64]) {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    let (at, bytes) = (words.as_ptr() as *mut _, size_of_val(words));
+    // SAFETY: the slice is exactly one mapping made by `map`; the new one has its place, size and
+    // rights, so the slice stays valid. No other thread exists that could be looking.
+    unsafe { libc::mmap(at, bytes, protection, flags, -1, 0) };
 }
 
 fn reserve(file: &File, bytes: usize) -> io::Result<()> {

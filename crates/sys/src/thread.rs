@@ -1,6 +1,7 @@
 //! Threads of ours and of the host: ids, names, and starting one that the host never notices.
 
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 /// Kernel thread id of the caller. A syscall (0.1-0.2 us); callers cache it.
@@ -28,6 +29,49 @@ pub fn cached_tid() -> u32 {
 /// In a forked child: the calling thread has another id now.
 pub fn forget_tid() {
     TID.set(0);
+}
+
+/// Whether a thread of this process with that id is alive. A syscall; async-signal-safe.
+pub fn exists(tid: u32) -> bool {
+    // SAFETY: signal 0 is never delivered; the call only checks that the thread is there.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, 0) == 0 }
+}
+
+/// The kernel's name of the calling thread: 15 bytes and a NUL. A syscall, 0.1-0.2 us;
+/// async-signal-safe.
+pub fn comm() -> [u8; 16] {
+    let mut name = [0u8; 16];
+    // SAFETY: PR_GET_NAME writes at most 16 bytes to the buffer given.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr(), 0, 0, 0) };
+    name
+}
+
+/// Key of the threads that want to be told of their end, + 1; 0 none yet.
+static END_KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Makes `ended` be called on every thread that called `arm_end`, when it ends: it returned, called
+/// pthread_exit or was cancelled, and its thread-local destructors have run. Not called for threads
+/// that are alive when the process exits. Once a process; false: no key is left.
+pub fn on_end(ended: extern "C" fn(*mut libc::c_void)) -> bool {
+    let mut key: libc::pthread_key_t = 0;
+    // SAFETY: `ended` has the right type and lives as long as this code is loaded.
+    if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } != 0 {
+        return false;
+    }
+    END_KEY.store(key + 1, Ordering::Release);
+    true
+}
+
+/// Asks for the call of `on_end` on the calling thread. May be called again from within that call.
+/// Async-signal-safe with glibc and musl for the first 31 keys of a process; ours is made early.
+#[inline]
+pub fn arm_end() {
+    let key = END_KEY.load(Ordering::Acquire);
+    if key != 0 {
+        // SAFETY: the key was made by `on_end` and is never deleted; the value only has to differ
+        // from NULL, and is never dereferenced.
+        unsafe { libc::pthread_setspecific(key - 1, std::ptr::dangling()) };
+    }
 }
 
 /// Starts a thread that takes none of the host's signals, so no handler of the host runs on it and

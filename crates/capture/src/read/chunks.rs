@@ -14,6 +14,8 @@ pub struct Chunks<'a> {
     pub codes: &'a [u8],
     pub stacks: &'a [u8],
     pub blocks: Vec<&'a [u8]>,
+    /// Blocks overwritten while they were copied.
+    pub overwritten: u64,
     pub damage: Vec<String>,
 }
 
@@ -50,6 +52,7 @@ pub fn split(bytes: &[u8]) -> Result<Chunks<'_>, ReadError> {
             chunk::CODES => found.codes = payload,
             chunk::STACKS => found.stacks = payload,
             chunk::BLOCKS => found.blocks.push(payload),
+            chunk::END => found.overwritten = second_word(payload),
             _ => (),
         }
     }
@@ -57,6 +60,11 @@ pub fn split(bytes: &[u8]) -> Result<Chunks<'_>, ReadError> {
         found.damage.push(format!("cut off at byte {}: no end mark", bytes.len()));
     }
     Ok(found)
+}
+
+fn second_word(payload: &[u8]) -> u64 {
+    let bytes = payload.get(8..16).and_then(|b| b.try_into().ok());
+    bytes.map(u64::from_le_bytes).unwrap_or_default()
 }
 
 type Chunk<'a> = ([u8; 4], &'a [u8], u32, &'a [u8]);

@@ -46,7 +46,7 @@ impl fmt::Display for ReadError {
             ReadError::Io(path, error) => write!(f, "{}: {error}", path.display()),
             ReadError::NotACapture(found) => write!(
                 f,
-                "not a dashcam capture: begins with {found}, wanted \"DASHCAM 1\"; \
+                "not a dashcam capture: begins with {found}, wanted \"DASHCAM 2\"; \
                  captures end in .dashcam, black boxes of killed processes need `dashcam recover`"
             ),
             ReadError::NothingLeft(what) => write!(f, "capture is damaged beyond reading: {what}"),
@@ -87,6 +87,8 @@ pub struct Capture {
     pub vitals: Vec<VitalRow>,
     /// What is there of each thread, and what is missing.
     pub coverage: Vec<Coverage>,
+    /// Blocks that were overwritten while they were copied: their records are missing.
+    pub torn_blocks: u64,
     /// What is wrong with the file; empty for a whole one.
     pub damage: Vec<String>,
 }
@@ -101,7 +103,11 @@ impl Capture {
     /// Reads a capture from bytes.
     pub fn parse(bytes: &[u8]) -> Result<Capture, ReadError> {
         let chunks = chunks::split(bytes)?;
-        let mut capture = Capture { damage: chunks.damage, ..Capture::default() };
+        let mut capture = Capture {
+            damage: chunks.damage,
+            torn_blocks: chunks.overwritten,
+            ..Capture::default()
+        };
         capture.meta = match chunks.meta {
             Some(text) => Meta::parse(text, &mut capture.damage),
             None => return Err(ReadError::NothingLeft("no META chunk".to_owned())),
@@ -145,9 +151,12 @@ impl Capture {
         cut.map(|c| c.from_ns).max().unwrap_or(self.meta.start_ns)
     }
 
-    /// A thread's name, by kernel id: the last that had it.
+    /// A thread's name, by kernel id: of the last thread that had it, and rather the one the
+    /// program gave than the kernel's.
     pub fn thread_name(&self, tid: u32) -> Option<&str> {
-        self.threads.iter().rev().find(|t| t.tid == tid).map(|t| t.name.as_str())
+        let its = || self.threads.iter().filter(|t| t.tid == tid).rev();
+        let alive = |t: &&ThreadRow| t.named && t.end_ns.is_none();
+        its().find(alive).or_else(|| its().next()).map(|t| t.name.as_str())
     }
 }
 

@@ -30,10 +30,18 @@ pub struct ThreadRow {
     pub serial: u32,
     /// Its name.
     pub name: String,
+    /// The name was given by the program; else it is the kernel's.
+    pub named: bool,
+    /// Not a thread, but the records that came from inside a thread's records (signal handlers).
+    pub nested: bool,
     /// Its first record.
     pub start_ns: u64,
     /// Its end, None while it lives.
     pub end_ns: Option<u64>,
+    /// Records it wrote or had to give up until the capture was made.
+    pub records: u64,
+    /// Of these, given up.
+    pub dropped: u64,
 }
 
 /// A request.
@@ -160,6 +168,10 @@ pub struct Coverage {
     pub missing_before: u64,
     /// Records missing between the first and the last one here: dropped or overwritten in the copy.
     pub missing_between: u64,
+    /// Records it wrote after its last one here was copied, or whose block was overwritten.
+    pub missing_after: u64,
+    /// Records given up: part of the missing ones.
+    pub dropped: u64,
 }
 
 #[derive(Default)]
@@ -297,7 +309,7 @@ impl BlockReader {
         }
     }
 
-    fn finish(self, capture: &mut Capture) {
+    fn finish(mut self, capture: &mut Capture) {
         if self.bad_blocks > 0 {
             let text = format!("{} blocks hold words that are no records", self.bad_blocks);
             capture.damage.push(text);
@@ -314,6 +326,16 @@ impl BlockReader {
         }
         let end_ns = capture.meta.to_ns;
         capture.off_cpu.values_mut().for_each(|rows| settle(rows, end_ns));
+        for row in &capture.threads {
+            // Threads of which nothing is left, too: all their records are missing.
+            let gone = Run { from_ns: end_ns, first: row.records, read: 0, last: row.records };
+            if row.records > 0 {
+                self.runs.entry((row.tid, row.serial)).or_insert(gone);
+            }
+        }
+        let rows: HashMap<(u32, u32), &ThreadRow> =
+            capture.threads.iter().map(|t| ((t.tid, t.serial), t)).collect();
+        let covered = |(who, run)| covered(who, run, rows.get(&who).copied());
         let mut coverage: Vec<Coverage> = self.runs.into_iter().map(covered).collect();
         coverage.sort_by_key(|c| (c.tid, c.serial));
         capture.coverage = coverage;
@@ -333,8 +355,9 @@ fn settle(rows: &mut Vec<OffCpu>, end_ns: u64) {
     }
 }
 
-fn covered(((tid, serial), run): ((u32, u32), Run)) -> Coverage {
-    let between = (run.last.wrapping_sub(run.first)).wrapping_add(1).saturating_sub(run.read);
+fn covered((tid, serial): (u32, u32), run: Run, row: Option<&ThreadRow>) -> Coverage {
+    let next = if run.read == 0 { run.last } else { run.last.wrapping_add(1) };
+    let between = next.wrapping_sub(run.first).saturating_sub(run.read);
     Coverage {
         tid,
         serial,
@@ -342,6 +365,8 @@ fn covered(((tid, serial), run): ((u32, u32), Run)) -> Coverage {
         read: run.read,
         missing_before: run.first,
         missing_between: between,
+        missing_after: row.map_or(0, |row| row.records.saturating_sub(next)),
+        dropped: row.map_or(0, |row| row.dropped),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The four tables, from bytes.
 
 use format::block::unpack_pair;
-use format::region::{CODE_WORDS, STACK_WORDS, THREAD_WORDS};
+use format::region::{thread, CODE_WORDS, STACK_WORDS, THREAD_WORDS};
 
 use super::rows::ThreadRow;
 
@@ -71,10 +71,26 @@ pub fn stacks(bytes: &[u8]) -> Vec<StackNode> {
 /// Threads; slots never used are left out.
 pub fn threads(bytes: &[u8], names: &[String]) -> Vec<ThreadRow> {
     let entry = |w: &[u64]| {
-        let (tid, serial) = unpack_pair(w[0]);
-        let name = names.get(w[1] as usize).cloned().unwrap_or_default();
-        ThreadRow { tid, serial, name, start_ns: w[2], end_ns: (w[3] != 0).then_some(w[3]) }
+        let (tid, serial) = unpack_pair(w[thread::IDENT]);
+        let (name, nested) = unpack_pair(w[thread::NAME]);
+        let comm: Vec<u8> = w[thread::COMM..]
+            .iter()
+            .flat_map(|w| w.to_le_bytes())
+            .take_while(|b| *b != 0)
+            .collect();
+        let given = (name != 0).then(|| names.get(name as usize).cloned()).flatten();
+        ThreadRow {
+            tid,
+            serial,
+            named: given.is_some(),
+            name: given.unwrap_or_else(|| String::from_utf8_lossy(&comm).into_owned()),
+            nested: nested & 1 == 1,
+            start_ns: w[thread::START_NS],
+            end_ns: (w[thread::END_NS] != 0).then_some(w[thread::END_NS]),
+            records: w[thread::PROGRESS] / 2,
+            dropped: w[thread::DROPPED],
+        }
     };
-    let all = words(bytes);
-    all.chunks_exact(THREAD_WORDS).filter(|w| w[0] != 0).map(entry).collect()
+    let used = |w: &&[u64]| w[thread::IDENT] != 0 && w[thread::IDENT] != thread::CHANGING;
+    words(bytes).chunks_exact(THREAD_WORDS).filter(used).map(entry).collect()
 }

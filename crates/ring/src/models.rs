@@ -1,0 +1,162 @@
+//! The protocol under loom: every interleaving of a few threads, and every value that the memory
+//! model lets a load return. Blocks hold four records here, regions one or two blocks.
+#![allow(clippy::expect_used)]
+
+use format::block::{unpack_pair, FIRST_SEQ, HEADER_WORDS, OWNER};
+use format::record::{decode, header, Kind, Record};
+use format::region::{losses, word};
+use loom::thread;
+
+use crate::sync::Ordering;
+use crate::{BlockCopy, Newcomer, Region, Writer};
+
+fn writer(region: &'static Region, tid: u32) -> Writer {
+    Writer::new(region, &Newcomer { tid, comm: [0; 16], nested: false, now_ns: 1 })
+}
+
+/// A record of three words that belong together.
+fn record(tid: u32, seq: u64) -> [u64; 3] {
+    [header(Kind::Event, 3, 0, tid), seq * 3 + u64::from(tid), seq]
+}
+
+fn append(writer: &mut Writer, tid: u32, seq: u64) {
+    writer.append(&record(tid, seq), 1);
+}
+
+/// All records a copy yields, as (tid, seq); fails on words that do not belong together.
+fn copy(region: &Region) -> Vec<(u32, u64)> {
+    let (mut out, mut buffer) = (Vec::new(), BlockCopy::default());
+    let _ = region.copy_blocks(0, &mut buffer, |block| {
+        let words = block.words();
+        let (mut owner, mut seq) = (unpack_pair(words[OWNER]).0, words[FIRST_SEQ]);
+        let mut at = HEADER_WORDS;
+        while at < words.len() {
+            let (len, record) = decode(&words[at..]).expect("whole records");
+            match record {
+                Record::Thread { tid, seq: first, .. } => (owner, seq) = (tid, first),
+                Record::Event { name, t_ns, request, .. } => {
+                    assert_eq!(t_ns, request * 3 + u64::from(name), "torn");
+                    assert_eq!((name, request), (owner, seq), "under the wrong owner or number");
+                    out.push((name, request));
+                    seq += 1;
+                }
+                other => panic!("nobody wrote {other:?}"),
+            }
+            at += len;
+        }
+        Ok::<(), ()>(())
+    });
+    out.sort_unstable();
+    out
+}
+
+/// The block is overwritten by its next generation while it is copied.
+#[test]
+fn a_copy_is_never_torn_by_the_next_generation() {
+    loom::model(|| {
+        let region = Region::for_model(1, 1);
+        let mut first = writer(region, 1);
+        (0..4).for_each(|seq| append(&mut first, 1, seq));
+        let reader = thread::spawn(move || copy(region));
+        append(&mut first, 1, 4);
+        let seen = reader.join().expect("no panic");
+        let old: Vec<(u32, u64)> = (0..4).map(|seq| (1, seq)).collect();
+        assert!(seen == old || seen == [(1, 4)] || seen.is_empty(), "{seen:?}");
+        assert_eq!(copy(region), [(1, 4)]);
+        assert_eq!(region.header(word::OVERWRITTEN).load(Ordering::Relaxed), 4);
+    });
+}
+
+/// What is being appended is seen whole or not at all.
+#[test]
+fn a_copy_sees_whole_records_of_a_block_that_grows() {
+    loom::model(|| {
+        let region = Region::for_model(1, 1);
+        let mut first = writer(region, 1);
+        append(&mut first, 1, 0);
+        let reader = thread::spawn(move || copy(region));
+        append(&mut first, 1, 1);
+        append(&mut first, 1, 2);
+        let seen = reader.join().expect("no panic");
+        assert!((1..=3).contains(&seen.len()), "{seen:?}");
+    });
+}
+
+/// One thread ends while another begins: its block goes to the other, or stays; nothing is lost.
+#[test]
+fn a_half_full_block_is_handed_over_whole() {
+    loom::model(|| {
+        let region = Region::for_model(2, 2);
+        let mut first = writer(region, 1);
+        append(&mut first, 1, 0);
+        let other = thread::spawn(move || {
+            let mut second = writer(region, 2);
+            append(&mut second, 2, 0);
+        });
+        first.end(2);
+        other.join().expect("no panic");
+        assert_eq!(copy(region), [(1, 0), (2, 0)]);
+    });
+}
+
+/// Two threads begin, one block is left: one of them gets it.
+#[test]
+fn a_left_block_has_one_new_owner() {
+    loom::model(|| {
+        let region = Region::for_model(2, 3);
+        let mut first = writer(region, 1);
+        append(&mut first, 1, 0);
+        first.end(2);
+        let begin = |tid: u32| {
+            move || {
+                let mut new = writer(region, tid);
+                append(&mut new, tid, 0);
+            }
+        };
+        let other = thread::spawn(begin(2));
+        begin(3)();
+        other.join().expect("no panic");
+        assert_eq!(region.losses()[losses::DROPPED_NO_BLOCK], 0);
+        let seen = copy(region);
+        // Who found the left block gone took another; the ring's round may have brought the left one.
+        assert!(seen.ends_with(&[(2, 0), (3, 0)]), "{seen:?}");
+        let overwritten = region.header(word::OVERWRITTEN).load(Ordering::Relaxed);
+        assert_eq!(seen.len() as u64 + overwritten, 3);
+    });
+}
+
+/// An owner appends while its block is taken back: the record is in the old block or in a new one.
+#[test]
+fn a_block_is_taken_back_or_its_owner_goes_on() {
+    loom::model(|| {
+        let region = Region::for_model(2, 1);
+        let mut first = writer(region, 1);
+        append(&mut first, 1, 0);
+        let taker = thread::spawn(move || {
+            region.take_back(0, 1);
+        });
+        append(&mut first, 1, 1);
+        taker.join().expect("no panic");
+        assert_eq!(copy(region), [(1, 0), (1, 1)]);
+        append(&mut first, 1, 2);
+        assert_eq!(copy(region), [(1, 0), (1, 1), (1, 2)]);
+    });
+}
+
+/// The block taken back goes to a new owner at once, while the old one wakes up.
+#[test]
+fn the_old_and_the_new_owner_of_a_block_never_share_it() {
+    loom::model(|| {
+        let region = Region::for_model(2, 2);
+        let mut first = writer(region, 1);
+        append(&mut first, 1, 0);
+        let other = thread::spawn(move || {
+            region.take_back(0, 1);
+            let mut second = writer(region, 2);
+            append(&mut second, 2, 0);
+        });
+        append(&mut first, 1, 1);
+        other.join().expect("no panic");
+        assert_eq!(copy(region), [(1, 0), (1, 1), (2, 0)]);
+    });
+}

@@ -1,0 +1,57 @@
+//! Atomics, and the two sides of the asymmetric fence; under `--cfg loom` those of the model.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// The writer's side: between "I am inside" and the look at the head. Costs nothing.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) fn light_fence() {
+    sys::barrier::light();
+}
+
+/// The reclaimer's side: between the new head and the look at who is inside. False: refused.
+#[cfg(not(loom))]
+pub(crate) fn heavy_fence() -> bool {
+    sys::barrier::heavy()
+}
+
+/// In the model both sides pay, which gives the same order.
+#[cfg(loom)]
+pub(crate) fn light_fence() {
+    fence(Ordering::SeqCst);
+}
+
+#[cfg(loom)]
+pub(crate) fn heavy_fence() -> bool {
+    fence(Ordering::SeqCst);
+    true
+}
+
+/// Publishes a head by its owner: a plain release store.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) fn publish(head: &AtomicU64, value: u64) {
+    head.store(value, Ordering::Release);
+}
+
+/// In the model an exchange: loom does not know that a store made after a compare-and-swap has read
+/// the value before it also comes after it in the word's history, and would let the swap's value
+/// come back (the C++ memory model, [atomics.order], rules that out).
+#[cfg(loom)]
+pub(crate) fn publish(head: &AtomicU64, value: u64) {
+    head.swap(value, Ordering::Release);
+}
+
+#[cfg(not(loom))]
+pub(crate) fn can_take_back() -> bool {
+    sys::barrier::available()
+}
+
+#[cfg(loom)]
+pub(crate) fn can_take_back() -> bool {
+    true
+}

@@ -1,0 +1,239 @@
+//! How blocks change hands: taken in the ring's round, left behind half full, adopted, and taken
+//! back from idle owners. PROTOCOL.md beside this crate is the argument why it is right.
+
+use format::block::{
+    unpack_pair, Head, State, BLOCK_WORDS, CLOSED_NS, HEAD, HEADER_WORDS, OWNER, OWNER_SLOT,
+    RECORDS,
+};
+use format::record::Kind;
+use format::region::{thread, word};
+
+use crate::region::NONE;
+use crate::sync::{can_take_back, fence, heavy_fence, AtomicU64, Ordering};
+use crate::Region;
+
+/// Half-full blocks waiting for a new owner. More than this many at once are simply closed; their
+/// free part is lost until they come round again.
+#[cfg(not(loom))]
+pub(crate) const LEFT_BLOCKS: usize = 64;
+#[cfg(loom)]
+pub(crate) const LEFT_BLOCKS: usize = 1;
+/// Free words that make a half-full block worth adopting: room for a mark and the longest record.
+pub(crate) const WORTH_WORDS: usize = if cfg!(loom) { 9 } else { 128 };
+/// Blocks looked at, from the one in the way on, in one taking back: one heavy fence for all.
+#[cfg(not(loom))]
+const BATCH: usize = 32;
+#[cfg(loom)]
+const BATCH: usize = 1;
+
+impl Region {
+    /// Claims the oldest closed block for new content: its index and new head (nothing committed,
+    /// `Claimed`). Blocks in the way that their owners have not filled in a whole round are taken
+    /// back for the next round; a `modest` caller, who has little to say, gets one of these with its
+    /// content. `None` when every block tried, twice, is owned by somebody.
+    pub(crate) fn take_block(&self, modest: bool) -> Option<(usize, Head)> {
+        let count = self.layout().block_count;
+        let mut swept_to = 0;
+        // Bounded: two rounds, so that a region pinned by owners costs a drop, not a hang. The
+        // second finds what the first took back.
+        for step in 0..2 * count {
+            // Relaxed: the ticket only spreads takers; the CAS below decides.
+            let ticket = self.header(word::CURSOR).fetch_add(1, Ordering::Relaxed);
+            let index = (ticket % count as u64) as usize;
+            let head_word = &self.block(index)[HEAD];
+            // Relaxed: only compared; a stale value makes the CAS fail.
+            let seen = head_word.load(Ordering::Relaxed);
+            let old = Head::unpack(seen);
+            if old.state != State::Closed {
+                if step >= swept_to {
+                    let taken = self.take_back(index, BATCH.min(count));
+                    swept_to = step + BATCH;
+                    let adopted = (modest && taken > 0).then(|| self.adopt_block()).flatten();
+                    if adopted.is_some() {
+                        return adopted;
+                    }
+                }
+                continue;
+            }
+            let generation = old.generation.wrapping_add(1);
+            let new = Head { generation, committed: 0, state: State::Claimed };
+            // Acquire: pairs with the release store that closed the block, so our stores come
+            // after its last owner's. Failure: somebody else took it, nothing was read.
+            let taken =
+                head_word.compare_exchange(seen, new.pack(), Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                let gone = self.records_in(index, old.used());
+                self.header(word::OVERWRITTEN).fetch_add(gone, Ordering::Relaxed);
+                // Release fence: pairs with the acquire fence in `copy`: who sees one of our words
+                // also sees the new generation and throws its copy away.
+                fence(Ordering::Release);
+                return Some((index, new));
+            }
+        }
+        None
+    }
+
+    /// Offers a half-full block to the next thread. The block's head is closed already, so it may
+    /// as well be overwritten first; then the taker's CAS fails and nothing is lost but the offer.
+    pub(crate) fn leave_block(&self, index: usize) {
+        for slot in &self.left {
+            // Release: pairs with the acquire in `adopt_block`.
+            let set =
+                slot.compare_exchange(NONE, index as u32, Ordering::Release, Ordering::Relaxed);
+            if set.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Claims a half-full block that somebody left: its index and head, content kept.
+    pub(crate) fn adopt_block(&self) -> Option<(usize, Head)> {
+        for slot in &self.left {
+            // Relaxed peek, to keep the swap off the line while the list is empty.
+            if slot.load(Ordering::Relaxed) == NONE {
+                continue;
+            }
+            let index = slot.swap(NONE, Ordering::Acquire);
+            if index == NONE {
+                continue;
+            }
+            let head_word = &self.block(index as usize)[HEAD];
+            let seen = head_word.load(Ordering::Relaxed);
+            let head = Head::unpack(seen);
+            if head.state != State::Closed || head.used() + WORTH_WORDS > BLOCK_WORDS {
+                continue;
+            }
+            let mine = head.with(State::Claimed);
+            // Acquire: as in `take_block`; the generation stays, since the content stays.
+            let taken =
+                head_word.compare_exchange(seen, mine.pack(), Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                return Some((index as usize, mine));
+            }
+        }
+        None
+    }
+
+    /// Takes blocks back from owners that are not inside an append just now: `many` blocks from
+    /// `from` on. They are closed and offered for adoption; their content stays until the ring's
+    /// next round. An owner notices at its next append and takes another block. Returns how many.
+    ///
+    /// Cost: one membarrier (1-10 us) when there is anything to take back. Lock-free: who finds
+    /// another thread at it leaves it to that thread. Async-signal-safe.
+    pub fn take_back(&self, from: usize, many: usize) -> usize {
+        if !can_take_back() || self.sweeping.swap(true, Ordering::Acquire) {
+            return 0;
+        }
+        let count = self.layout().block_count;
+        let mut claimed = [(0usize, 0u64); BATCH];
+        let mut found = 0;
+        for step in 0..many.min(BATCH) {
+            let index = (from + step) % count;
+            let head_word = &self.block(index)[HEAD];
+            // Acquire: the owner's slot in the header is that of this head.
+            let seen = head_word.load(Ordering::Acquire);
+            let head = Head::unpack(seen);
+            if head.state != State::Open {
+                continue;
+            }
+            let revoking = head.with(State::Revoking).pack();
+            // Acquire, Release: between the owner's words and who takes the block later.
+            let won =
+                head_word.compare_exchange(seen, revoking, Ordering::AcqRel, Ordering::Relaxed);
+            if won.is_ok() {
+                claimed[found] = (index, revoking);
+                found += 1;
+            }
+        }
+        // Every owner now either shows that it is inside, or will see `Revoking`.
+        let fenced = found > 0 && heavy_fence();
+        let mut taken = 0;
+        for (index, revoking) in &claimed[..found] {
+            if (fenced && self.is_outside(*index)) || self.is_dead(*index) {
+                // Relaxed: no owner stores it while the head is `Revoking`; readers believe it only
+                // under a closed head.
+                self.block(*index)[CLOSED_NS].store(sys::clock::now_ns(), Ordering::Relaxed);
+                taken += usize::from(self.close_revoked(*index, *revoking));
+            }
+        }
+        self.sweeping.store(false, Ordering::Release);
+        self.header(word::TAKEN_BACK).fetch_add(taken as u64, Ordering::Relaxed);
+        taken
+    }
+
+    /// Keeps everybody from taking blocks back, as where membarrier is refused; for tests. False:
+    /// somebody is at it.
+    pub fn hold_taking_back(&self) -> bool {
+        !self.sweeping.swap(true, Ordering::Acquire)
+    }
+
+    /// Ends the taking back of a block: by who took it back, or by its owner who was inside. Only
+    /// one of them succeeds, and not if the owner went on appending.
+    pub(crate) fn close_revoked(&self, index: usize, revoking: u64) -> bool {
+        let closed = Head::unpack(revoking).with(State::Closed);
+        let block = self.block(index);
+        // Release: whoever takes the block next comes after the words in it.
+        let won = block[HEAD].compare_exchange(
+            revoking,
+            closed.pack(),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        if won.is_ok() && closed.used() + WORTH_WORDS <= BLOCK_WORDS {
+            self.leave_block(index);
+        }
+        won.is_ok()
+    }
+
+    /// Records in a block that the caller has claimed, `used` words of it.
+    pub(crate) fn records_in(&self, index: usize, used: usize) -> u64 {
+        let block = self.block(index);
+        match block[RECORDS].load(Ordering::Relaxed) {
+            0 => count_records(&block[HEADER_WORDS.min(used)..used]),
+            known => known,
+        }
+    }
+
+    /// The block's owner is not inside an append.
+    fn is_outside(&self, index: usize) -> bool {
+        match self.owner_slot(index) {
+            // Acquire: pairs with the release store at the end of an append.
+            Some(slot) => self.thread(slot)[thread::PROGRESS].load(Ordering::Acquire) & 1 == 0,
+            None => false,
+        }
+    }
+
+    /// The block's owner ended without a word (a raw exit system call, inside an append).
+    #[cfg(not(loom))]
+    fn is_dead(&self, index: usize) -> bool {
+        let (tid, _) = unpack_pair(self.block(index)[OWNER].load(Ordering::Relaxed));
+        let slot = self.owner_slot(index);
+        let ident = slot.map(|s| self.thread(s)[thread::IDENT].load(Ordering::Relaxed));
+        let owner = ident.map_or(tid, |ident| unpack_pair(ident).0);
+        let mine = self.header(word::PID).load(Ordering::Relaxed);
+        // Regions of tests have made-up pids and tids.
+        mine == u64::from(std::process::id()) && owner != 0 && !sys::thread::exists(owner)
+    }
+
+    #[cfg(loom)]
+    fn is_dead(&self, _: usize) -> bool {
+        false
+    }
+
+    fn owner_slot(&self, index: usize) -> Option<usize> {
+        // Relaxed: published with the head that the caller has seen.
+        let slot = self.block(index)[OWNER_SLOT].load(Ordering::Relaxed) as usize;
+        (1..=self.layout().thread_slots).contains(&slot).then(|| slot - 1)
+    }
+}
+
+/// Counts records by their lengths, marks of new owners left out.
+fn count_records(words: &[AtomicU64]) -> u64 {
+    let (mut at, mut count) = (0, 0);
+    while let Some(word) = words.get(at) {
+        let head = word.load(Ordering::Relaxed);
+        count += u64::from(head as u8 != Kind::Thread as u8);
+        at += (((head >> 8) & 0xff) as usize).max(1);
+    }
+    count
+}
