@@ -13,7 +13,8 @@
 // Every function may be called at any time from any thread: before dashcam_start, after
 // dashcam_stop and in a forked child a call returns its code and does nothing else. Codes are
 // negative for errors; none of them is a reason to stop a service. Functions that may be called in
-// a signal handler say so. Compile with `pkg-config --cflags --libs dashcam`. The library stays
+// a signal handler say so; if the library came by dlopen, only on threads that called it before (the
+// C library allocates a thread's variables at the first use). Compile with `pkg-config --cflags --libs dashcam`. The library stays
 // loaded after dlclose, since its threads run in it.
 //
 // Generated from c/src by `cargo test -p dashcam-c`; do not edit.
@@ -176,17 +177,15 @@ int dashcam_snap(const char *reason, char *path, size_t size);
 // signal handler. Returns DASHCAM_OK, DASHCAM_E_NULL, DASHCAM_E_SMALL.
 int dashcam_status(char *buffer, size_t size);
 
-// Gives the calling thread its name in captures, and makes it known to the recorder: a thread that
-// records from a signal handler must have called this (or recorded anything) before. Locks and
-// allocates. Not in a signal handler. Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_NULL,
-// DASHCAM_E_TEXT.
+// Gives the calling thread its name in captures. Locks and allocates. Not in a signal handler.
+// Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_NULL, DASHCAM_E_TEXT.
 int dashcam_thread_name(const char *name);
 
 // What the last call of this thread that failed had to say, in English; "" when none did. Valid
 // until its next call that fails; never NULL. Async-signal-safe.
 const char *dashcam_last_error(void);
 
-// Nanoseconds of the recorder's clock, CLOCK_MONOTONIC. Async-signal-safe, 20-25 ns.
+// Nanoseconds of the recorder's clock, CLOCK_MONOTONIC. Async-signal-safe, 10-25 ns.
 uint64_t dashcam_now_ns(void);
 
 // The number of a text (UTF-8; at most 1000 bytes count), for names and keys: the same for equal
@@ -203,17 +202,16 @@ struct dashcam_span dashcam_span_begin(dashcam_name_t name);
 
 // Ends a span and records it, on the calling thread, as failed when `failed` is not 0, with `count`
 // attributes (NULL and 0: none). Cost: one clock read and one append; no lock, allocation or
-// syscall after the thread's first record. Async-signal-safe, if the thread is known (see
-// dashcam_thread_name). Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL,
-// DASHCAM_E_TEXT, DASHCAM_E_HANDLE (begun before a fork, or by another recorder); then nothing is
-// recorded.
+// syscall after the thread's first record. Async-signal-safe. Returns DASHCAM_OK, DASHCAM_E_OFF,
+// DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_TEXT, DASHCAM_E_HANDLE (begun before a fork, or by
+// another recorder); then nothing is recorded.
 int dashcam_span_end(struct dashcam_span span,
                      int failed,
                      const struct dashcam_attribute *attributes,
                      size_t count);
 
 // Records an event of this thread's request. Cost and errors as dashcam_span_end.
-// Async-signal-safe, if the thread is known (see dashcam_thread_name).
+// Async-signal-safe.
 int dashcam_event(dashcam_name_t name, const struct dashcam_attribute *attributes, size_t count);
 
 // Begins a request, whose latency is judged (setting `slow`). Spans and events of this thread

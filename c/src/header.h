@@ -13,7 +13,8 @@
 // Every function may be called at any time from any thread: before dashcam_start, after
 // dashcam_stop and in a forked child a call returns its code and does nothing else. Codes are
 // negative for errors; none of them is a reason to stop a service. Functions that may be called in
-// a signal handler say so. Compile with `pkg-config --cflags --libs dashcam`. The library stays
+// a signal handler say so; if the library came by dlopen, only on threads that called it before (the
+// C library allocates a thread's variables at the first use). Compile with `pkg-config --cflags --libs dashcam`. The library stays
 // loaded after dlclose, since its threads run in it.
 //
 // Generated from c/src by `cargo test -p dashcam-c`; do not edit.

@@ -135,10 +135,9 @@ pub extern "C" fn dashcam_span_begin(name: dashcam_name_t) -> dashcam_span {
 
 /// Ends a span and records it, on the calling thread, as failed when `failed` is not 0, with `count`
 /// attributes (NULL and 0: none). Cost: one clock read and one append; no lock, allocation or
-/// syscall after the thread's first record. Async-signal-safe, if the thread is known (see
-/// dashcam_thread_name). Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL,
-/// DASHCAM_E_TEXT, DASHCAM_E_HANDLE (begun before a fork, or by another recorder); then nothing is
-/// recorded.
+/// syscall after the thread's first record. Async-signal-safe. Returns DASHCAM_OK, DASHCAM_E_OFF,
+/// DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_TEXT, DASHCAM_E_HANDLE (begun before a fork, or by
+/// another recorder); then nothing is recorded.
 #[no_mangle]
 pub unsafe extern "C" fn dashcam_span_end(
     span: dashcam_span,
@@ -159,7 +158,7 @@ pub unsafe extern "C" fn dashcam_span_end(
 }
 
 /// Records an event of this thread's request. Cost and errors as dashcam_span_end.
-/// Async-signal-safe, if the thread is known (see dashcam_thread_name).
+/// Async-signal-safe.
 #[no_mangle]
 pub unsafe extern "C" fn dashcam_event(
     name: dashcam_name_t,

@@ -110,10 +110,8 @@ pub unsafe extern "C" fn dashcam_status(buffer: *mut c_char, size: usize) -> c_i
     })
 }
 
-/// Gives the calling thread its name in captures, and makes it known to the recorder: a thread that
-/// records from a signal handler must have called this (or recorded anything) before. Locks and
-/// allocates. Not in a signal handler. Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_NULL,
-/// DASHCAM_E_TEXT.
+/// Gives the calling thread its name in captures. Locks and allocates. Not in a signal handler.
+/// Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_NULL, DASHCAM_E_TEXT.
 #[no_mangle]
 pub unsafe extern "C" fn dashcam_thread_name(name: *const c_char) -> c_int {
     code(|| {
@@ -135,7 +133,7 @@ pub extern "C" fn dashcam_last_error() -> *const c_char {
     last()
 }
 
-/// Nanoseconds of the recorder's clock, CLOCK_MONOTONIC. Async-signal-safe, 20-25 ns.
+/// Nanoseconds of the recorder's clock, CLOCK_MONOTONIC. Async-signal-safe, 10-25 ns.
 #[no_mangle]
 pub extern "C" fn dashcam_now_ns() -> u64 {
     dashcam::now_ns()
