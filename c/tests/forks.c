@@ -1,4 +1,5 @@
 // Parent and child record, each for itself, with names made before the fork.
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,23 @@ static void record(dashcam_name_t name, int times) {
         dashcam_span span = dashcam_span_begin(name);
         SAME(dashcam_span_end(span, 0, NULL, 0), DASHCAM_OK);
     }
+}
+
+// Threads of a child that wake it up at once find one recorder.
+static void *wakes(void *unused) {
+    for (int i = 0; i < 100; i++) {
+        dashcam_request request = dashcam_request_begin(dashcam_name("both"));
+        SAME(dashcam_request_end(request, 0, NULL, 0), DASHCAM_OK);
+    }
+    return unused;
+}
+
+static int many_threads(void) {
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) SAME(pthread_create(&threads[i], NULL, wakes, NULL), 0);
+    for (int i = 0; i < 4; i++) SAME(pthread_join(threads[i], NULL), 0);
+    saved(400, 0, 0, 0);
+    return 0;
 }
 
 int main(int argc, char **argv) {
@@ -50,6 +68,10 @@ int main(int argc, char **argv) {
     SAME(status, 0);
     SAME(dashcam_request_end(request, 0, NULL, 0), DASHCAM_OK);
     saved(1, 211, 0, 0);
+    child = fork();
+    if (child == 0) return many_threads();
+    SAME(waitpid(child, &status, 0), child);
+    SAME(status, 0);
     // A child that does not wake up leaves nothing behind.
     child = fork();
     if (child == 0) return dashcam_stop() == DASHCAM_OK ? 0 : 1;

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,18 @@ def run(command: list[str], **options: object) -> str:
     if done.returncode != 0:
         raise Failed(f"{shlex.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def tools_here() -> None:
+    """Fetches what a bare Debian lacks, where that may be done; says what is missing otherwise."""
+    wanted = {"cc": "gcc", "g++": "g++", "pkg-config": "pkg-config"}
+    lacking = [package for tool, package in wanted.items() if shutil.which(tool) is None]
+    if lacking and os.getuid() == 0 and shutil.which("apt-get"):
+        run(["apt-get", "update", "-qq"])
+        run(["apt-get", "install", "-y", "-qq", *lacking])
+        lacking = []
+    if lacking:
+        raise Failed(f"c: found no {', '.join(lacking)}; wanted them installed")
 
 
 class Setting:
@@ -124,6 +137,7 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="dashcam-c-") as folder:
         try:
+            tools_here()
             setting = Setting(Path(folder))
         except Failed as why:
             print(why, file=sys.stderr)

@@ -384,6 +384,7 @@ pub fn after_fork_child() {
 
 /// Saves a capture now and waits for it. Errors say what could not be written and why.
 pub fn snap(reason: &str) -> Result<PathBuf, String> {
+    after_fork_child();
     let Some(control) = CONTROL.get() else {
         return Err("dashcam is not recording; call dashcam.start() first".to_owned());
     };
@@ -397,6 +398,7 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
 
 /// The state of the recorder as JSON.
 pub fn status_json() -> String {
+    after_fork_child();
     let Some(control) = CONTROL.get() else {
         return Object::new().flag("on", false).finish();
     };

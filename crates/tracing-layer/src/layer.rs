@@ -173,7 +173,8 @@ where
             (Request::begin(name, self.on_loop, 0), name, thread::current().id())
         });
         let begin_ns = own.as_ref().map_or_else(dashcam::now_ns, |(own, ..)| own.begin_ns);
-        span.extensions_mut().insert(Open {
+        // Not `insert`, which panics when a second layer of ours was there before.
+        span.extensions_mut().replace(Open {
             callsite,
             epoch,
             begin_ns,
