@@ -1,5 +1,6 @@
 //! Starting, stopping, forking; and what the two threads share.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
@@ -155,10 +156,19 @@ pub fn is_started() -> bool {
 /// (0: free), so that a child forked meanwhile, in which the claimer's thread does not exist, takes
 /// it over.
 struct Starting;
+thread_local! {
+    /// This thread holds it: what it runs meanwhile (a signal handler, an allocator that records)
+    /// must not wait for it.
+    static STARTS: Cell<bool> = const { Cell::new(false) };
+}
 static STARTING: AtomicU32 = AtomicU32::new(0);
 
 impl Starting {
-    fn claim() -> Starting {
+    /// None: this thread holds it already.
+    fn claim() -> Option<Starting> {
+        if STARTS.replace(true) {
+            return None;
+        }
         let own = std::process::id();
         loop {
             let holder = STARTING.load(Ordering::Relaxed);
@@ -167,7 +177,7 @@ impl Starting {
                 STARTING.compare_exchange(from, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
             };
             if holder != own && take(holder) {
-                return Starting;
+                return Some(Starting);
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -177,6 +187,7 @@ impl Starting {
 impl Drop for Starting {
     fn drop(&mut self) {
         STARTING.store(0, Ordering::Release);
+        STARTS.set(false);
     }
 }
 
@@ -188,7 +199,7 @@ pub fn start_with_runtime(
     given: &[(String, String)],
     runtime: Runtime,
 ) -> Result<bool, StartError> {
-    let _starting = Starting::claim();
+    let Some(_starting) = Starting::claim() else { return Ok(false) };
     if CONTROL.get().is_some() {
         return Ok(false);
     }
@@ -196,16 +207,18 @@ pub fn start_with_runtime(
     for complaint in &config.complaints {
         say(complaint);
     }
-    PARENT.set(None);
-    recorder::pause();
     if !config.enabled {
+        PARENT.set(None);
+        recorder::pause();
         return Ok(false);
     }
     FORK_HOOK.call_once(|| {
         // An error (no memory for the hook) only means that a child does not start by itself.
         let _ = sys::fork::register(None, None, Some(on_fork_child));
     });
-    start_with(config, runtime)
+    let started = start_with(config, runtime)?;
+    PARENT.set(None);
+    Ok(started)
 }
 
 fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
@@ -372,14 +385,15 @@ pub fn after_fork_child() {
     if PARENT.get().is_none() {
         return;
     }
-    let _starting = Starting::claim();
+    let Some(_starting) = Starting::claim() else { return };
     let Some(parent) = PARENT.get() else { return };
-    PARENT.set(None);
-    recorder::pause();
     let (config, runtime) = (parent.shared.config.clone(), parent.shared.runtime.clone());
     if let Err(error) = start_with(config, runtime) {
         say(&format!("not recording in the forked process {}: {error}", std::process::id()));
+        recorder::pause();
     }
+    // Only now: who comes meanwhile waits above, and finds it started.
+    PARENT.set(None);
 }
 
 /// Saves a capture now and waits for it. Errors say what could not be written and why.

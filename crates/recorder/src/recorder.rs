@@ -147,8 +147,9 @@ pub fn pause() {
 
 /// Takes records into the black box again, if there is a recorder.
 pub fn resume() {
-    set_takers(ASLEEP, false);
+    // In this order: who comes in between finds it on, not off.
     set_takers(BLACK_BOX, CURRENT.get().is_some());
+    set_takers(ASLEEP, false);
 }
 
 /// In a forked child without a recorder: off, but `on_epoch_or` wakes it.
