@@ -24,6 +24,17 @@ impl<W: Write> CaptureWriter<W> {
         Ok(writer)
     }
 
+    /// META again: the later one holds.
+    pub fn meta(&mut self, meta_json: &str) -> io::Result<()> {
+        self.chunk(chunk::META, meta_json.as_bytes())
+    }
+
+    /// Everything so far to `out`, and `out` itself flushed.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.flush_blocks()?;
+        self.out.flush()
+    }
+
     /// The four tables: threads, names, codes, stacks.
     pub fn tables(&mut self, tables: &[Vec<u64>; 4]) -> io::Result<()> {
         let tags = [chunk::THREADS, chunk::NAMES, chunk::CODES, chunk::STACKS];

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
 
 use crate::config::Config;
-use crate::{boxes, keeper, meta, names, sampler};
+use crate::{boxes, keeper, meta, names, sampler, stream};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -72,6 +72,7 @@ pub(crate) struct Shared {
     pub flushed: AtomicU64,
     pub captures: Mutex<Vec<PathBuf>>,
     pub last_error: Mutex<String>,
+    pub streams: Mutex<Vec<Weak<stream::Inner>>>,
     pub stats: Stats,
 }
 
@@ -146,6 +147,11 @@ static CONTROL: StaticRef<Control> = StaticRef::empty();
 /// In a forked child, until it has started afresh: what its parent ran with.
 static PARENT: StaticRef<Control> = StaticRef::empty();
 static FORK_HOOK: Once = Once::new();
+
+/// What the running recorder's parts share.
+pub(crate) fn shared() -> Option<Arc<Shared>> {
+    CONTROL.get().map(|control| control.shared.clone())
+}
 
 /// Whether a recorder runs (also while its output is paused).
 pub fn is_started() -> bool {
@@ -239,6 +245,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         flushed: AtomicU64::new(0),
         captures: Mutex::default(),
         last_error: Mutex::default(),
+        streams: Mutex::default(),
         stats: Stats::default(),
     });
     // Once here, for a process that is killed at once, and again when the sources are known.
@@ -334,6 +341,10 @@ pub fn stop() {
     let Some(control) = CONTROL.get() else { return };
     CONTROL.set(None);
     let shared = &control.shared;
+    for stream in lock(&shared.streams).drain(..).filter_map(|stream| stream.upgrade()) {
+        // A sink that broke has said so.
+        let _ = stream.close();
+    }
     shared.stop.store(true, Ordering::Relaxed);
     shared.job_came.notify_all();
     let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
@@ -425,6 +436,10 @@ pub fn status_json() -> String {
         Place::File(path) => (path.display().to_string(), String::new()),
         Place::Process(why) => ("process memory".to_owned(), why.clone()),
     };
+    let mut streams = lock(&shared.streams);
+    streams.retain(|stream| stream.strong_count() > 0);
+    let streams: Vec<String> =
+        streams.iter().filter_map(|s| s.upgrade()).map(|s| s.json()).collect();
     let mut open = 0;
     shared.recorder.open_requests().each(|_| open += 1);
     Object::new()
@@ -438,6 +453,7 @@ pub fn status_json() -> String {
         .raw("losses", &meta::loss_counts(region))
         .raw("sampler", &shared.stats.json(control.started_ns))
         .int("open_requests", open)
+        .raw("streams", &format!("[{}]", streams.join(",")))
         .raw("captures", &texts(captures.iter().map(String::as_str)))
         .text("last_error", &lock(&shared.last_error))
         .finish()

@@ -24,6 +24,7 @@ mod moments;
 mod names;
 mod sampler;
 mod snapshot;
+mod stream;
 mod subject;
 mod tracks;
 
@@ -41,9 +42,11 @@ pub use moments::{
     RequestGuard, SpanGuard, TaskGuard,
 };
 pub use names::{dynamic, dynamic_request, handle, handle_id, handle_request_id, lost_name, Site};
+pub use recorder::SessionCounts;
 pub use recorder::{
     append, current, event, gc, is_on, name_thread, on_epoch, span, task, Attribute, Request,
 };
+pub use stream::{Stream, StreamConfig};
 pub use sys::clock::now_ns;
 pub use sys::shelf::Shelf;
 

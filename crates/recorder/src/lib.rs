@@ -15,6 +15,7 @@
 mod limits;
 mod open;
 mod recorder;
+mod session;
 mod thread;
 
 pub use limits::{Limits, SlowRequest};
@@ -22,6 +23,7 @@ pub use open::{OpenRequest, Request};
 pub use recorder::{
     current, install, is_on, on_epoch, on_epoch_or, pause, resume, sleep, Recorder,
 };
+pub use session::{Filter, Session, SessionCounts, SESSIONS};
 pub use thread::{forget_after_fork, name_other_thread, name_thread};
 
 use format::record::{flag, header, Builder, Kind, Value};
@@ -36,6 +38,9 @@ pub fn append(record: &[u64], now_ns: u64) {
     let takers = recorder::takers();
     if takers & recorder::BLACK_BOX != 0 {
         thread::append(record, now_ns);
+    }
+    if takers & !recorder::BLACK_BOX != 0 {
+        session::offer(takers, record);
     }
 }
 

@@ -20,13 +20,12 @@ pub struct Recorder {
 }
 
 static CURRENT: StaticRef<Recorder> = StaticRef::empty();
-/// Who takes records: bit 0 the black box, bits 1 to 62 sessions; or `ASLEEP`. Relaxed: a record more or less
+/// Who takes records: bit 0 the black box, the others sessions. A taker and no recorder: a forked
+/// child that sleeps, and records as soon as somebody wakes it. Relaxed: a record more or less
 /// around a switch does no harm; CURRENT and the sessions are published on their own.
 static TAKERS: AtomicU64 = AtomicU64::new(0);
 /// The black box's bit.
 pub(crate) const BLACK_BOX: u64 = 1;
-/// In `TAKERS`, alone: a forked child that records as soon as somebody wakes it.
-const ASLEEP: u64 = 1 << 63;
 /// Epochs given out. A child goes on counting where its parent was. Relaxed: only uniqueness
 /// matters.
 static EPOCHS: AtomicU32 = AtomicU32::new(0);
@@ -43,7 +42,7 @@ impl Recorder {
         Box::leak(Box::new(Recorder {
             epoch,
             region,
-            tables: Tables::new(region),
+            tables: Tables::new(region, crate::session::learn_name),
             open: OpenTable::new(),
             limits: Limits::new(limit_ns),
         }))
@@ -96,7 +95,7 @@ pub fn current() -> Option<&'static Recorder> {
     CURRENT.get()
 }
 
-/// Whether anybody takes records now. One load.
+/// Whether anybody takes records now, or would once woken. One load.
 #[inline]
 pub fn is_on() -> bool {
     takers() != 0
@@ -115,20 +114,22 @@ pub fn on_epoch() -> u32 {
 /// one load and a branch while nothing records.
 #[inline]
 pub fn on_epoch_or(wake: fn()) -> u32 {
-    match TAKERS.load(Ordering::Relaxed) {
-        0 => 0,
-        ASLEEP => {
+    if takers() == 0 {
+        return 0;
+    }
+    match CURRENT.get() {
+        Some(recorder) => recorder.epoch(),
+        None => {
             wake();
             on_epoch()
         }
-        _ => CURRENT.get().map_or(0, Recorder::epoch),
     }
 }
 
 /// Everybody who takes records now, a bit each.
 #[inline]
 pub(crate) fn takers() -> u64 {
-    TAKERS.load(Ordering::Relaxed) & !ASLEEP
+    TAKERS.load(Ordering::Relaxed)
 }
 
 /// Adds or removes takers.
@@ -142,25 +143,24 @@ pub(crate) fn set_takers(bits: u64, on: bool) {
 
 /// Stops taking records into the black box; what was recorded stays.
 pub fn pause() {
-    set_takers(BLACK_BOX | ASLEEP, false);
+    set_takers(BLACK_BOX, false);
 }
 
 /// Takes records into the black box again, if there is a recorder.
 pub fn resume() {
-    // In this order: who comes in between finds it on, not off.
     set_takers(BLACK_BOX, CURRENT.get().is_some());
-    set_takers(ASLEEP, false);
 }
 
 /// In a forked child without a recorder: off, but `on_epoch_or` wakes it.
 pub fn sleep() {
-    set_takers(ASLEEP, true);
+    set_takers(BLACK_BOX, true);
 }
 
 /// In a forked child: no recorder any more. The parent's object stays in memory, unused; its
 /// address is returned so that its mapping can be given back.
 pub(crate) fn uninstall() -> Option<&'static Recorder> {
     set_takers(u64::MAX, false);
+    crate::session::forget_all();
     let old = CURRENT.get();
     CURRENT.set(None);
     old

@@ -17,6 +17,7 @@
 mod copy;
 #[cfg(all(loom, test))]
 mod models;
+mod queue;
 mod region;
 mod sync;
 mod tables;
@@ -25,6 +26,7 @@ mod threads;
 mod writer;
 
 pub use copy::BlockCopy;
+pub use queue::{OnFull, Queue, QueueCounts};
 pub use region::{Place, Region};
 pub use tables::{Class, Name, Tables};
 pub use threads::Newcomer;

@@ -8,7 +8,7 @@ use format::region::{losses, word};
 use loom::thread;
 
 use crate::sync::Ordering;
-use crate::{BlockCopy, Newcomer, Region, Writer};
+use crate::{BlockCopy, Newcomer, OnFull, Queue, Region, Writer};
 
 fn writer(region: &'static Region, tid: u32) -> Writer {
     Writer::new(region, &Newcomer { tid, comm: [0; 16], nested: false, now_ns: 1 })
@@ -158,5 +158,52 @@ fn the_old_and_the_new_owner_of_a_block_never_share_it() {
         append(&mut first, 1, 1);
         other.join().expect("no panic");
         assert_eq!(copy(region), [(1, 0), (1, 1), (2, 0)]);
+    });
+}
+
+/// Two threads offer to a queue with room for two, and one reader takes: none lost, none twice.
+#[test]
+fn a_queue_gives_each_record_once() {
+    loom::model(|| {
+        let queue = loom::sync::Arc::new(Queue::new(0, OnFull::DropNewest));
+        let other = queue.clone();
+        let writer = thread::spawn(move || other.offer(2, &[20, 21]));
+        let mut got = Vec::new();
+        queue.offer(1, &[10, 11]);
+        let mut record = Vec::new();
+        if let Some(tid) = queue.take(&mut record) {
+            got.push((tid, record.clone()));
+        }
+        assert!(writer.join().expect("no panic"), "there is room for both");
+        while let Some(tid) = queue.take(&mut record) {
+            got.push((tid, record.clone()));
+        }
+        got.sort();
+        assert_eq!(got, [(1, vec![10, 11]), (2, vec![20, 21])]);
+    });
+}
+
+/// A writer makes room by giving the oldest up while it is being read: whole, or not read at all.
+#[test]
+fn a_record_overwritten_while_it_is_read_is_not_read() {
+    loom::model(|| {
+        let queue = loom::sync::Arc::new(Queue::new(0, OnFull::OverwriteOldest));
+        queue.offer(1, &[10, 11]);
+        queue.offer(1, &[20, 21]);
+        let other = queue.clone();
+        let writer = thread::spawn(move || other.offer(1, &[30, 31]));
+        let mut record = Vec::new();
+        let mut got = Vec::new();
+        while queue.take(&mut record).is_some() {
+            assert_eq!(record[0] + 1, record[1], "torn");
+            got.push(record[0]);
+        }
+        writer.join().expect("no panic");
+        while queue.take(&mut record).is_some() {
+            got.push(record[0]);
+        }
+        assert!(got == [10, 20, 30] || got == [20, 30], "{got:?}");
+        let counts = queue.counts();
+        assert_eq!(counts.offered, counts.read + counts.overwritten);
     });
 }

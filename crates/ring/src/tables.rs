@@ -20,6 +20,8 @@ pub type Name = u32;
 /// Writes the tables of one region.
 pub struct Tables {
     region: &'static Region,
+    /// Told of each new name, under the lock.
+    on_name: fn(Name, &str),
     inner: Mutex<Inner>,
 }
 
@@ -53,8 +55,9 @@ struct Inner {
 
 impl Tables {
     /// Tables of a new region; the first name is "(refused)".
-    pub fn new(region: &'static Region) -> Tables {
-        let tables = Tables { region, inner: Mutex::default() };
+    /// `on_name` is told of each new name; it must not come back here.
+    pub fn new(region: &'static Region, on_name: fn(Name, &str)) -> Tables {
+        let tables = Tables { region, on_name, inner: Mutex::default() };
         tables.name("(refused)");
         tables
     }
@@ -102,7 +105,13 @@ impl Tables {
             return 0;
         };
         inner.names.insert(text.into(), id);
+        (self.on_name)(id, text);
         id
+    }
+
+    /// Calls `each` with every name, under the lock: none comes in between.
+    pub fn each_name(&self, mut each: impl FnMut(Name, &str)) {
+        self.lock().names.iter().for_each(|(text, id)| each(*id, text));
     }
 
     fn append_name(&self, text: &str) -> Option<Name> {

@@ -12,7 +12,7 @@ fn region() -> &'static Region {
 #[test]
 fn the_same_text_has_one_id_and_its_bytes_are_in_the_region() {
     let region = region();
-    let tables = Tables::new(region);
+    let tables = Tables::new(region, |_, _| ());
     let id = tables.name("GET /checkout");
     assert_eq!(tables.name("GET /checkout"), id);
     let [_, names, _, _] = region.copy_tables();
@@ -23,7 +23,7 @@ fn the_same_text_has_one_id_and_its_bytes_are_in_the_region() {
 #[test]
 fn a_full_name_area_refuses_and_counts_instead_of_growing() {
     let region = region();
-    let tables = Tables::new(region);
+    let tables = Tables::new(region, |_, _| ());
     let long = "x".repeat(900);
     for i in 0..200 {
         tables.name(&format!("{i}{long}"));
@@ -35,7 +35,7 @@ fn a_full_name_area_refuses_and_counts_instead_of_growing() {
 #[test]
 fn a_stack_is_a_chain_of_nodes_from_the_leaf_to_the_root() {
     let region = region();
-    let tables = Tables::new(region);
+    let tables = Tables::new(region, |_, _| ());
     let (main, work) = (tables.code(1, 2, 10, false), tables.code(3, 2, 20, false));
     let root = tables.stack(0, main, 12);
     let leaf = tables.stack(root, work, 25);
@@ -66,7 +66,7 @@ fn thread_slots_are_used_again_only_when_the_table_is_full() {
 
 #[test]
 fn names_of_ever_new_threads_fall_together_past_their_bound() {
-    let tables = Tables::new(region());
+    let tables = Tables::new(region(), |_, _| ());
     let mut ids: Vec<u32> = (0..50_000)
         .map(|i| tables.classed(ring::Class::Thread, &format!("Thread-{i} (work)")))
         .collect();

@@ -1,7 +1,7 @@
-//! A place for one long-lived object that is set rarely and read by everybody.
+//! Places for objects that are set rarely and read by everybody, without a lock.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// Holds a `&'static T` or nothing. Reading is one acquire load: no lock that a fork could leave
 /// held in the child.
@@ -29,5 +29,133 @@ impl<T: Sync + 'static> StaticRef<T> {
     pub fn set(&self, value: Option<&'static T>) {
         let at = value.map_or(std::ptr::null_mut(), |v| std::ptr::from_ref(v).cast_mut());
         self.at.store(at, Ordering::Release);
+    }
+}
+
+/// A place for an object that comes and goes while other threads may be using it: readers are
+/// counted, and who removes it waits until none is inside.
+///
+/// Reading costs two atomic additions (contended when several threads read at once), never waits,
+/// and is async-signal-safe if the reading is.
+pub struct Visited<T> {
+    at: AtomicPtr<T>,
+    /// Readers inside. SeqCst on both words: either a reader sees the object gone, or who removed
+    /// it sees the reader.
+    inside: AtomicU64,
+    /// A reader never left; the place is not used again.
+    retired: AtomicBool,
+    owns: PhantomData<Box<T>>,
+}
+
+/// Why an object could not be had back: a reader did not leave in time (its thread may have ended
+/// inside). It stays in memory for that reader.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StillVisited;
+
+impl<T: Send + Sync> Visited<T> {
+    /// Holds nothing.
+    pub const fn empty() -> Visited<T> {
+        Visited {
+            at: AtomicPtr::new(std::ptr::null_mut()),
+            inside: AtomicU64::new(0),
+            retired: AtomicBool::new(false),
+            owns: PhantomData,
+        }
+    }
+
+    /// Puts an object here; gives it back when there is one already, or the place is retired.
+    pub fn put(&self, value: Box<T>) -> Result<(), Box<T>> {
+        if self.retired.load(Ordering::Relaxed) {
+            return Err(value);
+        }
+        let raw = Box::into_raw(value);
+        let null = std::ptr::null_mut();
+        match self.at.compare_exchange(null, raw, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            // SAFETY: `raw` came from the box above and nobody else has seen it.
+            Err(_) => Err(unsafe { Box::from_raw(raw) }),
+        }
+    }
+
+    /// Whether something is here.
+    pub fn is_empty(&self) -> bool {
+        self.at.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Calls `visit` with the object, if there is one.
+    pub fn with<R>(&self, visit: impl FnOnce(&T) -> R) -> Option<R> {
+        struct Leave<'c>(&'c AtomicU64);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let _leave = Leave(&self.inside);
+        let at = self.at.load(Ordering::SeqCst);
+        // SAFETY: null, or put here by `put`. `take` frees it only after it has set the pointer to
+        // null and then seen nobody inside; we were inside before we read the pointer.
+        unsafe { at.as_ref() }.map(visit)
+    }
+
+    /// Takes the object out and waits for its readers to leave, at most `limit_ns`.
+    pub fn take(&self, limit_ns: u64) -> Result<Option<Box<T>>, StillVisited> {
+        let at = self.at.swap(std::ptr::null_mut(), Ordering::SeqCst);
+        if at.is_null() {
+            return Ok(None);
+        }
+        let deadline_ns = crate::clock::now_ns() + limit_ns;
+        while self.inside.load(Ordering::SeqCst) > 0 {
+            if crate::clock::now_ns() > deadline_ns {
+                self.retired.store(true, Ordering::Relaxed);
+                return Err(StillVisited);
+            }
+            crate::thread::pause(50_000);
+        }
+        // SAFETY: it came from a box; nobody is inside, and who comes now finds null. Readers that
+        // come and go meanwhile may delay us, never let us pass too early.
+        Ok(Some(unsafe { Box::from_raw(at) }))
+    }
+
+    /// In a forked child: what was here is forgotten (its readers are in the parent). The caller is
+    /// the only thread.
+    pub fn forget(&self) {
+        self.at.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.inside.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_visited_is_freed_once_and_not_too_early() {
+        static CELL: Visited<Vec<u64>> = Visited::empty();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        CELL.with(|v| assert!(v.len() == 100 && v.iter().all(|x| *x == v[0])));
+                    }
+                });
+            }
+            for i in 0..2000 {
+                assert!(CELL.put(Box::new(vec![i; 100])).is_ok());
+                assert!(CELL.put(Box::default()).is_err(), "one at a time");
+                assert_eq!(CELL.take(5_000_000_000), Ok(Some(Box::new(vec![i; 100]))));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn a_reader_that_never_leaves_keeps_its_object_and_retires_the_place() {
+        static CELL: Visited<u32> = Visited::empty();
+        assert!(CELL.put(Box::new(7)).is_ok());
+        let taken = CELL.with(|v| (CELL.take(1_000_000), *v));
+        assert_eq!(taken, Some((Err(StillVisited), 7)));
+        assert!(CELL.put(Box::new(8)).is_err());
     }
 }

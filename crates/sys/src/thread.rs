@@ -37,6 +37,13 @@ pub fn exists(tid: u32) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, 0) == 0 }
 }
 
+/// Sleeps about this long. Async-signal-safe; a signal ends it early.
+pub fn pause(ns: u64) {
+    let rest = libc::timespec { tv_sec: 0, tv_nsec: ns.min(999_999_999) as _ };
+    // SAFETY: the structure is whole; what is left after a signal is not asked for.
+    unsafe { libc::nanosleep(&rest, std::ptr::null_mut()) };
+}
+
 /// The kernel's name of the calling thread: 15 bytes and a NUL. A syscall, 0.1-0.2 us;
 /// async-signal-safe.
 pub fn comm() -> [u8; 16] {

@@ -13,5 +13,5 @@ mod rules;
 mod units;
 
 pub use gate::{Firing, Gate, Timing, Why};
-pub use rules::Rules;
+pub use rules::{name_matches, Rules};
 pub use units::{bytes, duration_ns, fraction, show_ns, switch, Wrong};

@@ -33,7 +33,7 @@ impl Rules {
         let strictest = |named: bool| {
             let fits = |rule: &&Rule| match &rule.name {
                 None => !named,
-                Some(pattern) => named && matches(pattern, name),
+                Some(pattern) => named && name_matches(pattern, name),
             };
             self.rules.iter().filter(fits).map(|rule| rule.limit_ns).min()
         };
@@ -72,8 +72,9 @@ fn refuse(found: &str) -> Wrong {
     }
 }
 
-/// A pattern with `*` or `?` must match the whole name; one without must occur in it.
-fn matches(pattern: &str, name: &str) -> bool {
+/// Whether a name is meant: a pattern with `*` or `?` must match it as a whole; one without must
+/// occur in it.
+pub fn name_matches(pattern: &str, name: &str) -> bool {
     if !pattern.contains(['*', '?']) {
         return name.contains(pattern);
     }
