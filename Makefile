@@ -5,12 +5,13 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-rust test-python test-host zoo bench lint install-c clean
+.PHONY: help setup demo test test-rust test-python test-host zoo stress bench lint install-c clean
 
 help:
 	@echo "make demo    the story of Billy: a spike, a capture, the cause (about 2 minutes)"
 	@echo "make test    all tests"
 	@echo "make zoo     every sick program and its twin, switches on and off"
+	@echo "make stress  2,000,000 threads, and the models at greater depth (10 minutes)"
 	@echo "make bench   costs, beside rivals, in one run"
 	@echo "make install-c PREFIX=/usr/local    libdashcam, dashcam.h, dashcam.pc"
 	@echo "make setup   environments in .venv with dashcam built and installed"
@@ -36,6 +37,11 @@ test-host: setup
 
 zoo: setup
 	$$(ls -d .venv/3.* | sort -V | head -n 1)/bin/python tests/zoo/run.py --switches both
+
+# Longer than a test may take: 2,000,000 threads, the models with one more preemption.
+stress:
+	DASHCAM_CHURN=2000000 cargo test --release -p dashcam --test threads_come_and_go -- --nocapture
+	LOOM_MAX_PREEMPTIONS=3 tools/loom
 
 bench: setup
 	tools/bench
