@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-rust test-python test-host zoo stress bench lint clean
+.PHONY: help setup demo test test-rust test-python test-host zoo stress bench lint install-c clean
 
 help:
 	@echo "make demo    the story of Billy: a spike, a capture, the cause (about 2 minutes)"
@@ -13,6 +13,7 @@ help:
 	@echo "make zoo     every sick program and its twin, switches on and off"
 	@echo "make stress  2,000,000 threads, and the models at greater depth (10 minutes)"
 	@echo "make bench   costs, beside rivals, in one run"
+	@echo "make install-c PREFIX=/usr/local    libdashcam, dashcam.h, dashcam.pc"
 	@echo "make setup   environments in .venv with dashcam built and installed"
 
 setup:
@@ -44,6 +45,9 @@ stress:
 
 bench: setup
 	tools/bench
+
+install-c:
+	tools/install_c "$(PREFIX)"
 
 lint:
 	tools/lint

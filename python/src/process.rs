@@ -71,7 +71,10 @@ pub fn start(py: Python<'_>, config: &Bound<'_, PyDict>) -> PyResult<bool> {
         given.push((key.extract()?, value.str()?.extract()?));
     }
     let runtime = RUNTIME.lock().unwrap_or_else(|p| p.into_inner()).clone().unwrap_or_default();
-    let started = py.detach(|| dashcam::start(&given, runtime));
+    if dashcam::is_forked() {
+        names::forget(py);
+    }
+    let started = py.detach(|| dashcam::start_with_runtime(&given, runtime));
     started.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

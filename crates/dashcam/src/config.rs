@@ -22,30 +22,40 @@ pub struct Knob {
 }
 
 macro_rules! knobs {
-    ($($name:literal, $default:literal, $range:literal, $sentence:literal;)*) => {
+    ($($name:ident, $default:literal, $range:literal, $sentence:literal;)*) => {
         /// All settings.
         pub const KNOBS: &[Knob] = &[$(Knob {
-            name: $name, default: $default, range: $range, sentence: $sentence,
+            name: stringify!($name), default: $default, range: $range, sentence: $sentence,
         },)*];
+
+        impl crate::Config {
+            $(
+                #[doc = concat!($sentence, "\n\nAccepted: ", $range, ". Default: `", $default, "`.")]
+                #[must_use]
+                pub fn $name(self, value: impl ToString) -> Self {
+                    self.with(stringify!($name), value)
+                }
+            )*
+        }
     };
 }
 
 knobs! {
-    "enabled", "on", "on, off", "Turns everything on or off.";
-    "service", "", "text", "Name of the service; the program's name when empty.";
-    "out", "captures", "folder", "Where captures are written.";
-    "slow", "500ms", "500ms; checkout>250ms; several with commas", "What is slow: a limit for any request, or by name.";
-    "memory", "64MiB", "1MiB to 4GiB", "Size of the black box.";
-    "window", "60s", "1s to 24h", "How far back a capture reaches.";
-    "post", "1s", "1ms to 10m", "How long to go on recording after the trigger before saving.";
-    "cooldown", "10s", "100ms to 24h", "Quiet time after a capture; doubles while slow requests go on.";
-    "keep", "50", "1 to 100000", "Most captures kept; the oldest go first.";
-    "keep_bytes", "1GiB", "1MiB to 1TiB", "Most bytes of captures kept.";
-    "rate_hz", "100", "1 to 1000", "Passes of the sampler a second.";
-    "budget_percent", "1", "0.01 to 100", "CPU time the sampler may use, percent of one core.";
-    "switches", "on", "on, off", "Exact context switches from the kernel (off: estimates from /proc).";
-    "stacks", "on", "on, off", "Python stacks.";
-    "threads", "16", "1 to 1024", "Most threads looked at in one pass.";
+    enabled, "on", "on, off", "Turns everything on or off.";
+    service, "", "text", "Name of the service; the program's name when empty.";
+    out, "captures", "folder", "Where captures are written.";
+    slow, "500ms", "500ms; checkout>250ms; several with commas", "What is slow: a limit for any request, or by name.";
+    memory, "64MiB", "1MiB to 4GiB", "Size of the black box.";
+    window, "60s", "1s to 24h", "How far back a capture reaches.";
+    post, "1s", "1ms to 10m", "How long to go on recording after the trigger before saving.";
+    cooldown, "10s", "100ms to 24h", "Quiet time after a capture; doubles while slow requests go on.";
+    keep, "50", "1 to 100000", "Most captures kept; the oldest go first.";
+    keep_bytes, "1GiB", "1MiB to 1TiB", "Most bytes of captures kept.";
+    rate_hz, "100", "1 to 1000", "Passes of the sampler a second.";
+    budget_percent, "1", "0.01 to 100", "CPU time the sampler may use, percent of one core.";
+    switches, "on", "on, off", "Exact context switches from the kernel (off: estimates from /proc).";
+    stacks, "on", "on, off", "Python stacks.";
+    threads, "16", "1 to 1024", "Most threads looked at in one pass.";
 }
 
 /// Effective settings.

@@ -1,9 +1,10 @@
 //! Starting, stopping, forking; and what the two threads share.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, Weak};
 use std::thread::JoinHandle;
@@ -16,7 +17,7 @@ use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
 
 use crate::config::Config;
-use crate::{boxes, keeper, meta, sampler, stream};
+use crate::{boxes, keeper, meta, names, sampler, stream};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -157,9 +158,54 @@ pub fn is_started() -> bool {
     CONTROL.get().is_some()
 }
 
-/// Starts recording with settings `given` (name, value). False: it was on already, or is turned
-/// off by its settings. Errors: a wrong value, or no memory; nothing has changed then.
-pub fn start(given: &[(String, String)], runtime: Runtime) -> Result<bool, StartError> {
+/// Held while recording is being started. A claim and not a lock: it holds the claimer's process id
+/// (0: free), so that a child forked meanwhile, in which the claimer's thread does not exist, takes
+/// it over.
+struct Starting;
+thread_local! {
+    /// This thread holds it: what it runs meanwhile (a signal handler, an allocator that records)
+    /// must not wait for it.
+    static STARTS: Cell<bool> = const { Cell::new(false) };
+}
+static STARTING: AtomicU32 = AtomicU32::new(0);
+
+impl Starting {
+    /// None: this thread holds it already.
+    fn claim() -> Option<Starting> {
+        if STARTS.replace(true) {
+            return None;
+        }
+        let own = std::process::id();
+        loop {
+            let holder = STARTING.load(Ordering::Relaxed);
+            // Acquire: pairs with the release in `drop`, so what the other one started is seen.
+            let take = |from| {
+                STARTING.compare_exchange(from, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            };
+            if holder != own && take(holder) {
+                return Some(Starting);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        STARTING.store(0, Ordering::Release);
+        STARTS.set(false);
+    }
+}
+
+/// Starts recording with settings `given` (name, value), for a binding that knows its language's
+/// `runtime`. False: it was on already, or is turned off by its settings. In a forked child that
+/// has not recorded yet, these settings replace its parent's. Errors: a wrong value, or no memory;
+/// nothing has changed then.
+pub fn start_with_runtime(
+    given: &[(String, String)],
+    runtime: Runtime,
+) -> Result<bool, StartError> {
+    let Some(_starting) = Starting::claim() else { return Ok(false) };
     if CONTROL.get().is_some() {
         return Ok(false);
     }
@@ -168,13 +214,17 @@ pub fn start(given: &[(String, String)], runtime: Runtime) -> Result<bool, Start
         say(complaint);
     }
     if !config.enabled {
+        PARENT.set(None);
+        recorder::pause();
         return Ok(false);
     }
     FORK_HOOK.call_once(|| {
         // An error (no memory for the hook) only means that a child does not start by itself.
         let _ = sys::fork::register(None, None, Some(on_fork_child));
     });
-    start_with(config, runtime)
+    let started = start_with(config, runtime)?;
+    PARENT.set(None);
+    Ok(started)
 }
 
 fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
@@ -200,6 +250,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     });
     // Once here, for a process that is killed at once, and again when the sources are known.
     shared.store_settings();
+    names::learn_all(recorder);
     recorder::install(recorder);
     let mut threads = Vec::new();
     for (name, body) in
@@ -282,6 +333,11 @@ pub(crate) fn say(text: &str) {
 /// Stops recording and waits for our threads, at most two seconds. What was recorded stays in the
 /// black box; a later `start` goes on in it.
 pub fn stop() {
+    if PARENT.get().is_some() {
+        // A forked child that never recorded is not to begin now.
+        PARENT.set(None);
+        recorder::pause();
+    }
     let Some(control) = CONTROL.get() else { return };
     CONTROL.set(None);
     let shared = &control.shared;
@@ -323,6 +379,9 @@ extern "C" fn on_fork_child() {
         PARENT.set(Some(control));
         CONTROL.set(None);
     }
+    if PARENT.get().is_some() {
+        recorder::sleep();
+    }
 }
 
 /// Whether this is a forked child of a recorded process that has not started afresh yet. One load.
@@ -332,18 +391,25 @@ pub fn is_forked() -> bool {
 
 /// Starts the child of a fork afresh, with its parent's settings. Call where allocation and threads
 /// are safe again, and not before there is something to record: many children only exec. Does
-/// nothing when the parent did not record.
+/// nothing when the parent did not record. Threads that come here at once wait for the first.
 pub fn after_fork_child() {
+    if PARENT.get().is_none() {
+        return;
+    }
+    let Some(_starting) = Starting::claim() else { return };
     let Some(parent) = PARENT.get() else { return };
-    PARENT.set(None);
     let (config, runtime) = (parent.shared.config.clone(), parent.shared.runtime.clone());
     if let Err(error) = start_with(config, runtime) {
         say(&format!("not recording in the forked process {}: {error}", std::process::id()));
+        recorder::pause();
     }
+    // Only now: who comes meanwhile waits above, and finds it started.
+    PARENT.set(None);
 }
 
 /// Saves a capture now and waits for it. Errors say what could not be written and why.
 pub fn snap(reason: &str) -> Result<PathBuf, String> {
+    after_fork_child();
     let Some(control) = CONTROL.get() else {
         return Err("dashcam is not recording; call dashcam.start() first".to_owned());
     };
@@ -357,6 +423,7 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
 
 /// The state of the recorder as JSON.
 pub fn status_json() -> String {
+    after_fork_child();
     let Some(control) = CONTROL.get() else {
         return Object::new().flag("on", false).finish();
     };

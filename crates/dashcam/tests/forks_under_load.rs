@@ -88,7 +88,7 @@ fn wait_for(pid: i32) -> i32 {
 fn two_thousand_forks_while_others_record() {
     let given = [("service", "forks"), ("memory", "4MiB"), ("switches", "off")];
     let given: Vec<_> = given.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
-    dashcam::start(&given, Runtime::default()).expect("starts");
+    dashcam::start_with_runtime(&given, Runtime::default()).expect("starts");
     let tables = dashcam::current().expect("recording").tables();
     let (name, key) = (tables.name("parent"), tables.name("key"));
     let (stop, total) = (&AtomicBool::new(false), &AtomicU64::new(0));

@@ -22,7 +22,7 @@ fn started() -> MutexGuard<'static, ()> {
     let out = folder().display().to_string();
     let given = [("service", "streams"), ("memory", "4MiB"), ("out", out.as_str())];
     let given: Vec<_> = given.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
-    dashcam::start(&given, Runtime::default()).expect("starts");
+    dashcam::start_with_runtime(&given, Runtime::default()).expect("starts");
     turn
 }
 

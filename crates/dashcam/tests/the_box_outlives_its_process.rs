@@ -22,7 +22,7 @@ fn victim() {
     let Ok(way) = std::env::var("DASHCAM_TEST_VICTIM") else { return };
     let given = [("service", "victim"), ("memory", "1MiB"), ("switches", "off")];
     let given: Vec<_> = given.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
-    dashcam::start(&given, Runtime::default()).expect("starts");
+    dashcam::start_with_runtime(&given, Runtime::default()).expect("starts");
     let tables = dashcam::current().expect("recording").tables();
     let (name, key) = (tables.name("load"), tables.name(KEY));
     println!("{}\t{key}", dashcam::status_json());

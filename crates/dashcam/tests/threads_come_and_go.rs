@@ -73,7 +73,7 @@ fn threads_come_and_go() {
         std::env::var("DASHCAM_CHURN").ok().and_then(|n| n.parse().ok()).unwrap_or(60_000);
     let given = [("service", "churn"), ("memory", "64MiB"), ("switches", "off")];
     let given: Vec<_> = given.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
-    dashcam::start(&given, Runtime::default()).expect("starts");
+    dashcam::start_with_runtime(&given, Runtime::default()).expect("starts");
     let tables = dashcam::current().expect("recording").tables();
     let (name, key) = (tables.name("churn"), tables.name("key"));
     let report = Mutex::new(Vec::new());

@@ -20,7 +20,9 @@ mod thread;
 
 pub use limits::{Limits, SlowRequest};
 pub use open::{OpenRequest, Request};
-pub use recorder::{current, install, is_on, pause, resume, Recorder};
+pub use recorder::{
+    current, install, is_on, on_epoch, on_epoch_or, pause, resume, sleep, Recorder,
+};
 pub use session::{Filter, Session, SessionCounts, SESSIONS};
 pub use thread::{forget_after_fork, name_other_thread, name_thread};
 

@@ -145,6 +145,12 @@ impl OpenTable {
         Some(Request { id, begin_ns: slot.begin_ns.load(Ordering::Relaxed) })
     }
 
+    /// Whether this request was in the table and is so no more. One the table had no room for is
+    /// never told as ended.
+    pub fn has_ended(&self, id: u64) -> bool {
+        id & UNTRACKED != UNTRACKED && !self.is_open(id)
+    }
+
     /// Whether this request is still open.
     pub fn is_open(&self, id: u64) -> bool {
         self.slot(id).is_some()

@@ -1,6 +1,6 @@
 //! The recorder of this process: region, tables, open requests, limits.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ring::{Region, Tables};
 use sys::cell::StaticRef;
@@ -10,6 +10,9 @@ use crate::open::OpenTable;
 
 /// Everything that records share. Made once a process (again in a forked child) and never freed.
 pub struct Recorder {
+    /// Its number among the recorders this process and its ancestors had. Names' ids are kept
+    /// beside it: another recorder numbers its names anew.
+    epoch: u32,
     region: &'static Region,
     tables: Tables,
     open: OpenTable,
@@ -17,11 +20,15 @@ pub struct Recorder {
 }
 
 static CURRENT: StaticRef<Recorder> = StaticRef::empty();
-/// Who takes records: bit 0 the black box, the others sessions. Relaxed: a record more or less
+/// Who takes records: bit 0 the black box, the others sessions. A taker and no recorder: a forked
+/// child that sleeps, and records as soon as somebody wakes it. Relaxed: a record more or less
 /// around a switch does no harm; CURRENT and the sessions are published on their own.
 static TAKERS: AtomicU64 = AtomicU64::new(0);
 /// The black box's bit.
 pub(crate) const BLACK_BOX: u64 = 1;
+/// Epochs given out. A child goes on counting where its parent was. Relaxed: only uniqueness
+/// matters.
+static EPOCHS: AtomicU32 = AtomicU32::new(0);
 
 impl Recorder {
     /// A recorder over a new region. `limit_ns` answers how long a request of that name may take
@@ -31,12 +38,20 @@ impl Recorder {
         limit_ns: Box<dyn Fn(&str) -> u64 + Send + Sync>,
     ) -> &'static Recorder {
         let region: &'static Region = Box::leak(Box::new(region));
+        let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed) + 1;
         Box::leak(Box::new(Recorder {
+            epoch,
             region,
             tables: Tables::new(region, crate::session::learn_name),
             open: OpenTable::new(),
             limits: Limits::new(limit_ns),
         }))
+    }
+
+    /// Its number; never 0.
+    #[inline]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
     }
 
     /// The black box.
@@ -80,10 +95,35 @@ pub fn current() -> Option<&'static Recorder> {
     CURRENT.get()
 }
 
-/// Whether anybody takes records now. One load.
+/// Whether anybody takes records now, or would once woken. One load.
 #[inline]
 pub fn is_on() -> bool {
     takers() != 0
+}
+
+/// The epoch of the recorder, when anybody takes records now; 0: nobody does.
+#[inline]
+pub fn on_epoch() -> u32 {
+    match takers() {
+        0 => 0,
+        _ => CURRENT.get().map_or(0, Recorder::epoch),
+    }
+}
+
+/// As `on_epoch`, and in a child that sleeps since its fork `wake` is called first. Costs a caller
+/// one load and a branch while nothing records.
+#[inline]
+pub fn on_epoch_or(wake: fn()) -> u32 {
+    if takers() == 0 {
+        return 0;
+    }
+    match CURRENT.get() {
+        Some(recorder) => recorder.epoch(),
+        None => {
+            wake();
+            on_epoch()
+        }
+    }
 }
 
 /// Everybody who takes records now, a bit each.
@@ -109,6 +149,11 @@ pub fn pause() {
 /// Takes records into the black box again, if there is a recorder.
 pub fn resume() {
     set_takers(BLACK_BOX, CURRENT.get().is_some());
+}
+
+/// In a forked child without a recorder: off, but `on_epoch_or` wakes it.
+pub fn sleep() {
+    set_takers(BLACK_BOX, true);
 }
 
 /// In a forked child: no recorder any more. The parent's object stays in memory, unused; its

@@ -1,0 +1,276 @@
+// dashcam: the black box of a running service, for C (C99 and later) and C++.
+//
+// Texts become names once, with dashcam_name; then:
+//
+//     dashcam_setting settings[] = {{"service", "billy"}, {"slow", "500ms"}};
+//     dashcam_start(settings, 2);
+//     dashcam_name_t checkout = dashcam_name("GET /checkout"), user = dashcam_name("user");
+//     dashcam_request request = dashcam_request_begin(checkout);
+//     ...
+//     dashcam_attribute attributes[] = {dashcam_integer(user, 42)};
+//     dashcam_request_end(request, 0, attributes, 1);
+//
+// Every function may be called at any time from any thread: before dashcam_start, after
+// dashcam_stop and in a forked child a call returns its code and does nothing else. Codes are
+// negative for errors; none of them is a reason to stop a service. Functions that may be called in
+// a signal handler say so; if the library came by dlopen, only on threads that called it before (the
+// C library allocates a thread's variables at the first use). Compile with `pkg-config --cflags --libs dashcam`. The library stays
+// loaded after dlclose, since its threads run in it.
+//
+// Generated from c/src by `cargo test -p dashcam-c`; do not edit.
+
+#ifndef DASHCAM_H
+#define DASHCAM_H
+
+
+#include <stddef.h>
+#include <stdint.h>
+
+// What functions return. Errors are negative.
+typedef enum dashcam_code {
+    // Done.
+    DASHCAM_OK = 0,
+    // Done, and it was so already: `dashcam_start` while recording is on.
+    DASHCAM_ALREADY = 1,
+    // Nothing records: before `dashcam_start`, after `dashcam_stop`, or with `DASHCAM_ENABLED=0`. No
+    // reason to stop a service: the call did nothing.
+    DASHCAM_E_OFF = -1,
+    // A forked child that does not record yet; see `dashcam_start`.
+    DASHCAM_E_FORKED = -2,
+    // A pointer that must not be NULL was.
+    DASHCAM_E_NULL = -3,
+    // A text is not UTF-8.
+    DASHCAM_E_TEXT = -4,
+    // A setting is unknown or its value wrong, or there is no memory for the black box.
+    DASHCAM_E_SETTING = -5,
+    // The capture could not be written.
+    DASHCAM_E_WRITE = -6,
+    // The buffer is too small; its beginning was filled, and ends with NUL.
+    DASHCAM_E_SMALL = -7,
+    // A name that is not from `dashcam_name`, an attribute of no known kind, or a span, request or
+    // task that is not open in this process.
+    DASHCAM_E_HANDLE = -8,
+    // An internal error was caught; please report it.
+    DASHCAM_E_INTERNAL = -9,
+} dashcam_code;
+
+// The kind of an attribute's value.
+typedef enum dashcam_kind {
+    // `value.integer`
+    DASHCAM_INTEGER = 0,
+    // `value.number`
+    DASHCAM_NUMBER = 1,
+    // `value.truth`, 0 or not
+    DASHCAM_TRUTH = 2,
+    // `value.text`: UTF-8, at most 64 bytes are kept; NULL leaves the attribute out
+    DASHCAM_TEXT = 3,
+} dashcam_kind;
+
+// A setting: `{"slow", "500ms"}`. Names and values are those of the environment variables
+// `DASHCAM_<NAME>`, which win: service, out, slow, memory, window, post, cooldown, keep,
+// keep_bytes, rate_hz, budget_percent, switches, stacks, threads, enabled.
+typedef struct dashcam_setting {
+    // Name.
+    const char *name;
+    // Value, a text.
+    const char *value;
+} dashcam_setting;
+
+// A text as a number; from dashcam_name. 0 is none.
+typedef uint32_t dashcam_name_t;
+
+// An open span. The caller keeps it; nothing is allocated, and one that is never ended costs
+// nothing and is not recorded. All zero: none.
+typedef struct dashcam_span {
+    // When it began, of dashcam_now_ns.
+    uint64_t begin_ns;
+    // The request it belongs to, 0 none.
+    uint64_t request;
+    // Its name.
+    dashcam_name_t name;
+    // Which recorder it belongs to.
+    uint32_t epoch;
+} dashcam_span;
+
+// The value of an attribute.
+typedef union dashcam_value {
+    // DASHCAM_INTEGER
+    int64_t integer;
+    // DASHCAM_NUMBER
+    double number;
+    // DASHCAM_TRUTH
+    int truth;
+    // DASHCAM_TEXT
+    const char *text;
+} dashcam_value;
+
+// An attribute; dashcam_integer and its siblings make one. At most 8 are recorded, the rest is
+// counted in the loss attributes_cut.
+typedef struct dashcam_attribute {
+    // From dashcam_name.
+    dashcam_name_t key;
+    // One of dashcam_kind.
+    int kind;
+    // The value.
+    union dashcam_value value;
+} dashcam_attribute;
+
+// An open request. The caller keeps it and ends it once.
+typedef struct dashcam_request {
+    // Unique in this process, 0 none. For dashcam_task_begin.
+    uint64_t id;
+    // When it began.
+    uint64_t begin_ns;
+    // The request this thread worked for before.
+    uint64_t outer;
+    // Its name.
+    dashcam_name_t name;
+    // Which recorder it belongs to.
+    uint32_t epoch;
+} dashcam_request;
+
+// Work for a request on another thread than its own.
+typedef struct dashcam_task {
+    // The request.
+    uint64_t request;
+    // When the work was handed over.
+    uint64_t queued_ns;
+    // When it began.
+    uint64_t begin_ns;
+    // The request this thread worked for before.
+    uint64_t outer;
+    // Its name.
+    dashcam_name_t name;
+    // Which recorder it belongs to.
+    uint32_t epoch;
+} dashcam_task;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Starts recording with `count` settings (NULL and 0: the environment and the defaults). Starts
+// two threads that take no signals, and removes the black box when the process ends in order.
+//
+// A forked child does not record until it calls one of dashcam_start, dashcam_name,
+// dashcam_thread_name, dashcam_request_begin, dashcam_task_begin, dashcam_snap or dashcam_status,
+// and then with its parent's settings unless it gives its own here. Names stay valid in it.
+//
+// Cost: milliseconds; locks and allocates. Not in a signal handler. Returns DASHCAM_OK,
+// DASHCAM_ALREADY, DASHCAM_E_OFF (turned off by DASHCAM_ENABLED), DASHCAM_E_NULL, DASHCAM_E_TEXT,
+// DASHCAM_E_SETTING.
+int dashcam_start(const struct dashcam_setting *settings, size_t count);
+
+// Stops recording and waits for our threads, at most two seconds; writes a capture that was due.
+// What was recorded stays in the black box; a later dashcam_start goes on in it. Not in a signal
+// handler. Returns DASHCAM_OK, also when nothing records.
+int dashcam_stop(void);
+
+// Saves a capture now and waits for it (tens of milliseconds; at most 30 s). `reason` may be NULL.
+// The path goes into `path` (NULL: not wanted) of `size` bytes. Locks, allocates, writes. Not in a
+// signal handler. Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_TEXT, DASHCAM_E_WRITE, and
+// DASHCAM_E_SMALL when the capture was written and its path was cut.
+int dashcam_snap(const char *reason, char *path, size_t size);
+
+// The state as JSON (settings, sources, losses, own cost, captures), ended by NUL. `{"on":false}`
+// when nothing records. 4096 bytes are enough for a few captures. Locks and allocates. Not in a
+// signal handler. Returns DASHCAM_OK, DASHCAM_E_NULL, DASHCAM_E_SMALL.
+int dashcam_status(char *buffer, size_t size);
+
+// Gives the calling thread its name in captures. Locks and allocates. Not in a signal handler.
+// Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_NULL, DASHCAM_E_TEXT.
+int dashcam_thread_name(const char *name);
+
+// What the last call of this thread that failed had to say, in English; "" when none did. Valid
+// until its next call that fails; never NULL. Async-signal-safe.
+const char *dashcam_last_error(void);
+
+// Nanoseconds of the recorder's clock, CLOCK_MONOTONIC. Async-signal-safe, 10-25 ns.
+uint64_t dashcam_now_ns(void);
+
+// The number of a text (UTF-8; at most 1000 bytes count), for names and keys: the same for equal
+// texts, for the life of the process, also before dashcam_start, after dashcam_stop and in forked
+// children. Call it once for each text and keep the number: it locks and allocates when the text
+// is new, and a process has 8192 of them. Not in a signal handler. Returns 0 on an error (NULL, not
+// UTF-8, too many); dashcam_last_error says which.
+dashcam_name_t dashcam_name(const char *name);
+
+// Begins a span of this thread's request. All zero when nothing records, and dashcam_span_end then
+// returns DASHCAM_E_OFF or DASHCAM_E_FORKED. Cost: one clock read; no lock, allocation or syscall.
+// Async-signal-safe.
+struct dashcam_span dashcam_span_begin(dashcam_name_t name);
+
+// Ends a span and records it, on the calling thread, as failed when `failed` is not 0, with `count`
+// attributes (NULL and 0: none). Cost: one clock read and one append; no lock, allocation or
+// syscall after the thread's first record. Async-signal-safe. Returns DASHCAM_OK, DASHCAM_E_OFF,
+// DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_TEXT, DASHCAM_E_HANDLE (begun before a fork, or by
+// another recorder); then nothing is recorded.
+int dashcam_span_end(struct dashcam_span span,
+                     int failed,
+                     const struct dashcam_attribute *attributes,
+                     size_t count);
+
+// Records an event of this thread's request. Cost and errors as dashcam_span_end.
+// Async-signal-safe.
+int dashcam_event(dashcam_name_t name, const struct dashcam_attribute *attributes, size_t count);
+
+// Begins a request, whose latency is judged (setting `slow`). Spans and events of this thread
+// belong to it until dashcam_request_end; requests nest. All zero when nothing records or the name
+// is wrong. Cost: a clock read, a slot in a table of 4095, one append; the first request of a name
+// also locks and allocates. Not in a signal handler.
+struct dashcam_request dashcam_request_begin(dashcam_name_t name);
+
+// Ends a request, on any thread, as failed when `failed` is not 0, with `count` attributes. Cost
+// and errors as dashcam_span_end; DASHCAM_E_HANDLE also when it was ended before.
+int dashcam_request_end(struct dashcam_request request,
+                        int failed,
+                        const struct dashcam_attribute *attributes,
+                        size_t count);
+
+// Works for a request on the calling thread until dashcam_task_end: its spans and events belong to
+// the request. `request` is dashcam_request.id; `queued_ns` is when the work was handed over (of
+// dashcam_now_ns; 0: just now), so that time in a queue is seen. All zero when nothing records.
+// Cost: one clock read. Not in a signal handler.
+struct dashcam_task dashcam_task_begin(dashcam_name_t name, uint64_t request, uint64_t queued_ns);
+
+// Ends and records a task, on the thread it began on. Cost and errors as dashcam_span_end.
+int dashcam_task_end(struct dashcam_task task);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+static inline dashcam_attribute dashcam_integer(dashcam_name_t key, int64_t integer) {
+    dashcam_attribute attribute;
+    attribute.key = key;
+    attribute.kind = DASHCAM_INTEGER;
+    attribute.value.integer = integer;
+    return attribute;
+}
+
+static inline dashcam_attribute dashcam_number(dashcam_name_t key, double number) {
+    dashcam_attribute attribute;
+    attribute.key = key;
+    attribute.kind = DASHCAM_NUMBER;
+    attribute.value.number = number;
+    return attribute;
+}
+
+static inline dashcam_attribute dashcam_truth(dashcam_name_t key, int truth) {
+    dashcam_attribute attribute;
+    attribute.key = key;
+    attribute.kind = DASHCAM_TRUTH;
+    attribute.value.truth = truth;
+    return attribute;
+}
+
+// The text is read when the attribute is recorded.
+static inline dashcam_attribute dashcam_text(dashcam_name_t key, const char *text) {
+    dashcam_attribute attribute;
+    attribute.key = key;
+    attribute.kind = DASHCAM_TEXT;
+    attribute.value.text = text;
+    return attribute;
+}
+
+#endif /* DASHCAM_H */

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""The C library from the outside: installed, compiled against with pkg-config as C11 and as C++,
+run, and its captures looked at with the real command. Says what failed; 0 when nothing did."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-pthread"]
+LANGUAGES = {
+    "c": ["cc", "-std=c11", "-D_GNU_SOURCE"],
+    "c++": ["g++", "-std=c++17", "-x", "c++"],
+}
+PROGRAMS = ["threads", "signals", "forks", "misuse", "plugin", "slow", "readme"]
+
+
+class Failed(Exception):
+    """One line for people."""
+
+
+def run(command: list[str], **options: object) -> str:
+    """The output of a command that must go well."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+    if done.returncode != 0:
+        raise Failed(f"{shlex.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def tools_here() -> None:
+    """Fetches what a bare Debian lacks, where that may be done; says what is missing otherwise."""
+    wanted = {"cc": "gcc", "g++": "g++", "pkg-config": "pkg-config"}
+    lacking = [package for tool, package in wanted.items() if shutil.which(tool) is None]
+    if lacking and os.getuid() == 0 and shutil.which("apt-get"):
+        run(["apt-get", "update", "-qq"])
+        run(["apt-get", "install", "-y", "-qq", *lacking])
+        lacking = []
+    if lacking:
+        raise Failed(f"c: found no {', '.join(lacking)}; wanted them installed")
+
+
+class Setting:
+    """An installation in a folder of its own, and the command beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.prefix = folder / "prefix"
+        profile = {"DASHCAM_PROFILE": os.environ.get("DASHCAM_PROFILE", "dev")}
+        run([str(ROOT / "tools/install_c"), str(self.prefix)], env=os.environ | profile)
+        run(["cargo", "build", "--quiet", "-p", "dashcam-cli"], cwd=ROOT)
+        self.command = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/dashcam"
+        self.config = os.environ | {"PKG_CONFIG_PATH": str(self.prefix / "lib/pkgconfig")}
+
+    def pkg_config(self, *what: str) -> list[str]:
+        """Flags from dashcam.pc."""
+        return shlex.split(run(["pkg-config", *what, "dashcam"], env=self.config))
+
+    def source(self, program: str) -> Path:
+        """The program's file; `readme` is the C of README.md."""
+        if program != "readme":
+            return HERE / f"{program}.c"
+        found = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+        if not found:
+            raise Failed("README.md has no C in it")
+        path = self.folder / "readme.c"
+        path.write_text(found.group(1), encoding="utf-8")
+        return path
+
+    def compile(self, program: str, language: str, static: bool = False) -> Path:
+        """The program, compiled and linked."""
+        out = self.folder / f"{program}-{language}{'-static' if static else ''}"
+        source = [*LANGUAGES[language], *STRICT, str(self.source(program)), "-x", "none"]
+        if program == "plugin":
+            libs = ["-ldl"]
+        elif static:
+            private = [flag for flag in self.pkg_config("--libs", "--static") if flag != "-ldashcam"]
+            libs = [str(self.prefix / "lib/libdashcam.a"), *private]
+        else:
+            libs = [*self.pkg_config("--libs"), f"-Wl,-rpath,{self.prefix}/lib"]
+        run([*source, "-o", str(out), *self.pkg_config("--cflags"), *libs])
+        return out
+
+    def try_program(self, program: str, language: str, static: bool = False) -> None:
+        """Runs it and holds what it says against its captures."""
+        binary = self.compile(program, language, static)
+        captures = self.folder / f"{binary.name}-captures"
+        arguments = [str(self.prefix / "lib/libdashcam.so")] if program == "plugin" else []
+        said = run([str(binary), str(captures), *arguments], cwd=self.folder)
+        lines = [json.loads(line) for line in said.splitlines()]
+        if program == "readme":
+            path = next((self.folder / "captures").glob("billy-*.dashcam"))
+            path = path.rename(path.with_name(f"{binary.name}.dashcam"))
+            lines = [{"capture": str(path), "requests": 1, "spans": 1, "events": 0, "tasks": 0}]
+        elif program == "slow":
+            self.check_cause(captures)
+        elif not lines:
+            raise Failed(f"{binary.name}: it said nothing of a capture")
+        for line in lines:
+            self.check_counts(binary.name, line)
+
+    def check_counts(self, who: str, said: dict) -> None:
+        """The capture holds what the program did."""
+        shown = json.loads(run([str(self.command), "show", "--json", said["capture"]]))
+        losses = shown["meta"]["losses"]
+        lost = dict(losses if isinstance(losses, dict) else [(l["name"], l["count"]) for l in losses])
+        for what in ("requests", "spans", "events", "tasks"):
+            found, wanted = shown["counts"][what], said[what]
+            # What a signal handler could not record is counted.
+            dropped = lost.get("dropped_reentrant", 0) if (what, "signals" in who) == ("events", True) else 0
+            if found + dropped != wanted:
+                raise Failed(f"{who}: {found} {what} and {dropped} dropped in the capture, wanted {wanted}")
+        missing = sum(t["missing_between"] for t in shown["threads"])
+        if shown["damage"] or missing:
+            raise Failed(f"{who}: damage {shown['damage']}, {missing} records missing")
+
+    def check_cause(self, captures: Path) -> None:
+        """`why` names the pause."""
+        done = subprocess.run(
+            [str(self.command), "why", "--json", str(captures)], capture_output=True, text=True, check=False
+        )
+        causes = [cause["cause"] for cause in json.loads(done.stdout)["causes"]]
+        if causes[:1] != ["sleep"]:
+            raise Failed(f"slow: why names {causes}, wanted sleep")
+
+
+def main() -> int:
+    """Runs everything."""
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="dashcam-c-") as folder:
+        try:
+            tools_here()
+            setting = Setting(Path(folder))
+        except Failed as why:
+            print(why, file=sys.stderr)
+            return 1
+        cases = [(p, language, False) for p in PROGRAMS for language in LANGUAGES]
+        for program, language, static in [*cases, ("threads", "c", True), ("forks", "c", True)]:
+            name = f"{program} as {language}{', static' if static else ''}"
+            try:
+                setting.try_program(program, language, static)
+                print(f"ok      {name}")
+            except Failed as why:
+                failed += 1
+                print(f"FAILED  {name}\n{why}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+//! `dashcam::start(Config)`: starting from Rust.
+//!
+//! How it works: a `Config` is the list of what the caller gives; there is one method for each
+//! setting, made from the same declaration as its environment variable (`config.rs`). Values are
+//! texts, as everywhere (`"500ms"`, `"64MiB"`), so numbers and switches (`50`, `false`) do too.
+
+use std::sync::Once;
+
+use crate::control::{before_exit, start_with_runtime, Runtime, StartError};
+
+/// What a Rust program gives to `start`. What is not given comes from the environment
+/// (`DASHCAM_<NAME>`, which also wins over what is given) or is the default.
+///
+/// ```
+/// let config = dashcam::Config::new().service("billy").slow("500ms, checkout>250ms").keep(20);
+/// # let _ = config;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    given: Vec<(String, String)>,
+}
+
+impl Config {
+    /// All defaults.
+    #[must_use]
+    pub fn new() -> Config {
+        Config::default()
+    }
+
+    /// Gives a setting by its name; the later of two wins. `start` refuses unknown names.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl ToString) -> Config {
+        self.given.retain(|(n, _)| n != name);
+        self.given.push((name.to_owned(), value.to_string()));
+        self
+    }
+}
+
+/// Starts recording in this process, and removes the black box when the process ends in order.
+/// Idempotent: false when it was on already, or when `DASHCAM_ENABLED=0` turns it off. In a forked
+/// child recording goes on by itself, with its parent's settings.
+///
+/// Errors: a wrong value, with the range wanted; no memory for the black box. Nothing has changed
+/// then, and a service may well go on without a recorder.
+///
+/// ```
+/// let out = std::env::temp_dir().join(format!("dashcam-doc-{}", std::process::id()));
+/// dashcam::start(dashcam::Config::new().service("billy").memory("1MiB").out(out.display()))?;
+/// {
+///     let mut request = dashcam::request!("GET /checkout", user = 42);
+///     let _span = dashcam::span!("db.query", rows = 3);
+///     dashcam::event!("cache.miss", key = "k1");
+///     request.set("user", 43);
+/// }
+/// let path = dashcam::snap("looked odd")?;
+/// assert!(path.starts_with(&out));
+/// dashcam::stop();
+/// # std::fs::remove_dir_all(&out)?;
+///
+/// let wrong = dashcam::start(dashcam::Config::new().memory("9TiB"));
+/// assert!(wrong.is_err_and(|e| e.to_string().contains("wanted 1MiB to 4GiB")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn start(config: Config) -> Result<bool, StartError> {
+    static AT_EXIT: Once = Once::new();
+    let started = start_with_runtime(&config.given, Runtime::default())?;
+    if started {
+        // Refused only when there is no memory; then the box stays, as after a kill.
+        AT_EXIT.call_once(|| {
+            let _ = sys::exit::at_exit(last);
+        });
+    }
+    Ok(started)
+}
+
+extern "C" fn last() {
+    // A panic must not leave a function that C calls.
+    let _ = std::panic::catch_unwind(before_exit);
+}

@@ -1,0 +1,12 @@
+//! A function of ours at the process's end: `atexit`.
+//!
+//! What it promises: it runs once, when `main` returns or somebody calls `exit`, while the host's
+//! other threads may still run. It does not run after `_exit`, a signal's death, or an abort.
+
+/// Registers `last`. Call once a process; forked children keep the registration. False: the C
+/// library had no room.
+pub fn at_exit(last: extern "C" fn()) -> bool {
+    // SAFETY: `last` has the C ABI and no arguments; it stays callable, since code that owns a
+    // thread is never unloaded.
+    unsafe { libc::atexit(last) == 0 }
+}

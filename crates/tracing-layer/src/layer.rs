@@ -1,0 +1,339 @@
+//! The layer itself.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, ThreadId};
+
+use dashcam::{Attribute, Request, Site, Value};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
+
+use crate::callsite::Callsite;
+use crate::fields::{Kept, OnStack, Visitor};
+
+/// Which spans are requests, besides those that say so themselves.
+type Chooser = Box<dyn Fn(&Metadata<'_>) -> bool + Send + Sync>;
+
+/// Counters in the sieve of open requests; a power of two.
+const SIEVE: usize = 1024;
+
+/// Records spans and events into dashcam. Add it to a `Registry`; start dashcam before or after.
+pub struct Layer {
+    /// Tells layers of one process apart.
+    number: u32,
+    chooser: Option<Chooser>,
+    on_loop: bool,
+    busy: bool,
+    /// How many open requests have a span id that falls here; 0 spares a look at the span at each
+    /// entry and exit. Relaxed: a span's entry follows its creation.
+    sieve: Box<[AtomicU32]>,
+}
+
+/// A span's data, in its extensions.
+struct Open {
+    callsite: &'static Callsite,
+    epoch: u32,
+    begin_ns: u64,
+    /// The request it belongs to, itself included.
+    request: u64,
+    /// When it is a request: that, its name, and where it began.
+    own: Option<(Request, u32, ThreadId)>,
+    failed: bool,
+    fields: Kept,
+    /// The thread it is entered on.
+    entered: Option<Entered>,
+    /// Last exit; before it, the begin.
+    left_ns: u64,
+    busy_ns: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entered {
+    thread: ThreadId,
+    depth: u32,
+    since_ns: u64,
+    outer: u64,
+}
+
+impl Default for Layer {
+    fn default() -> Layer {
+        Layer::new()
+    }
+}
+
+impl Layer {
+    /// Requests are the spans with a field `dashcam.request = true`.
+    #[must_use]
+    pub fn new() -> Layer {
+        static NUMBERS: AtomicU32 = AtomicU32::new(0);
+        Layer {
+            // Relaxed: only uniqueness matters.
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            chooser: None,
+            on_loop: false,
+            busy: false,
+            sieve: (0..SIEVE).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    /// Makes requests also of spans that are no program's own, like those of an HTTP server's
+    /// middleware. Asked once for each place in source.
+    ///
+    /// ```
+    /// let layer = dashcam_tracing::Layer::new().requests(|metadata| {
+    ///     metadata.target() == "tower_http::trace::make_span" && metadata.name() == "request"
+    /// });
+    /// # drop(layer);
+    /// ```
+    #[must_use]
+    pub fn requests(
+        mut self,
+        choose: impl Fn(&Metadata<'_>) -> bool + Send + Sync + 'static,
+    ) -> Layer {
+        self.chooser = Some(Box::new(choose));
+        self
+    }
+
+    /// Says that threads serve many requests in turns (an async runtime), so that what such a
+    /// thread does is not blamed on one of them.
+    #[must_use]
+    pub fn on_event_loop(mut self, yes: bool) -> Layer {
+        self.on_loop = yes;
+        self
+    }
+
+    /// Adds the attribute `busy_ns`, the time a span was entered, to every span. Costs two looks at
+    /// the span and two clock reads for each entry.
+    #[must_use]
+    pub fn busy_time(mut self, yes: bool) -> Layer {
+        self.busy = yes;
+        self
+    }
+
+    #[inline]
+    fn callsite(&self, metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
+        let chosen = || {
+            let choose = self.chooser.as_ref().filter(|_| metadata.is_span());
+            choose.is_some_and(|choose| choose(metadata))
+        };
+        let found = Callsite::find(metadata, self.number, chosen);
+        if found.is_none() {
+            dashcam::lost_name();
+        }
+        found
+    }
+
+    #[inline]
+    fn sieve(&self, id: &Id) -> &AtomicU32 {
+        let mixed = id.into_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.sieve[(mixed >> 32) as usize % SIEVE]
+    }
+
+    /// Whether an entry or exit of this span means anything to us.
+    #[inline]
+    fn matters(&self, id: &Id) -> bool {
+        self.busy || self.sieve(id).load(Ordering::Relaxed) != 0
+    }
+}
+
+/// The request that work inside `span` belongs to.
+fn request_of<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>, epoch: u32) -> Option<u64> {
+    let extensions = span.extensions();
+    extensions.get::<Open>().filter(|open| open.epoch == epoch).map(|open| open.request)
+}
+
+impl<S> tracing_subscriber::Layer<S> for Layer
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let epoch = dashcam::door();
+        if epoch == 0 {
+            return;
+        }
+        let Some(callsite) = self.callsite(attributes.metadata()) else { return };
+        let Some(span) = context.span(id) else { return };
+        let above = span.parent().and_then(|parent| request_of(&parent, epoch));
+        let outer = match attributes.is_root() {
+            true => 0,
+            false => above.unwrap_or_else(dashcam::current_request),
+        };
+        let mut fields = Kept::for_fields(callsite.len());
+        let (mut request, mut renamed) = (false, None);
+        if callsite.len() > 0 {
+            let store = &mut fields;
+            let mut visitor = Visitor { callsite, store, request, renamed, epoch };
+            attributes.record(&mut visitor);
+            (request, renamed) = (visitor.request, visitor.renamed);
+        }
+        let own = (request || callsite.is_request).then(|| {
+            let name = renamed.unwrap_or_else(|| callsite.request_name.request_id(epoch));
+            self.sieve(id).fetch_add(1, Ordering::Relaxed);
+            (Request::begin(name, self.on_loop, 0), name, thread::current().id())
+        });
+        let begin_ns = own.as_ref().map_or_else(dashcam::now_ns, |(own, ..)| own.begin_ns);
+        // Not `insert`, which panics when a second layer of ours was there before.
+        span.extensions_mut().replace(Open {
+            callsite,
+            epoch,
+            begin_ns,
+            request: own.as_ref().map_or(outer, |(own, ..)| own.id),
+            own,
+            failed: false,
+            fields,
+            entered: None,
+            left_ns: begin_ns,
+            busy_ns: 0,
+        });
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let epoch = dashcam::on_epoch();
+        if epoch == 0 {
+            return;
+        }
+        let Some(span) = context.span(id) else { return };
+        let belongs = |open: &&Open| open.epoch == epoch;
+        let Some(callsite) = span.extensions().get::<Open>().filter(belongs).map(|o| o.callsite)
+        else {
+            return;
+        };
+        // Taken down before the span is locked: a `Debug` of the host's may itself record.
+        let mut fields = OnStack::new();
+        let store = &mut fields;
+        let mut visitor = Visitor { callsite, store, request: false, renamed: None, epoch };
+        values.record(&mut visitor);
+        let renamed = visitor.renamed;
+        let mut extensions = span.extensions_mut();
+        let Some(open) = extensions.get_mut::<Open>() else { return };
+        open.fields.merge(&fields);
+        if let (Some(renamed), Some((own, name, _))) = (renamed, &mut open.own) {
+            *name = renamed;
+            own.rename(renamed);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let epoch = dashcam::door();
+        if epoch == 0 {
+            return;
+        }
+        let Some(callsite) = self.callsite(event.metadata()) else { return };
+        let span = context.event_span(event);
+        if let Some(span) = span.as_ref().filter(|_| *event.metadata().level() == Level::ERROR) {
+            if let Some(open) = span.extensions_mut().get_mut::<Open>() {
+                open.failed = true;
+            }
+        }
+        let above = span.and_then(|span| request_of(&span, epoch));
+        let request = match event.is_root() {
+            true => 0,
+            false => above.unwrap_or_else(dashcam::current_request),
+        };
+        let name = callsite.name.id(epoch);
+        if callsite.len() == 0 {
+            return dashcam::event(name, request, &[]);
+        }
+        let mut fields = OnStack::new();
+        let store = &mut fields;
+        let mut visitor = Visitor { callsite, store, request: false, renamed: None, epoch };
+        event.record(&mut visitor);
+        fields.list(callsite, epoch, |list| dashcam::event(name, request, list));
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        if !self.matters(id) {
+            return;
+        }
+        let Some(span) = context.span(id) else { return };
+        if let Some(open) = span.extensions_mut().get_mut::<Open>() {
+            open.enter();
+        };
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        if !self.matters(id) {
+            return;
+        }
+        let Some(span) = context.span(id) else { return };
+        if let Some(open) = span.extensions_mut().get_mut::<Open>() {
+            open.leave();
+        };
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        if dashcam::on_epoch() == 0 && !self.matters(&id) {
+            return;
+        }
+        let Some(span) = context.span(&id) else { return };
+        // Left where it is: the registry frees it next.
+        let extensions = span.extensions();
+        let Some(open) = extensions.get::<Open>() else { return };
+        if open.own.is_some() {
+            self.sieve(&id).fetch_sub(1, Ordering::Relaxed);
+        }
+        open.record(self.busy);
+    }
+}
+
+impl Open {
+    /// Entered on a second thread at once: only the first one counts.
+    fn enter(&mut self) {
+        let thread = thread::current().id();
+        match &mut self.entered {
+            Some(entered) if entered.thread == thread => entered.depth += 1,
+            Some(_) => {}
+            None => {
+                let outer = match self.own {
+                    Some((own, ..)) if self.epoch == dashcam::epoch() => {
+                        dashcam::swap_current_request(own.id)
+                    }
+                    _ => 0,
+                };
+                let since_ns = dashcam::now_ns();
+                self.entered = Some(Entered { thread, depth: 1, since_ns, outer });
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        static TASK: Site = Site::new("task");
+        let thread = thread::current().id();
+        let Some(entered) = self.entered.as_mut().filter(|e| e.thread == thread) else { return };
+        entered.depth -= 1;
+        if entered.depth > 0 {
+            return;
+        }
+        let (since_ns, outer) = (entered.since_ns, entered.outer);
+        self.entered = None;
+        let queued_ns = std::mem::replace(&mut self.left_ns, dashcam::now_ns());
+        self.busy_ns += self.left_ns.saturating_sub(since_ns);
+        let (Some((own, _, home)), true) = (&self.own, self.epoch == dashcam::epoch()) else {
+            return;
+        };
+        if dashcam::current_request() == own.id {
+            dashcam::swap_current_request(outer);
+        }
+        if *home != thread {
+            dashcam::task(TASK.id(self.epoch), queued_ns, since_ns, own.id);
+        }
+    }
+
+    fn record(&self, busy: bool) {
+        static BUSY: Site = Site::new("busy_ns");
+        // A fork came between: the span is its parent's.
+        if self.epoch != dashcam::epoch() {
+            return;
+        }
+        let busy_ns = i64::try_from(self.busy_ns).unwrap_or(i64::MAX);
+        let busy: Option<Attribute<'_>> = busy.then(|| (BUSY.id(self.epoch), Value::Int(busy_ns)));
+        self.fields.list(self.callsite, self.epoch, busy, |list| match self.own {
+            Some((own, name, _)) => own.end(name, self.failed, list),
+            None => {
+                let name = self.callsite.name.id(self.epoch);
+                dashcam::span(name, self.begin_ns, self.request, self.failed, list);
+            }
+        });
+    }
+}
