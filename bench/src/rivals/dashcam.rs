@@ -40,7 +40,7 @@ fn given(setup: &Setup) -> Vec<(String, String)> {
 static GIVEN: std::sync::OnceLock<Vec<(String, String)>> = std::sync::OnceLock::new();
 
 fn start(given: &[(String, String)]) {
-    if let Err(error) = dashcam::start(given, dashcam::Runtime::default()) {
+    if let Err(error) = dashcam::start_with_runtime(given, dashcam::Runtime::default()) {
         eprintln!("dashcam did not start: {error}");
         std::process::exit(1);
     }

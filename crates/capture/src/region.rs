@@ -89,9 +89,10 @@ impl DeadRegion {
         let counters = losses::NAMES.iter().enumerate().fold(Object::new(), |object, (i, name)| {
             object.int(name, self.words[word::LOSSES + i])
         });
-        let ended = Object::new()
-            .int("records", self.words[word::PAST_RECORDS])
-            .int("dropped", self.words[word::PAST_DROPPED])
+        let books = Object::new()
+            .int("records_of_past_threads", self.words[word::PAST_RECORDS])
+            .int("dropped_by_past_threads", self.words[word::PAST_DROPPED])
+            .int("overwritten", self.overwritten())
             .int("blocks_taken_back", self.words[word::TAKEN_BACK]);
         let own = Object::new()
             .text("reason", "recovered from the black box of a process that ended")
@@ -101,10 +102,16 @@ impl DeadRegion {
             .int("from_ns", self.words[word::START_NS])
             .int("to_ns", self.newest_ns())
             .raw("losses", &counters.finish())
-            .raw("ended_threads", &ended.finish())
+            .raw("books", &books.finish())
             .raw("schema", SCHEMA_JSON)
             .finish();
         join_objects(&own, stored)
+    }
+
+    fn overwritten(&self) -> u64 {
+        let blocks = self.words[self.layout.blocks..].chunks_exact(BLOCK_WORDS);
+        let headers = blocks.filter_map(|block| block[..HEADER_WORDS].try_into().ok());
+        headers.fold(0, |sum, header| sum.wrapping_add(format::block::overwritten(header)))
     }
 
     /// Latest time that any block header knows; the capture reaches at least that far.

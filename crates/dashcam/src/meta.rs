@@ -58,13 +58,15 @@ pub fn loss_counts(region: &Region) -> String {
     named.fold(Object::new(), |object, (name, count)| object.int(name, count)).finish()
 }
 
-/// Records of threads that are in the thread table no more, and blocks taken back from idle ones.
-pub fn ended_threads(region: &Region) -> String {
+/// The box's books beside the thread table: records of threads that are in it no more, records
+/// overwritten, blocks taken back from idle threads.
+pub fn books(region: &Region) -> String {
     let (_, [records, dropped]) = region.copy_threads();
     let at = |index: usize| region.header(index).load(std::sync::atomic::Ordering::Relaxed);
     Object::new()
-        .int("records", records)
-        .int("dropped", dropped)
+        .int("records_of_past_threads", records)
+        .int("dropped_by_past_threads", dropped)
+        .int("overwritten", region.overwritten())
         .int("blocks_taken_back", at(word::TAKEN_BACK))
         .finish()
 }
@@ -92,7 +94,7 @@ pub fn capture(
         .int("to_ns", to_ns)
         .text("box", &place)
         .raw("losses", &loss_counts(region))
-        .raw("ended_threads", &ended_threads(region))
+        .raw("books", &books(region))
         .raw("sampler", sampler)
         .raw("schema", SCHEMA_JSON)
         .finish()

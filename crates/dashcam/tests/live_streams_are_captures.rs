@@ -145,7 +145,7 @@ fn wrong_settings_name_what_is_wanted() {
         ("min_duration", "soon", "min_duration"),
         ("colour", "red", "stream setting: found \"colour\""),
     ] {
-        let error = config().set(name, value).err().expect("refused");
+        let error = config().set(name, value).expect_err("refused");
         assert!(error.contains(wanted), "{error}");
     }
 }

@@ -18,7 +18,7 @@ fn limited() {
     let out = std::env::temp_dir().display().to_string();
     let given = [("memory", "8MiB"), ("out", out.as_str())];
     let given: Vec<_> = given.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
-    assert!(dashcam::start(&given, Runtime::default()).expect("starts all the same"));
+    assert!(dashcam::start_with_runtime(&given, Runtime::default()).expect("starts all the same"));
     let name = dashcam::current().expect("recording").tables().name("here");
     (0..1000).for_each(|i| dashcam::event(name, i, &[]));
     println!("{}", dashcam::status_json());

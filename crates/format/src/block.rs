@@ -8,7 +8,7 @@
 //!  word 4  time the block was closed, ns; 0 while open
 //!  word 5  slot of the present owner in the thread table, + 1; 0 none
 //!  word 6  number of records, once its owner closed it; 0: not known, count them
-//!  word 7  reserved, 0
+//!  word 7  records overwritten here, ever (48) | generation up to which it counts (16)
 //!  word 8  records, one behind the other
 //! ```
 //! Everything a reader must see together (which generation, how many words, who may write) is in
@@ -38,6 +38,25 @@ pub const CLOSED_NS: usize = 4;
 pub const OWNER_SLOT: usize = 5;
 /// Index of the number of records.
 pub const RECORDS: usize = 6;
+/// Index of the number of records overwritten.
+pub const OVERWRITTEN: usize = 7;
+
+/// The `OVERWRITTEN` word of a block that holds content of `generation`.
+#[inline]
+pub fn pack_overwritten(records: u64, generation: u32) -> u64 {
+    (records << 16) | u64::from(generation as u16)
+}
+
+/// Records overwritten in a block so far, from its header. A taker that was killed on the way may
+/// have counted content that is still there; then that is taken off again.
+pub fn overwritten(header: &[u64; HEADER_WORDS]) -> u64 {
+    let head = Head::unpack(header[HEAD]);
+    let records = header[OVERWRITTEN] >> 16;
+    match header[OVERWRITTEN] as u16 == head.generation as u16 {
+        true => records,
+        false => records.saturating_sub(header[RECORDS]),
+    }
+}
 
 /// Who may do what with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

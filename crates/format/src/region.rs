@@ -65,8 +65,6 @@ pub mod word {
     pub const THREAD_CURSOR: usize = 24;
     /// Blocks taken back from idle owners.
     pub const TAKEN_BACK: usize = 25;
-    /// Records whose block went to new content.
-    pub const OVERWRITTEN: usize = 26;
     /// First of the loss counters, in the order of `losses::NAMES`.
     pub const LOSSES: usize = 32;
 }

@@ -28,8 +28,11 @@ pub struct Filter {
     /// Spans, requests, tasks, collections, off-CPU times: shorter ones are left out. ns.
     pub min_ns: u64,
     /// Which names; None: all. Asked once a name. Records without a name pass.
-    pub names: Option<Box<dyn Fn(&str) -> bool + Send + Sync>>,
+    pub names: Option<NameFilter>,
 }
+
+/// Whether a name passes.
+pub type NameFilter = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl Default for Filter {
     fn default() -> Filter {

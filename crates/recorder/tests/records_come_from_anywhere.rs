@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use format::block::{unpack_pair, FIRST_SEQ, HEADER_WORDS, OWNER};
 use format::record::{decode, Record};
-use format::region::{losses, thread, word, THREAD_WORDS};
+use format::region::{losses, thread, THREAD_WORDS};
 use recorder::Recorder;
 use ring::{BlockCopy, Region};
 
@@ -179,7 +179,7 @@ fn records_come_from_anywhere() {
     }
     let signals = FROM_SIGNALS.load(Ordering::Relaxed);
     assert!(signals >= 1000, "{signals} signals");
-    let overwritten = region.header(word::OVERWRITTEN).load(Ordering::Relaxed);
+    let overwritten = region.overwritten();
     assert_eq!(overwritten, 0, "the box is large enough for this test ({many} records)");
     assert_eq!(in_the_box(region, busy).0, many);
     assert_eq!(in_the_box(region, signal).0, signals);
@@ -221,6 +221,6 @@ fn records_come_from_anywhere() {
     let (total, dropped) = written(region);
     let seen: u64 =
         [plain, span, busy, signal, odd, late].iter().map(|n| in_the_box(region, *n).0).sum();
-    let overwritten = region.header(word::OVERWRITTEN).load(Ordering::Relaxed);
+    let overwritten = region.overwritten();
     assert_eq!(total, seen + overwritten + dropped);
 }

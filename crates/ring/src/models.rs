@@ -63,7 +63,7 @@ fn a_copy_is_never_torn_by_the_next_generation() {
         let old: Vec<(u32, u64)> = (0..4).map(|seq| (1, seq)).collect();
         assert!(seen == old || seen == [(1, 4)] || seen.is_empty(), "{seen:?}");
         assert_eq!(copy(region), [(1, 4)]);
-        assert_eq!(region.header(word::OVERWRITTEN).load(Ordering::Relaxed), 4);
+        assert_eq!(region.overwritten(), 4);
     });
 }
 
@@ -120,7 +120,7 @@ fn a_left_block_has_one_new_owner() {
         let seen = copy(region);
         // Who found the left block gone took another; the ring's round may have brought the left one.
         assert!(seen.ends_with(&[(2, 0), (3, 0)]), "{seen:?}");
-        let overwritten = region.header(word::OVERWRITTEN).load(Ordering::Relaxed);
+        let overwritten = region.overwritten();
         assert_eq!(seen.len() as u64 + overwritten, 3);
     });
 }

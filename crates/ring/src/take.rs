@@ -2,8 +2,8 @@
 //! back from idle owners. PROTOCOL.md beside this crate is the argument why it is right.
 
 use format::block::{
-    unpack_pair, Head, State, BLOCK_WORDS, CLOSED_NS, HEAD, HEADER_WORDS, OWNER, OWNER_SLOT,
-    RECORDS,
+    pack_overwritten, unpack_pair, Head, State, BLOCK_WORDS, CLOSED_NS, HEAD, HEADER_WORDS,
+    OVERWRITTEN, OWNER, OWNER_SLOT, RECORDS,
 };
 use format::record::Kind;
 use format::region::{thread, word};
@@ -55,22 +55,50 @@ impl Region {
                 }
                 continue;
             }
-            let generation = old.generation.wrapping_add(1);
-            let new = Head { generation, committed: 0, state: State::Claimed };
             // Acquire: pairs with the release store that closed the block, so our stores come
             // after its last owner's. Failure: somebody else took it, nothing was read.
-            let taken =
-                head_word.compare_exchange(seen, new.pack(), Ordering::Acquire, Ordering::Relaxed);
+            let taken = head_word.compare_exchange(
+                seen,
+                old.with(State::Claimed).pack(),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
             if taken.is_ok() {
-                let gone = self.records_in(index, old.used());
-                self.header(word::OVERWRITTEN).fetch_add(gone, Ordering::Relaxed);
-                // Release fence: pairs with the acquire fence in `copy`: who sees one of our words
-                // also sees the new generation and throws its copy away.
-                fence(Ordering::Release);
-                return Some((index, new));
+                return Some((index, self.clear(index, old)));
             }
         }
         None
+    }
+
+    /// Gives a claimed block up to new content: counts what is in it as overwritten, and moves on to
+    /// the next generation. In this order, so that the count is right for who finds the box after a
+    /// kill at any of these steps.
+    fn clear(&self, index: usize, old: Head) -> Head {
+        let block = self.block(index);
+        let gone = self.records_in(index, old.used());
+        // Relaxed: ours alone, and published with the head below.
+        block[RECORDS].store(gone, Ordering::Relaxed);
+        let before = block[OVERWRITTEN].load(Ordering::Relaxed) >> 16;
+        let generation = old.generation.wrapping_add(1);
+        // Release, twice: a dead process's memory holds what it stored, in the order it stored it.
+        block[OVERWRITTEN].store(pack_overwritten(before + gone, generation), Ordering::Release);
+        let new = Head { generation, committed: 0, state: State::Claimed };
+        block[HEAD].store(new.pack(), Ordering::Release);
+        // Release fence: pairs with the acquire fence in `copy`: who sees one of our words also
+        // sees the new generation and throws its copy away.
+        fence(Ordering::Release);
+        new
+    }
+
+    /// Records whose blocks went to new content. Exact when writers rest. Cost: one look at each
+    /// block.
+    pub fn overwritten(&self) -> u64 {
+        let of = |index: usize| {
+            let block = self.block(index);
+            let header = std::array::from_fn(|word| block[word].load(Ordering::Acquire));
+            format::block::overwritten(&header)
+        };
+        (0..self.layout().block_count).map(of).sum()
     }
 
     /// Offers a half-full block to the next thread. The block's head is closed already, so it may

@@ -115,13 +115,18 @@ impl Writer {
     /// Says "I am inside" and looks whether the block is still ours.
     #[inline]
     fn enter(&mut self) -> bool {
+        self.be_inside();
+        // Relaxed: after the light fence, so that who revokes the block either sees us inside or
+        // is seen here.
+        self.block[HEAD].load(Ordering::Relaxed) == self.head
+    }
+
+    #[inline]
+    fn be_inside(&self) {
         if let Some(progress) = self.progress {
             progress.store(self.seq.wrapping_mul(2) | 1, Ordering::Relaxed);
             light_fence();
         }
-        // Relaxed: after the light fence, so that who revokes the block either sees us inside or
-        // is seen here.
-        self.block[HEAD].load(Ordering::Relaxed) == self.head
     }
 
     /// One record more is done; "I am outside".
@@ -162,8 +167,12 @@ impl Writer {
         if !self.region.is_there() {
             return false;
         }
+        self.be_inside();
         let fits = record.len() + MARK_WORDS <= WORTH_WORDS;
-        if fits && self.next_block(record.len(), now_ns) {
+        let has_room = fits && self.next_block(record.len(), now_ns);
+        // Giving the old block up has let us out.
+        self.be_inside();
+        if has_room {
             self.store(record);
             self.publish();
         } else {

@@ -107,7 +107,7 @@ fn numbers_may_wrap() {
     assert!(seqs.contains(&99_998), "the last one");
     let after: Vec<u64> = seqs.iter().map(|seq| seq.wrapping_sub(first)).collect();
     assert_eq!(*after.iter().max().unwrap(), 199_999);
-    let overwritten = region.header(word::OVERWRITTEN).load(Ordering::Relaxed);
+    let overwritten = region.overwritten();
     assert_eq!(overwritten + seqs.len() as u64, 200_000);
 }
 

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use format::block::{unpack_pair, Head, BLOCK_WORDS, FIRST_SEQ, HEAD, HEADER_WORDS, OWNER};
+use format::block::{
+    overwritten, unpack_pair, Head, BLOCK_WORDS, FIRST_SEQ, HEAD, HEADER_WORDS, OWNER,
+};
 use format::record::{decode, Attributes, Record, Value};
 use format::region::{thread, word, Layout, THREAD_WORDS};
 
@@ -69,7 +71,9 @@ impl Box {
     /// Records that are no more in the box: overwritten, or given up.
     pub fn gone(&self) -> u64 {
         let dropped = self.words[word::LOSSES + format::region::losses::DROPPED_NO_BLOCK];
-        self.words[word::OVERWRITTEN] + dropped
+        let blocks = self.words[self.layout.blocks..].chunks_exact(BLOCK_WORDS);
+        let of = |block: &[u64]| overwritten(block[..HEADER_WORDS].try_into().expect("a header"));
+        blocks.map(of).sum::<u64>() + dropped
     }
 
     /// The books: what the threads say they wrote is here, or counted as gone.

@@ -2,11 +2,10 @@
 #![allow(dead_code, clippy::expect_used)]
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 
 use format::block::{unpack_pair, FIRST_SEQ, HEADER_WORDS, OWNER};
 use format::record::{decode, header, Kind, Record};
-use format::region::{losses, thread, word, THREAD_WORDS};
+use format::region::{losses, thread, THREAD_WORDS};
 use ring::{BlockCopy, Newcomer, Region, Writer};
 
 pub fn region(bytes: usize) -> &'static Region {
@@ -81,7 +80,7 @@ impl Books {
         Books {
             written: rows().map(|r| r[thread::PROGRESS] / 2).sum::<u64>() + past_records,
             read: seen.values().map(|seqs| seqs.len() as u64).sum(),
-            overwritten: region.header(word::OVERWRITTEN).load(Ordering::Relaxed),
+            overwritten: region.overwritten(),
             dropped,
         }
     }
