@@ -1,6 +1,6 @@
 //! Copying out while writers write.
 
-use format::block::{Head, State, BLOCK_WORDS, CLOSED_NS, FIRST_NS, HEAD, HEADER_WORDS};
+use format::block::{Head, State, BLOCK_WORDS, CLOSED_NS, FIRST_NS, HEAD, HEADER_WORDS, OWNER};
 use format::region::word;
 
 use crate::sync::{fence, Ordering};
@@ -73,9 +73,12 @@ impl Region {
         if head.state == State::Closed && closed_ns != 0 && closed_ns < since_ns {
             return Copied::Empty;
         }
-        for (to, from) in buffer.words[..used].iter_mut().zip(block) {
-            // Relaxed: checked as a whole below.
-            *to = from.load(Ordering::Relaxed);
+        // Of the header what readers need; the rest is between writers.
+        for range in [OWNER..FIRST_NS + 1, HEADER_WORDS..used] {
+            for (to, from) in buffer.words[range.clone()].iter_mut().zip(&block[range]) {
+                // Relaxed: checked as a whole below.
+                *to = from.load(Ordering::Relaxed);
+            }
         }
         // Acquire fence: pairs with the release fence in `take_block`: had any word come from the
         // next generation, the load below would see that generation too.

@@ -50,20 +50,24 @@ fn copy(region: &Region) -> Vec<(u32, u64)> {
     out
 }
 
-/// The block is overwritten by its next generation while it is copied.
+/// The block is overwritten by its next generation while it is copied. Each word copied may be the
+/// old or the new one, which doubles the number of outcomes: so one preemption less than elsewhere.
 #[test]
 fn a_copy_is_never_torn_by_the_next_generation() {
-    loom::model(|| {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = model.preemption_bound.map(|bound| bound.saturating_sub(1).max(1));
+    model.check(|| {
         let region = Region::for_model(1, 1);
         let mut first = writer(region, 1);
-        (0..4).for_each(|seq| append(&mut first, 1, seq));
+        // One record is enough, and every word more doubles the number of outcomes.
+        append(&mut first, 1, 0);
+        first.close();
         let reader = thread::spawn(move || copy(region));
-        append(&mut first, 1, 4);
+        append(&mut first, 1, 1);
         let seen = reader.join().expect("no panic");
-        let old: Vec<(u32, u64)> = (0..4).map(|seq| (1, seq)).collect();
-        assert!(seen == old || seen == [(1, 4)] || seen.is_empty(), "{seen:?}");
-        assert_eq!(copy(region), [(1, 4)]);
-        assert_eq!(region.overwritten(), 4);
+        assert!(seen == [(1, 0)] || seen == [(1, 1)] || seen.is_empty(), "{seen:?}");
+        assert_eq!(copy(region), [(1, 1)]);
+        assert_eq!(region.overwritten(), 1);
     });
 }
 
