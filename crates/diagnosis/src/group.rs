@@ -239,7 +239,9 @@ fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) ->
             (Some(place), _) => {
                 let under = |w: &Weighed<'_>| passes(scene, w.piece.claim.stack, &place);
                 let (inside, outside) = rest.into_iter().partition(under);
-                groups.push(Group { cause, place: Some(place), culprit: None, pieces: inside });
+                // What keeps a loop is in everybody's way, whichever request or task it is of.
+                let culprit = (cause == Cause::EventLoopBlocked).then(|| place.clone());
+                groups.push(Group { cause, place: Some(place), culprit, pieces: inside });
                 rest = outside;
             }
         }
