@@ -23,7 +23,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if !scene.is_loop(segment) {
         return None;
     }
-    if segment.state == State::Wait && segment.wait() == WaitKind::Poll {
+    if scene.is_idle_loop(segment) {
         return Some(Claim::of(Cause::Unknown, segment));
     }
     if segment.state == State::Ready
