@@ -217,8 +217,12 @@ pub fn current_request(py: Python<'_>) -> u64 {
 /// `time.monotonic_ns`).
 #[pyfunction]
 pub fn task_begin(py: Python<'_>, request: u64, queued_ns: u64) -> Task {
-    let token = names::set_current(py, request);
-    Task { request, queued_ns, begin_ns: sys::clock::now_ns(), token }
+    let (token, begin_ns) = (names::set_current(py, request), sys::clock::now_ns());
+    if let Some(recorder) = recorder::current() {
+        let name = recorder.tables().name("executor");
+        recorder::task_begins(name, queued_ns, begin_ns, request);
+    }
+    Task { request, queued_ns, begin_ns, token }
 }
 
 /// The piece ends.
