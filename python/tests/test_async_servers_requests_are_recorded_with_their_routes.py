@@ -187,6 +187,7 @@ def test_requests_are_named_and_the_cause_of_a_slow_one_is_told(bench: Bench, ca
         assert names.pop(name, 5) <= 5 and names == {f"GET {slow}": 1}, (names, errors)
     else:
         assert names == {name: 5, f"GET {slow}": 1}, (names, errors)
+    assert captures[0].name.startswith(("uvicorn-", "gunicorn-", "hypercorn-", "program-"))
     verdict = bench.dashcam("why", "captures").stdout
     assert f"1. {cause}:" in verdict and "program.py:" in verdict and function in verdict, verdict
 

@@ -77,7 +77,10 @@ pub fn span(
 /// has no other word of it. `task` says the same again, with its end.
 pub fn task_begins(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
     if is_on() {
-        append(&[header(Kind::Task, 5, 0, name), queued_ns, begin_ns, STILL_OUT, request], begin_ns);
+        append(
+            &[header(Kind::Task, 5, 0, name), queued_ns, begin_ns, STILL_OUT, request],
+            begin_ns,
+        );
     }
 }
 
