@@ -11,6 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use format::record::{Kind, STILL_OUT};
+use format::region::losses;
 use ring::{OnFull, Queue, QueueCounts};
 use sys::cell::Visited;
 
@@ -193,7 +194,11 @@ impl Taker {
 
     fn offer(&self, record: &[u64]) {
         if self.wants(record) {
-            self.queue.offer(sys::thread::cached_tid(), record);
+            if !self.queue.offer(sys::thread::cached_tid(), record) {
+                if let Some(recorder) = current() {
+                    recorder.region().lose(losses::SESSIONS_DROPPED, 1);
+                }
+            }
         } else {
             self.filtered.fetch_add(1, Ordering::Relaxed);
         }
