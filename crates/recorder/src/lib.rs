@@ -18,7 +18,7 @@ mod recorder;
 mod session;
 mod thread;
 
-pub use limits::{Limits, SlowRequest};
+pub use limits::{Limit, LimitOf, Limits, SlowRequest, GROUPS};
 pub use open::{OpenRequest, Request};
 pub use recorder::{
     current, install, is_on, on_epoch, on_epoch_or, pause, resume, sleep, Recorder,

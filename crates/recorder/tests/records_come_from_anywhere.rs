@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use format::block::{unpack_pair, FIRST_SEQ, HEADER_WORDS, OWNER};
 use format::record::{decode, Record};
 use format::region::{losses, thread, THREAD_WORDS};
-use recorder::Recorder;
+use recorder::{Limit, Recorder};
 use ring::{BlockCopy, Region};
 
 struct Counting;
@@ -146,7 +146,7 @@ const MOST: u64 = 4_000_000;
 #[test]
 fn records_come_from_anywhere() {
     let region = Region::in_process(128 << 20, std::process::id(), "test").expect("memory");
-    let recorder = Recorder::new(region, Box::new(|_| u64::MAX));
+    let recorder = Recorder::new(region, Box::new(|_| Limit { ns: u64::MAX, group: 0 }));
     let region = recorder.region();
     let name = |text: &str| recorder.tables().name(text);
     recorder::install(recorder);
