@@ -69,7 +69,7 @@ def status_json() -> str:
     return json.dumps({"on": False, "why": why})
 
 
-def request_begin(name: str, on_loop: bool = False, fd: int = -1) -> int:
+def request_begin(name: str, on_loop: bool = False, fd: int = -1, enter: bool = True) -> int:
     """No request."""
     return 0
 
@@ -82,7 +82,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """Does nothing."""
 
 
-event = request_end = request_rename = task_end = gc_callback = _nothing
+event = request_enter = request_end = request_rename = task_end = gc_callback = _nothing
 set_runtime = stop = before_exit = name_thread = name_tid = _nothing
 
 

@@ -26,6 +26,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let functions = [
         wrap_pyfunction!(moments::event, module)?,
         wrap_pyfunction!(moments::request_begin, module)?,
+        wrap_pyfunction!(moments::request_enter, module)?,
         wrap_pyfunction!(moments::request_end, module)?,
         wrap_pyfunction!(moments::request_rename, module)?,
         wrap_pyfunction!(moments::current_request, module)?,

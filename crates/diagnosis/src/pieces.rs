@@ -23,9 +23,35 @@ const MAX_HOPS: u32 = 4;
 /// All pieces of a request. Their lengths sum to the request's time.
 pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let row = request.row;
+    if row.on_loop {
+        return on_loop(scene, request);
+    }
     let mut out: Vec<Piece<'c>> = arrival::piece(scene, request).into_iter().collect();
     let started_ns = row.started_ns.clamp(row.begin_ns, request.end_ns);
     follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out);
+    out
+}
+
+/// Pieces of a request on an event loop: while a piece of its work is with another thread, that
+/// thread's; the loop's own otherwise, from its arrival on: what the loop did instead of taking it
+/// up is part of it.
+fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
+    let (row, mut out, mut at) = (request.row, Vec::new(), request.row.begin_ns);
+    let own = |t: &&TaskRow| t.request == row.id && t.tid != row.tid;
+    let mut tasks: Vec<&TaskRow> = scene.capture.tasks.iter().filter(own).collect();
+    tasks.sort_by_key(|t| t.queued_ns);
+    for task in tasks {
+        let (from_ns, to_ns) = (task.queued_ns.max(at), task.end_ns.min(request.end_ns));
+        if from_ns < to_ns {
+            follow(scene, row.id, row.tid, at, from_ns, 0, &mut out);
+            let (state, exact) = (State::Wait, scene.capture.meta.source_on("switches"));
+            let (sample, sampled) = (None, false);
+            let handed = Segment { tid: row.tid, from_ns, to_ns, state, sample, sampled, exact };
+            through_task(scene, row.id, handed, task, 0, &mut out);
+            at = to_ns;
+        }
+    }
+    follow(scene, row.id, row.tid, at, request.end_ns, 0, &mut out);
     out
 }
 

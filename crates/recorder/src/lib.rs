@@ -26,7 +26,9 @@ pub use recorder::{
 pub use session::{Filter, Session, SessionCounts, SESSIONS};
 pub use thread::{forget_after_fork, name_other_thread, name_thread};
 
-use format::record::{are_few, flag, header, key_word, Builder, Kind, Value, FEW_WORDS, MAX_WORDS};
+use format::record::{
+    are_few, flag, header, key_word, Builder, Kind, Value, FEW_WORDS, MAX_WORDS, STILL_OUT,
+};
 
 /// An attribute: interned key and value.
 pub type Attribute<'a> = (ring::Name, Value<'a>);
@@ -69,6 +71,14 @@ pub fn span(
     let now = sys::clock::now_ns();
     let flags = if error { flag::ERROR } else { 0 };
     put_span(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
+}
+
+/// Records that a piece of a request's work begins on this thread: a capture made while it runs
+/// has no other word of it. `task` says the same again, with its end.
+pub fn task_begins(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
+    if is_on() {
+        append(&[header(Kind::Task, 5, 0, name), queued_ns, begin_ns, STILL_OUT, request], begin_ns);
+    }
 }
 
 /// Records a piece of a request's work that ran on this thread from `begin_ns` until now after

@@ -124,9 +124,9 @@ pub struct Described<'a> {
 
 /// The rules in the order they are asked.
 pub const RULES: &[Rule] = &[
-    event_loop_blocked::RULE,
     stopped::RULE,
     gc_pause::RULE,
+    event_loop_blocked::RULE,
     import::RULE,
     sleep::RULE,
     gil_wait::RULE,
