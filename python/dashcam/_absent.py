@@ -57,6 +57,13 @@ def snap(reason: str) -> str:
     raise OSError(f"dashcam is not recording: {why}")
 
 
+class Stream:
+    """There is nothing to stream."""
+
+    def __init__(self, sink: str, settings: dict[str, str]) -> None:
+        raise OSError(f"dashcam is not recording: {why}")
+
+
 def status_json() -> str:
     """Off, and why."""
     return json.dumps({"on": False, "why": why})

@@ -11,6 +11,7 @@
 mod moments;
 mod names;
 mod process;
+mod streams;
 
 use pyo3::prelude::*;
 
@@ -21,6 +22,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<moments::Span>()?;
     module.add_class::<moments::Request>()?;
     module.add_class::<moments::Task>()?;
+    module.add_class::<streams::PyStream>()?;
     let functions = [
         wrap_pyfunction!(moments::event, module)?,
         wrap_pyfunction!(moments::request_begin, module)?,

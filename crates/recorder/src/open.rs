@@ -7,7 +7,7 @@ use format::record::{flag, header, Kind};
 use format::region::losses;
 
 use crate::recorder::{current, is_on};
-use crate::{append, put, Attribute};
+use crate::{append, put_span, Attribute};
 
 /// Slots in the table; a power of two. Requests beyond are judged only when they end.
 const SLOTS: usize = 4096;
@@ -201,7 +201,7 @@ impl Request {
         if is_on() {
             let flags = (u16::from(error) * flag::ERROR) | (u16::from(on_loop) * flag::ASYNC);
             let fixed = [self.begin_ns, now, self.id];
-            put(Kind::RequestEnd, flags, name, fixed, attributes, now);
+            put_span(Kind::RequestEnd, flags, name, fixed, attributes, now);
         }
         recorder.limits().ended(self.id, name, now.saturating_sub(self.begin_ns));
     }
