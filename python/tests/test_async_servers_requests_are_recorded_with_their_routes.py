@@ -4,6 +4,7 @@ one request, named METHOD route, and `why` names what made one slow."""
 from __future__ import annotations
 
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -321,3 +322,81 @@ def test_a_module_of_that_name_with_other_contents_is_left_alone(bench: Bench) -
     """)
     result = bench.dashcam("run", "--", sys.executable, "program.py")
     assert result.stdout.startswith("1 ['celery.app.trace is not as expected"), result
+
+
+def test_a_thread_that_still_works_when_the_capture_is_made_is_followed(bench: Bench) -> None:
+    port = free_port()
+    service = serve(bench, """
+        import time
+        import dashcam
+        from fastapi import FastAPI
+        app = FastAPI()
+        def hang(): time.sleep(30)
+        @app.get("/hang")
+        def hanging(): hang()
+        @app.get("/snap")
+        async def snap(): return str(dashcam.snap())
+        import loading
+    """, [*FAST, "program:app"], port)
+    get(port, "/snap")
+    with socket.create_connection(("127.0.0.1", port)) as caller:
+        caller.sendall(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(1)
+        made = get(port, "/snap").strip('"')
+    service.kill()
+    assert bench.show(made)["open_requests"] == 2  # /snap itself, too
+    verdict = bench.dashcam("why", made).stdout
+    assert "1. sleep:" in verdict and "hang()" in verdict, verdict
+
+
+@pytest.mark.parametrize("words", [[*PLAIN, "--ws", "wsproto", "program:app"], OWN],
+                         ids=["uvicorn", "aiohttp"])
+def test_websockets_are_no_requests(bench: Bench, words: list[str]) -> None:
+    port = free_port()
+    service = serve(bench, """
+        import os, sys
+        import dashcam
+        if "uvicorn" in sys.argv[0]:
+            from fastapi import FastAPI, WebSocket
+            app = FastAPI()
+            @app.websocket("/talk")
+            async def talk(socket: WebSocket):
+                await socket.accept()
+                while True:
+                    await socket.send_text(await socket.receive_text())
+            @app.get("/snap")
+            def snap(): return str(dashcam.snap())
+            import loading
+        else:
+            from aiohttp import web
+            async def talk(request):
+                socket = web.WebSocketResponse()
+                await socket.prepare(request)
+                async for message in socket: await socket.send_str(message.data)
+                return socket
+            async def snap(request): return web.Response(text=str(dashcam.snap()))
+            app = web.Application()
+            app.add_routes([web.get("/talk", talk), web.get("/snap", snap)])
+            import loading
+            web.run_app(app, host="127.0.0.1", port=int(os.environ["PORT"]), print=None)
+    """, words, port)
+    bench.write("talk.py", f"""
+        import asyncio, time, urllib.request, aiohttp
+        async def main():
+            async with aiohttp.ClientSession() as session:
+                async with session.ws_connect("http://127.0.0.1:{port}/talk") as socket:
+                    await socket.send_str("hello")
+                    assert await socket.receive_str() == "hello"
+                    await asyncio.sleep(0.5)
+                    async with session.get("http://127.0.0.1:{port}/snap") as reply:
+                        print((await reply.text()).strip('"'))
+        asyncio.run(main())
+    """)
+    talk = bench.start([sys.executable, "talk.py"])
+    reply, errors = talk.communicate(timeout=30)
+    assert talk.returncode == 0, errors
+    shown = bench.show(reply.strip())
+    service.send_signal(signal.SIGTERM)
+    service.communicate(timeout=15)
+    assert [r["name"] for r in shown["requests"]] in ([], ["GET /snap"]), shown["requests"]
+    assert shown["open_requests"] <= 1 and len(bench.captures()) == 1
