@@ -75,7 +75,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """Does nothing."""
 
 
-event = request_end = request_rename = task_end = gc_callback = _nothing
+event = request_end = request_rename = request_adopt = task_end = gc_callback = _nothing
 set_runtime = stop = before_exit = name_thread = name_tid = _nothing
 
 

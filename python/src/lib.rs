@@ -8,6 +8,7 @@
 //! What it promises: nothing here raises into the host because of the recorder (wrong settings do,
 //! at `start`); calls that wait release the GIL. Missing on purpose: metrics, reading captures.
 
+mod event_loop;
 mod moments;
 mod names;
 mod process;
@@ -26,6 +27,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(moments::request_begin, module)?,
         wrap_pyfunction!(moments::request_end, module)?,
         wrap_pyfunction!(moments::request_rename, module)?,
+        wrap_pyfunction!(moments::request_adopt, module)?,
         wrap_pyfunction!(moments::current_request, module)?,
         wrap_pyfunction!(moments::task_begin, module)?,
         wrap_pyfunction!(moments::task_end, module)?,

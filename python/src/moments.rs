@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use crate::event_loop;
 use crate::names;
 use crate::process::wake;
 
@@ -82,7 +83,11 @@ impl Request {
         wake(py);
         if let (true, Some(recorder)) = (recorder::is_on(), recorder::current()) {
             let name = names::request_name(recorder, slf.name.bind(py));
-            slf.open = recorder::Request::begin(name, on_event_loop(py), 0);
+            let task = event_loop::running_task(py);
+            slf.open = recorder::Request::begin(name, task.is_some(), 0);
+            if let Some(task) = task {
+                slf.open.set_task(task);
+            }
             slf.token = names::set_current(py, slf.open.id);
         }
         slf
@@ -126,19 +131,6 @@ impl Request {
     }
 }
 
-/// Whether an asyncio loop runs on this thread. Never imports asyncio.
-fn on_event_loop(py: Python<'_>) -> bool {
-    let running = || -> PyResult<bool> {
-        let modules = py.import("sys")?.getattr("modules")?;
-        let asyncio = modules.cast_into::<PyDict>()?.get_item("_asyncio")?;
-        match asyncio {
-            Some(module) => Ok(!module.call_method0("_get_running_loop")?.is_none()),
-            None => Ok(false),
-        }
-    };
-    running().unwrap_or(false)
-}
-
 /// Records an instant event of the current request.
 #[pyfunction]
 #[pyo3(signature = (name, **attributes))]
@@ -173,8 +165,19 @@ pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32) -> u64 
     let waited_ms = if fd >= 0 { sys::socket::ms_since_data(fd).unwrap_or(0) } else { 0 };
     let waited_ns = if waited_ms > PROMPT_MS { u64::from(waited_ms) * 1_000_000 } else { 0 };
     let request = recorder::Request::begin(id, on_loop, waited_ns);
+    if on_loop {
+        request.set_task(event_loop::running_task(name.py()).unwrap_or(0));
+    }
     names::set_current(name.py(), request.id);
     request.id
+}
+
+/// The running asyncio task works for an open request: for one that was begun outside of any task.
+#[pyfunction]
+pub fn request_adopt(py: Python<'_>, id: u64) {
+    if let Some(task) = event_loop::running_task(py) {
+        recorder::Request { id, begin_ns: 0 }.set_task(task);
+    }
 }
 
 /// Ends a request begun by `request_begin`. Unknown ids are passed over.

@@ -11,6 +11,7 @@
 //! part sum to 1; no slow request, no finding. What it does not know it calls unknown.
 
 mod arrival;
+mod awaits;
 pub mod causes;
 mod finding;
 mod frames;

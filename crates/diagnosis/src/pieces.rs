@@ -3,6 +3,7 @@
 use capture::read::TaskRow;
 
 use crate::arrival;
+use crate::awaits::{self, Line};
 use crate::causes::{self, pool_wait, Claim};
 use crate::requests::Judged;
 use crate::scene::Scene;
@@ -25,8 +26,24 @@ pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>>
     let row = request.row;
     let mut out: Vec<Piece<'c>> = arrival::piece(scene, request).into_iter().collect();
     let started_ns = row.started_ns.clamp(row.begin_ns, request.end_ns);
-    follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out);
+    match row.on_loop {
+        true => on_loop(scene, request, started_ns, &mut out),
+        false => follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out),
+    }
     out
+}
+
+/// Pieces of a request on an event loop: its thread is shared, what its task awaits is not.
+fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>, started_ns: u64, out: &mut Vec<Piece<'c>>) {
+    let row = request.row;
+    let line = Line::of(scene, row.id);
+    let mut handed_over = |segment: Segment<'c>, out: &mut Vec<Piece<'c>>| {
+        let task = handed(scene, row.id, &segment);
+        task.map(|task| through_task(scene, row.id, segment, task, 0, out)).is_some()
+    };
+    for segment in timeline::of_thread(scene.capture, row.tid, started_ns, request.end_ns) {
+        awaits::pieces(scene, &line, segment, out, &mut handed_over);
+    }
 }
 
 /// Pieces of `tid` in `[from, to)`; while it waits for work handed to another thread for this

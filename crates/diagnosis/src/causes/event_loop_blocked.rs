@@ -3,7 +3,7 @@
 //!
 //! Signature: the loop's thread is not in its poll call but on a CPU or blocked elsewhere, in one
 //! place for longer than `BLOCKED_NS`. Time in which the loop polls is the request's own waiting
-//! for something it awaits; what, this version does not know, so it stays unknown.
+//! for something it awaits: see `awaits`. Where its task was not seen it stays unknown.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -24,8 +24,20 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state == State::Wait && segment.wait() == WaitKind::Poll {
         return Some(Claim::of(Cause::Unknown, segment));
     }
+    blocked(scene, segment)
+}
+
+fn blocked(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let busy = segment.state != State::Unknown && scene.busy_around(segment) >= BLOCKED_NS;
     busy.then(|| Claim::of(Cause::EventLoopBlocked, segment))
+}
+
+/// Of a segment of a loop's thread: whether code keeps the loop in it.
+pub fn of_the_loop(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if crate::awaits::polls(segment) {
+        return None;
+    }
+    blocked(scene, segment)
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

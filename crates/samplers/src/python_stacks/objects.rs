@@ -358,7 +358,9 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
         "coroutine" => Sort::Coroutine,
         "generator" => Sort::Generator,
         "async_generator" => Sort::AsyncGenerator,
-        "coroutine_wrapper" | "async_generator_asend" | "async_generator_athrow"
+        "coroutine_wrapper"
+        | "async_generator_asend"
+        | "async_generator_athrow"
         | "anext_awaitable" => Sort::Passing,
         "list" => Sort::List,
         "tuple" => Sort::Tuple,

@@ -1,0 +1,170 @@
+//! Looking at requests whose task is suspended on an event loop: no thread sits in them.
+//!
+//! How it works: the open request remembers its task. Past its usual time the task is followed to
+//! where it stands, and a record is written when it stands elsewhere than before, and every
+//! `REPEAT_NS` while it does not move. For a lock or semaphore the task inside its `async with` is
+//! looked for among all of asyncio's tasks, and recorded as well.
+//!
+//! What it promises: at most `most` requests a pass, those not seen for longest first; a task that
+//! did not move costs two guarded reads. The search for a holder walks at most `MOST_TASKS` tasks,
+//! once in `ASK_HOLDER_NS`.
+//! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
+//! someone adopts them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use format::record::{Await, TARGET_IS_NAME};
+use format::wait::{AwaitKind, HolderSource};
+use recorder::OpenRequest;
+use samplers::python_stacks::{Mark, Suspended};
+use sys::fds::FdKind;
+
+use crate::subject::Looker;
+
+/// A task that stays where it is is recorded again after this time.
+const REPEAT_NS: u64 = 100_000_000;
+/// The same for a request that awaits several tasks: which of them moved is not asked each pass.
+const REPEAT_SEVERAL_NS: u64 = 30_000_000;
+/// Holders are looked for at most this often.
+const ASK_HOLDER_NS: u64 = 40_000_000;
+/// Tasks among which a holder is looked for.
+const MOST_TASKS: usize = 256;
+
+/// Address of asyncio's set of weak references to its tasks; 0 while asyncio was not seen. Written
+/// by the binding, read by the sampler: a number on its own, so Relaxed.
+static TASKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells where asyncio keeps its tasks. The address must be one of an object that is never freed.
+pub fn set_asyncio_tasks(address: usize) {
+    TASKS.store(address, Ordering::Relaxed);
+}
+
+struct Seen {
+    seen_ns: u64,
+    several: bool,
+    mark: Mark,
+}
+
+/// What is remembered of suspended requests between passes.
+#[derive(Default)]
+pub(crate) struct Suspensions {
+    seen: HashMap<u64, Seen>,
+    found: Vec<Suspended>,
+    tasks: Vec<usize>,
+    asked_ns: u64,
+}
+
+impl Suspensions {
+    /// Looks at those of `open` that are in `urgent` (by index) and have a task. Returns the
+    /// number of records written.
+    pub(crate) fn look(
+        &mut self,
+        looker: &mut Looker,
+        open: &[OpenRequest],
+        urgent: &[usize],
+        most: usize,
+    ) -> u64 {
+        let with_task = urgent.iter().filter_map(|i| open.get(*i)).filter(|r| r.task != 0);
+        let mut due: Vec<(u64, OpenRequest)> = with_task
+            .map(|request| (self.seen.get(&request.id).map_or(0, |s| s.seen_ns), *request))
+            .collect();
+        if due.is_empty() {
+            self.seen.clear();
+            return 0;
+        }
+        due.sort_by_key(|(seen_ns, _)| *seen_ns);
+        if self.seen.len() > open.len() {
+            self.seen.retain(|id, _| open.iter().any(|r| r.id == *id));
+        }
+        let mut written = 0;
+        for (_, request) in due.into_iter().take(most) {
+            written += self.look_at(looker, open, &request);
+        }
+        written
+    }
+
+    fn look_at(&mut self, looker: &mut Looker, open: &[OpenRequest], request: &OpenRequest) -> u64 {
+        let Some(stacks) = &mut looker.stacks else { return 0 };
+        let now = sys::clock::now_ns();
+        if let Some(seen) = self.seen.get(&request.id) {
+            let repeat_ns = if seen.several { REPEAT_SEVERAL_NS } else { REPEAT_NS };
+            if now.saturating_sub(seen.seen_ns) < repeat_ns && !stacks.has_moved(seen.mark) {
+                return 0;
+            }
+        }
+        let mut found = std::mem::take(&mut self.found);
+        if stacks.suspended(request.task as usize, &mut found).is_err() {
+            found.clear();
+        }
+        if let Some(mark) = found.first().map(|one| one.mark) {
+            let several = found.len() > 1;
+            self.seen.insert(request.id, Seen { seen_ns: now, several, mark });
+        }
+        let mut written = 0;
+        for one in &found {
+            let holder = self.find_holder(looker, open, one, now);
+            append(looker, request.id, one, holder, now);
+            written += 1;
+        }
+        self.found = found;
+        written
+    }
+
+    /// The task that holds what `waiter` awaits; recorded itself. 0: not known, or not asked now.
+    fn find_holder(
+        &mut self,
+        looker: &mut Looker,
+        open: &[OpenRequest],
+        waiter: &Suspended,
+        now: u64,
+    ) -> usize {
+        let held = matches!(waiter.kind, AwaitKind::Lock | AwaitKind::Semaphore);
+        let (true, Some(stacks)) = (held, &mut looker.stacks) else { return 0 };
+        if now.saturating_sub(self.asked_ns) < ASK_HOLDER_NS {
+            return 0;
+        }
+        self.asked_ns = now;
+        self.tasks.clear();
+        // Those of open requests first: they are the likely ones, and known without the set.
+        self.tasks.extend(open.iter().map(|r| r.task as usize).filter(|task| *task != 0));
+        self.tasks.truncate(MOST_TASKS);
+        let set = TASKS.load(Ordering::Relaxed);
+        if set != 0 {
+            stacks.tasks_in(set, MOST_TASKS, &mut self.tasks);
+        }
+        let tasks = &self.tasks[..self.tasks.len().min(2 * MOST_TASKS)];
+        let Some(holder) = stacks.task_holding(waiter.lock, tasks) else { return 0 };
+        let mut found = Vec::new();
+        if stacks.suspended(holder, &mut found).is_ok() {
+            if let Some(one) = found.first() {
+                // Under the holder's address, though it may stand in a task it awaits.
+                let one = Suspended { task: holder, ..one.clone() };
+                append(looker, 0, &one, 0, now);
+            }
+        }
+        holder
+    }
+}
+
+fn append(looker: &mut Looker, request: u64, one: &Suspended, holder: usize, now: u64) {
+    let stack = if one.frames.is_empty() { 0 } else { looker.stack_of(&one.frames) };
+    let peer = one.fd.and_then(sys::fds::describe).filter(|info| is_socket(info.kind));
+    let target = peer.map_or(0, |info| TARGET_IS_NAME | u64::from(looker.target(&info.text)));
+    let record = Await {
+        t_ns: now,
+        request,
+        task: one.task as u64,
+        stack,
+        kind: one.kind,
+        how: if holder == 0 { HolderSource::None } else { HolderSource::WithBlock },
+        holder: holder as u64,
+        target,
+        timeout_ns: one.timeout_ns,
+    };
+    recorder::append(&record.encode(), now);
+}
+
+fn is_socket(kind: FdKind) -> bool {
+    matches!(kind, FdKind::TcpSocket | FdKind::UdpSocket | FdKind::UnixSocket)
+}
