@@ -6,8 +6,8 @@
 //! looked for among all of asyncio's tasks, and recorded as well.
 //!
 //! What it promises: at most `most` requests a pass, those not seen for longest first; a task that
-//! did not move costs two guarded reads. The search for a holder walks at most `MOST_TASKS` tasks,
-//! once in `ASK_HOLDER_NS`.
+//! did not move costs two guarded reads. The search for a holder walks a few hundred tasks at most,
+//! once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks.
 //! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
 //! someone adopts them.
 
@@ -26,8 +26,11 @@ use crate::subject::Looker;
 const REPEAT_NS: u64 = 100_000_000;
 /// The same for a request that awaits several tasks: which of them moved is not asked each pass.
 const REPEAT_SEVERAL_NS: u64 = 30_000_000;
-/// Holders are looked for at most this often.
-const ASK_HOLDER_NS: u64 = 40_000_000;
+/// The holder of a lock is looked for at most this often; who waits for it too meanwhile is told the
+/// same.
+const ASK_HOLDER_NS: u64 = 25_000_000;
+/// Locks whose holder is looked for within that time.
+const MOST_LOCKS: usize = 4;
 /// Tasks among which a holder is looked for.
 const MOST_TASKS: usize = 256;
 
@@ -52,7 +55,8 @@ pub(crate) struct Suspensions {
     seen: HashMap<u64, Seen>,
     found: Vec<Suspended>,
     tasks: Vec<usize>,
-    asked_ns: u64,
+    /// Lock, when its holder was looked for, the answer.
+    asked: Vec<(usize, u64, usize)>,
 }
 
 impl Suspensions {
@@ -121,10 +125,13 @@ impl Suspensions {
     ) -> usize {
         let held = matches!(waiter.kind, AwaitKind::Lock | AwaitKind::Semaphore);
         let (true, Some(stacks)) = (held, &mut looker.stacks) else { return 0 };
-        if now.saturating_sub(self.asked_ns) < ASK_HOLDER_NS {
+        self.asked.retain(|(_, asked_ns, _)| now.saturating_sub(*asked_ns) < ASK_HOLDER_NS);
+        if let Some((_, _, holder)) = self.asked.iter().find(|(lock, ..)| *lock == waiter.lock) {
+            return *holder;
+        }
+        if self.asked.len() >= MOST_LOCKS {
             return 0;
         }
-        self.asked_ns = now;
         self.tasks.clear();
         // Those of open requests first: they are the likely ones, and known without the set.
         self.tasks.extend(open.iter().map(|r| r.task as usize).filter(|task| *task != 0));
@@ -134,7 +141,11 @@ impl Suspensions {
             stacks.tasks_in(set, MOST_TASKS, &mut self.tasks);
         }
         let tasks = &self.tasks[..self.tasks.len().min(2 * MOST_TASKS)];
-        let Some(holder) = stacks.task_holding(waiter.lock, tasks) else { return 0 };
+        let holder = stacks.task_holding(waiter.lock, tasks).unwrap_or(0);
+        self.asked.push((waiter.lock, now, holder));
+        if holder == 0 {
+            return 0;
+        }
         let mut found = Vec::new();
         if stacks.suspended(holder, &mut found).is_ok() {
             if let Some(one) = found.first() {

@@ -32,8 +32,9 @@ use crate::timeline::{Segment, State};
 const REACH_NS: u64 = 300_000_000;
 /// A look this near to a piece counts as having seen it.
 const SEEN_NS: u64 = 120_000_000;
-/// How far from a look at the waiter a look at the holder may lie.
-const SAME_PASS_NS: u64 = 20_000_000;
+/// How far from a look at the waiter a look at the holder may lie: of those that wait for the same
+/// lock only one has its holder looked for at a time.
+const NEAR_NS: u64 = 40_000_000;
 /// A wait that lasted this close to its time limit ended by it.
 const TIMER_SLACK_NS: u64 = 25_000_000;
 
@@ -155,8 +156,14 @@ pub fn pieces<'c>(
             continue;
         };
         let estimate = Segment { exact: false, state: State::Wait, ..part };
-        if row.kind == AwaitKind::Executor && handed(estimate, out) {
-            continue;
+        if row.kind == AwaitKind::Executor {
+            let before = out.len();
+            if handed(estimate, out) {
+                // Time in the executor's queue belongs to the code that awaits, not to the loop's.
+                let queued = out[before..].iter_mut().filter(|p| p.segment.tid == segment.tid);
+                queued.for_each(|piece| piece.claim.stack = row.stack);
+                continue;
+            }
         }
         let claim = causes::awaited(scene, &line.whole(row), &estimate);
         out.push(Piece { claim, segment: estimate });
@@ -183,7 +190,7 @@ pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) 
     let holders = scene.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
     let own = holders.iter().filter(|h| h.task == asked.holder && h.stack != 0);
     let found = own.min_by_key(|h| h.t_ns.abs_diff(asked.t_ns))?;
-    let near = found.t_ns.abs_diff(asked.t_ns) <= SAME_PASS_NS;
+    let near = found.t_ns.abs_diff(asked.t_ns) <= NEAR_NS;
     near.then_some(Culprit {
         tid: segment.tid,
         stack: found.stack,

@@ -1,10 +1,10 @@
 //! A request's time as claimed pieces, on its own thread and on those that worked for it.
 
-use capture::read::TaskRow;
+use capture::read::{Capture, TaskRow};
 
 use crate::arrival;
 use crate::awaits::{self, Line};
-use crate::causes::{self, pool_wait, Claim};
+use crate::causes::{self, pool_wait, Cause, Claim};
 use crate::requests::Judged;
 use crate::scene::Scene;
 use crate::timeline::{self, Segment, State};
@@ -31,6 +31,15 @@ pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>>
         false => follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out),
     }
     out
+}
+
+/// How the time of one request is divided: begin, end and cause of each stretch, in order, without
+/// gaps. Empty when the capture does not have the request.
+pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
+    let Some(row) = capture.requests.iter().find(|r| r.id == id) else { return Vec::new() };
+    let end_ns = row.end_ns.unwrap_or(capture.meta.to_ns).max(row.begin_ns);
+    let pieces = of_request(&Scene::new(capture), &Judged { row, end_ns });
+    pieces.iter().map(|p| (p.segment.from_ns, p.segment.to_ns, p.claim.cause)).collect()
 }
 
 /// Pieces of a request on an event loop: its thread is shared, what its task awaits is not.

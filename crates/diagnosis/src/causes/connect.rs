@@ -24,7 +24,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Connect, seen.row, segment);
     let target = target(scene, seen.row);
-    (seen.row.kind == AwaitKind::Connect).then(|| Claim { target, prefer_user: true, ..own })
+    (seen.row.kind == AwaitKind::Connect).then_some(Claim { target, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -36,7 +36,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Dns, seen.row, segment);
     let target = target(scene, seen.row);
-    (seen.row.kind == AwaitKind::Resolve).then(|| Claim { target, prefer_user: true, ..own })
+    (seen.row.kind == AwaitKind::Resolve).then_some(Claim { target, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

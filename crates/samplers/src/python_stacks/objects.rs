@@ -234,8 +234,8 @@ impl Objects {
         } else {
             let size = word_at(&head, 8);
             let width = match size {
-                ..=0xff => 1,
-                ..=0xffff => 2,
+                0..=0xff => 1,
+                0x100..=0xffff => 2,
                 _ => 4,
             };
             (40usize.checked_add(size.checked_mul(width)?)?, word_at(&head, 32), 24)

@@ -155,9 +155,8 @@ impl PythonStacks {
         let mut start = Vec::new();
         for word in self.objects.contents(&self.mem, &self.layout, chain.waiter, kind) {
             let sort = self.type_at(word).map(|kind| kind.sort);
-            match sort {
-                Some(Sort::List | Sort::Function | Sort::Task) => start.push(word),
-                _ => (),
+            if matches!(sort, Some(Sort::List | Sort::Function | Sort::Task)) {
+                start.push(word);
             }
         }
         let leaf = chain.frames.first();
