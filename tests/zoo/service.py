@@ -1,7 +1,8 @@
 """What the sick programs share: small multi-threaded services of several kinds.
 
 A program gives a function `answer(n)` that is called for the n-th request and returns text; `serve`
-puts it behind one of the servers below, on the port in the environment. Nothing here knows dashcam, but `streams`.
+puts it behind one of the servers below, on the port in the environment. Nothing here
+knows dashcam, but `streams`.
 """
 
 from __future__ import annotations

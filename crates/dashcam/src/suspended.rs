@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, HolderSource};
 use recorder::OpenRequest;
-use samplers::python_stacks::{Mark, Suspended};
+use samplers::python_stacks::{Mark, Suspended, UNKNOWN_PEER};
 use sys::fds::FdKind;
 
 use crate::subject::Looker;
@@ -160,8 +160,12 @@ impl Suspensions {
 
 fn append(looker: &mut Looker, request: u64, one: &Suspended, holder: usize, now: u64) {
     let stack = if one.frames.is_empty() { 0 } else { looker.stack_of(&one.frames) };
-    let peer = one.fd.and_then(sys::fds::describe).filter(|info| is_socket(info.kind));
-    let target = peer.map_or(0, |info| TARGET_IS_NAME | u64::from(looker.target(&info.text)));
+    let peer = match one.fd {
+        Some(UNKNOWN_PEER) => Some("a peer".to_owned()),
+        Some(fd) => sys::fds::describe(fd).filter(|i| is_socket(i.kind)).map(|info| info.text),
+        None => None,
+    };
+    let target = peer.map_or(0, |text| TARGET_IS_NAME | u64::from(looker.target(&text)));
     let record = Await {
         t_ns: now,
         request,

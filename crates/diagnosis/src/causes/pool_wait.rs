@@ -6,11 +6,10 @@
 //! the pool's workers did the while is the culprit.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::awaits::{by_library, holder, Awaited};
+use crate::awaits::{holder, target, Awaited};
 use crate::frames::{is_stdlib, Owner};
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
-use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
@@ -39,21 +38,26 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
     match seen.row.kind {
         AwaitKind::Semaphore => Some(Claim { culprit: holder(scene, seen, segment), ..own }),
         AwaitKind::Queue => Some(own),
-        AwaitKind::Event | AwaitKind::Future if by_library(scene, seen.row) => {
-            let hands_out = |f: &Frame<'_>| {
-                let name = f.function.rsplit('.').next().unwrap_or(f.function);
-                let file = f.file.rsplit('/').next().unwrap_or(f.file);
-                scene.frames.owner(f.file) == Owner::Library
-                    && (file.contains("pool") || name == "acquire")
-            };
-            let mut own_frames = scene
-                .frames
-                .of(seen.row.stack)
-                .filter(|f| matches!(scene.frames.owner(f.file), Owner::User | Owner::Library));
-            own_frames.next().is_some_and(|f| hands_out(&f)).then_some(own)
+        AwaitKind::Event | AwaitKind::Future if target(scene, seen.row).is_none() => {
+            hands_out(scene, seen.row.stack).then_some(own)
         }
         _ => None,
     }
+}
+
+/// Frames of a library that are looked at for its pool.
+const MOST_FRAMES: usize = 4;
+
+/// Whether the innermost code is a library's that hands connections or the like out, as far as its
+/// names say. A client library's own future tells nothing else.
+fn hands_out(scene: &Scene<'_>, stack: u32) -> bool {
+    let own = scene.frames.of(stack).filter(|f| scene.frames.owner(f.file) != Owner::Runtime);
+    let mut library = own.take_while(|f| scene.frames.owner(f.file) == Owner::Library);
+    library.by_ref().take(MOST_FRAMES).any(|f| {
+        let name = f.function.rsplit('.').next().unwrap_or(f.function);
+        let words = ["acquire", "checkout", "get_connection", "wait_for_connection"];
+        words.iter().any(|word| name.contains(word)) || name.contains("available_connection")
+    })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -95,7 +95,8 @@ pub struct Suspended {
     pub kind: AwaitKind,
     /// Address of the lock or semaphore awaited, 0 none.
     pub lock: usize,
-    /// A descriptor the await is about: of the only socket behind the object that awaits.
+    /// A descriptor the await is about: of the only socket behind the object that awaits;
+    /// `UNKNOWN_PEER` for a connection of uvloop's.
     pub fd: Option<i32>,
     /// The limit of an `asyncio.sleep` or `wait_for`, 0 none.
     pub timeout_ns: u64,
@@ -199,13 +200,13 @@ impl PythonStacks {
             }
             last = again;
         }
+        self.counters.torn_stacks += 1;
         Err(Torn("task moved at every try"))
     }
 
     /// Whether `kind` is a task of the layout known.
     pub(super) fn is_task(&self, kind: Option<Type>) -> bool {
-        // A subclass may be longer, never shorter.
-        kind.is_some_and(|kind| kind.sort == Sort::Task && kind.size >= self.tasks.size)
+        kind.is_some_and(|kind| kind.sort == Sort::Task && kind.sort_size == self.tasks.size)
     }
 
     /// Whether the future or task at `address` has no result yet.

@@ -43,6 +43,7 @@ pub use attach::Unsupported;
 pub use awaits::{Mark, Suspended};
 pub use codes::MAX_CODES;
 pub use locks::{HowKnown, LockHolder};
+pub use waits_for::UNKNOWN_PEER;
 
 use awaits::TaskLayout;
 use codes::Codes;

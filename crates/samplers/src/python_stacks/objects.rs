@@ -41,6 +41,8 @@ pub(super) enum Sort {
     Function,
     Method,
     Socket,
+    /// A connection whose descriptor is not kept in an object.
+    Transport,
     Float,
     Int,
     /// Made by a program's class, or by a type of an extension.
@@ -67,6 +69,8 @@ pub(super) struct Type {
     pub family: Family,
     /// Bytes of the body.
     pub size: usize,
+    /// The same of the type that gave it its sort: its own, or one it derives from.
+    pub sort_size: usize,
     flags: usize,
     dict_offset: isize,
 }
@@ -310,7 +314,7 @@ impl Objects {
 fn learn(mem: &Reader, layout: &Layout, kind: usize) -> Option<(usize, Type)> {
     let mut first = None;
     let (mut sort, mut family) = (None, Family::None);
-    let mut next = kind;
+    let (mut next, mut sort_size) = (kind, 0);
     for _ in 0..MOST_BASES {
         let mut head = [0u8; TYPE_HEAD];
         if next == 0 || mem.read(next, &mut head).is_err() {
@@ -321,7 +325,10 @@ fn learn(mem: &Reader, layout: &Layout, kind: usize) -> Option<(usize, Type)> {
         let name = c_text(mem, name_at)?;
         let made = flags & FLAG_HEAP_TYPE != 0;
         first = first.or(Some((name_at, head)));
-        sort = sort.or_else(|| sort_of(&name, made));
+        if let (None, Some(found)) = (sort, sort_of(&name, made)) {
+            sort = Some(found);
+            sort_size = word_at(&head, TYPE_SIZE);
+        }
         if family == Family::None {
             family = family_of(&name);
         }
@@ -335,6 +342,7 @@ fn learn(mem: &Reader, layout: &Layout, kind: usize) -> Option<(usize, Type)> {
         sort: sort.unwrap_or(rest),
         family,
         size: word_at(&head, TYPE_SIZE),
+        sort_size,
         flags,
         dict_offset: word_at(&head, TYPE_DICT_OFFSET) as isize,
     };
@@ -349,6 +357,7 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
         "_asyncio.Future" => Some(Sort::Future),
         "_asyncio.FutureIter" => Some(Sort::Passing),
         "_socket.socket" => Some(Sort::Socket),
+        "uvloop.loop.TCPTransport" | "uvloop.loop.UnixTransport" => Some(Sort::Transport),
         _ => None,
     };
     if dotted.is_some() || made {

@@ -27,6 +27,9 @@ const MOST_CHILDREN: usize = 8;
 /// Frames of a chain whose `self` may lead to the socket.
 const MOST_OWNERS: usize = 4;
 
+/// In place of a descriptor: a connection, but its number is not known.
+pub const UNKNOWN_PEER: i32 = -1;
+
 /// What a task awaits.
 pub(super) struct Found {
     pub kind: AwaitKind,
@@ -101,7 +104,12 @@ impl PythonStacks {
         found.timeout_ns = self.time_limit(chain, &places);
         let about_a_peer = [AwaitKind::Socket, AwaitKind::Future, AwaitKind::Event];
         if about_a_peer.contains(&found.kind) {
-            let own = chain.frames.iter().take(MOST_OWNERS).map(|f| self.first_local(f)).collect();
+            let own = chain.frames.iter().take(MOST_OWNERS);
+            let own = match leaf {
+                // A method of the loop's: the socket is its first argument.
+                Some(("selector_events.py", _)) => own.flat_map(|f| self.slots(f, 1, 1)).collect(),
+                _ => own.map(|f| self.first_local(f)).collect(),
+            };
             found.fd = self.only_socket(own, chain.event_loop);
         }
         found
@@ -232,6 +240,7 @@ impl PythonStacks {
                 seen.push(address);
                 match kind.sort {
                     Sort::Socket => found.extend(self.descriptor(address)),
+                    Sort::Transport => found.push(self.transport(address, kind)),
                     Sort::Instance | Sort::Dict => {
                         let own = self.objects.contents(&self.mem, &self.layout, address, kind);
                         next.extend(own);
@@ -248,6 +257,19 @@ impl PythonStacks {
             }
         }
         None
+    }
+
+    /// uvloop keeps the descriptor in memory of libuv; the socket is there as well when somebody
+    /// made it, or asked for it.
+    fn transport(&mut self, address: usize, kind: Type) -> i32 {
+        let mut body = kind;
+        body.sort = Sort::Instance;
+        for word in self.objects.contents(&self.mem, &self.layout, address, body) {
+            if self.type_at(word).is_some_and(|kind| kind.sort == Sort::Socket) {
+                return self.descriptor(word).unwrap_or(UNKNOWN_PEER);
+            }
+        }
+        UNKNOWN_PEER
     }
 
     fn descriptor(&self, socket: usize) -> Option<i32> {

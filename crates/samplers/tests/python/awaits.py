@@ -1,5 +1,5 @@
-"""Suspended asyncio tasks: the chain of awaits must equal what CPython's own objects say, and what is
-awaited must be told, through every way in which one thing awaits another."""
+"""Suspended asyncio tasks: the chain of awaits must equal what CPython's own objects say, and what
+is awaited must be told, through every way in which one thing awaits another."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,6 @@ lib = probe.held  # with the GIL: the loop stands still while it is read
 lib.probe_task_holding.restype = ctypes.c_size_t
 lib.probe_time_suspended.restype = ctypes.c_uint64
 NEW = sys.version_info >= (3, 11)
-EXECUTOR_SLEEP = threading.Event()
 
 
 def word(value):
@@ -172,7 +171,8 @@ async def states():
     leaf.set_result(1)
     await asyncio.sleep(0)  # the wake-up is in the loop's queue, or done
     await task
-    for value in (object(), [1], "text", leaf, asyncio.Task, asyncio.get_running_loop(), 8, 0, 1 << 40):
+    loop = asyncio.get_running_loop()
+    for value in (object(), [1], "text", leaf, asyncio.Task, loop, 8, 0, 1 << 40):
         assert read(value) == "torn read: task gone", value
 
 
@@ -200,7 +200,8 @@ async def locks():
             await what.wait()
 
     for what, kind in ((lock, "lock"), (semaphore, "semaphore")):
-        holder, waiter, second = await parked(hold(what, 60)), await parked(wants(what)), await parked(wants(what))
+        holder = await parked(hold(what, 60))
+        waiter, second = await parked(wants(what)), await parked(wants(what))
         got = one(waiter)
         assert got.kind == kind and got.lock == id(what) and got.names[-1] == "wants", got
         assert got.names[0] == "acquire" and got.frames[0][1] == "locks.py", got
@@ -211,7 +212,8 @@ async def locks():
         holder, waiter = await parked(by_acquire(what)), await parked(wants(what))
         assert lib.probe_task_holding(word(what), word(task_set())) == 0, "a guess"
         await drop(holder, waiter)
-    for coroutine, kind in ((told(condition), "condition"), (event.wait(), "event"), (queue.get(), "queue")):
+    waits = [(told(condition), "condition"), (event.wait(), "event"), (queue.get(), "queue")]
+    for coroutine, kind in waits:
         task = await parked(coroutine)
         assert one(task).kind == kind, one(task)
         await drop(task)
@@ -340,15 +342,13 @@ async def peers():
     assert one(task).fd == -1, "two sockets, neither is named"
     await drop(task)
 
-    async def connects():
-        with socket.socket() as full:
-            full.setblocking(False)
-            await asyncio.get_running_loop().sock_recv(reading, 10)
+    async def receives():
+        await asyncio.get_running_loop().sock_recv(reading, 10)
 
     reading, end = socket.socketpair()
     reading.setblocking(False)
-    task = await parked(connects())
-    assert one(task).kind in ("socket", "future"), one(task)
+    task = await parked(receives())
+    assert (one(task).kind, one(task).fd) == ("socket", reading.fileno()), one(task)
     await drop(task)
     reading.close(), end.close()
     for stream in (writer, other[1]):
@@ -396,8 +396,11 @@ async def the_set():
     await drop(*tasks)
 
 
+EVERYWHERE = (chains, states, locks, limits, several, executors, the_set)
+
+
 async def main():
-    for part in (chains, states, locks, limits, several, executors, peers, resolving, children, the_set):
+    for part in (*EVERYWHERE, peers, resolving, children):
         await part()
     leaf = asyncio.get_running_loop().create_future()
     task = await parked(deep(10, leaf))
@@ -417,7 +420,7 @@ except ImportError:
 else:
     loops = "asyncio, uvloop"
     loop = uvloop.new_event_loop()
-    for part in (chains, states, locks, limits, several, executors, the_set):
+    for part in EVERYWHERE:
         loop.run_until_complete(part())
     loop.close()
 print("%s: a chain of 11 frames in %.0f us" % (loops, took))

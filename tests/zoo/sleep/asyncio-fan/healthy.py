@@ -1,4 +1,5 @@
-"""Four parts at once, of which one rarely polls for something to settle. In the twin nothing has to."""
+"""Four parts at once, of which one rarely polls for something to settle. In the twin
+nothing has to."""
 
 from __future__ import annotations
 

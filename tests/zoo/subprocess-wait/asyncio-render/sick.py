@@ -11,10 +11,13 @@ import asyncio  # noqa: E402
 
 import service  # noqa: E402
 
+WORK = "import time; time.sleep(0.5)"
+
+
 async def render(n: int) -> int:
     if n % 120 != 40:
         return n
-    child = await asyncio.create_subprocess_exec(sys.executable, "-I", "-c", "import time; time.sleep(0.5)")
+    child = await asyncio.create_subprocess_exec(sys.executable, "-I", "-c", WORK)
     return await child.wait()
 
 
