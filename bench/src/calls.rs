@@ -3,12 +3,14 @@
 
 use std::hint::black_box;
 use std::sync::Barrier;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::machine;
 use crate::report::Figures;
 use crate::rivals::{Rival, Setup};
 
+/// Between a recorder's start and the first loop.
+pub const SETTLE: Duration = Duration::from_millis(700);
 /// Calls between two `Rival::scope`.
 const SCOPE: u64 = 1000;
 
@@ -156,6 +158,8 @@ pub fn measure<R: Rival>(
     // Threads that a rival starts must not all sit on the core that is measured.
     machine::unpin();
     let on = R::on(setup);
+    // A recorder that is always on: what its first half second costs is not asked here.
+    std::thread::sleep(SETTLE);
     machine::pin(0);
     let mut cases: Vec<Case<'_>> = vec![
         ("empty", Box::new(|n| empty(&on, n))),

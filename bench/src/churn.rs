@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::calls::SETTLE;
 use crate::machine;
 use crate::report::Figures;
 use crate::rivals::{Rival, Setup};
@@ -90,6 +91,7 @@ pub fn measure<R: Rival>(setup: &Setup, effort: &Effort, figures: &mut Figures) 
         (0..half).for_each(|_| round(off, false, &mut rates));
     }
     let on = R::on(setup);
+    std::thread::sleep(SETTLE);
     block(on, false, 64, effort.block);
     if mixed {
         for state in ORDER.repeat(effort.turns) {

@@ -35,7 +35,8 @@ except ImportError as error:  # another interpreter, or not built
 
 __version__ = "0.1.0"
 __all__ = [
-    "event", "request", "snap", "span", "start", "status", "stop", "trace", "__version__",
+    "event", "request", "snap", "span", "start", "status", "stop", "stream", "trace",
+    "__version__",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -122,6 +123,48 @@ def stop() -> None:
 def snap(reason: str = "snap") -> Path:
     """Saves a capture now and returns its path. Raises OSError when that is not possible."""
     return Path(_native.snap(reason))
+
+
+class Stream:
+    """A live stream of records, beside the black box. Ends with `close`, a `with` block, or `stop`."""
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: Any) -> None:
+        self._native = native
+
+    def counts(self) -> dict[str, int]:
+        """What became of the records it met: `filtered` were not asked for; of the `offered` ones
+        some are `read`, `overwritten`, `dropped` or `torn`, the rest is still in the queue."""
+        return self._native.counts()
+
+    def error(self) -> str | None:
+        """Why it ended by itself (its sink broke); None while it runs."""
+        return self._native.error()
+
+    def close(self) -> None:
+        """Writes what is there and ends it; waits for a slow sink at most three seconds. Raises
+        OSError when the sink had broken or takes nothing."""
+        self._native.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def stream(sink: str | Path, **settings: str) -> Stream:
+    """Streams records to a new file, or to a listening unix socket ("unix:/run/x.sock"), in the
+    format of captures: `dashcam show` and `dashcam why` read it, also while it grows.
+
+    kinds ("request,span,event,gc,sample,off_cpu,vital"; default all), names (words or globs with
+    commas), min_duration ("5ms"), on_full ("drop-newest", "overwrite-oldest", "block:5ms"), memory
+    of its queue ("4MiB"). A slow or dead reader costs this stream its records and nobody else
+    anything, unless it is asked to block. Up to 63 at once. Raises ValueError for a wrong setting,
+    OSError when the sink cannot be opened or nothing is being recorded.
+    """
+    return Stream(_native.Stream(str(sink), settings))
 
 
 def status() -> dict[str, Any]:

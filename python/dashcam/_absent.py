@@ -57,12 +57,19 @@ def snap(reason: str) -> str:
     raise OSError(f"dashcam is not recording: {why}")
 
 
+class Stream:
+    """There is nothing to stream."""
+
+    def __init__(self, sink: str, settings: dict[str, str]) -> None:
+        raise OSError(f"dashcam is not recording: {why}")
+
+
 def status_json() -> str:
     """Off, and why."""
     return json.dumps({"on": False, "why": why})
 
 
-def request_begin(name: str, on_loop: bool = False, fd: int = -1) -> int:
+def request_begin(name: str, on_loop: bool = False, fd: int = -1, enter: bool = True) -> int:
     """No request."""
     return 0
 
@@ -75,7 +82,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """Does nothing."""
 
 
-event = request_end = request_rename = request_adopt = task_end = gc_callback = _nothing
+event = request_enter = request_end = request_rename = task_end = gc_callback = _nothing
 set_runtime = stop = before_exit = name_thread = name_tid = _nothing
 
 

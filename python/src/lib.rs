@@ -12,6 +12,7 @@ mod event_loop;
 mod moments;
 mod names;
 mod process;
+mod streams;
 
 use pyo3::prelude::*;
 
@@ -22,12 +23,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<moments::Span>()?;
     module.add_class::<moments::Request>()?;
     module.add_class::<moments::Task>()?;
+    module.add_class::<streams::PyStream>()?;
     let functions = [
         wrap_pyfunction!(moments::event, module)?,
         wrap_pyfunction!(moments::request_begin, module)?,
+        wrap_pyfunction!(moments::request_enter, module)?,
         wrap_pyfunction!(moments::request_end, module)?,
         wrap_pyfunction!(moments::request_rename, module)?,
-        wrap_pyfunction!(moments::request_adopt, module)?,
         wrap_pyfunction!(moments::current_request, module)?,
         wrap_pyfunction!(moments::task_begin, module)?,
         wrap_pyfunction!(moments::task_end, module)?,

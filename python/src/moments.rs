@@ -156,26 +156,35 @@ const PROMPT_MS: u32 = 15;
 
 /// Begins a request that stays current in this context until `request_end`. 0 when off. `fd` is
 /// the request's connection: had its data been waiting there, the request began when it came.
+/// Without `enter` this context does not work for it yet: another one will call `request_enter`.
 #[pyfunction]
-#[pyo3(signature = (name, on_loop = false, fd = -1))]
-pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32) -> u64 {
+#[pyo3(signature = (name, on_loop = false, fd = -1, enter = true))]
+pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: bool) -> u64 {
     wake(name.py());
     let (true, Some(recorder)) = (recorder::is_on(), recorder::current()) else { return 0 };
     let id = names::request_name(recorder, name);
     let waited_ms = if fd >= 0 { sys::socket::ms_since_data(fd).unwrap_or(0) } else { 0 };
     let waited_ns = if waited_ms > PROMPT_MS { u64::from(waited_ms) * 1_000_000 } else { 0 };
     let request = recorder::Request::begin(id, on_loop, waited_ns);
-    if on_loop {
-        request.set_task(event_loop::running_task(name.py()).unwrap_or(0));
+    if enter {
+        names::set_current(name.py(), request.id);
+        if on_loop {
+            adopt(name.py(), request.id);
+        }
     }
-    names::set_current(name.py(), request.id);
     request.id
 }
 
-/// The running asyncio task works for an open request: for one that was begun outside of any task.
+/// From here on this context works for a request that was begun in another one, and so does the
+/// task that runs in it.
 #[pyfunction]
-pub fn request_adopt(py: Python<'_>, id: u64) {
-    if let Some(task) = event_loop::running_task(py) {
+pub fn request_enter(py: Python<'_>, id: u64) {
+    names::set_current(py, id);
+    adopt(py, id);
+}
+
+fn adopt(py: Python<'_>, id: u64) {
+    if let (true, Some(task)) = (id != 0, event_loop::running_task(py)) {
         recorder::Request { id, begin_ns: 0 }.set_task(task);
     }
 }
@@ -211,8 +220,12 @@ pub fn current_request(py: Python<'_>) -> u64 {
 /// `time.monotonic_ns`).
 #[pyfunction]
 pub fn task_begin(py: Python<'_>, request: u64, queued_ns: u64) -> Task {
-    let token = names::set_current(py, request);
-    Task { request, queued_ns, begin_ns: sys::clock::now_ns(), token }
+    let (token, begin_ns) = (names::set_current(py, request), sys::clock::now_ns());
+    if let Some(recorder) = recorder::current() {
+        let name = recorder.tables().name("executor");
+        recorder::task_begins(name, queued_ns, begin_ns, request);
+    }
+    Task { request, queued_ns, begin_ns, token }
 }
 
 /// The piece ends.

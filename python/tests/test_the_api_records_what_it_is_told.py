@@ -110,3 +110,27 @@ def test_everything_is_off_before_start_and_when_told_so(bench: Bench) -> None:
         assert dashcam.status()["on"] is False
     """, DASHCAM_ENABLED="no")
     assert result.returncode == 0, result.stderr
+
+
+def test_work_that_still_runs_on_another_thread_is_told_once(bench: Bench) -> None:
+    result = bench.python("""
+        import dashcam, threading, time
+        from concurrent.futures import ThreadPoolExecutor
+        dashcam.start()
+        begun, go = threading.Event(), threading.Event()
+        def work(request, queued_ns, fn=None):  # names of ours do not collide with theirs
+            begun.set()
+            go.wait(20)
+            return request + queued_ns
+        with ThreadPoolExecutor(1) as pool, dashcam.request("long"):
+            future = pool.submit(work, request=1, queued_ns=2)
+            begun.wait(20)
+            print(dashcam.snap("during"))
+            go.set()
+            assert future.result() == 3
+        print(dashcam.snap("after"))
+    """)
+    assert result.returncode == 0, result.stderr
+    during, after = (bench.show(path) for path in result.stdout.split())
+    assert during["open_requests"] == 1 and during["counts"]["tasks"] == 1
+    assert after["open_requests"] == 0 and after["counts"]["tasks"] == 1

@@ -28,8 +28,8 @@ def test_a_wrong_value_in_code_raises_with_the_accepted_range(bench: Bench) -> N
     """)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0] == ('slow: found "fast", wanted a limit like 500ms, or one by name like '
-                        'checkout>250ms, several with commas')
+    assert lines[0] == ('slow: found "fast", wanted a limit like 500ms, one by name like checkout>250ms, '
+                        "or a percentile over 1s to 1h like p99(checkout)>50ms/30s, several with commas")
     assert lines[1] == 'memory: found "9TiB", wanted 1MiB to 4GiB'
     assert lines[2].startswith('colour: found "red", wanted one of the settings enabled, service')
 

@@ -131,6 +131,7 @@ fn newest_in_block(block: &[u64]) -> u64 {
             Record::Event { t_ns, .. } | Record::Vital { t_ns, .. } => t_ns,
             Record::RequestBegin { t_ns, .. } => t_ns,
             Record::Span { end_ns, .. } | Record::RequestEnd { end_ns, .. } => end_ns,
+            Record::Task { begin_ns, end_ns: STILL_OUT, .. } => begin_ns,
             Record::Gc { end_ns, .. } | Record::Task { end_ns, .. } => end_ns,
             Record::Sample(sample) => sample.t_ns,
             Record::OffCpu { in_ns, .. } if in_ns != STILL_OUT => in_ns,

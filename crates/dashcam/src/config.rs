@@ -44,7 +44,7 @@ knobs! {
     enabled, "on", "on, off", "Turns everything on or off.";
     service, "", "text", "Name of the service; the program's name when empty.";
     out, "captures", "folder", "Where captures are written.";
-    slow, "500ms", "500ms; checkout>250ms; several with commas", "What is slow: a limit for any request, or by name.";
+    slow, "500ms", "500ms; checkout>250ms; p99(checkout)>50ms/30s; several with commas", "What is slow: a limit for any request, or by name.";
     memory, "64MiB", "1MiB to 4GiB", "Size of the black box.";
     window, "60s", "1s to 24h", "How far back a capture reaches.";
     post, "1s", "1ms to 10m", "How long to go on recording after the trigger before saving.";

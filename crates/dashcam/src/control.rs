@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use format::json::{texts, Object};
-use recorder::Recorder;
+use recorder::{Limit, Recorder};
 use ring::{Place, Region};
 use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
@@ -306,7 +306,11 @@ fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
         StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
     })?;
     let rules = config.rules.clone();
-    Ok(Recorder::new(region, Box::new(move |name| rules.limit_ns(name))))
+    let limit_of = move |name: &str| Limit {
+        ns: rules.limit_ns(name),
+        group: rules.crowd_of(name).map_or(0, |crowd| crowd + 1),
+    };
+    Ok(Recorder::new(region, Box::new(limit_of)))
 }
 
 /// The wanted size, halved until it is a small part of what is left to this process: in a tight

@@ -10,6 +10,10 @@ use format::region::losses;
 use crate::control::{lock, say, Job, Shared};
 use crate::{meta, snapshot};
 
+/// Between two looks at the jobs.
+const IDLE: Duration = Duration::from_millis(500);
+/// Between two MiB of the box that are made ready.
+const POPULATE: Duration = Duration::from_millis(3);
 /// Captures whose path `status` tells.
 const REMEMBERED: usize = 50;
 
@@ -17,9 +21,20 @@ const REMEMBERED: usize = 50;
 pub(crate) fn run(shared: Arc<Shared>) {
     recorder::name_thread("dashcam-keeper");
     let mut number = 0;
+    let mut populated = 0;
     loop {
-        let job = next(&shared);
-        let Some(job) = job else { return };
+        // A piece of the box at a time, so that neither the start nor a record pays for its pages.
+        let idle = match shared.recorder.region().populate(populated) {
+            true => POPULATE,
+            false => IDLE,
+        };
+        populated += 1;
+        let job = next(&shared, idle);
+        let job = match job {
+            Next::Job(job) => job,
+            Next::Idle => continue,
+            Next::End => return,
+        };
         number += 1;
         let result = save(&shared, &job.reason, number);
         note(&shared, &result);
@@ -30,19 +45,27 @@ pub(crate) fn run(shared: Arc<Shared>) {
     }
 }
 
-/// The next job; None once nobody will post another.
-fn next(shared: &Shared) -> Option<Job> {
+enum Next {
+    Job(Job),
+    /// None came in time.
+    Idle,
+    /// Nobody will post another.
+    End,
+}
+
+fn next(shared: &Shared, idle: Duration) -> Next {
     let mut jobs = lock(&shared.jobs);
-    loop {
+    for _ in 0..2 {
         if let Some(job) = jobs.pop_front() {
-            return Some(job);
+            return Next::Job(job);
         }
         if shared.stopping() && shared.sampler_left.load(Ordering::Acquire) {
-            return None;
+            return Next::End;
         }
-        let waited = shared.job_came.wait_timeout(jobs, Duration::from_millis(500));
+        let waited = shared.job_came.wait_timeout(jobs, idle);
         jobs = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
     }
+    Next::Idle
 }
 
 fn save(shared: &Shared, reason: &str, number: u64) -> Result<PathBuf, String> {

@@ -25,7 +25,7 @@ use samplers::python_stacks::{PyThread, PythonStacks};
 use samplers::switches::{Off, Pairs};
 use sys::clock::Following;
 use sys::perf::SwitchStream;
-use trigger::{show_ns, Firing, Gate, Timing, Why};
+use trigger::{show_ns, Crowd, Firing, Gate, Timing, Why};
 
 use crate::control::{Job, Shared};
 use crate::subject::Looker;
@@ -95,6 +95,8 @@ struct Sampler<'s> {
     throttled_ns: f64,
     own_delay_ns: u64,
     clock: Following,
+    /// One a percentile rule, in their order.
+    crowds: Vec<Crowd>,
 }
 
 impl<'s> Sampler<'s> {
@@ -145,6 +147,7 @@ impl<'s> Sampler<'s> {
             throttled_ns: 0.0,
             own_delay_ns: 0,
             clock: Following::NotYet,
+            crowds: shared.config.rules.crowds(),
         })
     }
 
@@ -293,6 +296,10 @@ impl<'s> Sampler<'s> {
     fn trigger(&mut self, now: u64) {
         let recorder = self.shared.recorder;
         let mut firings: Vec<Firing> = Vec::new();
+        for (crowd, group) in self.crowds.iter_mut().zip(1..) {
+            let (total, over) = recorder.limits().counts(group);
+            crowd.note(now, total, over);
+        }
         self.slow_seen = recorder.limits().take_slow(self.slow_seen, |slow| {
             let took_ns = u64::from(slow.took_us) * 1000;
             let firing =
@@ -309,6 +316,12 @@ impl<'s> Sampler<'s> {
                 firings.push(Firing { request, name, took_ns: age, why: Why::Running, at_ns: now });
             }
         }
+        // A request judged by a percentile fires when that is over its limit.
+        let counts = |firing: &Firing| match recorder.limits().group_of(firing.name) {
+            0 => true,
+            group => self.crowds.get(group - 1).is_some_and(|crowd| crowd.is_over().is_some()),
+        };
+        firings.retain(counts);
         for firing in firings {
             if !self.gate.slow(firing) {
                 recorder.region().lose(losses::FIRINGS_SUPPRESSED, 1);

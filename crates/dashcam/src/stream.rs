@@ -199,6 +199,9 @@ impl Drop for Stream {
 impl Inner {
     /// As `Stream::close`.
     pub(crate) fn close(&self) -> Result<(), String> {
+        if !self.session.is_ours() {
+            return Ok(());
+        }
         self.session.pause();
         self.stop.store(true, Ordering::Release);
         let thread = lock(&self.thread).take();

@@ -9,7 +9,7 @@
 //! did not move costs two guarded reads. The search for a holder walks a few hundred tasks at most,
 //! once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks.
 //! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
-//! someone adopts them.
+//! a task enters them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -19,7 +19,7 @@
 use std::collections::HashMap;
 
 use format::record::{Await, TARGET_IS_NAME};
-use format::wait::{AwaitKind, WaitKind};
+use format::wait::AwaitKind;
 
 use crate::causes::{self, Claim};
 use crate::frames::Owner;
@@ -108,6 +108,30 @@ impl<'c> Line<'c> {
         out
     }
 
+    /// Whether most looks in `[from, to)` saw it await something that work on another thread cannot
+    /// end.
+    pub fn awaits_else(&self, from_ns: u64, to_ns: u64) -> bool {
+        let by_thread = |kind: AwaitKind| {
+            use AwaitKind::{Event, Executor, Future, Ready, Resolve, Running};
+            matches!(kind, Executor | Future | Event | Resolve | Running | Ready)
+        };
+        let looks = self.looks_in(from_ns, to_ns);
+        looks.iter().filter(|r| !by_thread(r.kind)).count() * 2 > looks.len()
+    }
+
+    /// The last stack seen in `[from, to)`, 0 without one.
+    pub fn stack_in(&self, from_ns: u64, to_ns: u64) -> u32 {
+        let looks = self.looks_in(from_ns, to_ns);
+        let executor = looks.iter().rev().find(|r| r.kind == AwaitKind::Executor);
+        executor.or(looks.last()).map_or(0, |r| r.stack)
+    }
+
+    fn looks_in(&self, from_ns: u64, to_ns: u64) -> &[&'c Await] {
+        let begin = self.seen.partition_point(|r| r.t_ns < from_ns);
+        let end = self.seen.partition_point(|r| r.t_ns < to_ns);
+        &self.seen[begin..end.max(begin)]
+    }
+
     /// The whole of the await that `row` is a look at.
     fn whole(&self, row: &'c Await) -> Awaited<'c> {
         let place = self.seen.partition_point(|r| r.t_ns < row.t_ns);
@@ -137,13 +161,11 @@ fn same(a: Option<&Await>, b: Option<&Await>) -> bool {
 }
 
 /// The pieces of a segment of the loop's thread, for a request whose task was seen in `line`.
-/// `handed` gives the pieces of work in an executor, if the segment waited for that.
 pub fn pieces<'c>(
     scene: &Scene<'c>,
     line: &Line<'c>,
     segment: Segment<'c>,
     out: &mut Vec<Piece<'c>>,
-    handed: &mut dyn FnMut(Segment<'c>, &mut Vec<Piece<'c>>) -> bool,
 ) {
     if let Some(claim) = causes::of_the_loop(scene, &segment) {
         out.push(Piece { segment, claim });
@@ -156,15 +178,6 @@ pub fn pieces<'c>(
             continue;
         };
         let estimate = Segment { exact: false, state: State::Wait, ..part };
-        if row.kind == AwaitKind::Executor {
-            let before = out.len();
-            if handed(estimate, out) {
-                // Time in the executor's queue belongs to the code that awaits, not to the loop's.
-                let queued = out[before..].iter_mut().filter(|p| p.segment.tid == segment.tid);
-                queued.for_each(|piece| piece.claim.stack = row.stack);
-                continue;
-            }
-        }
         let claim = causes::awaited(scene, &line.whole(row), &estimate);
         out.push(Piece { claim, segment: estimate });
     }
@@ -223,9 +236,4 @@ pub fn by_library(scene: &Scene<'_>, row: &Await) -> bool {
     let owner = scene.frames.of(row.stack).map(|f| scene.frames.owner(f.file));
     let mut own = owner.filter(|o| matches!(o, Owner::User | Owner::Library));
     own.next() == Some(Owner::Library)
-}
-
-/// Whether the loop's thread polls in `segment`: nothing keeps it.
-pub fn polls(segment: &Segment<'_>) -> bool {
-    segment.state == State::Wait && segment.wait() == WaitKind::Poll
 }

@@ -132,8 +132,16 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
     let mut groups: Vec<Group<'c>> = Vec::new();
     for (cause, pieces) in by_cause {
         groups.extend(match cause {
-            Cause::Cpu | Cause::Unknown | Cause::EventLoopBlocked | Cause::CpuStarved => {
-                by_function(scene, cause, pieces)
+            Cause::Cpu | Cause::Unknown | Cause::CpuStarved => by_function(scene, cause, pieces),
+            Cause::EventLoopBlocked => {
+                // A callback that waits does so in one place; one that computes in many.
+                let waits = |w: &Weighed<'_>| w.piece.segment.state == State::Wait;
+                let (waited, computed) = pieces.into_iter().partition(waits);
+                let mut both = by_place(scene, cause, waited);
+                both.extend(by_function(scene, cause, computed));
+                // It is in everybody's way, whichever request or task it is of.
+                both.iter_mut().for_each(|group| group.culprit = group.place.clone());
+                both
             }
             _ => by_place(scene, cause, pieces),
         });

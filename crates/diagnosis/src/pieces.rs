@@ -24,12 +24,12 @@ const MAX_HOPS: u32 = 4;
 /// All pieces of a request. Their lengths sum to the request's time.
 pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let row = request.row;
+    if row.on_loop {
+        return on_loop(scene, request);
+    }
     let mut out: Vec<Piece<'c>> = arrival::piece(scene, request).into_iter().collect();
     let started_ns = row.started_ns.clamp(row.begin_ns, request.end_ns);
-    match row.on_loop {
-        true => on_loop(scene, request, started_ns, &mut out),
-        false => follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out),
-    }
+    follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out);
     out
 }
 
@@ -42,17 +42,39 @@ pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
     pieces.iter().map(|p| (p.segment.from_ns, p.segment.to_ns, p.claim.cause)).collect()
 }
 
-/// Pieces of a request on an event loop: its thread is shared, what its task awaits is not.
-fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>, started_ns: u64, out: &mut Vec<Piece<'c>>) {
-    let row = request.row;
+/// Pieces of a request on an event loop: while a piece of its work is with another thread, that
+/// thread's, unless its task was seen to await something else; otherwise what the loop did and what
+/// the task was seen to await. From its arrival on: what the loop did instead of taking it up is
+/// part of it.
+fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
+    let (row, mut out, mut at) = (request.row, Vec::new(), request.row.begin_ns);
     let line = Line::of(scene, row.id);
-    let mut handed_over = |segment: Segment<'c>, out: &mut Vec<Piece<'c>>| {
-        let task = handed(scene, row.id, &segment);
-        task.map(|task| through_task(scene, row.id, segment, task, 0, out)).is_some()
+    let own = |t: &&TaskRow| t.request == row.id && t.tid != row.tid;
+    let mut tasks: Vec<&TaskRow> = scene.capture.tasks.iter().filter(own).collect();
+    tasks.sort_by_key(|t| t.queued_ns);
+    let alone = |from_ns: u64, to_ns: u64, out: &mut Vec<Piece<'c>>| {
+        for segment in timeline::of_thread(scene.capture, row.tid, from_ns, to_ns) {
+            awaits::pieces(scene, &line, segment, out);
+        }
     };
-    for segment in timeline::of_thread(scene.capture, row.tid, started_ns, request.end_ns) {
-        awaits::pieces(scene, &line, segment, out, &mut handed_over);
+    for task in tasks {
+        let (from_ns, to_ns) = (task.queued_ns.max(at), task.end_ns.min(request.end_ns));
+        if from_ns < to_ns && !line.awaits_else(from_ns, to_ns) {
+            alone(at, from_ns, &mut out);
+            let (state, exact) = (State::Wait, scene.capture.meta.source_on("switches"));
+            let (sample, sampled) = (None, false);
+            let handed = Segment { tid: row.tid, from_ns, to_ns, state, sample, sampled, exact };
+            let before = out.len();
+            through_task(scene, row.id, handed, task, 0, &mut out);
+            // Time in the executor's queue belongs to the code that awaits, not to the loop's.
+            let stack = line.stack_in(from_ns, to_ns);
+            let queued = out[before..].iter_mut().filter(|p| p.segment.tid == row.tid);
+            queued.for_each(|piece| piece.claim.stack = stack);
+            at = to_ns;
+        }
     }
+    alone(at, request.end_ns, &mut out);
+    out
 }
 
 /// Pieces of `tid` in `[from, to)`; while it waits for work handed to another thread for this

@@ -6,7 +6,7 @@ use capture::read::{Capture, GcRow};
 use format::record::{Sample, TARGET_IS_NAME};
 use format::wait::{HolderSource, WaitKind};
 
-use crate::frames::Frames;
+use crate::frames::{is_stdlib, Frames};
 use crate::timeline::{self, slice_between, Segment, State};
 
 /// How far a sample of another thread may lie from the moment asked about.
@@ -76,12 +76,26 @@ impl<'c> Scene<'c> {
         self.loops.contains(&segment.tid)
     }
 
+    /// Whether a loop's thread waits for something to do: in its own epoll or its selector, not in a
+    /// call that polls a peer (a blocking client's).
+    pub fn is_idle_loop(&self, segment: &Segment<'_>) -> bool {
+        if segment.state != State::Wait || segment.wait() != WaitKind::Poll {
+            return false;
+        }
+        let target = segment.sample.and_then(|s| self.target(s));
+        if target.is_none_or(|t| t.contains("[eventpoll]")) {
+            return true;
+        }
+        let caller = self.frames.of(segment.stack()).nth(1);
+        caller.is_some_and(|f| is_stdlib(&f, "base_events.py", &["_run_once"]))
+    }
+
     /// How long the loop's thread was away from its poll call around `segment`, without a break.
     pub fn busy_around(&self, segment: &Segment<'_>) -> u64 {
         const SPAN_NS: u64 = 2_000_000_000;
         let from = segment.from_ns.saturating_sub(SPAN_NS);
         let around = timeline::of_thread(self.capture, segment.tid, from, segment.to_ns + SPAN_NS);
-        let polls = |s: &Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Poll;
+        let polls = |s: &Segment<'_>| self.is_idle_loop(s);
         let (mut begin, mut end) = (segment.from_ns, segment.to_ns);
         for s in around.iter().rev().skip_while(|s| s.to_ns > segment.from_ns) {
             if polls(s) {

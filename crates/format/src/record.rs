@@ -12,7 +12,7 @@
 //!  OffCpu        out | in (u64::MAX: still out)              name: tid, flags: PREEMPTED
 //!  Gc            begin | end | collected                     flags: generation
 //!  Vital         t | f64 bits
-//!  Task          queued | begin | end | request
+//!  Task          queued | begin | end | request              end: STILL_OUT when it begins
 //!  Thread        tid, serial | sequence number               the records behind belong to it
 //!  Await         t | request | task | kind, how | holder | target | timeout   name: stack id
 //! ```
@@ -29,7 +29,7 @@ pub const MAX_WORDS: usize = 120;
 pub const MAX_ATTRIBUTES: usize = 8;
 /// Most bytes of a text attribute.
 pub const MAX_TEXT: usize = 64;
-/// `OffCpu.in_ns` of a thread that is still off the CPU.
+/// `OffCpu.in_ns` of a thread that is still off the CPU, `Task.end_ns` of one that still runs.
 pub const STILL_OUT: u64 = u64::MAX;
 
 /// Kinds of records. The numbers are part of the format.

@@ -104,7 +104,7 @@ pub mod losses {
         DROPPED_NO_BLOCK = 0, "dropped_no_block";
         /// Records given up because they came from inside records three deep (signal handlers).
         DROPPED_REENTRANT = 1, "dropped_reentrant";
-        /// Events that a session could not store; each session has its own exact counters.
+        /// Records that sessions had no room for; each session has exact counters of its own.
         SESSIONS_DROPPED = 2, "sessions_dropped";
         /// Names refused because the name area is full; such records carry the name "(refused)".
         NAMES_REFUSED = 3, "names_refused";

@@ -18,7 +18,7 @@ mod recorder;
 mod session;
 mod thread;
 
-pub use limits::{Limits, SlowRequest};
+pub use limits::{Limit, LimitOf, Limits, SlowRequest, GROUPS};
 pub use open::{OpenRequest, Request};
 pub use recorder::{
     current, install, is_on, on_epoch, on_epoch_or, pause, resume, sleep, Recorder,
@@ -26,7 +26,9 @@ pub use recorder::{
 pub use session::{Filter, Session, SessionCounts, SESSIONS};
 pub use thread::{forget_after_fork, name_other_thread, name_thread};
 
-use format::record::{are_few, flag, header, key_word, Builder, Kind, Value, FEW_WORDS, MAX_WORDS};
+use format::record::{
+    are_few, flag, header, key_word, Builder, Kind, Value, FEW_WORDS, MAX_WORDS, STILL_OUT,
+};
 
 /// An attribute: interned key and value.
 pub type Attribute<'a> = (ring::Name, Value<'a>);
@@ -51,7 +53,7 @@ pub fn event(name: ring::Name, request: u64, attributes: &[Attribute<'_>]) {
         return;
     }
     let now = sys::clock::now_ns();
-    put(Kind::Event, 0, name, [now, request], attributes, now);
+    put_event(Kind::Event, name, [now, request], attributes, now);
 }
 
 /// Records a finished span that began at `begin_ns` (from `sys::clock::now_ns`).
@@ -68,7 +70,18 @@ pub fn span(
     }
     let now = sys::clock::now_ns();
     let flags = if error { flag::ERROR } else { 0 };
-    put(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
+    put_span(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
+}
+
+/// Records that a piece of a request's work begins on this thread: a capture made while it runs
+/// has no other word of it. `task` says the same again, with its end.
+pub fn task_begins(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
+    if is_on() {
+        append(
+            &[header(Kind::Task, 5, 0, name), queued_ns, begin_ns, STILL_OUT, request],
+            begin_ns,
+        );
+    }
 }
 
 /// Records a piece of a request's work that ran on this thread from `begin_ns` until now after
@@ -88,38 +101,51 @@ pub fn gc(generation: u16, begin_ns: u64, collected: u64) {
     }
 }
 
-/// Appends a record of some fixed words and attributes. None, or one that is not text, is put
-/// together in registers.
+/// Appends a record of two fixed words and attributes. None, or one that is not text, is put
+/// together in registers: each length spelled out, since a slice of an array that was just filled
+/// would be loaded in other pieces than it was stored in, and the CPU would wait for it.
 #[inline]
-pub(crate) fn put<const N: usize>(
+pub(crate) fn put_event(
     kind: Kind,
-    flags: u16,
     name: ring::Name,
-    fixed: [u64; N],
+    [a, b]: [u64; 2],
     attributes: &[Attribute<'_>],
     now: u64,
 ) {
-    let mut words = [0; 6];
-    words[1..=N].copy_from_slice(&fixed);
-    let used = match attributes {
-        [] => 1 + N,
-        [(key, value)] => match value.scalar() {
-            Some((code, bits)) => {
-                words[1 + N] = key_word(*key, code, 0);
-                words[2 + N] = bits;
-                3 + N
+    match attributes {
+        [] => return append(&[header(kind, 3, 0, name), a, b], now),
+        [(key, value)] => {
+            if let Some((code, bits)) = value.scalar() {
+                let key = key_word(*key, code, 0);
+                return append(&[header(kind, 5, 0, name), a, b, key, bits], now);
             }
-            None => return with_attributes(kind, flags, name, &fixed, attributes, now),
-        },
-        _ => return with_attributes(kind, flags, name, &fixed, attributes, now),
-    };
-    words[0] = header(kind, used, flags, name);
-    // Each length in a branch of its own, so that the stores are unrolled.
-    if used == 1 + N {
-        append(&words[..1 + N], now);
-    } else {
-        append(&words[..3 + N], now);
+        }
+        _ => (),
     }
+    with_attributes(kind, 0, name, &[a, b], attributes, now);
+}
+
+/// As `put_event`, for three fixed words.
+#[inline]
+pub(crate) fn put_span(
+    kind: Kind,
+    flags: u16,
+    name: ring::Name,
+    [a, b, c]: [u64; 3],
+    attributes: &[Attribute<'_>],
+    now: u64,
+) {
+    match attributes {
+        [] => return append(&[header(kind, 4, flags, name), a, b, c], now),
+        [(key, value)] => {
+            if let Some((code, bits)) = value.scalar() {
+                let key = key_word(*key, code, 0);
+                return append(&[header(kind, 6, flags, name), a, b, c, key, bits], now);
+            }
+        }
+        _ => (),
+    }
+    with_attributes(kind, flags, name, &[a, b, c], attributes, now);
 }
 
 #[cold]

@@ -1,6 +1,6 @@
 //! How long a request may take, how long it usually takes, and which took too long.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 
 use format::block::{pack_pair, unpack_pair};
 
@@ -20,9 +20,28 @@ pub struct SlowRequest {
     pub took_us: u32,
 }
 
+/// Rules that judge a group of requests; 0 means each is judged by itself.
+pub const GROUPS: usize = 16;
+
+/// What the rules say of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// How long a request may take, ns; `u64::MAX`: as long as it likes.
+    pub ns: u64,
+    /// The group it is counted in, 1 to `GROUPS` - 1; 0 none.
+    pub group: usize,
+}
+
+/// Answers the limit of a name; asked once a name.
+pub type LimitOf = Box<dyn Fn(&str) -> Limit + Send + Sync>;
+
 /// Limits, typical times and the mailbox.
 pub struct Limits {
-    limit_of: Box<dyn Fn(&str) -> u64 + Send + Sync>,
+    limit_of: LimitOf,
+    /// Group by name id. Relaxed, as all of these.
+    groups: Box<[AtomicU8]>,
+    /// Requests that ended, and those of them past their limit, by group.
+    counts: [[AtomicU64; 2]; GROUPS],
     /// Limit by name id, ns; 0 not known yet. Relaxed: each word stands for itself.
     limits: Box<[AtomicU64]>,
     /// Typical time by name id, ns: a running median that moves by 1/16 of itself a request.
@@ -34,10 +53,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn new(limit_of: Box<dyn Fn(&str) -> u64 + Send + Sync>) -> Limits {
+    pub(crate) fn new(limit_of: LimitOf) -> Limits {
         let zeros = || (0..NAMES).map(|_| AtomicU64::new(0)).collect();
         Limits {
             limit_of,
+            groups: (0..NAMES).map(|_| AtomicU8::new(0)).collect(),
+            counts: [const { [const { AtomicU64::new(0) }; 2] }; GROUPS],
             limits: zeros(),
             typical: zeros(),
             mailbox: [const { [const { AtomicU64::new(0) }; 2] }; MAILBOX],
@@ -48,7 +69,9 @@ impl Limits {
     pub(crate) fn know(&self, name: ring::Name, text: &str) {
         let slot = &self.limits[entry(name)];
         if slot.load(Ordering::Relaxed) == 0 {
-            slot.store((self.limit_of)(text).max(1), Ordering::Relaxed);
+            let limit = (self.limit_of)(text);
+            self.groups[entry(name)].store(limit.group.min(GROUPS - 1) as u8, Ordering::Relaxed);
+            slot.store(limit.ns.max(1), Ordering::Relaxed);
         }
     }
 
@@ -74,9 +97,27 @@ impl Limits {
             _ => old - old / 16,
         };
         slot.store(new, Ordering::Relaxed);
-        if took_ns >= self.limit_ns(name) {
+        let is_over = took_ns >= self.limit_ns(name);
+        let group = self.group_of(name);
+        if group > 0 {
+            let [ended, over] = &self.counts[group];
+            ended.fetch_add(1, Ordering::Relaxed);
+            over.fetch_add(u64::from(is_over), Ordering::Relaxed);
+        }
+        if is_over {
             self.post(id, name, took_ns);
         }
+    }
+
+    /// The group a name is counted in; 0 none.
+    pub fn group_of(&self, name: ring::Name) -> usize {
+        usize::from(self.groups[entry(name)].load(Ordering::Relaxed)).min(GROUPS - 1)
+    }
+
+    /// Requests of a group that ended so far, and those of them past their limit.
+    pub fn counts(&self, group: usize) -> (u64, u64) {
+        let count = |i: usize| self.counts[group.min(GROUPS - 1)][i].load(Ordering::Relaxed);
+        (count(0), count(1))
     }
 
     #[cold]

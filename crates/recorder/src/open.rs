@@ -7,7 +7,7 @@ use format::record::{flag, header, Kind};
 use format::region::losses;
 
 use crate::recorder::{current, is_on};
-use crate::{append, put, Attribute};
+use crate::{append, put_span, Attribute};
 
 /// Slots in the table; a power of two. Requests beyond are judged only when they end.
 const SLOTS: usize = 4096;
@@ -115,6 +115,9 @@ impl OpenTable {
 
     fn set_task(&self, id: u64, task: u64) {
         let Some(slot) = self.slot(id) else { return };
+        if slot.on_loop.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         // Relaxed: a reader that misses it sees it at its next walk.
         slot.on_loop.store(task.max(NO_TASK), Ordering::Relaxed);
     }
@@ -204,7 +207,7 @@ impl Request {
         }
     }
 
-    /// Notes the task (its address) that works for it on an event loop. Cost: two loads, one store.
+    /// Notes the task (its address) that works for it; only of a request on an event loop. Cost: two loads, one store.
     pub fn set_task(self, task: u64) {
         if let (true, Some(recorder)) = (self.id != 0, current()) {
             recorder.open_requests().set_task(self.id, task);
@@ -222,7 +225,7 @@ impl Request {
         if is_on() {
             let flags = (u16::from(error) * flag::ERROR) | (u16::from(on_loop) * flag::ASYNC);
             let fixed = [self.begin_ns, now, self.id];
-            put(Kind::RequestEnd, flags, name, fixed, attributes, now);
+            put_span(Kind::RequestEnd, flags, name, fixed, attributes, now);
         }
         recorder.limits().ended(self.id, name, now.saturating_sub(self.begin_ns));
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use ring::{Region, Tables};
 use sys::cell::StaticRef;
 
-use crate::limits::Limits;
+use crate::limits::{LimitOf, Limits};
 use crate::open::OpenTable;
 
 /// Everything that records share. Made once a process (again in a forked child) and never freed.
@@ -31,12 +31,9 @@ pub(crate) const BLACK_BOX: u64 = 1;
 static EPOCHS: AtomicU32 = AtomicU32::new(0);
 
 impl Recorder {
-    /// A recorder over a new region. `limit_ns` answers how long a request of that name may take
-    /// before it counts as slow (`u64::MAX`: no limit); it is asked once a name.
-    pub fn new(
-        region: Region,
-        limit_ns: Box<dyn Fn(&str) -> u64 + Send + Sync>,
-    ) -> &'static Recorder {
+    /// A recorder over a new region. `limit_of` answers how long a request of that name may take
+    /// before it counts as slow; it is asked once a name.
+    pub fn new(region: Region, limit_of: LimitOf) -> &'static Recorder {
         let region: &'static Region = Box::leak(Box::new(region));
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed) + 1;
         Box::leak(Box::new(Recorder {
@@ -44,7 +41,7 @@ impl Recorder {
             region,
             tables: Tables::new(region, crate::session::learn_name),
             open: OpenTable::new(),
-            limits: Limits::new(limit_ns),
+            limits: Limits::new(limit_of),
         }))
     }
 

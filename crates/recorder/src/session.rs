@@ -11,6 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use format::record::{Kind, STILL_OUT};
+use format::region::losses;
 use ring::{OnFull, Queue, QueueCounts};
 use sys::cell::Visited;
 
@@ -66,6 +67,8 @@ static TABLE: [Visited<Taker>; SESSIONS] = [const { Visited::empty() }; SESSIONS
 pub struct Session {
     /// Its number, 1-63: the bit in the word of takers.
     bit: usize,
+    /// Whose it is: in a forked child the number may be another session's.
+    pid: u32,
 }
 
 impl Session {
@@ -91,7 +94,7 @@ impl Session {
                         place.with(|taker| taker.learn(id, text));
                     });
                     set_takers(1 << bit, true);
-                    return Ok(Session { bit });
+                    return Ok(Session { bit, pid: std::process::id() });
                 }
             }
         }
@@ -108,7 +111,7 @@ impl Session {
     /// reader at a time.
     pub fn read(&self, most: usize, mut each: impl FnMut(u32, &[u64])) -> usize {
         let mut record = Vec::with_capacity(128);
-        let read = TABLE[self.bit].with(|taker| {
+        let read = self.with(|taker| {
             let mut count = 0;
             while count < most {
                 let Some(tid) = taker.queue.take(&mut record) else { break };
@@ -123,7 +126,7 @@ impl Session {
     /// What became of the records it met. At rest: offered = read + overwritten + dropped + torn +
     /// what is still inside.
     pub fn counts(&self) -> SessionCounts {
-        let counts = TABLE[self.bit].with(|taker| SessionCounts {
+        let counts = self.with(|taker| SessionCounts {
             filtered: taker.filtered.load(Ordering::Relaxed),
             queue: taker.queue.counts(),
         });
@@ -132,7 +135,18 @@ impl Session {
 
     /// Takes no more records; what is there can still be read.
     pub fn pause(&self) {
-        set_takers(1 << self.bit, false);
+        if self.is_ours() {
+            set_takers(1 << self.bit, false);
+        }
+    }
+
+    /// False in a forked child of the process that opened it, which has no part in it.
+    pub fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    fn with<R>(&self, visit: impl FnOnce(&Taker) -> R) -> Option<R> {
+        self.is_ours().then(|| TABLE[self.bit].with(visit)).flatten()
     }
 }
 
@@ -140,6 +154,9 @@ impl Drop for Session {
     /// Its number is free again, unless a thread ended inside it.
     fn drop(&mut self) {
         self.pause();
+        if !self.is_ours() {
+            return;
+        }
         // A thread that is still inside after the limit keeps the memory and the number.
         let _ = TABLE[self.bit].take(LEAVE_NS);
     }
@@ -177,7 +194,11 @@ impl Taker {
 
     fn offer(&self, record: &[u64]) {
         if self.wants(record) {
-            self.queue.offer(sys::thread::cached_tid(), record);
+            if !self.queue.offer(sys::thread::cached_tid(), record) {
+                if let Some(recorder) = current() {
+                    recorder.region().lose(losses::SESSIONS_DROPPED, 1);
+                }
+            }
         } else {
             self.filtered.fetch_add(1, Ordering::Relaxed);
         }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use recorder::{install, Recorder, Request};
+use recorder::{install, Limit, Recorder, Request};
 use ring::Region;
 
 /// One recorder serves all tests of this process.
@@ -11,7 +11,10 @@ fn recorder() -> &'static Recorder {
     static MADE: std::sync::OnceLock<&'static Recorder> = std::sync::OnceLock::new();
     MADE.get_or_init(|| {
         let region = Region::in_process(8 << 20, 1, "test").expect("memory");
-        let limit = |name: &str| if name.contains("strict") { 1 } else { u64::MAX };
+        let limit = |name: &str| Limit {
+            ns: if name.contains("strict") { 1 } else { u64::MAX },
+            group: if name.contains("crowd") { 3 } else { 0 },
+        };
         let made = Recorder::new(region, Box::new(limit));
         install(made);
         made
@@ -70,4 +73,19 @@ fn a_request_that_waited_for_its_handler_began_when_it_arrived() {
     let age = sys::clock::now_ns() - request.begin_ns;
     request.end(name, false, &[]);
     assert!(age >= 250_000_000, "{age}");
+}
+
+#[test]
+fn requests_of_a_group_are_counted_and_those_past_their_limit_too() {
+    let recorder = recorder();
+    let (loose, strict) =
+        (recorder.request_name("crowd loose"), recorder.request_name("crowd strict"));
+    for _ in 0..30 {
+        Request::begin(loose, false, 0).end(loose, false, &[]);
+    }
+    for _ in 0..5 {
+        Request::begin(strict, false, 1000).end(strict, false, &[]);
+    }
+    assert_eq!(recorder.limits().group_of(strict), 3);
+    assert_eq!(recorder.limits().counts(3), (35, 5));
 }

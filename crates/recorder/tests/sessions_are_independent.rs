@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use format::record::Kind;
-use recorder::{Filter, Recorder, Session, SessionCounts};
+use recorder::{Filter, Limit, Recorder, Session, SessionCounts};
 use ring::{OnFull, Region};
 
 /// One recorder serves all tests of this process; sessions see the records of all, so one at a time.
@@ -16,7 +16,7 @@ fn recorder() -> (&'static Recorder, MutexGuard<'static, ()>) {
     static TURN: Mutex<()> = Mutex::new(());
     let made = MADE.get_or_init(|| {
         let region = Region::in_process(4 << 20, 1, "test").expect("memory");
-        let made = Recorder::new(region, Box::new(|_| u64::MAX));
+        let made = Recorder::new(region, Box::new(|_| Limit { ns: u64::MAX, group: 0 }));
         recorder::install(made);
         made
     });

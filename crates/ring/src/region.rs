@@ -135,6 +135,17 @@ impl Region {
         unsafe { sys::map::replace_after_fork(self.words) }
     }
 
+    /// Makes the pages of the `part`th MiB be there before a record needs them. False: behind the
+    /// end, or not possible, or not in a file (where each page is paid for only when it is used).
+    #[cfg(not(loom))]
+    pub fn populate(&self, part: usize) -> bool {
+        const MIB_WORDS: usize = (1 << 20) / size_of::<u64>();
+        let begin = part * MIB_WORDS;
+        let end = self.words.len().min(begin + MIB_WORDS);
+        let in_file = matches!(self.place, Place::File(_));
+        in_file && begin < end && sys::map::populate(&self.words[begin..end])
+    }
+
     /// False in a forked child of the process that made it, where it is empty memory.
     pub fn is_there(&self) -> bool {
         self.words[word::MAGIC].load(Ordering::Relaxed) == MAGIC

@@ -41,6 +41,17 @@ pub fn anonymous(bytes: usize) -> io::Result<&'static [AtomicU64]> {
     map(None, bytes)
 }
 
+/// Makes the pages of a part of a mapping be there before somebody stores into them: a first store
+/// costs 1-3 us otherwise. Cost: the same, here. False: the kernel (before 5.14) cannot.
+pub fn populate(words: &'static [AtomicU64]) -> bool {
+    const POPULATE_WRITE: i32 = 23;
+    const PAGE: usize = 4096;
+    let begin = (words.as_ptr() as usize).next_multiple_of(PAGE);
+    let end = (words.as_ptr() as usize + size_of_val(words)) & !(PAGE - 1);
+    // SAFETY: whole pages inside a mapping that we made and never unmap; their content stays.
+    end <= begin || unsafe { libc::madvise(begin as *mut _, end - begin, POPULATE_WRITE) } == 0
+}
+
 /// In a forked child: lays fresh private memory over its parent's mapping. What the parent recorded
 /// is out of reach, and a record that the fork interrupted (it came from a signal handler) ends in
 /// memory that nobody reads. Async-signal-safe.

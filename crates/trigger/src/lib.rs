@@ -1,17 +1,20 @@
 //! Pure rules: what is slow, and when to save. No clock, no I/O: time is passed in.
 //!
-//! How it works: `rules` turns the text of `slow=` into limits by request name; `gate` decides,
+//! How it works: `rules` turns the text of `slow=` into limits by request name; `crowd` knows whether
+//! a percentile is over its limit; `gate` decides,
 //! given a slow request and the time, whether a capture is to be made and when: after the trigger it
 //! waits a while (the end of the story is part of the story), then it stays quiet for a cooldown
 //! that doubles while firings go on.
 //!
 //! What it promises: the same inputs give the same decisions, and a storm of slow requests yields
-//! one capture a cooldown, the rest are counted. Missing on purpose: percentile rules.
+//! one capture a cooldown, the rest are counted.
 
+mod crowd;
 mod gate;
 mod rules;
 mod units;
 
+pub use crowd::Crowd;
 pub use gate::{Firing, Gate, Timing, Why};
-pub use rules::{name_matches, Rules};
+pub use rules::{name_matches, Rules, MOST_CROWDS};
 pub use units::{bytes, duration_ns, fraction, show_ns, switch, Wrong};

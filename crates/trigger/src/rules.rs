@@ -1,9 +1,11 @@
 //! The text of `slow=` as limits by request name.
 
+use crate::crowd::Crowd;
 use crate::units::{duration_ns, Wrong};
 
 /// Limits in the order given. `500ms` holds for any request; `checkout>250ms` for names that
-/// contain the word; `GET /api/*>1s` for names that match the glob as a whole.
+/// contain the word; `GET /api/*>1s` for names that match the glob as a whole; `p99(checkout)>50ms/30s`
+/// when that percentile of the last 30 s is over the limit (`p99>50ms/30s`: of all requests).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     rules: Vec<Rule>,
@@ -14,49 +16,92 @@ struct Rule {
     /// None: any request.
     name: Option<String>,
     limit_ns: u64,
+    /// The percentile it judges by; None: each request by itself.
+    crowd: Option<Percentile>,
 }
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Percentile {
+    /// Requests that may be over the limit, parts of a million.
+    allowed_ppm: u64,
+    window_ns: u64,
+}
+
+/// Most percentile rules at once.
+pub const MOST_CROWDS: usize = 15;
 
 impl Rules {
     /// Reads rules separated by commas. Errors name the rule that makes no sense.
     pub fn parse(text: &str) -> Result<Rules, Wrong> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let rules: Vec<Rule> = parts.map(parse_rule).collect::<Result<_, _>>()?;
-        if rules.is_empty() {
+        if rules.is_empty() || rules.iter().filter(|r| r.crowd.is_some()).count() > MOST_CROWDS {
             return Err(refuse(text));
         }
         Ok(Rules { rules })
     }
 
+    /// Which percentile rule judges requests of this name, counted from 0; None: each is judged by
+    /// itself.
+    pub fn crowd_of(&self, name: &str) -> Option<usize> {
+        let rule = self.strictest(name).filter(|rule| rule.crowd.is_some())?;
+        self.rules.iter().filter(|r| r.crowd.is_some()).position(|r| std::ptr::eq(r, rule))
+    }
+
+    /// Counters for the percentile rules, in their order.
+    pub fn crowds(&self) -> Vec<Crowd> {
+        let percentiles = self.rules.iter().filter_map(|rule| rule.crowd);
+        percentiles.map(|p| Crowd::new(p.allowed_ppm, p.window_ns)).collect()
+    }
+
     /// How long a request of this name may take, ns; `u64::MAX` when no rule speaks of it. A rule
     /// with a name beats the rule for any; of several, the strictest holds.
     pub fn limit_ns(&self, name: &str) -> u64 {
+        self.strictest(name).map_or(u64::MAX, |rule| rule.limit_ns)
+    }
+
+    fn strictest(&self, name: &str) -> Option<&Rule> {
         let strictest = |named: bool| {
             let fits = |rule: &&Rule| match &rule.name {
                 None => !named,
                 Some(pattern) => named && name_matches(pattern, name),
             };
-            self.rules.iter().filter(fits).map(|rule| rule.limit_ns).min()
+            self.rules.iter().filter(fits).min_by_key(|rule| rule.limit_ns)
         };
-        strictest(true).or_else(|| strictest(false)).unwrap_or(u64::MAX)
+        strictest(true).or_else(|| strictest(false))
     }
 }
 
 fn parse_rule(text: &str) -> Result<Rule, Wrong> {
-    if text.starts_with('p') && text.contains('(') {
-        return Err(Wrong {
-            what: "slow".to_owned(),
-            found: text.to_owned(),
-            wanted: "a limit by name, like checkout>250ms: percentile rules are not supported yet"
-                .to_owned(),
-        });
-    }
-    match text.rsplit_once('>') {
-        None => Ok(Rule { name: None, limit_ns: limit(text, text)? }),
-        Some((name, duration)) if !name.trim().is_empty() => {
-            Ok(Rule { name: Some(name.trim().to_owned()), limit_ns: limit(duration, text)? })
+    let (name, duration) = match text.rsplit_once('>') {
+        None => ("", text),
+        Some((name, duration)) if !name.trim().is_empty() => (name.trim(), duration),
+        Some(_) => return Err(refuse(text)),
+    };
+    let (name, crowd, duration) = match percentile(name) {
+        None => (name, None, duration),
+        Some((allowed_ppm, name)) => {
+            let (duration, window) = duration.split_once('/').ok_or_else(|| refuse(text))?;
+            let window_ns = duration_ns("slow", window).map_err(|_| refuse(text))?;
+            if !(1_000_000_000..=3_600_000_000_000).contains(&window_ns) {
+                return Err(refuse(text));
+            }
+            (name, Some(Percentile { allowed_ppm, window_ns }), duration)
         }
-        Some(_) => Err(refuse(text)),
-    }
+    };
+    let name = (!name.is_empty()).then(|| name.to_owned());
+    Ok(Rule { name, limit_ns: limit(duration, text)?, crowd })
+}
+
+/// `p99.9(checkout)` as (parts of a million over it, `checkout`); None: no percentile.
+fn percentile(text: &str) -> Option<(u64, &str)> {
+    let rest = text.strip_prefix('p')?;
+    let (number, name) = match rest.split_once('(') {
+        Some((number, name)) => (number, name.strip_suffix(')')?.trim()),
+        None => (rest, ""),
+    };
+    let percent: f64 = number.trim().parse().ok().filter(|p| *p >= 1.0 && *p < 100.0)?;
+    Some((((100.0 - percent) * 10_000.0).round() as u64, name))
 }
 
 fn limit(duration: &str, rule: &str) -> Result<u64, Wrong> {
@@ -67,8 +112,10 @@ fn refuse(found: &str) -> Wrong {
     Wrong {
         what: "slow".to_owned(),
         found: found.to_owned(),
-        wanted: "a limit like 500ms, or one by name like checkout>250ms, several with commas"
-            .to_owned(),
+        wanted:
+            "a limit like 500ms, one by name like checkout>250ms, or a percentile over 1s to 1h \
+                 like p99(checkout)>50ms/30s, several with commas"
+                .to_owned(),
     }
 }
 
@@ -126,6 +173,22 @@ mod tests {
     }
 
     #[test]
+    fn a_percentile_rule_has_a_limit_and_a_crowd_of_its_own() {
+        let rules =
+            Rules::parse("p99.9(checkout)>50ms/30s, 1s, p95>200ms/1m, pay>3s").expect("valid");
+        assert_eq!(rules.limit_ns("GET /checkout"), 50 * MS);
+        assert_eq!(rules.crowd_of("GET /checkout"), Some(0));
+        // Of the two rules for any request the strictest holds.
+        assert_eq!((rules.limit_ns("GET /"), rules.crowd_of("GET /")), (200 * MS, Some(1)));
+        assert_eq!((rules.limit_ns("pay"), rules.crowd_of("pay")), (3000 * MS, None));
+        let mut crowds = rules.crowds();
+        assert_eq!(crowds.len(), 2);
+        crowds[0].note(1, 0, 0);
+        crowds[0].note(2, 1000, 2);
+        assert_eq!(crowds[0].is_over(), Some((1000, 2)), "2 of 1000 are more than 0.1 %");
+    }
+
+    #[test]
     fn globs_match_the_whole_name() {
         assert!(glob(b"GET /a/*/c", b"GET /a/b/c") && glob(b"*", b"") && glob(b"a?c", b"abc"));
         assert!(!glob(b"GET /a/*/c", b"GET /a/b/d") && !glob(b"a", b"ab"));
@@ -133,7 +196,16 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_the_accepted_forms() {
-        for text in ["", "fast", ">5ms", "x>", "checkout>5", "p99(checkout)>50ms/30s"] {
+        for text in [
+            "",
+            "fast",
+            ">5ms",
+            "x>",
+            "checkout>5",
+            "p99(checkout)>50ms",
+            "p99(x)>5ms/1ms",
+            "p99(x>5ms/1m",
+        ] {
             let refused = Rules::parse(text).expect_err(text).to_string();
             assert!(refused.starts_with("slow: found") && refused.contains("checkout>250ms"));
         }

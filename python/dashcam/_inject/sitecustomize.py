@@ -29,7 +29,14 @@ def _is_helper():
         return False
     this = "%08x" % zlib.crc32(b"\0".join(words))
     root = os.environ.setdefault("DASHCAM_ROOT", this)
-    if root == this or any(b"multiprocessing" in word for word in words):
+    if root == this:
+        return False
+    if any(b"multiprocessing.resource_tracker" in word for word in words):
+        return True
+    if any(b"multiprocessing" in word for word in words):
+        # Its own command line says nothing of the service.
+        if "DASHCAM_ROOT_NAME" in os.environ:
+            os.environ.setdefault("DASHCAM_SERVICE", os.environ["DASHCAM_ROOT_NAME"])
         return False
     wanted = os.environ.get("DASHCAM_CHILDREN", "").strip().lower()
     return wanted not in ("1", "true", "yes", "on")
@@ -51,6 +58,9 @@ def _start():
             finally:
                 sys.path.remove(package_dir)
         dashcam.start()
+        service = dashcam.status().get("service")
+        if service:
+            os.environ.setdefault("DASHCAM_ROOT_NAME", service)
     except Exception as error:
         sys.stderr.write(
             "dashcam: not recording: Python {}.{} ({}): {}; wanted CPython 3.9 to 3.13 with dashcam "

@@ -17,15 +17,41 @@ from types import ModuleType
 from typing import Any, Callable, Optional, Sequence
 
 from dashcam import _process
-from dashcam._integrations import executor, flask, gunicorn, http_server, wsgiref
+from dashcam._integrations import (
+    aiohttp,
+    anyio,
+    celery,
+    django,
+    executor,
+    flask,
+    gunicorn,
+    http_server,
+    hypercorn,
+    starlette,
+    uvicorn,
+    wsgiref,
+)
 
 Patch = Callable[[Any, ModuleType], None]
 
 PATCHES: dict[str, Patch] = {
+    "aiohttp.web_protocol": aiohttp.patch,
+    "aiohttp.web_urldispatcher": aiohttp.patch_routes,
+    "anyio.to_thread": anyio.patch,
+    "celery.app.trace": celery.patch,
     "concurrent.futures.thread": executor.patch,
+    "django.core.handlers.asgi": django.patch_asgi,
+    "django.core.handlers.base": django.patch_routes,
+    "django.core.handlers.wsgi": django.patch_wsgi,
     "flask.app": flask.patch,
     "gunicorn.workers.base": gunicorn.patch,
     "http.server": http_server.patch,
+    "hypercorn.app_wrappers": hypercorn.patch,
+    "hypercorn.asyncio.tcp_server": hypercorn.patch_connections,
+    "starlette.applications": starlette.patch,
+    "starlette.routing": starlette.patch_routes,
+    "uvicorn.protocols.http.h11_impl": uvicorn.patch,
+    "uvicorn.protocols.http.httptools_impl": uvicorn.patch,
     "wsgiref.handlers": wsgiref.patch,
 }
 

@@ -17,14 +17,18 @@ def patch(native: Any, module: ModuleType) -> None:
         request = native.current_request()
         if not request:
             return original(self, fn, *args, **kwargs)
-        work = functools.partial(_work, native, request, time.monotonic_ns(), fn)
-        return original(self, work, *args, **kwargs)
+        return original(self, task(native, request, fn), *args, **kwargs)
 
     module.ThreadPoolExecutor.submit = submit
 
 
+def task(native: Any, request: int, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn`, to be called on another thread for `request`; it stands in a queue from now on."""
+    return functools.partial(_work, native, request, time.monotonic_ns(), fn)
+
+
 def _work(
-    native: Any, request: int, queued_ns: int, fn: Callable[..., Any], *args: Any, **kwargs: Any
+    native: Any, request: int, queued_ns: int, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
     task = native.task_begin(request, queued_ns)
     try:

@@ -19,6 +19,8 @@ def raw_name(method: str, path: str) -> str:
     others are `METHOD (other)`: names are for grouping, not for keeping data.
     """
     path = path.split("?", 1)[0]
+    if f"{method} {path}" in _names:
+        return f"{method} {path}"
     name = f"{method} " + "/".join("{id}" if _ID.match(part) else part for part in path.split("/"))
     if name not in _names:
         if len(_names) >= _MOST_NAMES:

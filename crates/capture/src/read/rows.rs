@@ -136,7 +136,7 @@ pub struct TaskRow {
     pub queued_ns: u64,
     /// Begun.
     pub begin_ns: u64,
-    /// Done.
+    /// Done; the capture's end while it runs.
     pub end_ns: u64,
     /// The request.
     pub request: u64,
@@ -322,7 +322,7 @@ impl BlockReader {
         capture.spans.sort_by_key(|s| s.begin_ns);
         capture.events.sort_by_key(|e| e.t_ns);
         capture.gcs.sort_by_key(|g| g.begin_ns);
-        capture.tasks.sort_by_key(|t| t.begin_ns);
+        end_tasks(&mut capture.tasks, capture.meta.to_ns);
         capture.vitals.sort_by_key(|v| v.t_ns);
         for samples in capture.samples.values_mut() {
             samples.sort_by_key(|s| s.t_ns);
@@ -346,6 +346,15 @@ impl BlockReader {
         coverage.sort_by_key(|c| (c.tid, c.serial));
         capture.coverage = coverage;
     }
+}
+
+/// A task is told when it begins and when it ends; the second word of it stands for both.
+fn end_tasks(tasks: &mut Vec<TaskRow>, to_ns: u64) {
+    let key = |t: &TaskRow| (t.begin_ns, t.tid, t.request);
+    tasks.sort_by_key(|t| (key(t), t.end_ns));
+    tasks.dedup_by(|later, first| key(later) == key(first));
+    let running = tasks.iter_mut().filter(|t| t.end_ns == STILL_OUT);
+    running.for_each(|t| t.end_ns = to_ns.max(t.begin_ns));
 }
 
 /// Sorts a thread's off-CPU times, closes the last open one, and drops what a later, complete

@@ -2,8 +2,10 @@
 //! another request's) keeps the loop's thread.
 //!
 //! Signature: the loop's thread is not in its poll call but on a CPU or blocked elsewhere, in one
-//! place for longer than `BLOCKED_NS`. Time in which the loop polls is the request's own waiting
-//! for something it awaits: see `awaits`. Where its task was not seen it stays unknown.
+//! place for longer than `BLOCKED_NS`. Not its own doing, and so another cause's: the process stood
+//! still, a collection, another thread that kept the GIL, no CPU. Time in which the loop polls is
+//! the request's own waiting for something it awaits: see `awaits`. Where its task was not seen it
+//! stays unknown.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -21,23 +23,22 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if !scene.is_loop(segment) {
         return None;
     }
-    if segment.state == State::Wait && segment.wait() == WaitKind::Poll {
+    if scene.is_idle_loop(segment) {
         return Some(Claim::of(Cause::Unknown, segment));
     }
-    blocked(scene, segment)
-}
-
-fn blocked(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let busy = segment.state != State::Unknown && scene.busy_around(segment) >= BLOCKED_NS;
-    busy.then(|| Claim::of(Cause::EventLoopBlocked, segment))
-}
-
-/// Of a segment of a loop's thread: whether code keeps the loop in it.
-pub fn of_the_loop(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    if crate::awaits::polls(segment) {
+    if segment.state == State::Ready
+        || (segment.state == State::Wait && segment.wait() == WaitKind::Gil)
+    {
         return None;
     }
-    blocked(scene, segment)
+    is_kept(scene, segment).then(|| Claim::of(Cause::EventLoopBlocked, segment))
+}
+
+/// Whether code, the GIL or a lack of CPU kept the loop in a segment of its thread.
+pub fn is_kept(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    !scene.is_idle_loop(segment)
+        && segment.state != State::Unknown
+        && scene.busy_around(segment) >= BLOCKED_NS
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -141,9 +141,9 @@ pub struct Described<'a> {
 
 /// The rules in the order they are asked.
 pub const RULES: &[Rule] = &[
-    event_loop_blocked::RULE,
     stopped::RULE,
     gc_pause::RULE,
+    event_loop_blocked::RULE,
     import::RULE,
     sleep::RULE,
     gil_wait::RULE,
@@ -168,8 +168,9 @@ pub(crate) fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'
 
 /// The claim on time in which an event loop was kept from going on, whatever its tasks awaited.
 pub(crate) fn of_the_loop(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let stopped = (stopped::RULE.claim)(scene, segment);
-    stopped.or_else(|| event_loop_blocked::of_the_loop(scene, segment))
+    let whole = [stopped::RULE, gc_pause::RULE];
+    let found = whole.iter().find_map(|rule| (rule.claim)(scene, segment));
+    found.or_else(|| event_loop_blocked::is_kept(scene, segment).then(|| claim(scene, segment)))
 }
 
 /// The claim on a segment; `unknown` when no rule wants it.

@@ -1,0 +1,46 @@
+"""Django, WSGI and ASGI: the application as a request under any server, named by its route."""
+
+from __future__ import annotations
+
+import functools
+import re
+from types import ModuleType
+from typing import Any
+
+from dashcam._integrations import asgi, wsgi
+
+# `re_path` keeps its anchors in the route: `^price/(?P<sku>[0-9]+)/$`.
+_ANCHORS = re.compile(r"(?:(?<=/)|^)\^|\$$")
+
+
+def patch_wsgi(native: Any, module: ModuleType) -> None:
+    """Wraps `WSGIHandler.__call__`: begins a request when no server did."""
+    original = module.WSGIHandler.__call__
+
+    @functools.wraps(original)
+    def __call__(self: Any, environ: Any, start_response: Any) -> Any:
+        inner = functools.partial(original, self)
+        return wsgi.call(native, inner, environ, start_response)
+
+    module.WSGIHandler.__call__ = __call__
+
+
+def patch_asgi(native: Any, module: ModuleType) -> None:
+    """Wraps `ASGIHandler.__call__`: begins a request when no server did."""
+    module.ASGIHandler.__call__ = asgi.wrap(native, module.ASGIHandler.__call__)
+
+
+def patch_routes(native: Any, module: ModuleType) -> None:
+    """Wraps `BaseHandler.resolve_request`, which finds the view, for both."""
+    original = module.BaseHandler.resolve_request
+
+    @functools.wraps(original)
+    def resolve_request(self: Any, request: Any) -> Any:
+        match = original(self, request)
+        current = native.current_request()
+        if current:
+            route = _ANCHORS.sub("", match.route)
+            native.request_rename(current, f"{request.method} /{route}")
+        return match
+
+    module.BaseHandler.resolve_request = resolve_request

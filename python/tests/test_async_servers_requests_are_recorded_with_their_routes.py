@@ -1,0 +1,402 @@
+"""Unmodified services on event loops, and Django and Celery, under `dashcam run`: every request is
+one request, named METHOD route, and `why` names what made one slow."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import BIN, DASHCAM, Bench, free_port, get
+
+FASTAPI = """
+    import time
+    from fastapi import FastAPI
+    app = FastAPI()
+    @app.get("/price/{sku}")
+    async def price(sku: str): return sku
+    @app.get("/hold")
+    async def hold(): time.sleep(0.4)
+    @app.get("/wait")
+    def wait(): time.sleep(0.4)
+    import loading
+"""
+STARLETTE = """
+    import time
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.base import BaseHTTPMiddleware
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Mount, Route
+    async def price(request): return PlainTextResponse(request.path_params["sku"])
+    async def hold(request):
+        time.sleep(0.4)
+        return PlainTextResponse("held")
+    def wait(request):
+        time.sleep(0.4)
+        return PlainTextResponse("waited")
+    class Passing(BaseHTTPMiddleware):
+        async def dispatch(self, request, call_next): return await call_next(request)
+    inner = Mount("/shop/{town}", routes=[Route("/price/{sku}", price)])
+    app = Starlette(routes=[inner, Route("/hold", hold), Route("/wait", wait)],
+                    middleware=[Middleware(Passing)])
+    import loading
+"""
+BARE = """
+    import asyncio, time
+    async def app(scope, receive, send):
+        if scope["type"] != "http": return
+        if scope["path"] == "/hold": time.sleep(0.4)
+        if scope["path"] == "/wait": await asyncio.to_thread(time.sleep, 0.4)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"o", "more_body": True})
+        await send({"type": "http.response.body", "body": b"k"})
+    import loading
+"""
+DJANGO = """
+    import sys, time
+    from django.conf import settings
+    settings.configure(SECRET_KEY="x", ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], MIDDLEWARE=[
+        "django.middleware.common.CommonMiddleware"])
+    from django.core.asgi import get_asgi_application
+    from django.core.wsgi import get_wsgi_application
+    from django.http import HttpResponse
+    from django.urls import include, path, re_path
+    def price(request, sku): return HttpResponse(sku)
+    def wait(request):
+        time.sleep(0.4)
+        return HttpResponse("waited")
+    async def hold(request):
+        time.sleep(0.4)
+        return HttpResponse("held")
+    urlpatterns = [path("shop/", include([re_path(r"^price/(?P<sku>[^/]+)$", price)])),
+                   path("price/<int:sku>", price), path("wait", wait), path("hold", hold)]
+    if __name__ == "__main__":
+        import loading
+        from django.core.management import execute_from_command_line
+        execute_from_command_line(sys.argv)
+    else:
+        asgi, wsgi = get_asgi_application(), get_wsgi_application()
+    import loading
+"""
+AIOHTTP = """
+    import asyncio, os, time
+    from aiohttp import web
+    async def price(request): return web.Response(text=request.match_info["sku"])
+    async def hold(request):
+        time.sleep(0.4)
+        return web.Response(text="held")
+    def nap(): time.sleep(0.4)
+    async def wait(request):
+        await asyncio.get_running_loop().run_in_executor(None, nap)
+        return web.Response(text="waited")
+    app = web.Application()
+    app.add_routes([web.get("/price/{sku}", price), web.get("/hold", hold), web.get("/wait", wait)])
+    import loading
+    web.run_app(app, host="127.0.0.1", port=int(os.environ["PORT"]), print=None)
+"""
+
+UVICORN = [str(BIN / "uvicorn"), "--port", "{port}", "--log-level", "warning"]
+GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "1"]
+HYPERCORN = [str(BIN / "hypercorn"), "-b", "127.0.0.1:{port}", "--log-level", "warning"]
+FAST = [*UVICORN, "--http", "httptools", "--loop", "uvloop"]
+PLAIN = [*UVICORN, "--http", "h11", "--loop", "asyncio"]
+OWN = [sys.executable, "program.py"]
+NAME, BRACES = "GET /price/{sku}", "GET /price/{id}"
+SHOP = "GET /shop/{town}/price/{sku}"
+
+# code, command, path of the quick requests, their name, slow path, cause, function
+CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
+    "fastapi, httptools, uvloop":
+        (FASTAPI, [*FAST, "program:app"], "", NAME, "/hold", "event-loop-blocked", "hold()"),
+    "fastapi, h11, asyncio":
+        (FASTAPI, [*PLAIN, "program:app"], "", NAME, "/hold", "event-loop-blocked", "hold()"),
+    "fastapi, endpoint in a thread":
+        (FASTAPI, [*FAST, "program:app"], "", NAME, "/wait", "sleep", "wait()"),
+    "fastapi, two workers":
+        (FASTAPI, [*UVICORN, "--workers", "2", "program:app"], "", NAME, "/wait", "sleep", "wait()"),
+    "fastapi, gunicorn, uvicorn.workers":
+        (FASTAPI, [*GUNICORN, "-k", "uvicorn.workers.UvicornWorker", "program:app"],
+         "", NAME, "/hold", "event-loop-blocked", "hold()"),
+    "fastapi, gunicorn, uvicorn_worker":
+        (FASTAPI, [*GUNICORN, "-k", "uvicorn_worker.UvicornWorker", "program:app"],
+         "", NAME, "/wait", "sleep", "wait()"),
+    "fastapi, hypercorn":
+        (FASTAPI, [*HYPERCORN, "program:app"], "", NAME, "/hold", "event-loop-blocked", "hold()"),
+    "starlette, mounted":
+        (STARLETTE, [*PLAIN, "program:app"], "/shop/ulm", SHOP, "/wait", "sleep", "wait()"),
+    "starlette, hypercorn":
+        (STARLETTE, [*HYPERCORN, "program:app"], "/shop/ulm", SHOP, "/hold",
+         "event-loop-blocked", "hold()"),
+    "bare, uvicorn":
+        (BARE, [*FAST, "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
+    "bare, hypercorn":
+        (BARE, [*HYPERCORN, "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
+    "django, gunicorn":
+        (DJANGO, [*GUNICORN, "program:wsgi"], "", "GET /price/<int:sku>", "/wait", "sleep", "wait()"),
+    "django, gunicorn, re_path":
+        (DJANGO, [*GUNICORN, "program:wsgi"], "/shop", "GET /shop/price/(?P<sku>[^/]+)",
+         "/wait", "sleep", "wait()"),
+    "django, uvicorn":
+        (DJANGO, [*FAST, "program:asgi"], "", "GET /price/<int:sku>", "/hold",
+         "event-loop-blocked", "hold()"),
+    "django, uvicorn, plain view":
+        (DJANGO, [*PLAIN, "program:asgi"], "", "GET /price/<int:sku>", "/wait", "sleep", "wait()"),
+    "django, runserver":
+        (DJANGO, [*OWN, "runserver", "127.0.0.1:{port}"], "", "GET /price/<int:sku>", "/wait",
+         "sleep", "wait()"),
+    "aiohttp, own loop":
+        (AIOHTTP, OWN, "", NAME, "/hold", "event-loop-blocked", "hold()"),
+    "aiohttp, executor":
+        (AIOHTTP, OWN, "", NAME, "/wait", "sleep", "nap()"),
+}
+
+
+def serve(bench: Bench, code: str, words: list[str], port: int) -> Any:
+    """The service under `dashcam run`, once its program is loaded: a request that came before
+    would rightly be a slow one."""
+    bench.write("loading.py", 'open("loaded", "w").close()')
+    bench.write("program.py", code)
+    command = [word.format(port=port) for word in words]
+    service = bench.start([DASHCAM, "run", "--slow", "200ms", "--post", "400ms", "--", *command],
+                          PORT=str(port))
+    end = time.monotonic() + 20
+    while not (bench.folder / "loaded").exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    return service
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_requests_are_named_and_the_cause_of_a_slow_one_is_told(bench: Bench, case: str) -> None:
+    code, words, prefix, name, slow, cause, function = CASES[case]
+    port = free_port()
+    service = serve(bench, code, words, port)
+    for _ in range(5):
+        assert get(port, f"{prefix}/price/12345678").strip('"') in ("12345678", "ok")
+    get(port, slow)
+    captures = bench.wait_captures()
+    service.send_signal(signal.SIGTERM)
+    _, errors = service.communicate(timeout=15)
+    assert captures, errors
+    names = {r["name"]: r["count"] for r in bench.show(captures[0])["requests"]}
+    if "--workers" in words:  # the other one had its part of them
+        assert names.pop(name, 5) <= 5 and names == {f"GET {slow}": 1}, (names, errors)
+    else:
+        assert names == {name: 5, f"GET {slow}": 1}, (names, errors)
+    assert captures[0].name.startswith(("uvicorn-", "gunicorn-", "hypercorn-", "program-"))
+    verdict = bench.dashcam("why", "captures").stdout
+    assert f"1. {cause}:" in verdict and "program.py:" in verdict and function in verdict, verdict
+
+
+def test_a_request_that_waits_for_a_blocked_loop_is_slow_from_its_arrival(bench: Bench) -> None:
+    port = free_port()
+    service = serve(bench, """
+        import asyncio, time
+        from fastapi import FastAPI
+        app = FastAPI()
+        def stir(): time.sleep(0.5)
+        @app.get("/stir")
+        async def stirring(): asyncio.get_running_loop().call_later(0.05, stir)
+        @app.get("/price/{sku}")
+        async def price(sku: str): return sku
+        import loading
+    """, [*PLAIN, "program:app"], port)
+    for _ in range(5):
+        get(port, "/price/1")
+    get(port, "/stir")
+    # Connects, and its data arrives, while the loop cannot look.
+    time.sleep(0.15)
+    get(port, "/price/2")
+    captures = bench.wait_captures()
+    service.send_signal(signal.SIGTERM)
+    assert captures, service.communicate(timeout=15)
+    verdict = bench.dashcam("why", "captures").stdout
+    assert "1. event-loop-blocked:" in verdict and "stir()" in verdict, verdict
+
+
+def test_errors_streams_background_work_and_what_is_not_http(bench: Bench) -> None:
+    port = free_port()
+    service = serve(bench, """
+        import asyncio, time
+        import dashcam
+        from fastapi import BackgroundTasks, FastAPI
+        from fastapi.responses import StreamingResponse
+        started = []
+        async def lifespan(app):
+            started.append(1)
+            yield
+        from contextlib import asynccontextmanager
+        app = FastAPI(lifespan=asynccontextmanager(lifespan))
+        @app.get("/boom")
+        async def boom(): raise ValueError("boom")
+        def afterwards(): time.sleep(0.3)
+        @app.get("/later")
+        async def later(work: BackgroundTasks): work.add_task(afterwards)
+        @app.get("/stream")
+        async def stream():
+            async def pieces():
+                for i in range(3):
+                    await asyncio.sleep(0.05)
+                    yield str(i)
+            return StreamingResponse(pieces())
+        @app.get("/snap")
+        def snap(): return [str(dashcam.snap()), started]
+        import loading
+    """, [*FAST, "program:app"], port)
+    assert get(port, "/boom") == "500"
+    assert get(port, "/stream") == "012"
+    get(port, "/later")
+    assert get(port, "/none") == "404"
+    reply = get(port, "/snap")
+    service.send_signal(signal.SIGTERM)
+    service.communicate(timeout=15)
+    assert reply.endswith(",[1]]"), reply
+    shown = bench.show(reply.split('"')[1])
+    by_name = {r["name"]: r for r in shown["requests"]}
+    assert set(by_name) == {"GET /boom", "GET /later", "GET /none", "GET /stream", "GET /snap"}, by_name
+    assert not list(Path(bench.folder).glob("captures/*slow*"))
+    assert by_name["GET /stream"]["median_ms"] > 140 and by_name["GET /later"]["median_ms"] < 150
+
+
+CELERY = """
+    import time
+    from celery import Celery
+    app = Celery("program", broker="filesystem://")
+    folder = "queue"
+    app.conf.update(task_ignore_result=True, broker_transport_options={
+        "data_folder_in": folder, "data_folder_out": folder, "control_folder": folder})
+    @app.task
+    def add(a, b): return a + b
+    @app.task(name="shop.ship")
+    def ship(): time.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
+def test_each_run_of_a_celery_task_is_a_request(bench: Bench, pool: str) -> None:
+    (bench.folder / "queue").mkdir()
+    bench.write("program.py", CELERY)
+    service = bench.start([
+        DASHCAM, "run", "--slow", "200ms", "--post", "400ms", "--", str(BIN / "celery"), "-A",
+        "program", "worker", "-P", pool, "-c", "1", "-l", "warning", "--without-gossip",
+        "--without-mingle", "--without-heartbeat"])
+    bench.write("ask.py", """
+        import program
+        for i in range(5): program.add.delay(i, 1)
+        program.ship.delay()
+    """)
+    asked = bench.start([sys.executable, "ask.py"])
+    assert asked.wait(30) == 0, asked.communicate()
+    captures = bench.wait_captures(30)
+    service.send_signal(signal.SIGTERM)
+    _, errors = service.communicate(timeout=20)
+    assert captures, errors
+    names = {r["name"]: r["count"] for r in bench.show(captures[0])["requests"]}
+    assert names == {"celery program.add": 5, "celery shop.ship": 1}, (names, errors)
+    verdict = bench.dashcam("why", "captures").stdout
+    assert "1. sleep:" in verdict and "program.py:" in verdict and "ship()" in verdict, verdict
+
+
+def test_nothing_is_imported_that_the_program_does_not_import(bench: Bench) -> None:
+    bench.write("program.py", """
+        import sys
+        names = "aiohttp anyio asyncio celery django flask hypercorn starlette uvicorn http.server"
+        print([n for n in names.split() if n in sys.modules])
+    """)
+    result = bench.dashcam("run", "--", sys.executable, "program.py")
+    assert result.stdout == "[]\n", result.stdout + result.stderr
+
+
+def test_a_module_of_that_name_with_other_contents_is_left_alone(bench: Bench) -> None:
+    (bench.folder / "celery" / "app").mkdir(parents=True)
+    for name in ("celery/__init__.py", "celery/app/__init__.py", "celery/app/trace.py"):
+        bench.write(name, "mine = 1")
+    bench.write("program.py", """
+        import celery.app.trace, dashcam
+        print(celery.app.trace.mine, dashcam.status()["integrations"])
+    """)
+    result = bench.dashcam("run", "--", sys.executable, "program.py")
+    assert result.stdout.startswith("1 ['celery.app.trace is not as expected"), result
+
+
+def test_a_thread_that_still_works_when_the_capture_is_made_is_followed(bench: Bench) -> None:
+    port = free_port()
+    service = serve(bench, """
+        import time
+        import dashcam
+        from fastapi import FastAPI
+        app = FastAPI()
+        def hang(): time.sleep(30)
+        @app.get("/hang")
+        def hanging(): hang()
+        @app.get("/snap")
+        async def snap(): return str(dashcam.snap())
+        import loading
+    """, [*FAST, "program:app"], port)
+    get(port, "/snap")
+    with socket.create_connection(("127.0.0.1", port)) as caller:
+        caller.sendall(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(1)
+        made = get(port, "/snap").strip('"')
+    service.kill()
+    assert bench.show(made)["open_requests"] == 2  # /snap itself, too
+    verdict = bench.dashcam("why", made).stdout
+    assert "1. sleep:" in verdict and "hang()" in verdict, verdict
+
+
+@pytest.mark.parametrize("words", [[*PLAIN, "--ws", "wsproto", "program:app"], OWN],
+                         ids=["uvicorn", "aiohttp"])
+def test_websockets_are_no_requests(bench: Bench, words: list[str]) -> None:
+    port = free_port()
+    service = serve(bench, """
+        import os, sys
+        import dashcam
+        if "uvicorn" in sys.argv[0]:
+            from fastapi import FastAPI, WebSocket
+            app = FastAPI()
+            @app.websocket("/talk")
+            async def talk(socket: WebSocket):
+                await socket.accept()
+                while True:
+                    await socket.send_text(await socket.receive_text())
+            @app.get("/snap")
+            def snap(): return str(dashcam.snap())
+            import loading
+        else:
+            from aiohttp import web
+            async def talk(request):
+                socket = web.WebSocketResponse()
+                await socket.prepare(request)
+                async for message in socket: await socket.send_str(message.data)
+                return socket
+            async def snap(request): return web.Response(text=str(dashcam.snap()))
+            app = web.Application()
+            app.add_routes([web.get("/talk", talk), web.get("/snap", snap)])
+            import loading
+            web.run_app(app, host="127.0.0.1", port=int(os.environ["PORT"]), print=None)
+    """, words, port)
+    bench.write("talk.py", f"""
+        import asyncio, time, urllib.request, aiohttp
+        async def main():
+            async with aiohttp.ClientSession() as session:
+                async with session.ws_connect("http://127.0.0.1:{port}/talk") as socket:
+                    await socket.send_str("hello")
+                    assert await socket.receive_str() == "hello"
+                    await asyncio.sleep(0.5)
+                    async with session.get("http://127.0.0.1:{port}/snap") as reply:
+                        print((await reply.text()).strip('"'))
+        asyncio.run(main())
+    """)
+    talk = bench.start([sys.executable, "talk.py"])
+    reply, errors = talk.communicate(timeout=30)
+    assert talk.returncode == 0, errors
+    shown = bench.show(reply.strip())
+    service.send_signal(signal.SIGTERM)
+    service.communicate(timeout=15)
+    assert [r["name"] for r in shown["requests"]] in ([], ["GET /snap"]), shown["requests"]
+    assert shown["open_requests"] <= 1 and len(bench.captures()) == 1

@@ -1,0 +1,33 @@
+"""`slow="p99(name)>limit/window"`: a capture when the percentile is over, none when it is not."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Bench
+
+PROGRAM = """
+    import dashcam, time
+    dashcam.start(slow="{rule}", post="50ms")
+    for i in range(300):
+        with dashcam.request("job"):
+            time.sleep(0.03 if i % 20 == 19 else 0.0005)
+    time.sleep(0.5)
+    print(len(dashcam.status()["captures"]))
+    dashcam.stop()
+"""
+
+
+@pytest.mark.parametrize(("rule", "fires"), [
+    ("p99(job)>20ms/10s", True),
+    ("p90(job)>20ms/10s", False),
+    ("p99(other)>20ms/10s", False),
+    ("p99>20ms/10s", True),
+])
+def test_a_percentile_over_its_limit_makes_a_capture(bench: Bench, rule: str, fires: bool) -> None:
+    """5 % of the requests take 30 ms: over a p99 of 20 ms, not over a p90."""
+    result = bench.python(PROGRAM.format(rule=rule))
+    assert result.returncode == 0, result.stderr
+    assert (int(result.stdout) > 0) is fires, (result.stdout, result.stderr)
+    if fires:
+        verdict = bench.dashcam("why", "captures")
+        assert "1. sleep:" in verdict.stdout, verdict.stdout
