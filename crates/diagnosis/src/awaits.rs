@@ -24,6 +24,7 @@ use format::wait::AwaitKind;
 use crate::causes::{self, Claim};
 use crate::frames::Owner;
 use crate::pieces::Piece;
+use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
 
@@ -36,11 +37,13 @@ const SEEN_NS: u64 = 120_000_000;
 /// lock only one has its holder looked for at a time.
 const NEAR_NS: u64 = 40_000_000;
 /// A wait that lasted this close to its time limit ended by it.
-const TIMER_SLACK_NS: u64 = 25_000_000;
+const TIMER_SLACK_NS: u64 = 5_000_000;
 
 /// What the tasks of one request were seen to await, one at a time.
 pub struct Line<'c> {
     seen: Vec<&'c Await>,
+    /// Begin and end of the request.
+    span_ns: (u64, u64),
 }
 
 /// An await, and the whole time it was seen for.
@@ -48,14 +51,17 @@ pub struct Line<'c> {
 pub struct Awaited<'c> {
     /// The look that stands for it.
     pub row: &'c Await,
-    /// From the first to the last look of the same await.
-    pub seen_ns: u64,
+    /// How long it was at least: from its first to its last look.
+    least_ns: u64,
+    /// How long at most: between the looks around these, or the request's begin and end.
+    most_ns: u64,
 }
 
 impl<'c> Line<'c> {
     /// Of a request.
-    pub fn of(scene: &Scene<'c>, request: u64) -> Line<'c> {
-        let rows = scene.capture.awaits.get(&request).map_or(&[][..], Vec::as_slice);
+    pub fn of(scene: &Scene<'c>, request: &Judged<'c>) -> Line<'c> {
+        let span_ns = (request.row.begin_ns, request.end_ns);
+        let rows = scene.capture.awaits.get(&request.row.id).map_or(&[][..], Vec::as_slice);
         let mut last_seen: HashMap<u64, u64> = HashMap::new();
         for row in rows {
             last_seen.insert(row.task, row.t_ns);
@@ -71,7 +77,7 @@ impl<'c> Line<'c> {
                 _ => seen.push(row),
             }
         }
-        Line { seen }
+        Line { seen, span_ns }
     }
 
     /// Cuts a segment where the nearest look changes.
@@ -136,19 +142,24 @@ impl<'c> Line<'c> {
     fn whole(&self, row: &'c Await) -> Awaited<'c> {
         let place = self.seen.partition_point(|r| r.t_ns < row.t_ns);
         let alike = |r: &&&'c Await| same(Some(**r), Some(row));
-        let before = self.seen[..place].iter().rev().take_while(alike).last();
-        let after = self.seen[place..].iter().take_while(alike).last();
-        let (from, to) = (before.map_or(row.t_ns, |r| r.t_ns), after.map_or(row.t_ns, |r| r.t_ns));
-        Awaited { row, seen_ns: to.saturating_sub(from) }
+        let first = place - self.seen[..place].iter().rev().take_while(alike).count();
+        let end = place + self.seen[place..].iter().take_while(alike).count();
+        let at = |i: usize| self.seen.get(i).map(|r| r.t_ns);
+        let from = at(first).unwrap_or(row.t_ns);
+        let to = end.checked_sub(1).and_then(at).unwrap_or(row.t_ns);
+        let before = first.checked_sub(1).and_then(at).unwrap_or(self.span_ns.0);
+        let after = at(end).unwrap_or(self.span_ns.1);
+        let (before, after) = (before.max(from.saturating_sub(REACH_NS)), after.min(to + REACH_NS));
+        Awaited { row, least_ns: to.saturating_sub(from), most_ns: after.saturating_sub(before) }
     }
 }
 
 impl Awaited<'_> {
-    /// Whether it ended because its time was up: it was seen for nearly as long, or longer than
-    /// half of it and by every look there was.
+    /// Whether it may have ended because its time was up: no shorter, as far as the looks tell.
     pub fn timed_out(&self) -> bool {
         let limit = self.row.timeout_ns;
-        limit > 0 && self.seen_ns + TIMER_SLACK_NS + limit / 8 >= limit
+        let possible = self.most_ns + TIMER_SLACK_NS >= limit;
+        limit > 0 && possible && self.least_ns <= limit + TIMER_SLACK_NS
     }
 }
 

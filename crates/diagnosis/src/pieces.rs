@@ -48,7 +48,7 @@ pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
 /// part of it.
 fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let (row, mut out, mut at) = (request.row, Vec::new(), request.row.begin_ns);
-    let line = Line::of(scene, row.id);
+    let line = Line::of(scene, request);
     let own = |t: &&TaskRow| t.request == row.id && t.tid != row.tid;
     let mut tasks: Vec<&TaskRow> = scene.capture.tasks.iter().filter(own).collect();
     tasks.sort_by_key(|t| t.queued_ns);
