@@ -5,8 +5,8 @@
 //! `REPEAT_NS` while it does not move. For a lock or semaphore the task inside its `async with` is
 //! looked for among all of asyncio's tasks, and recorded as well.
 //!
-//! What it promises: at most `most` requests a pass, those not seen for longest first; a task that
-//! did not move costs two guarded reads. The search for a holder walks a few hundred tasks at most,
+//! What it promises: at most `most` requests a pass, those not seen for longest first, of which
+//! `MOST_LOOKS` are followed; a task that did not move costs two guarded reads. The search for a holder walks a few hundred tasks at most,
 //! once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks.
 //! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
 //! a task enters them.
@@ -22,8 +22,14 @@ use sys::fds::FdKind;
 
 use crate::subject::Looker;
 
-/// A task that stays where it is is recorded again after this time.
+/// A task that stays where it is is recorded again after this time; with many of them up to
+/// `MOST_REPEAT_NS`, which a reader must still take for one and the same await.
 const REPEAT_NS: u64 = 100_000_000;
+const MOST_REPEAT_NS: u64 = 250_000_000;
+/// Requests that are looked at as often as one is.
+const FEW: u64 = 4;
+/// Tasks followed in one pass. Each costs tens of microseconds.
+const MOST_LOOKS: usize = 3;
 /// The same for a request that awaits several tasks: which of them moved is not asked each pass.
 const REPEAT_SEVERAL_NS: u64 = 30_000_000;
 /// The holder of a lock is looked for at most this often; who waits for it too meanwhile is told the
@@ -81,30 +87,37 @@ impl Suspensions {
         if self.seen.len() > open.len() {
             self.seen.retain(|id, _| open.iter().any(|r| r.id == *id));
         }
-        let mut written = 0;
+        let repeat_ns = (REPEAT_NS * due.len() as u64 / FEW).clamp(REPEAT_NS, MOST_REPEAT_NS);
+        let (mut written, mut looks) = (0, 0);
         for (_, request) in due.into_iter().take(most) {
-            written += self.look_at(looker, open, &request);
+            if self.is_due(looker, request.id, repeat_ns) {
+                written += self.look_at(looker, open, &request);
+                looks += 1;
+            }
+            if looks >= MOST_LOOKS {
+                break;
+            }
         }
         written
+    }
+
+    fn is_due(&self, looker: &Looker, request: u64, repeat_ns: u64) -> bool {
+        let Some(seen) = self.seen.get(&request) else { return true };
+        let repeat_ns = if seen.several { REPEAT_SEVERAL_NS } else { repeat_ns };
+        let old = sys::clock::now_ns().saturating_sub(seen.seen_ns) >= repeat_ns;
+        old || looker.stacks.as_ref().is_some_and(|stacks| stacks.has_moved(seen.mark))
     }
 
     fn look_at(&mut self, looker: &mut Looker, open: &[OpenRequest], request: &OpenRequest) -> u64 {
         let Some(stacks) = &mut looker.stacks else { return 0 };
         let now = sys::clock::now_ns();
-        if let Some(seen) = self.seen.get(&request.id) {
-            let repeat_ns = if seen.several { REPEAT_SEVERAL_NS } else { REPEAT_NS };
-            if now.saturating_sub(seen.seen_ns) < repeat_ns && !stacks.has_moved(seen.mark) {
-                return 0;
-            }
-        }
         let mut found = std::mem::take(&mut self.found);
         if stacks.suspended(request.task as usize, &mut found).is_err() {
             found.clear();
         }
-        if let Some(mark) = found.first().map(|one| one.mark) {
-            let several = found.len() > 1;
-            self.seen.insert(request.id, Seen { seen_ns: now, several, mark });
-        }
+        // Also one whose task is gone, or it would be the first to be looked at each pass.
+        let mark = found.first().map_or_else(Mark::default, |one| one.mark);
+        self.seen.insert(request.id, Seen { seen_ns: now, several: found.len() > 1, mark });
         let mut written = 0;
         for one in &found {
             let holder = self.find_holder(looker, open, one, now);

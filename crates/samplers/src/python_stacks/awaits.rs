@@ -262,10 +262,11 @@ impl PythonStacks {
                 _ => None,
             };
             let Some(awaited) = awaited else { return };
-            let inner = self.objects.type_of(&self.mem, &self.layout, awaited);
-            let delegates = inner.is_some_and(|inner| inner.sort == Sort::Generator);
-            if sort == Sort::Generator && delegates && self.layout.generator_state == ABSENT {
-                return;
+            if sort == Sort::Generator && self.layout.generator_state == ABSENT {
+                let inner = self.objects.type_of(&self.mem, &self.layout, awaited);
+                if inner.is_some_and(|inner| inner.sort == Sort::Generator) {
+                    return;
+                }
             }
             next = awaited;
         }
