@@ -97,6 +97,26 @@ static void frames(void) {
 #endif
 }
 
+static void suspended(void) {
+#if PY_VERSION_HEX >= 0x030B0000
+    show("frame_top", offsetof(_PyInterpreterFrame, stacktop));
+    show("generator_frame", offsetof(PyGenObject, gi_iframe));
+    show("generator_state", offsetof(PyGenObject, gi_frame_state));
+#else
+#if PY_VERSION_HEX >= 0x030A0000
+    show("frame_top", offsetof(PyFrameObject, f_stackdepth));
+#else
+    show("frame_top", offsetof(PyFrameObject, f_stacktop));
+#endif
+    show("generator_frame", offsetof(PyGenObject, gi_frame));
+    show("generator_state", -1);
+#endif
+    show("function_code", offsetof(PyFunctionObject, func_code));
+    show("function_closure", offsetof(PyFunctionObject, func_closure));
+    show("type_flags", offsetof(PyTypeObject, tp_flags));
+    show("type_base", offsetof(PyTypeObject, tp_base));
+}
+
 static void code_and_strings(void) {
     show("instruction_unit", PY_VERSION_HEX >= 0x030A0000 ? 2 : 1);
     show("code_first_line", offsetof(PyCodeObject, co_firstlineno));
@@ -129,6 +149,7 @@ static void code_and_strings(void) {
 int main(void) {
     runtime_and_threads();
     frames();
+    suspended();
     code_and_strings();
     return 0;
 }

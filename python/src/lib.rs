@@ -8,6 +8,7 @@
 //! What it promises: nothing here raises into the host because of the recorder (wrong settings do,
 //! at `start`); calls that wait release the GIL. Missing on purpose: metrics, reading captures.
 
+mod event_loop;
 mod moments;
 mod names;
 mod process;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use crate::event_loop;
 use crate::names;
 use crate::process::wake;
 
@@ -82,7 +83,11 @@ impl Request {
         wake(py);
         if let (true, Some(recorder)) = (recorder::is_on(), recorder::current()) {
             let name = names::request_name(recorder, slf.name.bind(py));
-            slf.open = recorder::Request::begin(name, on_event_loop(py), 0);
+            let task = event_loop::running_task(py);
+            slf.open = recorder::Request::begin(name, task.is_some(), 0);
+            if let Some(task) = task {
+                slf.open.set_task(task);
+            }
             slf.token = names::set_current(py, slf.open.id);
         }
         slf
@@ -126,19 +131,6 @@ impl Request {
     }
 }
 
-/// Whether an asyncio loop runs on this thread. Never imports asyncio.
-fn on_event_loop(py: Python<'_>) -> bool {
-    let running = || -> PyResult<bool> {
-        let modules = py.import("sys")?.getattr("modules")?;
-        let asyncio = modules.cast_into::<PyDict>()?.get_item("_asyncio")?;
-        match asyncio {
-            Some(module) => Ok(!module.call_method0("_get_running_loop")?.is_none()),
-            None => Ok(false),
-        }
-    };
-    running().unwrap_or(false)
-}
-
 /// Records an instant event of the current request.
 #[pyfunction]
 #[pyo3(signature = (name, **attributes))]
@@ -176,14 +168,25 @@ pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: 
     let request = recorder::Request::begin(id, on_loop, waited_ns);
     if enter {
         names::set_current(name.py(), request.id);
+        if on_loop {
+            adopt(name.py(), request.id);
+        }
     }
     request.id
 }
 
-/// From here on this context works for a request that was begun in another one.
+/// From here on this context works for a request that was begun in another one, and so does the
+/// task that runs in it.
 #[pyfunction]
 pub fn request_enter(py: Python<'_>, id: u64) {
     names::set_current(py, id);
+    adopt(py, id);
+}
+
+fn adopt(py: Python<'_>, id: u64) {
+    if let (true, Some(task)) = (id != 0, event_loop::running_task(py)) {
+        recorder::Request { id, begin_ns: 0 }.set_task(task);
+    }
 }
 
 /// Ends a request begun by `request_begin`. Unknown ids are passed over.

@@ -1,17 +1,20 @@
 """What the sick programs share: small multi-threaded services of several kinds.
 
 A program gives a function `answer(n)` that is called for the n-th request and returns text; `serve`
-puts it behind one of the servers below, on the port in the environment. Nothing here knows dashcam.
+puts it behind one of the servers below, on the port in the environment. Nothing here
+knows dashcam, but `streams`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import os
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import ThreadingMixIn
-from typing import Any, Callable, Iterable
+from typing import Any, Awaitable, Callable, Iterable
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 Answer = Callable[[int], str]
@@ -66,6 +69,40 @@ def reference(answer: Answer) -> None:
             pass
 
     make_server("127.0.0.1", PORT, wsgi(answer), Server, Quiet).serve_forever()
+
+
+def streams(answer: "Callable[[int], Awaitable[str]]", *background: "Callable[[], Any]") -> None:
+    """asyncio's streams, a task a connection. Nobody else knows where a request begins here, so it
+    is marked, if dashcam is there."""
+    count = itertools.count(1)
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while line := await reader.readline():
+                while await reader.readline() > b"\r\n":
+                    pass
+                with marked(f"GET {line.split()[1].decode()}"):
+                    body = (await answer(next(count))).encode()
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        tasks = [asyncio.ensure_future(start()) for start in background]
+        async with await asyncio.start_server(converse, "127.0.0.1", PORT) as server:
+            await server.serve_forever()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(main())
+
+
+def marked(name: str) -> "contextlib.AbstractContextManager[Any]":
+    """A request by hand."""
+    try:
+        import dashcam
+    except ImportError:
+        return contextlib.nullcontext()
+    return dashcam.request(name)
 
 
 def flask(answer: Answer) -> None:

@@ -89,6 +89,12 @@ fn print_slowest(capture: &Capture) {
             format!("{:>7} sample {wait}, holder {holder}, gil {gil}, at {leaf}", sample.tid),
         ));
     }
+    for seen in capture.awaits.get(&request.id).into_iter().flatten() {
+        let leaf = capture.frames(seen.stack).next();
+        let leaf = leaf.map_or("-".to_owned(), |f| format!("{}:{} {}", f.file, f.line, f.function));
+        let (kind, holder) = (seen.kind.text(), seen.holder);
+        lines.push((seen.t_ns, format!("   task awaits {kind}, holder {holder:#x}, at {leaf}")));
+    }
     for (tid, rows) in &capture.off_cpu {
         for off in rows {
             let ms = (off.in_ns - off.out_ns) as f64 / 1e6;
@@ -182,6 +188,7 @@ fn to_json(capture: &Capture, file: &str) -> Value {
             "events": capture.events.len(),
             "samples": capture.samples.values().map(Vec::len).sum::<usize>(),
             "off_cpu": capture.off_cpu.values().map(Vec::len).sum::<usize>(),
+            "awaits": capture.awaits.values().map(Vec::len).sum::<usize>(),
             "gcs": capture.gcs.len(),
             "tasks": capture.tasks.len(),
             "vitals": capture.vitals.len(),

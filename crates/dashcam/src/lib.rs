@@ -26,6 +26,7 @@ mod sampler;
 mod snapshot;
 mod stream;
 mod subject;
+mod suspended;
 mod tracks;
 
 pub use builder::{start, Config};
@@ -47,6 +48,7 @@ pub use recorder::{
     append, current, event, gc, is_on, name_thread, on_epoch, span, task, Attribute, Request,
 };
 pub use stream::{Stream, StreamConfig};
+pub use suspended::set_asyncio_tasks;
 pub use sys::clock::now_ns;
 pub use sys::shelf::Shelf;
 

@@ -5,6 +5,7 @@
 //! | switch records | off-CPU intervals | ns | each pass, all that came |
 //! | open requests | firings | | each pass |
 //! | at most `threads` threads: /proc, Python stack | samples | | each pass |
+//! | at most `threads` tasks of event loops, of requests past their usual time | awaits | | each pass |
 //! | counters of process and host | vitals | in the name | once a second |
 //! | its own wake-ups | `recorder_gap_ns` when late by 50 ms | ns | when it happens |
 //!
@@ -28,6 +29,7 @@ use trigger::{show_ns, Crowd, Firing, Gate, Timing, Why};
 
 use crate::control::{Job, Shared};
 use crate::subject::Looker;
+use crate::suspended::Suspensions;
 use crate::tracks::Tracks;
 
 /// A request younger than this is never past its usual time.
@@ -78,6 +80,9 @@ struct Sampler<'s> {
     gate: Gate,
     open: Vec<OpenRequest>,
     urgent: Vec<u32>,
+    /// Indices into `open` of the requests past their usual time.
+    overdue: Vec<usize>,
+    suspensions: Suspensions,
     rest: Vec<u32>,
     chosen: Vec<u32>,
     slow_seen: u64,
@@ -129,6 +134,8 @@ impl<'s> Sampler<'s> {
             gate: Gate::new(timing),
             open: Vec::new(),
             urgent: Vec::new(),
+            overdue: Vec::new(),
+            suspensions: Suspensions::default(),
             rest: Vec::new(),
             chosen: Vec::new(),
             slow_seen: 0,
@@ -216,11 +223,13 @@ impl<'s> Sampler<'s> {
         self.shared.recorder.open_requests().each(|request| open.push(request));
         self.open.sort_unstable_by_key(|r| r.begin_ns);
         self.urgent.clear();
+        self.overdue.clear();
         let limits = self.shared.recorder.limits();
-        for request in &self.open {
+        for (index, request) in self.open.iter().enumerate() {
             let usual = limits.typical_ns(request.name).saturating_mul(2).max(YOUNG_NS);
             if now.saturating_sub(request.begin_ns) > usual.min(limits.limit_ns(request.name)) {
                 self.urgent.push(request.tid);
+                self.overdue.push(index);
             }
         }
     }
@@ -271,6 +280,9 @@ impl<'s> Sampler<'s> {
         for tid in culprits.into_iter().take(most) {
             self.look(tid, true, exact);
         }
+        // Behind the threads: a task that moved since its thread was seen running says so itself.
+        let seen = self.suspensions.look(&mut self.looker, &self.open, &self.overdue, most);
+        self.shared.stats.samples.fetch_add(seen, Ordering::Relaxed);
         self.looker.tell_torn();
     }
 

@@ -177,9 +177,20 @@ impl Looker {
             _ => None,
         };
         if let Some(text) = text {
-            let name = self.recorder.tables().classed(ring::Class::Target, &text);
-            sample.target = TARGET_IS_NAME | u64::from(name);
+            sample.target = TARGET_IS_NAME | u64::from(self.target(&text));
         }
+    }
+
+    /// The name id of a peer or path.
+    pub(crate) fn target(&self, text: &str) -> u32 {
+        self.recorder.tables().classed(ring::Class::Target, text)
+    }
+
+    /// The recorder's id of a stack that was not read from a thread.
+    pub(crate) fn stack_of(&mut self, frames: &[Frame]) -> u32 {
+        self.frames.clear();
+        self.frames.extend_from_slice(frames);
+        self.stack_id()
     }
 
     fn read_stack(&mut self, py: Option<PyThread>, sample: &mut Sample) {

@@ -64,7 +64,7 @@ fn collection(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let most = |g: &&capture::read::GcRow| overlap((g.begin_ns, g.end_ns), segment);
     let gc = scene.capture.gcs.iter().max_by_key(most)?;
     let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
-    let culprit = Some(Culprit { tid: gc.tid, stack, measured: true });
+    let culprit = Some(Culprit::thread(gc.tid, stack, true));
     Some((most(&gc), Claim { culprit, ..Claim::of(Cause::GcPause, segment) }))
 }
 
@@ -115,6 +115,6 @@ fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answe
         return Some((covered, crate::causes::claim(scene, main)));
     }
     let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
-    let culprit = (stack != 0).then_some(Culprit { tid: segment.tid, stack, measured: true });
+    let culprit = (stack != 0).then_some(Culprit::thread(segment.tid, stack, true));
     Some((covered, Claim { culprit, ..Claim::of(Cause::PoolWait, segment) }))
 }

@@ -248,6 +248,7 @@ impl Judge<'_, '_> {
             culprit_thread: thread,
             culprit_doing: self.culprit_doing(group),
             culprit_threads: tids.len(),
+            culprit_is_task: group.pieces.iter().any(|p| is_task(p)),
             culprit_measured: culprit_measured(group),
             target,
             mean_ms: mean_ns / 1e6,
@@ -257,7 +258,8 @@ impl Judge<'_, '_> {
 
     /// What the culprit's threads did during the waits, mostly.
     fn culprit_doing(&self, group: &Group<'_>) -> Option<&'static str> {
-        if group.cause != Cause::LockWait {
+        let tasks = group.pieces.iter().any(|p| is_task(p));
+        if group.cause != Cause::LockWait && !tasks {
             return None;
         }
         let mut sums: std::collections::HashMap<&'static str, u64> = Default::default();
@@ -265,6 +267,10 @@ impl Judge<'_, '_> {
             let Some(culprit) = piece.piece.claim.culprit else {
                 continue;
             };
+            if let Some(doing) = culprit.doing {
+                *sums.entry(doing).or_default() += piece.piece.segment.ns();
+                continue;
+            }
             let (from, to) = (piece.piece.segment.from_ns, piece.piece.segment.to_ns);
             for s in timeline::of_thread(self.scene.capture, culprit.tid, from, to) {
                 *sums.entry(doing(&s)).or_default() += s.ns();
@@ -314,8 +320,10 @@ impl Judge<'_, '_> {
         }
         if part(&|p| p.piece.segment.exact) < 0.8 {
             let state = self.scene.capture.meta.sources.iter().find(|(n, _)| n == "switches");
-            let why = state.map_or("off", |(_, s)| s.as_str());
-            let text = format!("times are estimates: no switch records ({why})");
+            let text = match state.map_or("off", |(_, s)| s.as_str()) {
+                "on" => "when an await began and ended is known to the sampling period only".into(),
+                why => format!("times are estimates: no switch records ({why})"),
+            };
             lower(Confidence::Likely, text, &mut level);
         }
         let seen = part(&|p| p.piece.claim.seen);
@@ -357,6 +365,10 @@ fn culprit_measured(group: &Group<'_>) -> bool {
     let measured = |p: &&group::Weighed<'_>| p.piece.claim.culprit.is_some_and(|c| c.measured);
     let known: f64 = group.pieces.iter().filter(measured).map(|p| p.excess_ns).sum();
     known * 2.0 >= group.excess_ns()
+}
+
+fn is_task(piece: &group::Weighed<'_>) -> bool {
+    piece.piece.claim.culprit.is_some_and(|c| c.doing.is_some())
 }
 
 fn main_target(group: &Group<'_>) -> Option<String> {

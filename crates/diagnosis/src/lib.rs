@@ -3,7 +3,8 @@
 //! How it works: requests are divided into slow and normal ones by the rules the capture was made
 //! under (`requests`). Each slow request's time is cut into exclusive segments of its thread
 //! (`timeline`), each segment is claimed by a cause (`causes`, one file each), waits for work on
-//! other threads are replaced by what those did (`pieces`). What normal requests do too is taken
+//! other threads are replaced by what those did (`pieces`), and of requests on an event loop by what
+//! their task was seen to await (`awaits`). What normal requests do too is taken
 //! off, and what remains is grouped by cause and place (`group`), ranked, given a confidence and
 //! put into words (`finding`, `text`, `json`).
 //!
@@ -11,6 +12,7 @@
 //! part sum to 1; no slow request, no finding. What it does not know it calls unknown.
 
 mod arrival;
+mod awaits;
 pub mod causes;
 mod finding;
 mod frames;
@@ -25,4 +27,5 @@ pub mod timeline;
 pub use finding::{diagnose, Confidence, Diagnosis, Evidence, Finding};
 pub use frames::Place;
 pub use json::to_json;
+pub use pieces::divided;
 pub use text::to_text;

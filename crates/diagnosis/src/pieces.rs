@@ -1,9 +1,10 @@
 //! A request's time as claimed pieces, on its own thread and on those that worked for it.
 
-use capture::read::TaskRow;
+use capture::read::{Capture, TaskRow};
 
 use crate::arrival;
-use crate::causes::{self, pool_wait, Claim};
+use crate::awaits::{self, Line};
+use crate::causes::{self, pool_wait, Cause, Claim};
 use crate::requests::Judged;
 use crate::scene::Scene;
 use crate::timeline::{self, Segment, State};
@@ -32,26 +33,47 @@ pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>>
     out
 }
 
+/// How the time of one request is divided: begin, end and cause of each stretch, in order, without
+/// gaps. Empty when the capture does not have the request.
+pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
+    let Some(row) = capture.requests.iter().find(|r| r.id == id) else { return Vec::new() };
+    let end_ns = row.end_ns.unwrap_or(capture.meta.to_ns).max(row.begin_ns);
+    let pieces = of_request(&Scene::new(capture), &Judged { row, end_ns });
+    pieces.iter().map(|p| (p.segment.from_ns, p.segment.to_ns, p.claim.cause)).collect()
+}
+
 /// Pieces of a request on an event loop: while a piece of its work is with another thread, that
-/// thread's; the loop's own otherwise, from its arrival on: what the loop did instead of taking it
-/// up is part of it.
+/// thread's, unless its task was seen to await something else; otherwise what the loop did and what
+/// the task was seen to await. From its arrival on: what the loop did instead of taking it up is
+/// part of it.
 fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let (row, mut out, mut at) = (request.row, Vec::new(), request.row.begin_ns);
+    let line = Line::of(scene, request);
     let own = |t: &&TaskRow| t.request == row.id && t.tid != row.tid;
     let mut tasks: Vec<&TaskRow> = scene.capture.tasks.iter().filter(own).collect();
     tasks.sort_by_key(|t| t.queued_ns);
+    let alone = |from_ns: u64, to_ns: u64, out: &mut Vec<Piece<'c>>| {
+        for segment in timeline::of_thread(scene.capture, row.tid, from_ns, to_ns) {
+            awaits::pieces(scene, &line, segment, out);
+        }
+    };
     for task in tasks {
         let (from_ns, to_ns) = (task.queued_ns.max(at), task.end_ns.min(request.end_ns));
-        if from_ns < to_ns {
-            follow(scene, row.id, row.tid, at, from_ns, 0, &mut out);
+        if from_ns < to_ns && !line.awaits_else(from_ns, to_ns) {
+            alone(at, from_ns, &mut out);
             let (state, exact) = (State::Wait, scene.capture.meta.source_on("switches"));
             let (sample, sampled) = (None, false);
             let handed = Segment { tid: row.tid, from_ns, to_ns, state, sample, sampled, exact };
+            let before = out.len();
             through_task(scene, row.id, handed, task, 0, &mut out);
+            // Time in the executor's queue belongs to the code that awaits, not to the loop's.
+            let stack = line.stack_in(from_ns, to_ns);
+            let queued = out[before..].iter_mut().filter(|p| p.segment.tid == row.tid);
+            queued.for_each(|piece| piece.claim.stack = stack);
             at = to_ns;
         }
     }
-    follow(scene, row.id, row.tid, at, request.end_ns, 0, &mut out);
+    alone(at, request.end_ns, &mut out);
     out
 }
 

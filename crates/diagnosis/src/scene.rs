@@ -26,6 +26,15 @@ pub struct Culprit {
     pub stack: u32,
     /// Read from the lock or the interpreter, not inferred from timing.
     pub measured: bool,
+    /// It is a task of an event loop, and this is what it did, in words.
+    pub doing: Option<&'static str>,
+}
+
+impl Culprit {
+    /// A thread.
+    pub fn thread(tid: u32, stack: u32, measured: bool) -> Culprit {
+        Culprit { tid, stack, measured, doing: None }
+    }
 }
 
 /// A capture and the questions rules ask of it.
@@ -171,10 +180,10 @@ impl<'c> Scene<'c> {
         let own = segment.sample.into_iter().chain(inside);
         let named = own.filter(|s| s.wait == WaitKind::Gil && s.gil_holder != 0);
         if let Some(tid) = most_common(named.map(|s| s.gil_holder).filter(|t| *t != segment.tid)) {
-            return Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: true });
+            return Some(Culprit::thread(tid, self.main_stack(tid, from, to), true));
         }
         let tid = self.busiest(segment.tid, from, to)?;
-        Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
+        Some(Culprit::thread(tid, self.main_stack(tid, from, to), false))
     }
 
     /// Whether `tid` was runnable without a CPU for most of `segment`.
@@ -218,13 +227,13 @@ impl<'c> Scene<'c> {
         let named = named
             .or_else(|| most_common(whole.filter(known).map(holder).filter(|t| *t != segment.tid)));
         if let Some(tid) = named {
-            return Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: true });
+            return Some(Culprit::thread(tid, self.main_stack(tid, from, to), true));
         }
         if self.timed_out(segment) {
             return None;
         }
         let tid = self.releaser(segment)?;
-        Some(Culprit { tid, stack: self.main_stack(tid, from, to), measured: false })
+        Some(Culprit::thread(tid, self.main_stack(tid, from, to), false))
     }
 
     /// Whether the wait ended because its time was up: nobody ended it.

@@ -5,8 +5,8 @@
 use capture::read::{Capture, Code, OffCpu, RequestRow, StackNode};
 use diagnosis::timeline::{of_thread, Segment, State};
 use diagnosis::{diagnose, Confidence};
-use format::record::Sample;
-use format::wait::{HolderSource, WaitKind};
+use format::record::{Await, Sample};
+use format::wait::{AwaitKind, HolderSource, WaitKind};
 
 const MS: u64 = 1_000_000;
 
@@ -151,5 +151,97 @@ fn a_timeline_is_exclusive_and_sums_to_the_wall_time() {
         assert!(timeline.windows(2).all(|w| w[0].to_ns == w[1].from_ns), "round {round}");
         let preempted_counts_as_ready = timeline.iter().any(|s| s.state == State::Ready);
         assert!(preempted_counts_as_ready || round % 2 == 1 || length < 2000 * MS, "round {round}");
+    }
+}
+
+/// As `capture`, on an event loop: its thread polls, the request's task was seen `seen`.
+fn on_loop(seen: &[(u64, u64, AwaitKind, u32)]) -> Capture {
+    let mut made = capture(NAMES, true, WaitKind::Poll);
+    let begin = 60_000 * MS;
+    made.requests.iter_mut().for_each(|r| r.on_loop = true);
+    let row = |(ms, task, kind, stack): &(u64, u64, AwaitKind, u32)| Await {
+        t_ns: begin + ms * MS,
+        request: 99,
+        task: *task,
+        stack: *stack,
+        kind: *kind,
+        how: HolderSource::None,
+        holder: 0,
+        target: 0,
+        timeout_ns: 0,
+    };
+    made.awaits.insert(99, seen.iter().map(row).collect());
+    made
+}
+
+#[test]
+fn a_suspended_task_is_told_by_what_it_awaits() {
+    for (kind, cause) in [
+        (AwaitKind::Sleep, "sleep"),
+        (AwaitKind::Lock, "lock-wait"),
+        (AwaitKind::Semaphore, "pool-wait"),
+        (AwaitKind::Queue, "pool-wait"),
+        (AwaitKind::Socket, "downstream-wait"),
+        (AwaitKind::Connect, "connect"),
+        (AwaitKind::Resolve, "dns"),
+        (AwaitKind::Child, "subprocess-wait"),
+        (AwaitKind::Future, "unknown"),
+    ] {
+        let looks: Vec<_> = (1..5).map(|i| (i * 100, 8, kind, 2)).collect();
+        let capture = on_loop(&looks);
+        let verdict = diagnose(&capture, |_| 300 * MS);
+        let first = &verdict.findings[0];
+        let place = first.place.as_ref().map(|p| p.short());
+        assert_eq!((first.cause.text(), place.as_deref()), (cause, Some("app.py:12 inner()")));
+        assert!(first.confidence < Confidence::Confirmed, "when it began was not seen");
+    }
+}
+
+#[test]
+fn of_several_tasks_awaited_the_one_seen_longest_counts() {
+    let mut looks = Vec::new();
+    for i in 1..10 {
+        looks.push((i * 50, 8, AwaitKind::Socket, 2));
+        if i < 4 {
+            looks.push((i * 50, 7, AwaitKind::Sleep, 1));
+        }
+    }
+    let capture = on_loop(&looks);
+    let verdict = diagnose(&capture, |_| 300 * MS);
+    assert_eq!(verdict.findings.len(), 1);
+    assert_eq!(verdict.findings[0].cause.text(), "downstream-wait");
+}
+
+#[test]
+fn a_task_nobody_looked_at_stays_unknown() {
+    let capture = on_loop(&[(1, 8, AwaitKind::Sleep, 2)]);
+    let verdict = diagnose(&capture, |_| 300 * MS);
+    let share = |cause: &str| {
+        verdict.findings.iter().filter(|f| f.cause.text() == cause).map(|f| f.share).sum::<f64>()
+    };
+    assert!(share("unknown") > 0.3, "300 ms after the look nothing is known any more");
+}
+
+#[test]
+fn pieces_of_a_suspended_request_are_exclusive_and_sum_to_its_time() {
+    let mut word = 88_172_645_463_325_252u64;
+    let mut random = |below: u64| {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        word % below
+    };
+    for round in 0..300 {
+        let mut looks: Vec<(u64, u64, AwaitKind, u32)> = (0..random(30))
+            .map(|_| {
+                let kind = AwaitKind::from_u8(random(16) as u8);
+                (random(700), 7 + random(3), kind, random(4) as u32)
+            })
+            .collect();
+        looks.sort_by_key(|look| look.0);
+        let capture = on_loop(&looks);
+        let times = diagnosis::divided(&capture, 99);
+        assert_eq!(times.iter().map(|(from, to, _)| to - from).sum::<u64>(), 500 * MS, "{round}");
+        assert!(times.windows(2).all(|w| w[0].1 == w[1].0), "round {round}: {times:?}");
     }
 }

@@ -14,13 +14,14 @@
 //!  Vital         t | f64 bits
 //!  Task          queued | begin | end | request              end: STILL_OUT when it begins
 //!  Thread        tid, serial | sequence number               the records behind belong to it
+//!  Await         t | request | task | kind, how | holder | target | timeout   name: stack id
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
 //! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64
 //! bytes). Decoding accepts any words: a record that makes no sense ends the block it is in.
 
 use crate::block::unpack_pair;
-use crate::wait::{HolderSource, WaitKind};
+use crate::wait::{AwaitKind, HolderSource, WaitKind};
 
 /// Most words a record may have.
 pub const MAX_WORDS: usize = 120;
@@ -46,6 +47,7 @@ pub enum Kind {
     Vital = 8,
     Task = 9,
     Thread = 10,
+    Await = 11,
 }
 
 /// Flags of the header word, per kind.
@@ -270,6 +272,55 @@ impl Sample {
     }
 }
 
+/// Where a task stood at one instant, seen from the request it works for: its own frames and those
+/// of the tasks that await it. A request that awaits several tasks has several at the same instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Await {
+    /// When it was seen.
+    pub t_ns: u64,
+    /// The request; 0 for a task that was looked at because it stands in one's way.
+    pub request: u64,
+    /// The task's address: tells tasks that live at the same time apart.
+    pub task: u64,
+    /// Stack id, 0 when there is none.
+    pub stack: u32,
+    /// What it awaits.
+    pub kind: AwaitKind,
+    /// How `holder` is known.
+    pub how: HolderSource,
+    /// Address of the task that holds what is awaited, 0 unknown.
+    pub holder: u64,
+    /// The name id of the peer with `TARGET_IS_NAME` set in it, or 0.
+    pub target: u64,
+    /// Time limit of the await in ns, 0 none or not known.
+    pub timeout_ns: u64,
+}
+
+impl Await {
+    /// As words.
+    pub fn encode(&self) -> [u64; 8] {
+        [
+            header(Kind::Await, 8, 0, self.stack),
+            self.t_ns,
+            self.request,
+            self.task,
+            u64::from(self.kind as u8) | (u64::from(self.how as u8) << 8),
+            self.holder,
+            self.target,
+            self.timeout_ns,
+        ]
+    }
+
+    fn decode(stack: u32, words: &[u64]) -> Option<Await> {
+        let &[t_ns, request, task, what, holder, target, timeout_ns] = words else {
+            return None;
+        };
+        let (kind, how) =
+            (AwaitKind::from_u8(what as u8), HolderSource::from_u8((what >> 8) as u8));
+        Some(Await { t_ns, request, task, stack, kind, how, holder, target, timeout_ns })
+    }
+}
+
 /// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
@@ -305,6 +356,7 @@ pub enum Record<'a> {
         attributes: Attributes<'a>,
     },
     Sample(Sample),
+    Await(Await),
     OffCpu {
         tid: u32,
         preempted: bool,
@@ -431,6 +483,7 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             let (tid, serial) = unpack_pair(who);
             Record::Thread { tid, serial, seq }
         }
+        11 => Record::Await(Await::decode(name, body)?),
         kind => Record::Foreign { kind },
     };
     Some((len, record))
@@ -446,7 +499,8 @@ pub const SCHEMA_JSON: &str = concat!(
     r#""sample":["t_ns","tid|gil_holder","wall_ns","cpu_ns","run_delay_ns","#,
     r#""wait:8|holder_source:8|call:16|lock_holder:32","target","timeout_ns"],"#,
     r#""off_cpu":["out_ns","in_ns"],"gc":["begin_ns","end_ns","collected"],"vital":["t_ns","f64"],"#,
-    r#""task":["queued_ns","begin_ns","end_ns","request"],"thread":["tid|serial","sequence"]}}"#
+    r#""task":["queued_ns","begin_ns","end_ns","request"],"thread":["tid|serial","sequence"],"#,
+    r#""await":["t_ns","request","task","await_kind:8|holder_source:8","holder_task","target","timeout_ns"]}}"#
 );
 
 #[cfg(test)]
@@ -500,6 +554,22 @@ mod tests {
     }
 
     #[test]
+    fn an_await_comes_back_as_it_was() {
+        let seen = Await {
+            t_ns: 1,
+            request: 2,
+            task: 3,
+            stack: 4,
+            kind: AwaitKind::Semaphore,
+            how: HolderSource::WithBlock,
+            holder: 5,
+            target: 6,
+            timeout_ns: 7,
+        };
+        assert_eq!(decode(&seen.encode()), Some((8, Record::Await(seen))));
+    }
+
+    #[test]
     fn any_words_decode_without_a_panic() {
         let mut word = 0x9e37_79b9_7f4a_7c15u64;
         for _ in 0..200_000 {
@@ -510,7 +580,7 @@ mod tests {
                 word ^= word << 17;
                 *slot = word;
             }
-            words[0] = (words[0] & !0xffff) | (word % 12) | ((word >> 20) % 14) << 8;
+            words[0] = (words[0] & !0xffff) | (word % 13) | ((word >> 20) % 14) << 8;
             match decode(&words) {
                 Some((_, Record::Event { attributes, .. }))
                 | Some((_, Record::Span { attributes, .. })) => attributes.each(|_, _| ()),

@@ -76,6 +76,61 @@ wait_kinds! {
     Other = 22, "system call";
 }
 
+macro_rules! await_kinds {
+    ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
+        /// What a suspended task of an event loop awaits.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum AwaitKind { $($(#[$doc])* $name = $number,)* }
+
+        impl AwaitKind {
+            /// All kinds, in the order of their numbers.
+            pub const ALL: &'static [AwaitKind] = &[$(AwaitKind::$name,)*];
+
+            /// The kind with this number; a number from a newer version reads as `Future`.
+            pub fn from_u8(number: u8) -> AwaitKind {
+                match number { $($number => AwaitKind::$name,)* _ => AwaitKind::Future }
+            }
+
+            /// The word used in evidence.
+            pub fn text(self) -> &'static str {
+                match self { $(AwaitKind::$name => $text,)* }
+            }
+        }
+    };
+}
+
+await_kinds! {
+    /// A future; who will fulfil it is not known.
+    Future = 0, "future";
+    /// Not suspended: its code runs at this instant.
+    Running = 1, "running";
+    /// Awaits nothing: the loop has yet to take it up.
+    Ready = 2, "ready";
+    /// `asyncio.sleep`.
+    Sleep = 3, "sleep";
+    /// `asyncio.Lock`.
+    Lock = 4, "lock";
+    /// `asyncio.Semaphore`.
+    Semaphore = 5, "semaphore";
+    /// `asyncio.Condition`.
+    Condition = 6, "condition";
+    /// `asyncio.Event`, `asyncio.Barrier`.
+    Event = 7, "event";
+    /// `asyncio.Queue`.
+    Queue = 8, "queue";
+    /// Work handed to an executor.
+    Executor = 9, "executor";
+    /// Data from or room in a stream.
+    Socket = 10, "socket";
+    /// A connection being made.
+    Connect = 11, "connect";
+    /// A name being resolved.
+    Resolve = 12, "resolve";
+    /// A child process.
+    Child = 13, "child process";
+}
+
 /// How the holder of a lock became known; a byte beside the wait kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -110,5 +165,8 @@ mod tests {
             assert_eq!(WaitKind::from_u8(*kind as u8), *kind);
         }
         assert_eq!(WaitKind::from_u8(250), WaitKind::Other);
+        for kind in AwaitKind::ALL {
+            assert_eq!(AwaitKind::from_u8(*kind as u8), *kind);
+        }
     }
 }

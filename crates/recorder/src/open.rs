@@ -39,6 +39,9 @@ pub struct OpenRequest {
     pub tid: u32,
     /// It runs on an event loop.
     pub on_loop: bool,
+    /// Address of the task that works for it, 0 unknown. Never to be followed without a guard: the
+    /// task may be gone.
+    pub task: u64,
 }
 
 /// One open request. `id` 0 means free; the other fields are stored before the id is published
@@ -49,8 +52,12 @@ struct Slot {
     id: AtomicU64,
     begin_ns: AtomicU64,
     name_tid: AtomicU64,
+    /// 0: no event loop; `NO_TASK`: its task is not known; else the task's address.
     on_loop: AtomicU64,
 }
+
+/// `Slot.on_loop` of a request on an event loop whose task is not known. No task has this address.
+const NO_TASK: u64 = 1;
 
 /// The table of open requests.
 pub struct OpenTable {
@@ -106,6 +113,15 @@ impl OpenTable {
         slot.name_tid.store(pack_pair(name, tid), Ordering::Relaxed);
     }
 
+    fn set_task(&self, id: u64, task: u64) {
+        let Some(slot) = self.slot(id) else { return };
+        if slot.on_loop.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        // Relaxed: a reader that misses it sees it at its next walk.
+        slot.on_loop.store(task.max(NO_TASK), Ordering::Relaxed);
+    }
+
     /// Frees the slot; its name and whether it ran on a loop, when it was tracked.
     fn leave(&self, id: u64) -> Option<(ring::Name, bool)> {
         let slot = self.slot(id)?;
@@ -130,11 +146,12 @@ impl OpenTable {
             }
             let begin_ns = slot.begin_ns.load(Ordering::Relaxed);
             let (name, tid) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
-            let on_loop = slot.on_loop.load(Ordering::Relaxed) != 0;
+            let task = slot.on_loop.load(Ordering::Relaxed);
+            let (on_loop, task) = (task != 0, if task == NO_TASK { 0 } else { task });
             // Acquire: the loads above stay before this second look.
             std::sync::atomic::fence(Ordering::Acquire);
             if slot.id.load(Ordering::Relaxed) == id {
-                each(OpenRequest { id, begin_ns, name, tid, on_loop });
+                each(OpenRequest { id, begin_ns, name, tid, on_loop, task });
             }
         }
     }
@@ -187,6 +204,13 @@ impl Request {
     pub fn rename(self, name: ring::Name) {
         if let Some(recorder) = current() {
             recorder.open_requests().rename(self.id, name);
+        }
+    }
+
+    /// Notes the task (its address) that works for it; only of a request on an event loop. Cost: two loads, one store.
+    pub fn set_task(self, task: u64) {
+        if let (true, Some(recorder)) = (self.id != 0, current()) {
+            recorder.open_requests().set_task(self.id, task);
         }
     }
 

@@ -256,6 +256,114 @@ fn storm() -> [u64; 4] {
     sums
 }
 
+/// Follows every task of a set of weak references (asyncio's own), until the storm is stopped;
+/// what each met: chains, frames, torn, holders found.
+fn await_storm(set: usize) -> [u64; 4] {
+    let (mut tasks, mut found) = (Vec::new(), Vec::new());
+    let mut sums = [0u64; 4];
+    while !STOP.load(Ordering::Relaxed) {
+        let mut guard = reader();
+        let Some(stacks) = guard.as_mut() else { break };
+        stacks.begin_pass();
+        // Those of the pass before, too: most are dead by now.
+        for task in &tasks {
+            if stacks.suspended(*task, &mut found).is_err() {
+                sums[2] += 1;
+                continue;
+            }
+            sums[0] += found.len() as u64;
+            sums[1] += found.iter().map(|one| one.frames.len() as u64).sum::<u64>();
+            for one in &found {
+                stacks.has_moved(one.mark);
+                let holder = stacks.task_holding(one.lock, &tasks[..tasks.len().min(16)]);
+                sums[3] += u64::from(one.lock != 0 && holder.is_some());
+            }
+        }
+        tasks.truncate(64);
+        stacks.tasks_in(set, 512, &mut tasks);
+    }
+    sums
+}
+
+/// Starts the storm over the tasks of a set.
+#[no_mangle]
+pub extern "C" fn probe_await_storm_start(set: usize) {
+    STOP.store(false, Ordering::Relaxed);
+    let run = move || await_storm(set);
+    let started = std::thread::Builder::new().name("storm".into()).spawn(run);
+    *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
+}
+
+/// Writes where a task stands: for each chain "kind timeout_ms fd lock task", then its frames by
+/// name, file and line, a frame a line, then an empty line; or why it cannot be said.
+#[no_mangle]
+pub extern "C" fn probe_suspended(task: usize, out: *mut c_char, capacity: usize) -> c_int {
+    let mut guard = reader();
+    let Some(stacks) = guard.as_mut() else {
+        return answer("not attached", out, capacity);
+    };
+    stacks.begin_pass();
+    let mut found = Vec::new();
+    if let Err(torn) = stacks.suspended(task, &mut found) {
+        return answer(&torn.to_string(), out, capacity);
+    }
+    let mut text = String::new();
+    for one in &found {
+        let fd = one.fd.unwrap_or(-1);
+        let (kind, limit) = (one.kind.text().replace(' ', "-"), one.timeout_ns / 1_000_000);
+        text += &format!("{kind} {limit} {fd} {} {}\n", one.lock, one.task);
+        for frame in &one.frames {
+            if let Some(code) = stacks.code(frame.code) {
+                text += &format!("{}\t{}\t{}\n", code.qualname, code.file, frame.line);
+            }
+        }
+        text += "\n";
+    }
+    answer(&text, out, capacity)
+}
+
+/// The median time of following a task, in nanoseconds.
+#[no_mangle]
+pub extern "C" fn probe_time_suspended(task: usize, times: usize) -> u64 {
+    let mut guard = reader();
+    let Some(stacks) = guard.as_mut() else {
+        return 0;
+    };
+    let mut found = Vec::new();
+    let mut took: Vec<u64> = (0..times.max(1))
+        .map(|_| {
+            let start = Instant::now();
+            stacks.begin_pass();
+            let _ = stacks.suspended(task, &mut found);
+            start.elapsed().as_nanos() as u64
+        })
+        .collect();
+    took.sort_unstable();
+    took[took.len() / 2]
+}
+
+/// Writes the addresses of the tasks in a set of weak references, a line each.
+#[no_mangle]
+pub extern "C" fn probe_tasks(set: usize, out: *mut c_char, capacity: usize) -> c_int {
+    let mut tasks = Vec::new();
+    if let Some(stacks) = reader().as_mut() {
+        stacks.begin_pass();
+        stacks.tasks_in(set, 512, &mut tasks);
+    }
+    answer(&tasks.iter().map(|task| format!("{task}\n")).collect::<String>(), out, capacity)
+}
+
+/// The task of a set of weak references that holds a lock, or 0.
+#[no_mangle]
+pub extern "C" fn probe_task_holding(lock: usize, set: usize) -> usize {
+    let mut tasks = Vec::new();
+    let mut guard = reader();
+    let Some(stacks) = guard.as_mut() else { return 0 };
+    stacks.begin_pass();
+    stacks.tasks_in(set, 512, &mut tasks);
+    stacks.task_holding(lock, &tasks).unwrap_or(0)
+}
+
 /// Starts the storm.
 #[no_mangle]
 pub extern "C" fn probe_storm_start() {

@@ -100,3 +100,13 @@ fn the_gil_and_lock_holders_are_named_and_never_guessed() {
 fn a_storm_is_survived_and_shows_no_call_that_never_was() {
     run_everywhere("storm.py", &["4"]);
 }
+
+#[test]
+fn suspended_tasks_tell_where_they_stand_and_what_they_await() {
+    run_everywhere("awaits.py", &[]);
+}
+
+#[test]
+fn tasks_that_die_while_they_are_read_harm_nobody() {
+    run_everywhere("await_storm.py", &["4"]);
+}

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
-use format::record::Sample;
+use format::record::{Await, Sample};
 
 /// Names in a names area given as words; for readers of dead regions.
 pub(crate) fn names_of(words: &[u64]) -> Vec<String> {
@@ -77,6 +77,8 @@ pub struct Capture {
     pub events: Vec<EventRow>,
     /// Samples by thread id, by time.
     pub samples: HashMap<u32, Vec<Sample>>,
+    /// What tasks of event loops awaited, by request id, by time; 0: tasks in a request's way.
+    pub awaits: HashMap<u64, Vec<Await>>,
     /// Off-CPU intervals by thread id, by time.
     pub off_cpu: HashMap<u32, Vec<OffCpu>>,
     /// Garbage collections, by begin.

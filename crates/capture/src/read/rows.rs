@@ -292,6 +292,9 @@ impl BlockReader {
             Record::Sample(sample) => {
                 capture.samples.entry(sample.tid).or_default().push(sample);
             }
+            Record::Await(seen) => {
+                capture.awaits.entry(seen.request).or_default().push(seen);
+            }
             Record::OffCpu { tid, preempted, out_ns, in_ns } => {
                 let row = OffCpu { out_ns, in_ns, preempted };
                 capture.off_cpu.entry(tid).or_default().push(row);
@@ -323,6 +326,9 @@ impl BlockReader {
         capture.vitals.sort_by_key(|v| v.t_ns);
         for samples in capture.samples.values_mut() {
             samples.sort_by_key(|s| s.t_ns);
+        }
+        for awaits in capture.awaits.values_mut() {
+            awaits.sort_by_key(|a| (a.t_ns, a.task));
         }
         let end_ns = capture.meta.to_ns;
         capture.off_cpu.values_mut().for_each(|rows| settle(rows, end_ns));

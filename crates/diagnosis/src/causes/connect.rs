@@ -3,9 +3,10 @@
 //! Signature: connect(), or poll for writing on a socket that has no peer yet.
 
 use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
+use crate::awaits::{target, Awaited};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::wait::WaitKind;
+use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
@@ -17,6 +18,13 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
     let target = segment.sample.and_then(|s| scene.target(s));
     Some(Claim { target, prefer_user: true, ..Claim::of(Cause::Connect, segment) })
+}
+
+/// Of a suspended task: `create_connection` and the like.
+pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let own = Claim::of_await(Cause::Connect, seen.row, segment);
+    let target = target(scene, seen.row);
+    (seen.row.kind == AwaitKind::Connect).then_some(Claim { target, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -4,10 +4,11 @@
 //! `socket.getaddrinfo`.
 
 use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
+use crate::awaits::{target, Awaited};
 use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::wait::WaitKind;
+use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
@@ -29,6 +30,13 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     };
     let found = port_53 || resolves();
     found.then(|| Claim { target, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
+}
+
+/// Of a suspended task: `getaddrinfo` of the event loop.
+pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let own = Claim::of_await(Cause::Dns, seen.row, segment);
+    let target = target(scene, seen.row);
+    (seen.row.kind == AwaitKind::Resolve).then_some(Claim { target, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

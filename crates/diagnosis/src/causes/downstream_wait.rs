@@ -4,9 +4,10 @@
 //! from the descriptor at sampling time.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::awaits::{by_library, target, Awaited};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::wait::WaitKind;
+use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
@@ -22,6 +23,20 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
     let target = segment.sample.and_then(|s| scene.target(s));
     Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
+}
+
+/// Of a suspended task: a stream; or a future behind which a single socket lies, as client
+/// libraries wait for an answer. A library's Event likewise.
+pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let target = target(scene, seen.row);
+    let waits = match seen.row.kind {
+        AwaitKind::Socket => true,
+        AwaitKind::Future => target.is_some(),
+        AwaitKind::Event => target.is_some() && by_library(scene, seen.row),
+        _ => false,
+    };
+    let own = Claim::of_await(Cause::DownstreamWait, seen.row, segment);
+    waits.then_some(Claim { target, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -4,8 +4,8 @@
 //! Signature: the loop's thread is not in its poll call but on a CPU or blocked elsewhere, in one
 //! place for longer than `BLOCKED_NS`. Not its own doing, and so another cause's: the process stood
 //! still, a collection, another thread that kept the GIL, no CPU. Time in which the loop polls is
-//! the request's own waiting for something it awaits; what, this version does not know, so it stays
-//! unknown.
+//! the request's own waiting for something it awaits: see `awaits`. Where its task was not seen it
+//! stays unknown.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -31,8 +31,14 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     {
         return None;
     }
-    let busy = segment.state != State::Unknown && scene.busy_around(segment) >= BLOCKED_NS;
-    busy.then(|| Claim::of(Cause::EventLoopBlocked, segment))
+    is_kept(scene, segment).then(|| Claim::of(Cause::EventLoopBlocked, segment))
+}
+
+/// Whether code, the GIL or a lack of CPU kept the loop in a segment of its thread.
+pub fn is_kept(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    !scene.is_idle_loop(segment)
+        && segment.state != State::Unknown
+        && scene.busy_around(segment) >= BLOCKED_NS
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

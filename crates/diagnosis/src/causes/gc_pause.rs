@@ -23,7 +23,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
-    let culprit = (!on_own_thread).then_some(Culprit { tid: gc.tid, stack, measured: true });
+    let culprit = (!on_own_thread).then_some(Culprit::thread(gc.tid, stack, true));
     let stack = if on_own_thread && stack != 0 { stack } else { segment.stack() };
     // The collector's own callbacks saw it, sample or not.
     Some(Claim { stack, culprit, seen: true, ..Claim::of(Cause::GcPause, segment) })

@@ -6,9 +6,10 @@
 //! holders make the verdict "likely", never "confirmed".
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::awaits::{by_library, holder, Awaited};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::wait::WaitKind;
+use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
@@ -31,6 +32,19 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
 }
 
+/// Of a suspended task: a lock, whose holder is the task suspended inside its `async with`; or an
+/// Event or Condition that another task is to set, unless a library's: that is its way to wait for
+/// a peer or a pool.
+pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let own = Claim::of_await(Cause::LockWait, seen.row, segment);
+    match seen.row.kind {
+        AwaitKind::Lock => Some(Claim { culprit: holder(scene, seen, segment), ..own }),
+        AwaitKind::Condition => Some(own),
+        AwaitKind::Event => (!by_library(scene, seen.row)).then_some(own),
+        _ => None,
+    }
+}
+
 pub fn sentence(d: &Described<'_>) -> String {
     let what = match d.target {
         Some(target) => format!("the file lock of {target}"),
@@ -43,6 +57,9 @@ pub fn sentence(d: &Described<'_>) -> String {
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
     let known = if d.culprit_measured { "held by" } else { "most likely held by" };
     match d.culprit_threads {
+        _ if d.culprit_is_task => {
+            format!("{waited}, {known} {} in another task{doing}", culprit.short())
+        }
         0 | 1 => {
             let thread = d.culprit_thread.unwrap_or("another thread");
             format!("{waited}, {known} {} in thread {thread}{doing}", culprit.short())

@@ -23,6 +23,7 @@ pub(crate) mod stopped;
 mod subprocess_wait;
 mod unknown;
 
+use crate::awaits::Awaited;
 use crate::frames::Place;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::Segment;
@@ -102,6 +103,20 @@ pub struct Rule {
     pub claim: fn(&Scene<'_>, &Segment<'_>) -> Option<Claim>,
 }
 
+/// Claims time in which a task of an event loop awaits something, or leaves it to the next rule.
+type AwaitRule = fn(&Scene<'_>, &Awaited<'_>, &Segment<'_>) -> Option<Claim>;
+
+/// The rules for suspended tasks in the order they are asked.
+const AWAITS: &[AwaitRule] = &[
+    sleep::awaited,
+    lock_wait::awaited,
+    pool_wait::awaited,
+    dns::awaited,
+    connect::awaited,
+    subprocess_wait::awaited,
+    downstream_wait::awaited,
+];
+
 /// What a group of claims looks like to the sentence that describes it.
 pub struct Described<'a> {
     /// Where.
@@ -114,6 +129,8 @@ pub struct Described<'a> {
     pub culprit_doing: Option<&'a str>,
     /// Different culprit threads.
     pub culprit_threads: usize,
+    /// The culprit is a task of the same event loop.
+    pub culprit_is_task: bool,
     /// The culprit was read from the lock or interpreter.
     pub culprit_measured: bool,
     /// What was waited for.
@@ -142,6 +159,19 @@ pub const RULES: &[Rule] = &[
     cpu_starved::RULE,
     cpu::RULE,
 ];
+
+/// The claim on time in which a request's task awaits something.
+pub(crate) fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Claim {
+    let first = AWAITS.iter().find_map(|rule| rule(scene, seen, segment));
+    first.unwrap_or_else(|| Claim::of_await(Cause::Unknown, seen.row, segment))
+}
+
+/// The claim on time in which an event loop was kept from going on, whatever its tasks awaited.
+pub(crate) fn of_the_loop(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let whole = [stopped::RULE, gc_pause::RULE];
+    let found = whole.iter().find_map(|rule| (rule.claim)(scene, segment));
+    found.or_else(|| event_loop_blocked::is_kept(scene, segment).then(|| claim(scene, segment)))
+}
 
 /// The claim on a segment; `unknown` when no rule wants it.
 pub fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Claim {

@@ -2,14 +2,16 @@
 //!
 //! Signature: nanosleep/clock_nanosleep, or select/poll on nothing with a time limit; also a wait
 //! of `threading` (Event.wait, Condition.wait) whose time limit ran out, the usual shape of a sleep
-//! that can be interrupted. Sure when the system call was seen; nobody else is involved, so there
+//! that can be interrupted. On an event loop: `asyncio.sleep`, or an Event or Condition whose
+//! `wait_for` ran out. Sure when the system call was seen; nobody else is involved, so there
 //! is no culprit but the caller.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::awaits::Awaited;
 use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::wait::WaitKind;
+use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \
@@ -29,6 +31,16 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         _ => false,
     };
     sleeps.then(|| Claim::of(Cause::Sleep, segment))
+}
+
+/// Of a suspended task.
+pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let sleeps = match seen.row.kind {
+        AwaitKind::Sleep => true,
+        AwaitKind::Event | AwaitKind::Condition => seen.timed_out(),
+        _ => false,
+    };
+    sleeps.then(|| Claim::of_await(Cause::Sleep, seen.row, segment))
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

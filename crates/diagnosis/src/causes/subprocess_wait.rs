@@ -3,10 +3,11 @@
 //! Signature: wait4/waitid, or reading a pipe or polling inside the `subprocess` module.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::awaits::Awaited;
 use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::wait::WaitKind;
+use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
@@ -23,6 +24,12 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         _ => false,
     };
     child.then(|| Claim { prefer_user: true, ..Claim::of(Cause::SubprocessWait, segment) })
+}
+
+/// Of a suspended task: `asyncio.subprocess`.
+pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let own = Claim::of_await(Cause::SubprocessWait, seen.row, segment);
+    (seen.row.kind == AwaitKind::Child).then_some(Claim { prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

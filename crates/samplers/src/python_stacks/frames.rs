@@ -17,7 +17,8 @@
 //!
 //! What it promises: never a fault, never an endless chain, at most `MAX_COPIED` bytes held. The
 //! copy is not atomic; `settle` tells how much of it two walks agree on.
-//! What is missing on purpose: frames of suspended generators, which are on no thread's stack.
+//! What is missing on purpose: frames of suspended generators, which are on no thread's stack: see
+//! `awaits`.
 
 use super::layout::{object, Layout, ABSENT};
 use super::recall::Recall;
@@ -124,6 +125,15 @@ impl Walker {
             self.recall.remember(state, &self.frames, length, self.truncated);
         }
         Ok(())
+    }
+
+    /// Takes frames found elsewhere in place of a walk's.
+    pub fn take(&mut self, frames: &[RawFrame]) {
+        self.used = 0;
+        self.chunks.clear();
+        self.frames.clear();
+        self.frames.extend_from_slice(frames);
+        self.truncated = false;
     }
 
     /// The words at `address`, from the copies when they hold them, else by a guarded read.
@@ -292,7 +302,7 @@ fn frame_head(layout: &Layout) -> usize {
     last + 16
 }
 
-fn parse_frame(layout: &Layout, address: usize, head: &[u8]) -> RawFrame {
+pub(super) fn parse_frame(layout: &Layout, address: usize, head: &[u8]) -> RawFrame {
     let code = word_at(head, layout.frame_code);
     if layout.has_chunks() {
         let first = code.wrapping_add(layout.code_instructions);

@@ -18,7 +18,7 @@
 //! What it promises: `None` rather than a guess: not found, several candidates, or gone meanwhile.
 //! What is missing on purpose: `lock.acquire()` without `with` (no trace of the holder exists),
 //! a plain lock inside a `Condition` or `Queue` (their `__exit__` is a Python method), locks held
-//! by suspended coroutines, and semaphores.
+//! by suspended coroutines (see `waits_for`), and semaphores.
 
 use super::blocks::kept_depth;
 use super::frames::RawFrame;
@@ -208,7 +208,7 @@ impl PythonStacks {
         Some(locals).filter(|locals| *locals < 1 << 16)
     }
 
-    fn slots(&self, frame: &RawFrame, first: usize, count: usize) -> Vec<usize> {
+    pub(super) fn slots(&self, frame: &RawFrame, first: usize, count: usize) -> Vec<usize> {
         let start = frame.address.wrapping_add(self.layout.frame_locals).wrapping_add(first * 8);
         let count = count.min(MAX_SLOTS);
         self.walker.words(&self.mem, start, count).unwrap_or_default()

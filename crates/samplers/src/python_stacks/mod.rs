@@ -14,6 +14,7 @@
 //! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.13 |
 //! | the GIL's state | who holds it, which futexes are its own | 3.9-3.13 |
 //! | lock objects, value stacks | who holds the lock a thread waits for | 3.9-3.13 |
+//! | asyncio tasks, coroutines | where a suspended task stands, what it awaits (`awaits`) | 3.9-3.13 |
 //!
 //! What it promises: bounded memory and bounded work; a stack that was one at some instant. Only
 //! the GIL's holder can change its stack, and the GIL's switch counter says who that could have
@@ -21,28 +22,34 @@
 //! never agrees; after `TRIES` its innermost few frames, which lie side by side and are copied in
 //! one piece, are taken as read, and up to 3.10, where they do not, left out: `Outcome::settled` is
 //! then false. What cannot be trusted is `Torn`, and counted.
-//! What is missing on purpose: C frames; suspended coroutines; free-threaded builds; stopping the
-//! world.
+//! What is missing on purpose: C frames; free-threaded builds; stopping the world.
 
 mod attach;
+mod awaits;
 mod blocks;
 mod codes;
 mod frames;
 mod layout;
 mod lines;
 mod locks;
+mod objects;
 mod published;
 mod recall;
 mod threads;
+mod waits_for;
 mod words;
 
 pub use attach::Unsupported;
+pub use awaits::{Mark, Suspended};
 pub use codes::MAX_CODES;
 pub use locks::{HowKnown, LockHolder};
+pub use waits_for::UNKNOWN_PEER;
 
+use awaits::TaskLayout;
 use codes::Codes;
 use frames::{RawFrame, Walker, OWNED_BY_GENERATOR};
 use layout::Layout;
+use objects::Objects;
 use std::fmt;
 use sys::mem::Reader;
 use threads::{Gil, Threads};
@@ -165,6 +172,8 @@ pub struct PythonStacks {
     mem: Reader,
     layout: Layout,
     types: TypeAddresses,
+    tasks: TaskLayout,
+    objects: Objects,
     threads: Threads,
     codes: Codes,
     walker: Walker,
@@ -184,6 +193,8 @@ impl PythonStacks {
             mem,
             layout,
             types: info.types,
+            tasks: TaskLayout::of(info.version_hex),
+            objects: Objects::new(info.version_hex),
             threads,
             walker: Walker::new(),
             previous_frames: Vec::new(),
@@ -196,6 +207,7 @@ impl PythonStacks {
     /// Starts a sampling pass: code objects are verified anew, once each, until the next one.
     pub fn begin_pass(&mut self) {
         self.codes.begin_pass();
+        self.objects.begin_pass();
         self.last_gil = None;
     }
 

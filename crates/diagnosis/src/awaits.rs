@@ -1,0 +1,250 @@
+//! A request on an event loop: its time, cut by what its task was seen to await.
+//!
+//! How it works: while the request's task is suspended no thread stands in it; what the sampler saw
+//! of the task is nearest to each moment says what that time was. Of several tasks awaited at once
+//! the one seen longest counts: it is the one that was waited for in the end. The loop's thread
+//! comes first where it was kept from its poll call, by code in one place or by a stopped process:
+//! then the task could not have gone on whatever it awaited.
+//!
+//! ```text
+//!   loop's thread:  poll | callback | poll          | blocked by other code | poll
+//!   task, seen:        . sleep   .  sleep  . sleep      .  sleep     .          . lock
+//!   told:           sleep ........................... | loop-blocked          | lock-wait
+//! ```
+//!
+//! What it promises: pieces that are exclusive and sum to the segment. An await's begin and end are
+//! known to the sampling period only, so they count as estimates.
+//! What is missing on purpose: an await that nobody saw (a request within its usual time).
+
+use std::collections::HashMap;
+
+use format::record::{Await, TARGET_IS_NAME};
+use format::wait::AwaitKind;
+
+use crate::causes::{self, Claim};
+use crate::frames::Owner;
+use crate::pieces::Piece;
+use crate::requests::Judged;
+use crate::scene::{Culprit, Scene};
+use crate::timeline::{Segment, State};
+
+/// A moment further from every look at the task is not explained by any. Tasks that do not move
+/// are looked at every 100 ms.
+const REACH_NS: u64 = 300_000_000;
+/// A look this near to a piece counts as having seen it.
+const SEEN_NS: u64 = 120_000_000;
+/// How far from a look at the waiter a look at the holder may lie: of those that wait for the same
+/// lock only one has its holder looked for at a time.
+const NEAR_NS: u64 = 40_000_000;
+/// A wait that lasted this close to its time limit ended by it.
+const TIMER_SLACK_NS: u64 = 5_000_000;
+
+/// What the tasks of one request were seen to await, one at a time.
+pub struct Line<'c> {
+    seen: Vec<&'c Await>,
+    /// Begin and end of the request.
+    span_ns: (u64, u64),
+}
+
+/// An await, and the whole time it was seen for.
+#[derive(Clone, Copy)]
+pub struct Awaited<'c> {
+    /// The look that stands for it.
+    pub row: &'c Await,
+    /// How long it was at least: from its first to its last look.
+    least_ns: u64,
+    /// How long at most: between the looks around these, or the request's begin and end.
+    most_ns: u64,
+}
+
+impl<'c> Line<'c> {
+    /// Of a request.
+    pub fn of(scene: &Scene<'c>, request: &Judged<'c>) -> Line<'c> {
+        let span_ns = (request.row.begin_ns, request.end_ns);
+        let rows = scene.capture.awaits.get(&request.row.id).map_or(&[][..], Vec::as_slice);
+        let mut last_seen: HashMap<u64, u64> = HashMap::new();
+        for row in rows {
+            last_seen.insert(row.task, row.t_ns);
+        }
+        let mut seen: Vec<&Await> = Vec::new();
+        for row in rows {
+            match seen.last_mut() {
+                Some(kept) if kept.t_ns == row.t_ns => {
+                    if last_seen.get(&row.task) > last_seen.get(&kept.task) {
+                        *kept = row;
+                    }
+                }
+                _ => seen.push(row),
+            }
+        }
+        Line { seen, span_ns }
+    }
+
+    /// Cuts a segment where the nearest look changes.
+    fn cut(&self, segment: &Segment<'c>) -> Vec<(Segment<'c>, Option<&'c Await>)> {
+        let mut out: Vec<(Segment<'c>, Option<&'c Await>)> = Vec::new();
+        let mut push = |from_ns: u64, to_ns: u64, row: Option<&'c Await>| {
+            let (from_ns, to_ns) = (from_ns.max(segment.from_ns), to_ns.min(segment.to_ns));
+            if to_ns <= from_ns {
+                return;
+            }
+            match out.last_mut() {
+                Some((last, known)) if same(*known, row) => last.to_ns = to_ns,
+                _ => out.push((Segment { from_ns, to_ns, ..*segment }, row)),
+            }
+        };
+        let mut at = segment.from_ns;
+        // Only the looks that can be nearest to some moment of the segment.
+        let first = self.seen.partition_point(|r| r.t_ns + REACH_NS < segment.from_ns);
+        for (i, row) in self.seen.iter().enumerate().skip(first) {
+            if at >= segment.to_ns || row.t_ns.saturating_sub(REACH_NS) >= segment.to_ns {
+                break;
+            }
+            let middle = self.seen.get(i + 1).map(|next| row.t_ns + (next.t_ns - row.t_ns) / 2);
+            let end = middle.unwrap_or(u64::MAX).min(row.t_ns + REACH_NS).min(segment.to_ns);
+            let begin = row.t_ns.saturating_sub(REACH_NS).max(at);
+            if end <= at {
+                continue;
+            }
+            push(at, begin, None);
+            push(begin, end, Some(row));
+            at = end.max(at);
+        }
+        push(at, segment.to_ns, None);
+        out
+    }
+
+    /// Whether most looks in `[from, to)` saw it await something that work on another thread cannot
+    /// end.
+    pub fn awaits_else(&self, from_ns: u64, to_ns: u64) -> bool {
+        let by_thread = |kind: AwaitKind| {
+            use AwaitKind::{Event, Executor, Future, Ready, Resolve, Running};
+            matches!(kind, Executor | Future | Event | Resolve | Running | Ready)
+        };
+        let looks = self.looks_in(from_ns, to_ns);
+        looks.iter().filter(|r| !by_thread(r.kind)).count() * 2 > looks.len()
+    }
+
+    /// The last stack seen in `[from, to)`, 0 without one.
+    pub fn stack_in(&self, from_ns: u64, to_ns: u64) -> u32 {
+        let looks = self.looks_in(from_ns, to_ns);
+        let executor = looks.iter().rev().find(|r| r.kind == AwaitKind::Executor);
+        executor.or(looks.last()).map_or(0, |r| r.stack)
+    }
+
+    fn looks_in(&self, from_ns: u64, to_ns: u64) -> &[&'c Await] {
+        let begin = self.seen.partition_point(|r| r.t_ns < from_ns);
+        let end = self.seen.partition_point(|r| r.t_ns < to_ns);
+        &self.seen[begin..end.max(begin)]
+    }
+
+    /// The whole of the await that `row` is a look at.
+    fn whole(&self, row: &'c Await) -> Awaited<'c> {
+        let place = self.seen.partition_point(|r| r.t_ns < row.t_ns);
+        let alike = |r: &&&'c Await| same(Some(**r), Some(row));
+        let first = place - self.seen[..place].iter().rev().take_while(alike).count();
+        let end = place + self.seen[place..].iter().take_while(alike).count();
+        let at = |i: usize| self.seen.get(i).map(|r| r.t_ns);
+        let from = at(first).unwrap_or(row.t_ns);
+        let to = end.checked_sub(1).and_then(at).unwrap_or(row.t_ns);
+        let before = first.checked_sub(1).and_then(at).unwrap_or(self.span_ns.0);
+        let after = at(end).unwrap_or(self.span_ns.1);
+        let (before, after) = (before.max(from.saturating_sub(REACH_NS)), after.min(to + REACH_NS));
+        Awaited { row, least_ns: to.saturating_sub(from), most_ns: after.saturating_sub(before) }
+    }
+}
+
+impl Awaited<'_> {
+    /// Whether it may have ended because its time was up: no shorter, as far as the looks tell.
+    pub fn timed_out(&self) -> bool {
+        let limit = self.row.timeout_ns;
+        let possible = self.most_ns + TIMER_SLACK_NS >= limit;
+        limit > 0 && possible && self.least_ns <= limit + TIMER_SLACK_NS
+    }
+}
+
+fn same(a: Option<&Await>, b: Option<&Await>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => (a.task, a.stack, a.kind) == (b.task, b.stack, b.kind),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// The pieces of a segment of the loop's thread, for a request whose task was seen in `line`.
+pub fn pieces<'c>(
+    scene: &Scene<'c>,
+    line: &Line<'c>,
+    segment: Segment<'c>,
+    out: &mut Vec<Piece<'c>>,
+) {
+    if let Some(claim) = causes::of_the_loop(scene, &segment) {
+        out.push(Piece { segment, claim });
+        return;
+    }
+    for (part, row) in line.cut(&segment) {
+        let suspended = |row: &&Await| !matches!(row.kind, AwaitKind::Running | AwaitKind::Ready);
+        let Some(row) = row.filter(suspended) else {
+            out.push(Piece { claim: causes::claim(scene, &part), segment: part });
+            continue;
+        };
+        let estimate = Segment { exact: false, state: State::Wait, ..part };
+        let claim = causes::awaited(scene, &line.whole(row), &estimate);
+        out.push(Piece { claim, segment: estimate });
+    }
+}
+
+impl Claim {
+    /// A claim with the await's stack.
+    pub fn of_await(cause: causes::Cause, row: &Await, segment: &Segment<'_>) -> Claim {
+        let near = row.t_ns + SEEN_NS >= segment.from_ns && row.t_ns <= segment.to_ns + SEEN_NS;
+        Claim { stack: row.stack, seen: near, ..Claim::of(cause, segment) }
+    }
+}
+
+/// The task that stood in the way of `row`, as far as it was seen.
+pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Culprit> {
+    let row = line.row;
+    let known = |r: &&&Await| r.holder != 0;
+    // Holders are looked for less often than waiters: any look at the same await will do.
+    let rows = scene.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
+    let alike = rows.iter().filter(|r| same(Some(r), Some(row)));
+    let nearest = alike.collect::<Vec<_>>();
+    let asked = nearest.iter().filter(known).min_by_key(|r| r.t_ns.abs_diff(row.t_ns))?;
+    let holders = scene.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let own = holders.iter().filter(|h| h.task == asked.holder && h.stack != 0);
+    let found = own.min_by_key(|h| h.t_ns.abs_diff(asked.t_ns))?;
+    let near = found.t_ns.abs_diff(asked.t_ns) <= NEAR_NS;
+    near.then_some(Culprit {
+        tid: segment.tid,
+        stack: found.stack,
+        measured: true,
+        doing: Some(doing(found.kind)),
+    })
+}
+
+fn doing(kind: AwaitKind) -> &'static str {
+    match kind {
+        AwaitKind::Sleep => "slept",
+        AwaitKind::Lock | AwaitKind::Condition => "waited for another lock",
+        AwaitKind::Semaphore | AwaitKind::Queue => "waited for a pool",
+        AwaitKind::Socket | AwaitKind::Connect | AwaitKind::Resolve => "waited for a peer",
+        AwaitKind::Executor => "waited for an executor",
+        AwaitKind::Child => "waited for a child process",
+        AwaitKind::Running | AwaitKind::Ready => "computed",
+        AwaitKind::Future | AwaitKind::Event => "waited for something that was not seen",
+    }
+}
+
+/// What the await's target says in words.
+pub fn target(scene: &Scene<'_>, row: &Await) -> Option<String> {
+    let named = row.target & TARGET_IS_NAME != 0;
+    named.then(|| scene.capture.name(row.target as u32).to_owned())
+}
+
+/// Whether the code that awaits, behind the interpreter's own, is an installed package's.
+pub fn by_library(scene: &Scene<'_>, row: &Await) -> bool {
+    let owner = scene.frames.of(row.stack).map(|f| scene.frames.owner(f.file));
+    let mut own = owner.filter(|o| matches!(o, Owner::User | Owner::Library));
+    own.next() == Some(Owner::Library)
+}

@@ -1,0 +1,349 @@
+//! Where a suspended asyncio task stands: from the task to the innermost frame that awaits.
+//!
+//! How it works: a suspended coroutine keeps its frame, and on top of that frame's value stack lies
+//! what it awaits:
+//!
+//! ```text
+//!   task -> coroutine -> frame | locals | ... | awaited |  -> coroutine -> ... -> future's iterator
+//!     `--> the future the task waits for (also without a frame: awaitables written in C)
+//! ```
+//!
+//! A future that is a task itself is followed, and so are the tasks that stand behind a future of
+//! asyncio's own making: the children of `gather`, the one in `wait_for`, `wait`, `shield`, those of
+//! a `TaskGroup`. Their frames then lie inside the ones of who awaits them. Who awaits several tasks
+//! has a chain for each that is not done.
+//!
+//! | reads | emits | from |
+//! | --- | --- | --- |
+//! | `_asyncio.Task` | the future it waits for, its coroutine | 3.9-3.13 |
+//! | coroutines, generators, their frames | `Frame` (code id, line), innermost first | 3.9-3.13 |
+//! | see `objects`, `waits_for` | kind of what is awaited, lock, descriptor, time limit | 3.9-3.13 |
+//!
+//! What it promises: a task that died is refused, by its type, its reference count and its state.
+//! Nothing stops the loop meanwhile, so a chain counts only when two walks agree on it; else it is
+//! `Torn`. At most `MOST_CHAINS` chains of `MOST_LINKS` links.
+//! What is missing on purpose: generators that delegate to generators (a plain `yield` cannot be
+//! told from it up to 3.12); coroutines of Cython (their frames are not Python's; what the task
+//! waits for is known all the same); tasks written in Python (`asyncio.tasks._PyTask`).
+
+use super::frames::{parse_frame, RawFrame};
+use super::layout::{object, Layout, ABSENT};
+use super::objects::{Sort, Type};
+use super::words::{int_at, word_at};
+use super::{Frame, PythonStacks, Torn, TRIES};
+use format::wait::AwaitKind;
+
+/// Chains of one request: it may await several tasks, each of these several.
+const MOST_CHAINS: usize = 12;
+/// Coroutines and other links of one task.
+const MOST_LINKS: usize = 256;
+/// Frames of a chain.
+const MOST_FRAMES: usize = 512;
+/// A coroutine's head and the beginning of its frame.
+const LINK_BYTES: usize = 256;
+/// The states of a coroutine's frame from 3.11 on (one byte): suspended in an `await`.
+const AWAITING: i8 = -1;
+
+/// Where `_asyncio.Task` keeps what is read. Its source alone knows: no header has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaskLayout {
+    /// Bytes of a task; another number is another layout.
+    size: usize,
+    /// Future -> `int`: 0 pending.
+    state: usize,
+    /// Task -> the future it waits for.
+    waiter: usize,
+    /// Task -> its coroutine.
+    coroutine: usize,
+}
+
+impl TaskLayout {
+    /// As found in 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0 by awaits.py in the tests.
+    pub fn of(version_hex: u32) -> TaskLayout {
+        let (size, state, waiter) = match version_hex >> 16 {
+            0x0309 => (184, 80, 144),
+            0x030a => (192, 88, 152),
+            0x030b | 0x030c => (176, 88, 128),
+            _ => (144, 96, 112),
+        };
+        TaskLayout { size, state, waiter, coroutine: waiter + 8 }
+    }
+}
+
+/// Future -> its loop, its first callback.
+pub(super) const FUTURE_LOOP: usize = 16;
+pub(super) const FUTURE_CALLBACK: usize = 24;
+
+/// One task, as found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chain {
+    pub task: usize,
+    pub event_loop: usize,
+    /// The future it waits for, 0 when it waits for none.
+    pub waiter: usize,
+    pub running: bool,
+    /// Innermost first; nobody has vouched for the code objects yet.
+    pub frames: Vec<RawFrame>,
+}
+
+/// Where a task stands and what it awaits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspended {
+    /// Address of the innermost task.
+    pub task: usize,
+    /// What it awaits.
+    pub kind: AwaitKind,
+    /// Address of the lock or semaphore awaited, 0 none.
+    pub lock: usize,
+    /// A descriptor the await is about: of the only socket behind the object that awaits;
+    /// `UNKNOWN_PEER` for a connection of uvloop's.
+    pub fd: Option<i32>,
+    /// The limit of an `asyncio.sleep` or `wait_for`, 0 none.
+    pub timeout_ns: u64,
+    /// Frames of the innermost task and of those that await it, innermost first.
+    pub frames: Vec<Frame>,
+    /// Changes when the task moves on: see `PythonStacks::has_moved`.
+    pub mark: Mark,
+}
+
+/// Where a task was, in a form that is cheap to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Mark {
+    task: usize,
+    waiter: usize,
+    frame: usize,
+    instruction: usize,
+}
+
+impl PythonStacks {
+    /// Whether the task at `mark` certainly moved on since. Two guarded reads.
+    pub fn has_moved(&self, mark: Mark) -> bool {
+        let word = |address: usize| self.mem.word(address).unwrap_or(0);
+        word(mark.task.wrapping_add(self.tasks.waiter)) != mark.waiter
+            || (mark.frame != 0
+                && word(mark.frame.wrapping_add(self.layout.frame_instruction)) != mark.instruction)
+    }
+
+    /// Follows `task` to where it stands: one answer, or several when it awaits several tasks.
+    /// Torn: no task is there any more, or it moves.
+    pub fn suspended(&mut self, task: usize, out: &mut Vec<Suspended>) -> Result<(), Torn> {
+        out.clear();
+        let mut met = vec![task];
+        let mut work: Vec<(usize, Vec<RawFrame>)> = vec![(task, Vec::new())];
+        while let Some((next, outer)) = work.pop() {
+            if out.len() >= MOST_CHAINS {
+                break;
+            }
+            let chain = match self.chain(next) {
+                Ok(chain) => chain,
+                Err(torn) if next == task => return Err(torn),
+                Err(_) => continue,
+            };
+            self.vouch(&chain.frames);
+            let children = match chain.running {
+                true => Vec::new(),
+                false => self.awaited_tasks(&chain, &met),
+            };
+            let mut frames = chain.frames.clone();
+            frames.extend_from_slice(&outer);
+            if !children.is_empty() {
+                met.extend_from_slice(&children);
+                work.extend(children.into_iter().map(|child| (child, frames.clone())));
+                continue;
+            }
+            out.push(self.describe(chain, frames)?);
+        }
+        Ok(())
+    }
+
+    /// `frames`: those of `chain` and of the tasks that await it.
+    fn describe(&mut self, chain: Chain, frames: Vec<RawFrame>) -> Result<Suspended, Torn> {
+        let mark = self.mark(&chain);
+        self.vouch(&frames);
+        let chain = Chain { frames, ..chain };
+        let found = self.waits_for(&chain);
+        self.vouch(&chain.frames);
+        let frames = &chain.frames;
+        let mut shown = Vec::with_capacity(frames.len());
+        self.emit(MOST_FRAMES, &mut shown)?;
+        Ok(Suspended {
+            task: chain.task,
+            kind: found.kind,
+            lock: found.lock,
+            fd: found.fd,
+            timeout_ns: found.timeout_ns,
+            frames: shown,
+            mark,
+        })
+    }
+
+    fn mark(&self, chain: &Chain) -> Mark {
+        let frame = chain.frames.first().map_or(0, |frame| frame.address);
+        let place = frame.wrapping_add(self.layout.frame_instruction);
+        let instruction = if frame == 0 { 0 } else { self.mem.word(place).unwrap_or(0) };
+        Mark { task: chain.task, waiter: chain.waiter, frame, instruction }
+    }
+
+    /// Makes `frames` the ones under consideration and verifies their code objects.
+    pub(super) fn vouch(&mut self, frames: &[RawFrame]) {
+        self.walker.take(frames);
+        self.verify_codes();
+    }
+
+    /// The chain two walks agree on.
+    pub(super) fn chain(&mut self, task: usize) -> Result<Chain, Torn> {
+        let mut last = self.chain_once(task);
+        for _ in 0..TRIES {
+            let again = self.chain_once(task);
+            if again == last {
+                return again;
+            }
+            last = again;
+        }
+        self.counters.torn_stacks += 1;
+        Err(Torn("task moved at every try"))
+    }
+
+    /// Whether `kind` is a task of the layout known.
+    pub(super) fn is_task(&self, kind: Option<Type>) -> bool {
+        kind.is_some_and(|kind| kind.sort == Sort::Task && kind.sort_size == self.tasks.size)
+    }
+
+    /// Whether the future or task at `address` has no result yet.
+    pub(super) fn is_pending(&self, address: usize) -> bool {
+        let mut state = [0u8; 4];
+        let read = self.mem.read(address.wrapping_add(self.tasks.state), &mut state);
+        read.is_ok() && int_at(&state, 0) == 0
+    }
+
+    pub(super) fn chain_once(&mut self, task: usize) -> Result<Chain, Torn> {
+        let kind = self.objects.type_of(&self.mem, &self.layout, task);
+        if !self.is_task(kind) {
+            return Err(Torn("task gone"));
+        }
+        let mut head = [0u8; 192];
+        let head = head.get_mut(..self.tasks.size).ok_or(Torn("task layout"))?;
+        self.mem.read(task, head).map_err(|_| Torn("task gone"))?;
+        if int_at(head, self.tasks.state) != 0 {
+            return Err(Torn("task done"));
+        }
+        let mut chain = Chain {
+            task,
+            event_loop: word_at(head, FUTURE_LOOP),
+            waiter: word_at(head, self.tasks.waiter),
+            running: false,
+            frames: Vec::new(),
+        };
+        let coroutine = word_at(head, self.tasks.coroutine);
+        self.links(coroutine, &mut chain);
+        chain.frames.reverse();
+        Ok(chain)
+    }
+
+    fn links(&mut self, first: usize, chain: &mut Chain) {
+        let mut next = first;
+        for _ in 0..MOST_LINKS {
+            let mut bytes = [0u8; LINK_BYTES];
+            // A small object may end shortly before memory that is not mapped.
+            let short = 24;
+            if next % 8 != 0
+                || (self.mem.read(next, &mut bytes).is_err()
+                    && self.mem.read(next, &mut bytes[..short]).is_err())
+            {
+                return;
+            }
+            let kind = self.objects.type_in(&self.mem, &self.layout, &bytes);
+            let Some(sort) = kind.map(|kind| kind.sort) else { return };
+            let awaited = match sort {
+                Sort::Passing => Some(word_at(&bytes, 16)),
+                Sort::Coroutine | Sort::Generator | Sort::AsyncGenerator => {
+                    self.link(next, &bytes, chain)
+                }
+                _ => None,
+            };
+            let Some(awaited) = awaited else { return };
+            if sort == Sort::Generator && self.layout.generator_state == ABSENT {
+                let inner = self.objects.type_of(&self.mem, &self.layout, awaited);
+                if inner.is_some_and(|inner| inner.sort == Sort::Generator) {
+                    return;
+                }
+            }
+            next = awaited;
+        }
+    }
+
+    /// Takes the frame of the coroutine at `address`; what it awaits, if it is suspended there.
+    fn link(&mut self, address: usize, bytes: &[u8], chain: &mut Chain) -> Option<usize> {
+        let layout = &self.layout;
+        if !layout.has_chunks() {
+            return self.link_object(word_at(bytes, layout.generator_frame), chain);
+        }
+        let state = bytes.get(layout.generator_state).copied()? as i8;
+        if state > 0 {
+            return None;
+        }
+        chain.running |= state == 0;
+        let place = address.wrapping_add(layout.generator_frame);
+        let head = bytes.get(layout.generator_frame..)?;
+        chain.frames.push(parse_frame(layout, place, head));
+        if state != AWAITING {
+            return None;
+        }
+        let depth = usize::try_from(int_at(head, layout.frame_top)).ok()?.checked_sub(1)?;
+        let slot = layout.frame_locals.checked_add(depth.checked_mul(8)?)?;
+        match head.get(slot..slot + 8) {
+            Some(_) => Some(word_at(head, slot)),
+            None => self.mem.word(place.wrapping_add(slot)).ok(),
+        }
+    }
+
+    /// Up to 3.10 the frame is an object of its own.
+    fn link_object(&mut self, frame: usize, chain: &mut Chain) -> Option<usize> {
+        let layout = &self.layout;
+        let mut head = [0u8; 128];
+        self.mem.read(frame, &mut head).ok()?;
+        if word_at(&head, object::REFERENCES) == 0 {
+            return None;
+        }
+        let raw = parse_frame(layout, frame, &head);
+        chain.frames.push(raw);
+        let values = word_at(&head, layout.frame_value_stack);
+        let top = match layout.instruction_unit {
+            1 => word_at(&head, layout.frame_top),
+            _ => match usize::try_from(int_at(&head, layout.frame_top)) {
+                Ok(depth) => values.wrapping_add(depth * 8),
+                Err(_) => 0,
+            },
+        };
+        if top == 0 {
+            chain.running = true;
+            return None;
+        }
+        if raw.offset < 0 || top <= values {
+            return None;
+        }
+        self.mem.word(top.wrapping_sub(8)).ok()
+    }
+
+    /// The locals and the live value stack of a suspended frame.
+    pub(super) fn live_slots(&self, frame: &RawFrame) -> Vec<usize> {
+        let count = live_count(&self.mem, &self.layout, frame).unwrap_or(0);
+        self.slots(frame, 0, count)
+    }
+}
+
+fn live_count(mem: &sys::mem::Reader, layout: &Layout, frame: &RawFrame) -> Option<usize> {
+    let word = |offset: usize| mem.word(frame.address.wrapping_add(offset)).ok();
+    let top = word(layout.frame_top)?;
+    if layout.has_chunks() {
+        return usize::try_from(top as u32 as i32).ok();
+    }
+    let locals = frame.address.wrapping_add(layout.frame_locals);
+    let values = word(layout.frame_value_stack)?;
+    let end = match layout.instruction_unit {
+        1 => top,
+        _ => values.wrapping_add(usize::try_from(top as u32 as i32).ok()? * 8),
+    };
+    let count = end.wrapping_sub(locals) / 8;
+    (count < 1 << 16).then_some(count)
+}

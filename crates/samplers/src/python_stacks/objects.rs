@@ -1,0 +1,409 @@
+//! Objects that are no frames: of which sort they are, and which others they refer to.
+//!
+//! How it works: an object's type is known by its C name and, for types made by programs, by the
+//! types it derives from; types are few, so what was learned of one is kept, and believed again only
+//! while the name stands where it stood. References are found without knowing attributes by name:
+//! the words of the object's body, the values of its dict, the items of a container.
+//!
+//! | version | where an instance keeps its attributes |
+//! | --- | --- |
+//! | 3.9, 3.10 | a dict, at `tp_dictoffset` in the body |
+//! | 3.11 | a dict 24 bytes, or values 32 bytes in front of it |
+//! | 3.12 | one word 24 bytes in front of it: a dict, or values (marked in its lowest bit) |
+//! | 3.13 | a dict 24 bytes in front of it, or values right behind the body |
+//!
+//! What it promises: guarded reads only, bounded in number and length. Words that merely look like
+//! references may be among the answers: whoever uses one looks at its type.
+//! What is missing on purpose: attributes of types with a size of their own (subclasses of tuple).
+
+use super::layout::{object, Layout};
+use super::words::{int_at, word_at};
+use std::collections::HashMap;
+use sys::mem::Reader;
+
+/// What an object is, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Task,
+    Future,
+    /// Refers to what is awaited in its first word: a future's iterator, an asynchronous
+    /// generator's step, `anext()`, a coroutine's wrapper.
+    Passing,
+    Coroutine,
+    Generator,
+    AsyncGenerator,
+    List,
+    Tuple,
+    Set,
+    Dict,
+    /// A closure's cell, a weak reference: one reference.
+    Single,
+    Function,
+    Method,
+    Socket,
+    /// A connection whose descriptor is not kept in an object.
+    Transport,
+    Float,
+    Int,
+    /// Made by a program's class, or by a type of an extension.
+    Instance,
+    /// Nothing that is looked into.
+    Other,
+}
+
+/// The asyncio class an object is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Lock,
+    Semaphore,
+    Condition,
+    Event,
+    Queue,
+    None,
+}
+
+/// What is known of a type.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Type {
+    pub sort: Sort,
+    pub family: Family,
+    /// Bytes of the body.
+    pub size: usize,
+    /// The same of the type that gave it its sort: its own, or one it derives from.
+    pub sort_size: usize,
+    flags: usize,
+    dict_offset: isize,
+}
+
+struct Known {
+    name: usize,
+    pass: u64,
+    found: Type,
+}
+
+/// The table of types.
+pub(super) struct Objects {
+    minor: u32,
+    pass: u64,
+    types: HashMap<usize, Known>,
+}
+
+/// Types remembered; beyond, the memory is emptied.
+const MOST_TYPES: usize = 4096;
+/// Types a type is followed to that it derives from.
+const MOST_BASES: usize = 12;
+/// Bytes of an object's body that are looked at.
+const MOST_BODY: usize = 512;
+/// Items of a container that are looked at.
+pub(super) const MOST_ITEMS: usize = 128;
+/// Long enough for the fields of a type read here.
+const TYPE_HEAD: usize = 296;
+const TYPE_NAME: usize = 24;
+const TYPE_SIZE: usize = 32;
+const TYPE_DICT_OFFSET: usize = 288;
+const FLAG_INLINE_VALUES: usize = 1 << 2;
+const FLAG_MANAGED_DICT: usize = 1 << 4;
+const FLAG_HEAP_TYPE: usize = 1 << 9;
+/// Set -> highest index, table of (item, hash).
+const SET_MASK: usize = 32;
+const SET_TABLE: usize = 40;
+/// Dict -> values in use, keys, values when they lie apart from the keys.
+const DICT_USED: usize = 16;
+const DICT_KEYS: usize = 32;
+const DICT_VALUES: usize = 40;
+
+impl Objects {
+    pub fn new(version_hex: u32) -> Objects {
+        Objects { minor: (version_hex >> 16) & 0xff, pass: 1, types: HashMap::new() }
+    }
+
+    /// From here on, every type is verified again when it is next met.
+    pub fn begin_pass(&mut self) {
+        self.pass += 1;
+        if self.types.len() > MOST_TYPES {
+            self.types.clear();
+        }
+    }
+
+    /// The type of a live object.
+    pub fn type_of(&mut self, mem: &Reader, layout: &Layout, address: usize) -> Option<Type> {
+        if address < 4096 || address % 8 != 0 {
+            return None;
+        }
+        let mut head = [0u8; 16];
+        mem.read(address, &mut head).ok()?;
+        self.type_in(mem, layout, &head)
+    }
+
+    /// The type named in an object's first bytes.
+    pub fn type_in(&mut self, mem: &Reader, layout: &Layout, head: &[u8]) -> Option<Type> {
+        if word_at(head, object::REFERENCES) == 0 {
+            return None;
+        }
+        self.known(mem, layout, word_at(head, object::TYPE))
+    }
+
+    fn known(&mut self, mem: &Reader, layout: &Layout, kind: usize) -> Option<Type> {
+        let pass = self.pass;
+        if let Some(known) = self.types.get_mut(&kind) {
+            if known.pass == pass {
+                return Some(known.found);
+            }
+            let name = mem.word(kind.wrapping_add(TYPE_NAME)).ok()?;
+            if known.name == name {
+                known.pass = pass;
+                return Some(known.found);
+            }
+        }
+        let (name, found) = learn(mem, layout, kind)?;
+        self.types.insert(kind, Known { name, pass, found });
+        Some(found)
+    }
+
+    /// What an object of type `kind` refers to.
+    pub fn contents(
+        &self,
+        mem: &Reader,
+        layout: &Layout,
+        address: usize,
+        kind: Type,
+    ) -> Vec<usize> {
+        self.read_contents(mem, layout, address, kind).unwrap_or_default()
+    }
+
+    fn read_contents(
+        &self,
+        mem: &Reader,
+        layout: &Layout,
+        address: usize,
+        kind: Type,
+    ) -> Option<Vec<usize>> {
+        let at = |offset: usize| mem.word(address.wrapping_add(offset)).ok();
+        match kind.sort {
+            Sort::List => words(mem, at(object::ITEMS)?, at(object::SIZE)?),
+            Sort::Tuple => words(mem, address.wrapping_add(object::ITEMS), at(object::SIZE)?),
+            Sort::Set => set_items(mem, address, MOST_ITEMS),
+            Sort::Dict => self.dict_values(mem, address),
+            Sort::Single => Some(vec![at(object::SIZE)?]),
+            Sort::Method => Some(vec![at(object::METHOD_SELF)?]),
+            Sort::Function => {
+                let cells = at(layout.function_closure)?;
+                let count = mem.word(cells.wrapping_add(object::SIZE)).ok()?;
+                words(mem, cells.wrapping_add(object::ITEMS), count)
+            }
+            Sort::Task | Sort::Future | Sort::Instance => {
+                let length = kind.size.min(MOST_BODY).saturating_sub(16) / 8;
+                let mut found = words(mem, address.wrapping_add(16), length)?;
+                found.extend(self.attributes(mem, address, kind).unwrap_or_default());
+                Some(found)
+            }
+            _ => None,
+        }
+    }
+
+    fn attributes(&self, mem: &Reader, address: usize, kind: Type) -> Option<Vec<usize>> {
+        if kind.dict_offset > 0 {
+            let dict = mem.word(address.wrapping_add(kind.dict_offset as usize)).ok()?;
+            return self.dict_values(mem, dict);
+        }
+        if kind.flags & FLAG_MANAGED_DICT == 0 {
+            return None;
+        }
+        let front = |distance: usize| mem.word(address.wrapping_sub(distance)).ok();
+        let dict = front(24)?;
+        match self.minor {
+            11 if dict == 0 => counted_values(mem, front(32)?),
+            12 if dict & 1 == 1 => counted_values(mem, dict.wrapping_add(1)),
+            13.. if dict == 0 && kind.flags & FLAG_INLINE_VALUES != 0 => {
+                headed_values(mem, address.wrapping_add(kind.size))
+            }
+            _ => self.dict_values(mem, dict),
+        }
+    }
+
+    fn dict_values(&self, mem: &Reader, dict: usize) -> Option<Vec<usize>> {
+        let mut head = [0u8; DICT_VALUES + 8];
+        mem.read(dict, &mut head).ok()?;
+        let (keys, values) = (word_at(&head, DICT_KEYS), word_at(&head, DICT_VALUES));
+        if values != 0 {
+            let start = if self.minor >= 13 { values.wrapping_add(8) } else { values };
+            return words(mem, start, word_at(&head, DICT_USED));
+        }
+        let mut head = [0u8; 40];
+        mem.read(keys, &mut head).ok()?;
+        // The table of indices lies in front of the entries; its width follows from its length.
+        let (start, entries, step) = if self.minor >= 11 {
+            let bytes = 1usize.checked_shl(u32::from(head[9]))?;
+            (32usize.checked_add(bytes)?, word_at(&head, 24), if head[10] == 0 { 24 } else { 16 })
+        } else {
+            let size = word_at(&head, 8);
+            let width = match size {
+                0..=0xff => 1,
+                0x100..=0xffff => 2,
+                _ => 4,
+            };
+            (40usize.checked_add(size.checked_mul(width)?)?, word_at(&head, 32), 24)
+        };
+        let all = words(mem, keys.wrapping_add(start), entries.min(MOST_ITEMS) * step / 8)?;
+        Some(all.chunks_exact(step / 8).map(|entry| entry[step / 8 - 1]).collect())
+    }
+}
+
+/// Values without a head: their count lies two bytes in front.
+fn counted_values(mem: &Reader, values: usize) -> Option<Vec<usize>> {
+    let mut head = [0u8; 8];
+    mem.read(values.wrapping_sub(8), &mut head).ok()?;
+    words(mem, values, usize::from(head[6]))
+}
+
+/// Values with a head: capacity, count, embedded, valid, a byte each.
+fn headed_values(mem: &Reader, head_at: usize) -> Option<Vec<usize>> {
+    let mut head = [0u8; 8];
+    mem.read(head_at, &mut head).ok()?;
+    if head[3] == 0 {
+        return None;
+    }
+    words(mem, head_at.wrapping_add(8), usize::from(head[1]))
+}
+
+/// The items of a set, and what else its table holds.
+pub(super) fn set_items(mem: &Reader, set: usize, most: usize) -> Option<Vec<usize>> {
+    let mask = mem.word(set.wrapping_add(SET_MASK)).ok()?;
+    let table = mem.word(set.wrapping_add(SET_TABLE)).ok()?;
+    let slots = mask.checked_add(1)?.min(most.checked_mul(4)?);
+    let mut bytes = vec![0u8; slots.checked_mul(16)?];
+    mem.read(table, &mut bytes).ok()?;
+    let items = (0..slots).map(|i| word_at(&bytes, i * 16));
+    Some(items.filter(|item| *item > 4096).take(most).collect())
+}
+
+fn words(mem: &Reader, start: usize, count: usize) -> Option<Vec<usize>> {
+    let mut bytes = [0u8; MOST_ITEMS * 24];
+    let length = count.checked_mul(8)?.min(bytes.len());
+    let bytes = &mut bytes[..length];
+    mem.read(start, bytes).ok()?;
+    Some((0..length / 8).map(|i| word_at(bytes, i * 8)).collect())
+}
+
+/// A `float` or a small `int` in seconds, as nanoseconds.
+pub(super) fn seconds(mem: &Reader, address: usize, sort: Sort, minor: u32) -> Option<u64> {
+    let mut bytes = [0u8; 32];
+    mem.read(address, &mut bytes).ok()?;
+    let seconds = match sort {
+        Sort::Float => f64::from_bits(word_at(&bytes, 16) as u64),
+        Sort::Int => {
+            let digits = if minor >= 12 { word_at(&bytes, 16) >> 3 } else { word_at(&bytes, 16) };
+            if digits != 1 {
+                return None;
+            }
+            f64::from(int_at(&bytes, 24))
+        }
+        _ => return None,
+    };
+    (seconds > 0.0 && seconds < 1e9).then_some((seconds * 1e9) as u64)
+}
+
+impl Objects {
+    /// The number in an object, read as seconds.
+    pub fn seconds(&mut self, mem: &Reader, layout: &Layout, address: usize) -> Option<u64> {
+        let kind = self.type_of(mem, layout, address)?;
+        seconds(mem, address, kind.sort, self.minor)
+    }
+}
+
+fn learn(mem: &Reader, layout: &Layout, kind: usize) -> Option<(usize, Type)> {
+    let mut first = None;
+    let (mut sort, mut family) = (None, Family::None);
+    let (mut next, mut sort_size) = (kind, 0);
+    for _ in 0..MOST_BASES {
+        let mut head = [0u8; TYPE_HEAD];
+        if next == 0 || mem.read(next, &mut head).is_err() {
+            break;
+        }
+        let name_at = word_at(&head, TYPE_NAME);
+        let flags = word_at(&head, layout.type_flags);
+        let name = c_text(mem, name_at)?;
+        let made = flags & FLAG_HEAP_TYPE != 0;
+        first = first.or(Some((name_at, head)));
+        if let (None, Some(found)) = (sort, sort_of(&name, made)) {
+            sort = Some(found);
+            sort_size = word_at(&head, TYPE_SIZE);
+        }
+        if family == Family::None {
+            family = family_of(&name);
+        }
+        next = word_at(&head, layout.type_base);
+    }
+    let (name, head) = first?;
+    let flags = word_at(&head, layout.type_flags);
+    let foreign = flags & FLAG_HEAP_TYPE != 0 || c_text(mem, name)?.contains('.');
+    let rest = if foreign { Sort::Instance } else { Sort::Other };
+    let found = Type {
+        sort: sort.unwrap_or(rest),
+        family,
+        size: word_at(&head, TYPE_SIZE),
+        sort_size,
+        flags,
+        dict_offset: word_at(&head, TYPE_DICT_OFFSET) as isize,
+    };
+    Some((name, found))
+}
+
+/// A type of a program (`made`) bears a plain name whatever it is; one of C bears its module's too,
+/// unless it is the interpreter's own.
+fn sort_of(name: &str, made: bool) -> Option<Sort> {
+    let dotted = match name {
+        "_asyncio.Task" => Some(Sort::Task),
+        "_asyncio.Future" => Some(Sort::Future),
+        "_asyncio.FutureIter" => Some(Sort::Passing),
+        "_socket.socket" => Some(Sort::Socket),
+        "uvloop.loop.TCPTransport" | "uvloop.loop.UnixTransport" => Some(Sort::Transport),
+        _ => None,
+    };
+    if dotted.is_some() || made {
+        return dotted;
+    }
+    Some(match name {
+        "coroutine" => Sort::Coroutine,
+        "generator" => Sort::Generator,
+        "async_generator" => Sort::AsyncGenerator,
+        "coroutine_wrapper"
+        | "async_generator_asend"
+        | "async_generator_athrow"
+        | "anext_awaitable" => Sort::Passing,
+        "list" => Sort::List,
+        "tuple" => Sort::Tuple,
+        "set" | "frozenset" => Sort::Set,
+        "dict" => Sort::Dict,
+        "cell" | "weakref" | "weakref.ReferenceType" => Sort::Single,
+        "function" => Sort::Function,
+        "method" => Sort::Method,
+        "float" => Sort::Float,
+        "int" => Sort::Int,
+        "type" | "module" | "frame" | "code" | "str" | "bytes" => Sort::Other,
+        _ => return None,
+    })
+}
+
+fn family_of(name: &str) -> Family {
+    match name {
+        "Lock" => Family::Lock,
+        "Semaphore" => Family::Semaphore,
+        "Condition" => Family::Condition,
+        "Event" | "Barrier" => Family::Event,
+        "Queue" => Family::Queue,
+        _ => Family::None,
+    }
+}
+
+/// The text at `address` up to its zero, at most 63 bytes of it.
+fn c_text(mem: &Reader, address: usize) -> Option<String> {
+    let mut bytes = [0u8; 64];
+    // The text may end shortly before memory that is not mapped.
+    if mem.read(address, &mut bytes).is_err() {
+        let short = 64 - address % 64;
+        mem.read(address, &mut bytes[..short]).ok()?;
+    }
+    let length = bytes.iter().position(|b| *b == 0)?;
+    Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
+}

@@ -1,0 +1,354 @@
+//! What a suspended task awaits, and who stands in its way.
+//!
+//! How it works: the innermost frames say it when they are asyncio's own (`Lock.acquire` waits for
+//! a lock; whose class the frame's `self` is tells a `Lock` from a `Semaphore` where names do not).
+//! A future that comes from an executor bears asyncio's callback for that. For a peer, the object
+//! that awaits is followed to a socket: from attribute to attribute, nearest first.
+//!
+//! An `asyncio.Lock` does not know its holder, but `async with lock:` keeps the bound `__aexit__` on
+//! the value stack of the holder's frame, which a suspended coroutine keeps exactly.
+//!
+//! What it promises: `Future` and no holder rather than a guess; several sockets at the nearest
+//! distance are none. Bounded: `MOST_LOOKED_AT` objects a search.
+//! What is missing on purpose: holders that took the lock by `await lock.acquire()`, or that run.
+
+use super::awaits::{Chain, FUTURE_CALLBACK};
+use super::frames::RawFrame;
+use super::layout::object;
+use super::objects::{self, Family, Sort, Type};
+use super::{CodeInfo, PythonStacks, Torn};
+use format::wait::AwaitKind;
+
+/// Objects looked at in one search, and how far from its start.
+const MOST_LOOKED_AT: usize = 160;
+const MOST_STEPS: usize = 4;
+/// Tasks one task is found to await.
+const MOST_CHILDREN: usize = 8;
+/// Frames of a chain whose `self` may lead to the socket.
+const MOST_OWNERS: usize = 4;
+
+/// In place of a descriptor: a connection, but its number is not known.
+pub const UNKNOWN_PEER: i32 = -1;
+
+/// What a task awaits.
+pub(super) struct Found {
+    pub kind: AwaitKind,
+    pub lock: usize,
+    pub fd: Option<i32>,
+    pub timeout_ns: u64,
+}
+
+/// `tasks.py` of `.../asyncio/tasks.py`.
+fn asyncio_file(code: &CodeInfo) -> Option<&str> {
+    let (folder, file) = code.file.rsplit_once('/')?;
+    folder.ends_with("/asyncio").then_some(file)
+}
+
+fn function(code: &CodeInfo) -> &str {
+    code.qualname.rsplit('.').next().unwrap_or(&code.qualname)
+}
+
+impl PythonStacks {
+    fn code_of(&self, frame: &RawFrame) -> Option<&CodeInfo> {
+        self.code(self.codes.id(frame.code)?)
+    }
+
+    /// File and function of a frame in asyncio itself.
+    fn asyncio_place(&self, frame: &RawFrame) -> Option<(String, String)> {
+        let code = self.code_of(frame)?;
+        Some((asyncio_file(code)?.to_owned(), function(code).to_owned()))
+    }
+
+    fn type_at(&mut self, address: usize) -> Option<Type> {
+        self.objects.type_of(&self.mem, &self.layout, address)
+    }
+
+    fn first_local(&self, frame: &RawFrame) -> usize {
+        self.slots(frame, 0, 1).first().copied().unwrap_or(0)
+    }
+
+    /// What `chain`, whose code objects are verified, awaits.
+    pub(super) fn waits_for(&mut self, chain: &Chain) -> Found {
+        let mut found = Found { kind: AwaitKind::Future, lock: 0, fd: None, timeout_ns: 0 };
+        if chain.running || chain.waiter == 0 {
+            found.kind = if chain.running { AwaitKind::Running } else { AwaitKind::Ready };
+            return found;
+        }
+        // The frames of asyncio that the program's own code called last.
+        let places: Vec<(String, String)> =
+            chain.frames.iter().map_while(|frame| self.asyncio_place(frame)).collect();
+        let within = |file: &str, names: &[&str]| {
+            places.iter().any(|(f, n)| f == file && (names.is_empty() || names.contains(&&**n)))
+        };
+        let leaf = places.first().map(|(file, name)| (file.as_str(), name.as_str()));
+        found.kind = match leaf {
+            _ if within("subprocess.py", &[]) || within("base_subprocess.py", &["_wait"]) => {
+                AwaitKind::Child
+            }
+            _ if within("base_events.py", &["getaddrinfo", "getnameinfo"]) => AwaitKind::Resolve,
+            _ if connects(&within) => AwaitKind::Connect,
+            Some(("tasks.py", "sleep")) => AwaitKind::Sleep,
+            Some(("locks.py" | "queues.py", _)) => {
+                let own = chain.frames.first().map_or(0, |frame| self.first_local(frame));
+                let family = self.type_at(own).map_or(Family::None, |kind| kind.family);
+                found.lock = own;
+                kind_of(family)
+            }
+            Some(("streams.py", _)) => AwaitKind::Socket,
+            Some((_, "sock_recv" | "sock_recv_into" | "sock_recvfrom" | "sock_sendall")) => {
+                AwaitKind::Socket
+            }
+            _ if self.is_from_executor(chain.waiter) => AwaitKind::Executor,
+            _ => AwaitKind::Future,
+        };
+        found.timeout_ns = self.time_limit(chain, &places);
+        let about_a_peer = [AwaitKind::Socket, AwaitKind::Future, AwaitKind::Event];
+        if about_a_peer.contains(&found.kind) {
+            let own = chain.frames.iter().take(MOST_OWNERS);
+            let own = match leaf {
+                // A method of the loop's: the socket is its first argument.
+                Some(("selector_events.py", _)) => own.flat_map(|f| self.slots(f, 1, 1)).collect(),
+                _ => own.map(|f| self.first_local(f)).collect(),
+            };
+            found.fd = self.only_socket(own, chain.event_loop);
+        }
+        found
+    }
+
+    /// The delay of a `sleep`, or the limit of a `wait_for`: their first and second argument.
+    fn time_limit(&mut self, chain: &Chain, places: &[(String, String)]) -> u64 {
+        for (frame, (file, name)) in chain.frames.iter().zip(places) {
+            let argument = match (file.as_str(), name.as_str()) {
+                ("tasks.py", "sleep") => 0,
+                ("tasks.py", "wait_for") => 1,
+                _ => continue,
+            };
+            let value = self.slots(frame, argument, 1).first().copied().unwrap_or(0);
+            return self.objects.seconds(&self.mem, &self.layout, value).unwrap_or(0);
+        }
+        0
+    }
+
+    /// A future chained to one of `concurrent.futures` has asyncio's check for that in front.
+    fn is_from_executor(&mut self, future: usize) -> bool {
+        let callback = self.mem.word(future.wrapping_add(FUTURE_CALLBACK)).unwrap_or(0);
+        let code = self.asyncio_function(callback);
+        code.is_some_and(|(file, name)| file == "futures.py" && name == "_call_check_cancel")
+    }
+
+    /// File and name of a function of asyncio.
+    fn asyncio_function(&mut self, address: usize) -> Option<(String, String)> {
+        let kind = self.type_at(address)?;
+        if kind.sort != Sort::Function {
+            return None;
+        }
+        let code = self.mem.word(address.wrapping_add(self.layout.function_code)).ok()?;
+        self.codes.verify(&self.mem, &self.layout, &[code], &mut self.counters);
+        let info = self.code(self.codes.id(code)?)?;
+        Some((asyncio_file(info)?.to_owned(), function(info).to_owned()))
+    }
+
+    /// The tasks not done that `chain` waits for; none of those in `met`.
+    pub(super) fn awaited_tasks(&mut self, chain: &Chain, met: &[usize]) -> Vec<usize> {
+        if chain.waiter == 0 {
+            return Vec::new();
+        }
+        let kind = self.type_at(chain.waiter);
+        if self.is_task(kind) {
+            let fresh = !met.contains(&chain.waiter) && self.is_pending(chain.waiter);
+            return if fresh { vec![chain.waiter] } else { Vec::new() };
+        }
+        let Some(kind) = kind else { return Vec::new() };
+        // `gather` keeps its children in the future's attributes, `shield` its one in a callback.
+        let mut start = Vec::new();
+        for word in self.objects.contents(&self.mem, &self.layout, chain.waiter, kind) {
+            let sort = self.type_at(word).map(|kind| kind.sort);
+            if matches!(sort, Some(Sort::List | Sort::Function | Sort::Task)) {
+                start.push(word);
+            }
+        }
+        let leaf = chain.frames.first();
+        let place = leaf.and_then(|frame| self.asyncio_place(frame));
+        if let (Some(frame), Some((file, name))) = (leaf, place) {
+            match (file.as_str(), name.as_str()) {
+                ("tasks.py", "wait_for" | "_wait" | "_cancel_and_wait") => {
+                    start.extend(self.live_slots(frame));
+                }
+                ("taskgroups.py", _) => {
+                    let group = self.first_local(frame);
+                    if let Some(kind) = self.type_at(group).filter(|k| k.sort == Sort::Instance) {
+                        let own = self.objects.contents(&self.mem, &self.layout, group, kind);
+                        start.extend(own);
+                    }
+                }
+                _ => (),
+            }
+        }
+        self.tasks_within(start, met)
+    }
+
+    fn tasks_within(&mut self, start: Vec<usize>, met: &[usize]) -> Vec<usize> {
+        let mut tasks = Vec::new();
+        let (mut level, mut looked) = (start, 0);
+        for _ in 0..MOST_STEPS {
+            let mut next = Vec::new();
+            for address in level {
+                let Some(kind) = self.type_at(address) else { continue };
+                looked += 1;
+                if looked > MOST_LOOKED_AT || tasks.len() >= MOST_CHILDREN {
+                    return tasks;
+                }
+                match kind.sort {
+                    // What callbacks of a program hold has nothing to do with the await.
+                    Sort::Function if self.asyncio_function(address).is_none() => (),
+                    Sort::Task => {
+                        let fresh = !met.contains(&address) && !tasks.contains(&address);
+                        if fresh && self.is_task(Some(kind)) && self.is_pending(address) {
+                            tasks.push(address);
+                        }
+                    }
+                    Sort::List | Sort::Tuple | Sort::Set | Sort::Single | Sort::Function => {
+                        let own = self.objects.contents(&self.mem, &self.layout, address, kind);
+                        next.extend(own);
+                    }
+                    _ => (),
+                }
+            }
+            level = next;
+        }
+        tasks
+    }
+
+    /// The descriptor of the socket nearest to the first of `owners` that leads to one.
+    fn only_socket(&mut self, owners: Vec<usize>, event_loop: usize) -> Option<i32> {
+        owners.into_iter().find_map(|owner| self.socket_near(owner, event_loop))
+    }
+
+    fn socket_near(&mut self, owner: usize, event_loop: usize) -> Option<i32> {
+        let mut level = vec![owner];
+        let mut seen = vec![event_loop];
+        for _ in 0..MOST_STEPS {
+            let (mut next, mut found) = (Vec::new(), Vec::new());
+            for address in level {
+                if seen.len() > MOST_LOOKED_AT {
+                    return None;
+                }
+                if seen.contains(&address) {
+                    continue;
+                }
+                let Some(kind) = self.type_at(address) else { continue };
+                seen.push(address);
+                match kind.sort {
+                    Sort::Socket => found.extend(self.descriptor(address)),
+                    Sort::Transport => found.push(self.transport(address, kind)),
+                    Sort::Instance | Sort::Dict => {
+                        let own = self.objects.contents(&self.mem, &self.layout, address, kind);
+                        next.extend(own);
+                    }
+                    _ => (),
+                }
+            }
+            found.sort_unstable();
+            found.dedup();
+            match found[..] {
+                [] => level = next,
+                [fd] => return Some(fd),
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// uvloop keeps the descriptor in memory of libuv; the socket is there as well when somebody
+    /// made it, or asked for it.
+    fn transport(&mut self, address: usize, kind: Type) -> i32 {
+        let mut body = kind;
+        body.sort = Sort::Instance;
+        for word in self.objects.contents(&self.mem, &self.layout, address, body) {
+            if self.type_at(word).is_some_and(|kind| kind.sort == Sort::Socket) {
+                return self.descriptor(word).unwrap_or(UNKNOWN_PEER);
+            }
+        }
+        UNKNOWN_PEER
+    }
+
+    fn descriptor(&self, socket: usize) -> Option<i32> {
+        let mut bytes = [0u8; 4];
+        self.mem.read(socket.wrapping_add(16), &mut bytes).ok()?;
+        Some(i32::from_ne_bytes(bytes)).filter(|fd| *fd >= 0)
+    }
+
+    /// The tasks in a set of weak references to them, as asyncio keeps it.
+    pub fn tasks_in(&mut self, set: usize, most: usize, out: &mut Vec<usize>) {
+        let items = objects::set_items(&self.mem, set, most).unwrap_or_default();
+        for item in items {
+            let reference = self.type_at(item).filter(|kind| kind.sort == Sort::Single);
+            let Some(kind) = reference else { continue };
+            let referent = self.objects.contents(&self.mem, &self.layout, item, kind);
+            let task = referent.first().copied().unwrap_or(0);
+            let kind = self.type_at(task);
+            if self.is_task(kind) && self.is_pending(task) {
+                out.push(task);
+            }
+        }
+    }
+
+    /// The task among `tasks` that is suspended inside `async with` of `lock`. Costs a walk of every
+    /// task: ask once a wait.
+    pub fn task_holding(&mut self, lock: usize, tasks: &[usize]) -> Option<usize> {
+        tasks.iter().copied().find(|task| self.holds(*task, lock).unwrap_or(false))
+    }
+
+    fn holds(&mut self, task: usize, lock: usize) -> Result<bool, Torn> {
+        let chain = self.chain_once(task)?;
+        let mut inner = 0;
+        for frame in &chain.frames {
+            // Whoever is still entering (or leaving) has the method on its stack as well.
+            let passes_through = inner == lock;
+            inner = self.first_local(frame);
+            if !passes_through && self.has_exit_of(frame, lock) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn has_exit_of(&mut self, frame: &RawFrame, lock: usize) -> bool {
+        for slot in self.live_slots(frame) {
+            let method = self.type_at(slot).is_some_and(|kind| kind.sort == Sort::Method);
+            let word = |offset: usize| self.mem.word(slot.wrapping_add(offset)).unwrap_or(0);
+            if !method || word(object::METHOD_SELF) != lock {
+                continue;
+            }
+            let function = word(object::METHOD_DEFINITION);
+            if self.asyncio_function(function).is_some_and(|(_, name)| name == "__aexit__") {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+fn connects(within: &dyn Fn(&str, &[&str]) -> bool) -> bool {
+    let makers = [
+        "create_connection",
+        "create_unix_connection",
+        "create_datagram_endpoint",
+        "_connect_sock",
+        "start_tls",
+    ];
+    within("base_events.py", &makers)
+        || within("unix_events.py", &makers)
+        || within("selector_events.py", &["sock_connect"])
+}
+
+fn kind_of(family: Family) -> AwaitKind {
+    match family {
+        Family::Lock => AwaitKind::Lock,
+        Family::Semaphore => AwaitKind::Semaphore,
+        Family::Condition => AwaitKind::Condition,
+        Family::Event => AwaitKind::Event,
+        Family::Queue => AwaitKind::Queue,
+        Family::None => AwaitKind::Future,
+    }
+}

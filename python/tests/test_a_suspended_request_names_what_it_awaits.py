@@ -1,0 +1,199 @@
+"""A request on an event loop that awaits something is told with the function, file and line that
+awaits, however it is awaited, and with who stands in its way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from conftest import Bench
+
+FRAME = """
+import asyncio, contextlib, json, os, socket, threading, time
+import dashcam
+
+dashcam.start(service="awaits", slow="200ms", post="100ms", cooldown="60s")
+
+{parts}
+
+async def handle(n):
+    with dashcam.request("GET /"):
+        await asyncio.sleep(0.001)
+        if n == 30:
+            await wait()
+
+async def main():
+    await prepare()
+    for n in range(40):
+        await handle(n)
+    await asyncio.sleep(0.5)
+
+async def prepare():
+    pass
+
+{more}
+
+asyncio.run(main())
+print(dashcam.snap("asked"))
+"""
+
+# name: parts of the program, cause, function in the way, text of its line, culprit's function
+CASES: dict[str, tuple[str, str, str, str, str | None]] = {
+    "sleep": ("""
+async def rest():
+    await asyncio.sleep(0.5)
+async def wait():
+    await rest()
+""", "sleep", "rest", "await asyncio.sleep(0.5)", None),
+    "gathered": ("""
+async def short():
+    await asyncio.sleep(0.05)
+async def long():
+    await asyncio.sleep(0.5)
+async def wait():
+    await asyncio.gather(short(), long(), short())
+""", "sleep", "long", "await asyncio.sleep(0.5)", None),
+    "limited": ("""
+never = None
+async def backoff():
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(never.wait(), 0.5)
+async def wait():
+    await backoff()
+async def prepare():
+    global never
+    never = asyncio.Event()
+""", "sleep", "backoff", "await asyncio.wait_for(", None),
+    "lock": ("""
+lock = None
+async def flush():
+    async with lock:
+        await asyncio.sleep(0.6)
+async def update():
+    async with lock:
+        pass
+async def wait():
+    task = asyncio.ensure_future(flush())
+    await asyncio.sleep(0.001)
+    await update()
+    await task
+async def prepare():
+    global lock
+    lock = asyncio.Lock()
+""", "lock-wait", "update", "async with lock:", "flush"),
+    "semaphore": ("""
+room = None
+async def occupy():
+    async with room:
+        await asyncio.sleep(0.6)
+async def fetch():
+    async with room:
+        pass
+async def wait():
+    tasks = [asyncio.ensure_future(occupy()) for _ in range(2)]
+    await asyncio.sleep(0.001)
+    await fetch()
+    await asyncio.gather(*tasks)
+async def prepare():
+    global room
+    room = asyncio.Semaphore(2)
+""", "pool-wait", "fetch", "async with room:", "occupy"),
+    "queue": ("""
+pool = None
+async def connection():
+    return await pool.get()
+async def wait():
+    asyncio.get_running_loop().call_later(0.5, pool.put_nowait, 1)
+    await connection()
+async def prepare():
+    global pool
+    pool = asyncio.Queue()
+""", "pool-wait", "connection", "return await pool.get()", None),
+    "stream": ("""
+port = 0
+async def ask():
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"x")
+    answer = await reader.readline()
+    writer.close()
+async def wait():
+    await ask()
+async def prepare():
+    global port
+    async def serve(reader, writer):
+        await reader.read(1)
+        await asyncio.sleep(0.5)
+        writer.write(b"y\\n")
+        writer.close()
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+""", "downstream-wait", "ask", "await reader.readline()", None),
+    "executor": ("""
+def convert():
+    time.sleep(0.5)
+async def wait():
+    await asyncio.get_running_loop().run_in_executor(None, convert)
+""", "sleep", "convert", "time.sleep(0.5)", None),
+    "dns": ("""
+original = socket.getaddrinfo
+def slow(*words, **more):
+    time.sleep(0.5)
+    return original(*words, **more)
+async def reach():
+    socket.getaddrinfo = slow
+    with contextlib.suppress(OSError):
+        await asyncio.open_connection("localhost", 1)
+async def wait():
+    await reach()
+""", "dns|sleep", "reach|slow", "", None),
+    "child": ("""
+async def convert():
+    process = await asyncio.create_subprocess_exec("sleep", "0.5")
+    await process.wait()
+async def wait():
+    await convert()
+""", "subprocess-wait", "convert", "await process.wait()", None),
+}
+
+
+@pytest.mark.parametrize("switches", ["on", "off"])
+@pytest.mark.parametrize("case", CASES)
+def test_the_await_is_named(bench: Bench, case: str, switches: str) -> None:
+    parts, cause, function, line_text, culprit = CASES[case]
+    replaced = "prepare" in parts
+    code = FRAME.format(parts="" if replaced else parts, more=parts if replaced else "")
+    result = bench.python(code, DASHCAM_SWITCHES=switches)
+    assert result.returncode == 0, result.stderr
+    why = bench.dashcam("why", result.stdout.strip().splitlines()[-1], "--json")
+    verdict: dict[str, Any] = json.loads(why.stdout)
+    assert verdict["causes"], why.stdout
+    first = verdict["causes"][0]
+    assert first["cause"] in cause.split("|"), first["summary"]
+    where = first["where"]
+    assert where["function"] in function.split("|"), first["summary"]
+    assert where["file"].endswith("program.py")
+    lines = (bench.folder / "program.py").read_text("utf-8").splitlines()
+    assert line_text in lines[where["line"] - 1], (first["summary"], lines[where["line"] - 1])
+    assert first["share"] > 0.7, first
+    if culprit:
+        assert first["culprit"] and first["culprit"]["function"] == culprit, first["summary"]
+    if case == "stream":
+        assert first["target"] and first["target"].startswith("tcp 127.0.0.1:"), first
+
+
+def test_a_request_that_only_computes_is_not_said_to_wait(bench: Bench) -> None:
+    code = FRAME.format(parts="""
+def digest():
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        sum(range(1000))
+async def wait():
+    digest()
+""", more="")
+    result = bench.python(code)
+    assert result.returncode == 0, result.stderr
+    why = bench.dashcam("why", result.stdout.strip().splitlines()[-1], "--json")
+    first = json.loads(why.stdout)["causes"][0]
+    assert first["cause"] in ("event-loop-blocked", "cpu"), first["summary"]
+    assert first["where"]["function"] == "digest", first["summary"]
