@@ -6,8 +6,8 @@
 //! looked for among all of asyncio's tasks, and recorded as well.
 //!
 //! What it promises: at most `most` requests a pass, those not seen for longest first, of which
-//! `MOST_LOOKS` are followed; a task that did not move costs two guarded reads. The search for a holder walks a few hundred tasks at most,
-//! once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks.
+//! `MOST_LOOKS` are followed; a task that did not move costs two guarded reads. The search for a
+//! holder walks a few hundred tasks at most, once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks.
 //! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
 //! a task enters them.
 
