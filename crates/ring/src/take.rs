@@ -20,62 +20,26 @@ pub(crate) const LEFT_BLOCKS: usize = 64;
 pub(crate) const LEFT_BLOCKS: usize = 1;
 /// Free words that make a half-full block worth adopting: room for a mark and the longest record.
 pub(crate) const WORTH_WORDS: usize = if cfg!(loom) { 9 } else { 128 };
-/// Blocks that a thread with much to say takes turns at in one go, in a region of many: the cursor's
-/// line then moves between cores a fourth as often, and blocks in a row suit the CPU's prefetcher.
-const RUN: u64 = 4;
-/// A region has this many blocks for each of a run.
-const BLOCKS_A_TURN: u64 = 64;
 /// Blocks looked at, from the one in the way on, in one taking back: one heavy fence for all.
 #[cfg(not(loom))]
 const BATCH: usize = 32;
 #[cfg(loom)]
 const BATCH: usize = 1;
 
-/// Turns at the ring's round that a thread has taken and not used yet. Turns that it never uses
-/// leave their blocks for one round more.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Turns {
-    next: u64,
-    end: u64,
-    /// Not used after this: the ring's round may have passed them, and what lies there may be newer
-    /// than what is oldest.
-    until_ns: u64,
-}
-
-/// A thread that does not fill its blocks faster than this has no need of turns in advance.
-const TURNS_HOLD_NS: u64 = 1_000_000;
-
 impl Region {
-    /// The caller's next turn: a ticket.
-    fn turn(&self, turns: &mut Turns, modest: bool, now_ns: u64) -> u64 {
-        if turns.next == turns.end || now_ns > turns.until_ns {
-            let count = self.layout().block_count as u64;
-            let run = if modest { 1 } else { (count / BLOCKS_A_TURN).clamp(1, RUN) };
-            // Relaxed: tickets only spread takers; the CAS on the block decides.
-            turns.next = self.header(word::CURSOR).fetch_add(run, Ordering::Relaxed);
-            turns.end = turns.next + run;
-            turns.until_ns = now_ns + TURNS_HOLD_NS;
-        }
-        turns.next += 1;
-        turns.next - 1
-    }
-
     /// Claims the oldest closed block for new content: its index and new head (nothing committed,
     /// `Claimed`). Blocks in the way that their owners have not filled in a whole round are taken
     /// back for the next round; a `modest` caller, who has little to say, gets one of these with its
     /// content. `None` when every block tried, twice, is owned by somebody.
-    pub(crate) fn take_block(
-        &self,
-        modest: bool,
-        turns: &mut Turns,
-        now_ns: u64,
-    ) -> Option<(usize, Head)> {
+    pub(crate) fn take_block(&self, modest: bool) -> Option<(usize, Head)> {
         let count = self.layout().block_count;
         let mut swept_to = 0;
         // Bounded: two rounds, so that a region pinned by owners costs a drop, not a hang. The
         // second finds what the first took back.
         for step in 0..2 * count {
-            let index = (self.turn(turns, modest, now_ns) % count as u64) as usize;
+            // Relaxed: the ticket only spreads takers; the CAS below decides.
+            let ticket = self.header(word::CURSOR).fetch_add(1, Ordering::Relaxed);
+            let index = (ticket % count as u64) as usize;
             let head_word = &self.block(index)[HEAD];
             // Relaxed: only compared; a stale value makes the CAS fail.
             let seen = head_word.load(Ordering::Relaxed);
