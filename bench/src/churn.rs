@@ -96,6 +96,8 @@ pub fn measure<R: Rival>(setup: &Setup, effort: &Effort, figures: &mut Figures) 
     if mixed {
         for state in ORDER.repeat(effort.turns) {
             on.toggle(state);
+            // What a start costs is another question than what recording does.
+            std::thread::sleep(SETTLE);
             round(on, state, &mut rates);
         }
         on.toggle(true);

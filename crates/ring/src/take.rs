@@ -20,26 +20,61 @@ pub(crate) const LEFT_BLOCKS: usize = 64;
 pub(crate) const LEFT_BLOCKS: usize = 1;
 /// Free words that make a half-full block worth adopting: room for a mark and the longest record.
 pub(crate) const WORTH_WORDS: usize = if cfg!(loom) { 9 } else { 128 };
+/// Turns that a thread which fills one block after another takes in one go: blocks in a row suit the
+/// CPU's prefetcher, and blocks that two threads take in turn do not (11.6 ns a record against 10).
+const RUN: u64 = 16;
+/// A region has this many blocks for each turn of a run.
+const BLOCKS_A_TURN: u64 = 64;
+/// Turns taken ahead are used while the ring has not moved on by more than this share of itself: so
+/// much, at most, waits for threads that have stopped, with what was in it before.
+const HELD_SHARE: u64 = 8;
 /// Blocks looked at, from the one in the way on, in one taking back: one heavy fence for all.
 #[cfg(not(loom))]
 const BATCH: usize = 32;
 #[cfg(loom)]
 const BATCH: usize = 1;
 
+/// Turns at the ring's round that a thread has taken and not used yet. Turns that it never uses
+/// leave their blocks for one round more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turns {
+    next: u64,
+    end: u64,
+    /// Turns taken the last time.
+    run: u64,
+}
+
 impl Region {
+    /// The caller's next turn: a ticket.
+    fn turn(&self, turns: &mut Turns) -> u64 {
+        let count = self.layout().block_count as u64;
+        let cursor = self.header(word::CURSOR);
+        // Relaxed, both: tickets only spread takers; the CAS on the block decides.
+        let passed = cursor.load(Ordering::Relaxed).wrapping_sub(turns.end);
+        let fresh = passed <= count / HELD_SHARE;
+        if turns.next == turns.end || !fresh {
+            // Twice as many as before while few others had a turn in between.
+            let most = (count / BLOCKS_A_TURN).clamp(1, RUN);
+            let busy = passed <= RUN * RUN;
+            turns.run = if busy { (2 * turns.run).clamp(1, most) } else { 1 };
+            turns.next = cursor.fetch_add(turns.run, Ordering::Relaxed);
+            turns.end = turns.next.wrapping_add(turns.run);
+        }
+        turns.next = turns.next.wrapping_add(1);
+        turns.next.wrapping_sub(1)
+    }
+
     /// Claims the oldest closed block for new content: its index and new head (nothing committed,
     /// `Claimed`). Blocks in the way that their owners have not filled in a whole round are taken
     /// back for the next round; a `modest` caller, who has little to say, gets one of these with its
     /// content. `None` when every block tried, twice, is owned by somebody.
-    pub(crate) fn take_block(&self, modest: bool) -> Option<(usize, Head)> {
+    pub(crate) fn take_block(&self, modest: bool, turns: &mut Turns) -> Option<(usize, Head)> {
         let count = self.layout().block_count;
         let mut swept_to = 0;
         // Bounded: two rounds, so that a region pinned by owners costs a drop, not a hang. The
         // second finds what the first took back.
         for step in 0..2 * count {
-            // Relaxed: the ticket only spreads takers; the CAS below decides.
-            let ticket = self.header(word::CURSOR).fetch_add(1, Ordering::Relaxed);
-            let index = (ticket % count as u64) as usize;
+            let index = (self.turn(turns) % count as u64) as usize;
             let head_word = &self.block(index)[HEAD];
             // Relaxed: only compared; a stale value makes the CAS fail.
             let seen = head_word.load(Ordering::Relaxed);

@@ -8,7 +8,7 @@ use format::record::{header, Kind};
 use format::region::{losses, thread};
 
 use crate::sync::{light_fence, publish, AtomicU64, Ordering};
-use crate::take::WORTH_WORDS;
+use crate::take::{Turns, WORTH_WORDS};
 use crate::threads::Newcomer;
 use crate::Region;
 
@@ -37,6 +37,7 @@ pub struct Writer {
     dropped: u64,
     /// It has no full block's worth to say: take what others left half full.
     modest: bool,
+    turns: Turns,
     slot: Option<usize>,
     tid: u32,
     serial: u32,
@@ -57,6 +58,7 @@ impl Writer {
             seq_at_begin: 0,
             dropped: 0,
             modest: true,
+            turns: Turns::default(),
             slot,
             tid: new.tid,
             serial,
@@ -206,7 +208,8 @@ impl Writer {
         self.forget_block();
         let modest = std::mem::take(&mut self.modest);
         let left = if modest { self.region.adopt_block() } else { None };
-        let Some((index, head)) = left.or_else(|| self.region.take_block(modest)) else {
+        let Some((index, head)) = left.or_else(|| self.region.take_block(modest, &mut self.turns))
+        else {
             return false;
         };
         if head.committed > 0 {

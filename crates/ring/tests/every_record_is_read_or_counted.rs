@@ -8,8 +8,9 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 use common::{copy, record, region, writer, Books, Seen};
+use format::block::{unpack_pair, OWNER};
 use format::region::{losses, word};
-use ring::{Region, Writer};
+use ring::{BlockCopy, Region, Writer};
 
 #[test]
 fn a_flood_from_many_threads_is_accounted_for_to_the_last_record() {
@@ -238,4 +239,61 @@ fn an_interval_without_any_block_to_be_had_is_dropped_and_counted() {
     let seen = copy(region);
     assert_eq!(seen[&(9999, blocks)], [1]);
     Books::of(region, &seen).balance();
+}
+
+/// Owners of the region's blocks, in the order of the ring's round.
+fn owners(region: &Region) -> Vec<u32> {
+    let mut owners = Vec::new();
+    let mut buffer = BlockCopy::default();
+    region
+        .copy_blocks(0, &mut buffer, |block| {
+            owners.push(unpack_pair(block.words()[OWNER]).0);
+            Ok::<(), ()>(())
+        })
+        .expect("reader does not fail");
+    owners
+}
+
+#[test]
+fn busy_threads_write_blocks_in_a_row_and_leave_few_behind() {
+    let region = region(64 << 20);
+    let mut pair = [1u32, 2].map(|tid| writer(region, tid));
+    for seq in 0..200_000 {
+        for (tid, writer) in (1..).zip(&mut pair) {
+            writer.append(&record(tid, seq), seq);
+        }
+    }
+    let taken = owners(region);
+    let changes = taken.windows(2).filter(|two| two[0] != two[1]).count();
+    assert!(changes * 8 < taken.len(), "{changes} changes of owner in {} blocks", taken.len());
+    // One goes on alone, around the ring: what the other has not used comes round again.
+    let [mut busy, _resting] = pair;
+    let around = region.layout().block_count as u64 * 338 * 2;
+    for seq in 200_000..200_000 + around {
+        busy.append(&record(1, seq), seq);
+    }
+    let taken = owners(region);
+    let others = taken.iter().filter(|owner| **owner != 1).count();
+    assert!(others <= 1, "{others} blocks hold what is older than the ring");
+    assert_eq!(taken.len(), region.layout().block_count);
+    Books::of(region, &copy(region)).balance();
+}
+
+#[test]
+fn threads_that_write_now_and_then_take_no_turns_ahead() {
+    let region = region(16 << 20);
+    let mut many: Vec<Writer> = (1..=300).map(|tid| writer(region, tid)).collect();
+    // 300 threads fill one block each, in turn, three times around the ring.
+    let rounds = 3 * region.layout().block_count as u64 / 300;
+    for round in 0..rounds {
+        for (tid, writer) in (1..).zip(&mut many) {
+            for seq in round * 338..(round + 1) * 338 {
+                writer.append(&record(tid, seq), seq);
+            }
+        }
+    }
+    let books = Books::of(region, &copy(region));
+    books.balance();
+    let room = region.layout().block_count as u64 * 338;
+    assert!(books.read * 10 > room * 9, "{books:?}: of {room} records that fit");
 }
