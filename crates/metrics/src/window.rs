@@ -1,0 +1,85 @@
+//! A window: what came in between two looks, as plain values.
+
+use std::sync::Arc;
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A sum of increments.
+    Counter,
+    /// The last value.
+    Gauge,
+    /// Durations, ms; sent one by one or as percentiles, as the sink does it.
+    Timing,
+    /// Values whose distribution the agent on this host computes.
+    Histogram,
+    /// Values whose distribution the server computes over all hosts.
+    Distribution,
+    /// Distinct members.
+    Set,
+}
+
+/// Who a series is. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Id {
+    /// Kind.
+    pub kind: Kind,
+    /// Name as the user wrote it.
+    pub name: Arc<str>,
+    /// Key and value; a tag without a value has an empty one. In the order given.
+    pub tags: Arc<[(Box<str>, Box<str>)]>,
+}
+
+/// What came in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// The sum of the increments, scaled up by their rates.
+    Count(f64),
+    /// The last value set, with the deltas after it; `set`: false when only deltas came.
+    Gauge {
+        /// The value, or the sum of the deltas.
+        value: f64,
+        /// It is a value, not a delta.
+        set: bool,
+    },
+    /// The values that were kept, in the order they came, and how many each stands for.
+    Values {
+        /// At most the shard's bound; all of them while there is room.
+        kept: Vec<f64>,
+        /// All that came, scaled up by their rates: `kept.len()` or more.
+        count: f64,
+        /// Their sum, of all.
+        sum: f64,
+        /// The least of all.
+        min: f64,
+        /// The greatest of all.
+        max: f64,
+    },
+    /// Distinct members, at most the bound, and how many members did not fit.
+    Members {
+        /// Distinct.
+        members: Vec<Arc<str>>,
+        /// Refused for want of room.
+        refused: u64,
+    },
+}
+
+/// One series in one window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Who.
+    pub id: Id,
+    /// What.
+    pub value: Value,
+}
+
+/// Everything that came in between two looks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Window {
+    /// Begin, ns since the epoch.
+    pub from_ns: u64,
+    /// End, ns since the epoch.
+    pub to_ns: u64,
+    /// Series that something came in for; gauges too, when they were set.
+    pub readings: Vec<Reading>,
+}
