@@ -341,7 +341,7 @@ impl<'c> Scene<'c> {
     /// The thread that most likely ended the wait: it ran just before the waiter came back, was
     /// seen during the wait, and did not stand at the same place for the same lock itself. None
     /// when several fit equally.
-    fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
+    pub fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
         let lock = segment.sample.map(|s| s.target)?;
         let (from, to) = self.whole_wait(segment, lock);
         let just_before_ns = if segment.exact { 3_000_000 } else { 30_000_000 };
