@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use capture::read::{Capture, GcRow, SpanRow};
 use format::own_span;
-use format::record::{Sample, Usage, TARGET_IS_NAME};
+use format::record::{Sample, TARGET_IS_NAME};
+use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 
 use crate::frames::{is_stdlib, Frames};
