@@ -40,7 +40,7 @@ impl Sink {
     }
 
     /// Sends a window. Never waits for the network; holds a lock that dashcam's own threads share,
-    /// so it is not for the host's threads. About 0.3 us a line.
+    /// so it is not for the host's threads. About 0.4 us a line.
     pub fn window(&self, window: &Window) {
         let Some(core) = self.core() else { return };
         let mut lines = core.lines.lock().unwrap_or_else(PoisonError::into_inner);
