@@ -45,7 +45,12 @@ pub fn why(path: &Path, json: bool, slow: Option<&str>) -> ExitCode {
 pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
     let file = if path.is_dir() { newest(path)? } else { path.to_owned() };
     match Capture::open(&file) {
-        Ok(capture) => Ok((file, capture)),
+        Ok(mut capture) => {
+            for note in symbols::name_native(&mut capture) {
+                eprintln!("dashcam: {note}");
+            }
+            Ok((file, capture))
+        }
         Err(error) => {
             match &error {
                 ReadError::Io(..) => eprintln!("dashcam: {error}"),

@@ -23,6 +23,7 @@ mod macros;
 mod meta;
 mod moments;
 mod names;
+mod native;
 mod sampler;
 mod snapshot;
 mod stream;

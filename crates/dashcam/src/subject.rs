@@ -14,6 +14,7 @@ use sys::calls::{self, Wait, OUTSIDE_CALL, RUNNING};
 use sys::mem::Reader;
 use sys::task::TaskCall;
 
+use crate::native::Native;
 use crate::tracks::Tracks;
 
 /// Most frames of a stack.
@@ -36,6 +37,7 @@ pub(crate) struct Looker {
     /// The recorder's id of each stack seen, by a hash of its frames.
     known: HashMap<u64, u32>,
     torn_told: u64,
+    native: Native,
 }
 
 impl Looker {
@@ -52,11 +54,13 @@ impl Looker {
             codes: Vec::new(),
             known: HashMap::new(),
             torn_told: 0,
+            native: Native::new(recorder),
         }
     }
 
     /// Begins a pass.
     pub(crate) fn begin_pass(&mut self) {
+        self.native.begin_pass();
         if let Some(stacks) = &mut self.stacks {
             stacks.begin_pass();
         }
@@ -128,6 +132,9 @@ impl Looker {
                 }
             }
             _ => self.read_stack(py, &mut sample),
+        }
+        if py.is_none() && sample.stack == 0 {
+            self.native.look(self.recorder, &self.mem, &call, close, &mut sample);
         }
         if close && sample.wait == WaitKind::Running {
             read_usage(tracks, tid, &mut sample);

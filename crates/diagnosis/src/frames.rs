@@ -34,7 +34,11 @@ impl Place {
     /// `geocache.py:41 backoff()`.
     pub fn short(&self) -> String {
         let base = self.file.rsplit('/').next().unwrap_or(&self.file);
-        format!("{base}:{} {}()", self.line, self.function)
+        match self.line {
+            // Native code without debug information.
+            0 => format!("{base} {}()", self.function),
+            line => format!("{base}:{line} {}()", self.function),
+        }
     }
 }
 
@@ -63,6 +67,8 @@ impl<'c> Frames<'c> {
             Owner::Dashcam
         } else if file.starts_with("<frozen") || file == "<string>" || file == "?" {
             Owner::Runtime
+        } else if let Some(owner) = native_owner(file) {
+            owner
         } else if under(&meta.site) {
             Owner::Library
         } else if under(&meta.stdlib) {
@@ -142,6 +148,44 @@ impl<'c> Frames<'c> {
     }
 }
 
+/// Whose a file of native code is, as far as its path tells: a source, or the binary itself.
+fn native_owner(file: &str) -> Option<Owner> {
+    let base = file.rsplit('/').next().unwrap_or(file);
+    let begins = |names: &[&str]| names.iter().any(|name| base.starts_with(name));
+    let package = file.split_once("/.cargo/").and_then(|(_, rest)| rest.split('/').nth(3));
+    if base.starts_with("libdashcam.so") {
+        Some(Owner::Dashcam)
+    } else if file.starts_with("/rustc/") || file.contains("/rustlib/src/rust/") {
+        Some(Owner::Runtime)
+    } else if let Some(package) = package {
+        let runtime = NATIVE_WAITING.iter().any(|name| package.starts_with(name));
+        Some(if runtime { Owner::Runtime } else { Owner::Library })
+    } else if base.contains(".so") && begins(&C_RUNTIME) {
+        Some(Owner::Runtime)
+    } else if base.contains(".so") && (file.starts_with("/lib") || file.starts_with("/usr/")) {
+        Some(Owner::Library)
+    } else {
+        None
+    }
+}
+
+/// Packages whose functions are locks and executors: a wait in them is their caller's.
+const NATIVE_WAITING: [&str; 6] =
+    ["parking_lot", "lock_api-", "crossbeam-", "tokio-", "futures-", "async-std-"];
+/// The libraries every C, C++ or Rust program runs on.
+const C_RUNTIME: [&str; 10] = [
+    "libc.so",
+    "libc-",
+    "ld-linux",
+    "libpthread",
+    "libm.so",
+    "libdl.so",
+    "librt.so",
+    "libgcc_s",
+    "libstdc++",
+    "ld-musl",
+];
+
 fn is_under(file: &str, dir: &str) -> bool {
     let dir = dir.trim_end_matches('/');
     !dir.is_empty() && file.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
@@ -154,11 +198,70 @@ pub fn is_part_of_a_function(qualified: &str) -> bool {
 
 /// The function's own name, without its class and enclosing functions.
 pub fn last_part(qualified: &str) -> &str {
-    qualified.rsplit('.').next().unwrap_or(qualified)
+    match qualified.contains("::") {
+        true => last_native_part(qualified),
+        false => qualified.rsplit('.').next().unwrap_or(qualified),
+    }
+}
+
+/// `run` of `<shop::Cart as shop::Shelf<a::B>>::run`; a closure keeps its function's name.
+fn last_native_part(qualified: &str) -> &str {
+    let (mut depth, mut begins) = (0usize, vec![0]);
+    let bytes = qualified.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'<' | b'(' | b'[' => depth += 1,
+            b'>' if at > 0 && bytes[at - 1] == b'-' => {}
+            b'>' | b')' | b']' => depth = depth.saturating_sub(1),
+            b':' if depth == 0 && at > 0 && bytes[at - 1] == b':' => begins.push(at + 1),
+            _ => {}
+        }
+    }
+    let named = begins.iter().rev().find(|at| !qualified[**at..].starts_with('{'));
+    &qualified[named.copied().unwrap_or(0)..]
 }
 
 /// Whether a frame is the function `name` of the interpreter's module file `file` (`threading.py`).
 pub fn is_stdlib(frame: &Frame<'_>, file: &str, names: &[&str]) -> bool {
     let base_matches = frame.file.rsplit('/').next() == Some(file);
     base_matches && (names.is_empty() || names.contains(&last_part(frame.function)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_functions_own_name_is_found_in_every_language() {
+        let cases = [
+            ("Cart.price.<locals>.lookup", "lookup"),
+            ("nap", "nap"),
+            ("shop::cart::price", "price"),
+            ("shop::price::{{closure}}", "price::{{closure}}"),
+            ("<shop::Cart as shop::Shelf<a::B>>::run", "run"),
+            ("shop::map<fn() -> a::B>::get", "get"),
+            ("(anonymous namespace)::nap", "nap"),
+            ("{{closure}}", "{{closure}}"),
+        ];
+        for (qualified, wanted) in cases {
+            assert_eq!(last_part(qualified), wanted);
+        }
+    }
+
+    #[test]
+    fn native_files_belong_to_the_runtime_a_library_or_nobody_known() {
+        let cases = [
+            ("/rustc/59807616e/library/std/src/thread/mod.rs", Some(Owner::Runtime)),
+            ("/usr/lib/x86_64-linux-gnu/libc.so.6", Some(Owner::Runtime)),
+            ("/usr/lib/x86_64-linux-gnu/libpq.so.5", Some(Owner::Library)),
+            ("/h/.cargo/registry/src/index-1/redis-0.9.1/src/lib.rs", Some(Owner::Library)),
+            ("/h/.cargo/registry/src/index-1/parking_lot-0.12.1/src/a.rs", Some(Owner::Runtime)),
+            ("/srv/lib/libdashcam.so.0", Some(Owner::Dashcam)),
+            ("/srv/billy/src/main.rs", None),
+            ("src/main.c", None),
+        ];
+        for (file, wanted) in cases {
+            assert_eq!(native_owner(file), wanted, "{file}");
+        }
+    }
 }

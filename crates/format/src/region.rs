@@ -5,7 +5,7 @@
 //!  page 0     header: words named below
 //!  threads    slots of 8 words: who records, and how much
 //!  names      strings: u32 length, bytes, one behind the other; the ordinal is the name's id
-//!  codes      2 words each: function name | file name, first line | flags (1: names `release`)
+//!  codes      2 words each: function name | file name, first line | flags (`code_flag`)
 //!  stacks     2 words each: parent node | code, line | depth
 //!  blocks     the rest, in blocks of BLOCK_WORDS words
 //! ```
@@ -28,6 +28,17 @@ pub const THREAD_WORDS: usize = 8;
 pub const CODE_WORDS: usize = 2;
 /// Words of a stack node.
 pub const STACK_WORDS: usize = 2;
+
+/// Flags of a code entry.
+pub mod code_flag {
+    /// Its code names `release`: it may hold a lock taken by hand.
+    pub const RELEASES: u32 = 1;
+    /// An address of native code that may be a return address: the function name is its offset in
+    /// the file, as `0x1a2b`; the file name is `path TAB tag`, where the tag tells the build (empty:
+    /// not known); the line of a stack node is the distance to the next outer one, in words of 8
+    /// bytes, 0 for the outermost. The innermost stands one word below the stack pointer.
+    pub const NATIVE: u32 = 2;
+}
 
 /// Word indices in the header page. Counters are written by relaxed atomic adds.
 pub mod word {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use format::block::pack_pair;
-use format::region::{losses, word, CODE_WORDS, STACK_WORDS};
+use format::region::{code_flag, losses, word, CODE_WORDS, STACK_WORDS};
 
 use crate::sync::Ordering;
 use crate::Region;
@@ -139,12 +139,23 @@ impl Tables {
 
     /// The id of a code location's function; 0 when refused. `releases`: its code names `release`.
     pub fn code(&self, function: Name, file: Name, first_line: u32, releases: bool) -> u32 {
+        let flags = if releases { code_flag::RELEASES } else { 0 };
+        self.code_entry(function, file, first_line, flags)
+    }
+
+    /// The id of an address of native code: `offset` names the bytes from the begin of the file, as
+    /// `0x1a2b`, `file` the file and its build; 0 when refused.
+    pub fn native_code(&self, offset: Name, file: Name) -> u32 {
+        self.code_entry(offset, file, 0, code_flag::NATIVE)
+    }
+
+    fn code_entry(&self, function: Name, file: Name, first_line: u32, flags: u32) -> u32 {
         let mut inner = self.lock();
         if let Some(id) = inner.codes.get(&(function, file, first_line)) {
             return *id;
         }
         let layout = self.region.layout();
-        let entry = [pack_pair(function, file), pack_pair(first_line, u32::from(releases))];
+        let entry = [pack_pair(function, file), pack_pair(first_line, flags)];
         let place = (layout.codes, layout.code_slots, CODE_WORDS, word::CODES);
         let Some(id) = self.append_entry(&entry, place) else {
             self.region.lose(losses::CODES_REFUSED, 1);

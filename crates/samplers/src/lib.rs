@@ -6,5 +6,6 @@
 
 pub mod budget;
 pub mod choice;
+pub mod native_stacks;
 pub mod python_stacks;
 pub mod switches;

@@ -1,7 +1,7 @@
 //! The four tables, from bytes.
 
 use format::block::unpack_pair;
-use format::region::{thread, CODE_WORDS, STACK_WORDS, THREAD_WORDS};
+use format::region::{code_flag, thread, CODE_WORDS, STACK_WORDS, THREAD_WORDS};
 
 use super::rows::ThreadRow;
 
@@ -16,6 +16,8 @@ pub struct Code {
     pub first_line: u32,
     /// Its code names `release`: it may hold a lock taken by hand.
     pub releases: bool,
+    /// It is an address of native code, as `format::region::code_flag::NATIVE` says.
+    pub native: bool,
 }
 
 /// One frame of a stack and the node that called it.
@@ -54,7 +56,9 @@ pub fn names(mut bytes: &[u8]) -> Vec<String> {
 pub fn codes(bytes: &[u8]) -> Vec<Code> {
     let entry = |w: &[u64]| {
         let (function, file) = unpack_pair(w[0]);
-        Code { function, file, first_line: w[1] as u32, releases: w[1] >> 32 & 1 == 1 }
+        let (first_line, flags) = unpack_pair(w[1]);
+        let releases = flags & code_flag::RELEASES != 0;
+        Code { function, file, first_line, releases, native: flags & code_flag::NATIVE != 0 }
     };
     words(bytes).chunks_exact(CODE_WORDS).map(entry).collect()
 }

@@ -1,0 +1,116 @@
+// Waits three calls deep, for `dashcam why` to name by function, file and line: a pause, a mutex that
+// another thread holds, a peer that answers late. Lines marked WAIT-... are where the test looks.
+#include <pthread.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define APART __attribute__((noinline))
+
+static volatile int turns;
+static pthread_mutex_t stock = PTHREAD_MUTEX_INITIALIZER;
+static int ends[2];
+
+APART static void rest(long ms) {
+    struct timespec pause = {0, ms * 1000 * 1000};
+    nanosleep(&pause, NULL);
+    turns++;
+}
+
+APART static void back_off(long ms) {
+    rest(ms); // WAIT-sleep
+    turns++;
+}
+
+APART static void reserve(long ms) {
+    (void)ms;
+    pthread_mutex_lock(&stock); // WAIT-lock
+    turns++;
+    pthread_mutex_unlock(&stock);
+}
+
+APART static void ask(long ms) {
+    char reply = (char)ms;
+    SAME(write(ends[0], &reply, 1), 1);
+    SAME(read(ends[0], &reply, 1), 1); // WAIT-read
+    turns++;
+}
+
+APART static void lookup(const char *kind, long ms) {
+    char room[600];
+    memset(room, (int)ms, sizeof room);
+    switch (kind[0]) {
+    case 's':
+        back_off(ms);
+        break;
+    case 'l':
+        reserve(ms);
+        break;
+    default:
+        ask(ms);
+    }
+    turns += room[turns % 600];
+}
+
+APART static void price(const char *kind, long ms) {
+    lookup(kind, ms);
+    turns++;
+}
+
+APART static void restock(long ms) {
+    pthread_mutex_lock(&stock);
+    turns++;
+    rest(ms);
+    pthread_mutex_unlock(&stock);
+    turns++;
+}
+
+static void *peer(void *unused) {
+    (void)unused;
+    for (char asked; read(ends[1], &asked, 1) == 1;) {
+        rest((unsigned char)asked);
+        SAME(write(ends[1], &asked, 1), 1);
+    }
+    return NULL;
+}
+
+static volatile int wanted;
+
+static void *holder(void *unused) {
+    (void)unused;
+    for (;;) {
+        if (wanted) {
+            wanted = 0;
+            restock(160);
+        }
+        rest(1);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    SAME(argc, 3);
+    const char *kind = argv[2];
+    start(argv[1]);
+    dashcam_name_t name = dashcam_name("GET /checkout");
+    pthread_t thread;
+    SAME(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    SAME(pthread_create(&thread, NULL, kind[0] == 'l' ? holder : peer, NULL), 0);
+    // The sampler is up by then.
+    rest(100);
+    for (int turn = 0; turn < 160; turn++) {
+        int slow = turn % 40 == 39;
+        if (slow && kind[0] == 'l') {
+            // The other thread takes the mutex first.
+            wanted = 1;
+            rest(5);
+        }
+        dashcam_request request = dashcam_request_begin(name);
+        price(kind, slow ? 160 : 1);
+        SAME(dashcam_request_end(request, 0, NULL, 0), DASHCAM_OK);
+    }
+    SAME(dashcam_stop(), DASHCAM_OK);
+    return 0;
+}

@@ -1,0 +1,125 @@
+//! Stacks of blocked threads that run native code, as ids of the recorder's tables.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+
+use format::record::{flag, Sample};
+use format::region::losses;
+use recorder::Recorder;
+use samplers::native_stacks::{Frame, NativeStacks, MOST_SITES, NO_SITE};
+use sys::mem::Reader;
+use sys::task::TaskCall;
+
+/// Stacks read in one pass of threads that stand in no slow request's way.
+const MOST_IDLE: u32 = 2;
+/// Distinct stacks whose ids are remembered; beyond, the memory is emptied.
+const MOST_STACKS: usize = 8 * 1024;
+
+/// Reads native stacks and interns them. Their stale words differ from stack to stack, so they get
+/// half of the tables at most: Python's stacks keep the other half.
+pub(crate) struct Native {
+    stacks: Option<NativeStacks>,
+    frames: Vec<Frame>,
+    /// The recorder's id of each site, 0: not asked for yet.
+    codes: Vec<u32>,
+    known: HashMap<u64, u32>,
+    /// Nodes these stacks may still add to the recorder's table.
+    nodes_left: usize,
+    /// The highest node seen: a higher one is new.
+    newest: u32,
+    idle_left: u32,
+}
+
+impl Native {
+    pub(crate) fn new(recorder: &'static Recorder) -> Native {
+        let layout = recorder.region().layout();
+        Native {
+            stacks: NativeStacks::new(MOST_SITES.min(layout.code_slots / 2)),
+            frames: Vec::new(),
+            codes: Vec::new(),
+            known: HashMap::new(),
+            nodes_left: layout.stack_slots / 2,
+            newest: 0,
+            idle_left: MOST_IDLE,
+        }
+    }
+
+    /// Begins a pass.
+    pub(crate) fn begin_pass(&mut self) {
+        self.idle_left = MOST_IDLE;
+    }
+
+    /// Puts the stack of a thread that is blocked in `call` into `sample`; leaves it alone when the
+    /// thread is on a CPU, or when it does not matter (`close`) and this pass has read enough.
+    pub(crate) fn look(
+        &mut self,
+        recorder: &Recorder,
+        mem: &Reader,
+        call: &TaskCall,
+        close: bool,
+        sample: &mut Sample,
+    ) {
+        let (TaskCall::Syscall { sp, pc, .. } | TaskCall::InKernel { sp, pc }) = *call else {
+            return;
+        };
+        if !close && self.idle_left == 0 {
+            return;
+        }
+        let Some(stacks) = &mut self.stacks else { return };
+        self.idle_left -= u32::from(!close);
+        let outcome = stacks.read(mem, (sp, pc), sample.t_ns, &mut self.frames);
+        recorder.region().lose(losses::CODES_REFUSED, outcome.refused);
+        if outcome.truncated {
+            sample.flags |= flag::TRUNCATED;
+        }
+        sample.stack = self.stack_id(recorder);
+    }
+
+    /// The recorder's id of the stack in `frames` (innermost first); 0 when there is no room.
+    fn stack_id(&mut self, recorder: &Recorder) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        self.frames.hash(&mut hasher);
+        let hash = hasher.finish();
+        if let Some(id) = self.known.get(&hash) {
+            return *id;
+        }
+        if self.nodes_left < self.frames.len() {
+            recorder.region().lose(losses::STACKS_REFUSED, 1);
+            return 0;
+        }
+        let mut parent = 0;
+        for i in (0..self.frames.len()).rev() {
+            let frame = self.frames[i];
+            let code = self.code_id(recorder, frame.site);
+            parent = recorder.tables().stack(parent, code, frame.gap);
+            if parent > self.newest {
+                self.newest = parent;
+                self.nodes_left -= 1;
+            }
+        }
+        if self.known.len() >= MOST_STACKS {
+            self.known.clear();
+        }
+        self.known.insert(hash, parent);
+        parent
+    }
+
+    fn code_id(&mut self, recorder: &Recorder, site: u32) -> u32 {
+        let tables = recorder.tables();
+        let index = site as usize;
+        if let Some(id) = self.codes.get(index).filter(|id| **id != 0) {
+            return *id;
+        }
+        let found = self.stacks.as_ref().and_then(|stacks| stacks.site(site));
+        let Some((file, offset)) = found.filter(|_| site != NO_SITE) else {
+            return tables.native_code(tables.name("?"), tables.name("?"));
+        };
+        let id = tables.native_code(tables.name(&format!("{offset:#x}")), tables.name(file));
+        if self.codes.len() <= index {
+            self.codes.resize(index + 1, 0);
+        }
+        self.codes[index] = id;
+        id
+    }
+}

@@ -1,0 +1,270 @@
+//! Stacks of threads that run native code (Rust, C, C++), read from outside while they are blocked.
+//!
+//! How it works: the kernel says where a blocked thread's stack pointer and instruction pointer
+//! are (`sys::task::TaskCall`). The innermost 16 KiB of its stack are copied by guarded reads. Kept
+//! are the words that point behind a call instruction in an executable mapping of a file: return
+//! addresses, and some that were ones before. Which of them are the real ones is found out later,
+//! where the capture is read, by the files' unwind tables: nothing of that runs in the host.
+//!
+//! | reads | emits | unit | from |
+//! | --- | --- | --- | --- |
+//! | stack memory | `Frame`: site, gap, innermost first | words of 8 bytes | x86-64 |
+//! | the bytes in front of an address, once each | sites: file, offset in the file | bytes | x86-64 |
+//! | /proc/self/maps, at most once a second | files by address | | any |
+//! | ELF header and notes, once a file | build id | | 64-bit ELF |
+//!
+//! What it promises: reads that cannot fault; at most `MOST_FRAMES` words of a stack, `MOST_SITES`
+//! addresses. What not: that every frame is a caller; that the thread still stands where it stood
+//! when the kernel was asked (it may have woken since: the first frame is right, the rest may be
+//! of another moment).
+//! What is missing on purpose: threads on a CPU (their registers are not to be had without a
+//! signal), code outside of files (JIT, vdso), other architectures.
+
+mod call;
+mod maps;
+mod module;
+
+use std::collections::HashMap;
+use sys::mem::Reader;
+
+use call::{ends_in_call, BEFORE};
+use maps::Maps;
+
+/// Most frames of a stack, the innermost ones.
+pub const MOST_FRAMES: usize = 64;
+/// Bytes of a stack that are looked at.
+const WINDOW: usize = 16 << 10;
+/// A stack is copied in pieces of this size, so that its end needs not be known.
+const PIECE: usize = 512;
+/// The list of mappings is read at most this often when the innermost address is unknown...
+const REFRESH_NS: u64 = 1_000_000_000;
+/// ... and this often in any case.
+const RENEW_NS: u64 = 30_000_000_000;
+/// Addresses whose meaning is remembered, code or not; beyond, they are found out anew.
+const MOST_ADDRESSES: usize = 32 * 1024;
+/// Distinct sites for the life of the reader.
+pub const MOST_SITES: usize = 24 * 1024;
+
+/// One word of a stack that may be a return address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Index of its site; `NO_SITE` when it lies in no file (the innermost frame only).
+    pub site: u32,
+    /// Words from this one to the next of the stack (0: it is the last). The innermost frame, the
+    /// instruction pointer, counts as the word below the stack pointer.
+    pub gap: u32,
+}
+
+/// Stands for an address outside of files.
+pub const NO_SITE: u32 = u32::MAX;
+
+/// An address in a file's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// Index of the file's text.
+    file: u32,
+    /// Bytes from the begin of the file.
+    pub offset: u64,
+}
+
+/// The reader. One per process and sampling thread; make a new one after a fork.
+pub struct NativeStacks {
+    maps: Maps,
+    /// Texts by index in `maps.files`, once asked for.
+    files: HashMap<usize, u32>,
+    /// `path TAB tag` of every file met.
+    texts: Vec<String>,
+    read_ns: u64,
+    /// What an address was found to be: a site, or None: no call is in front of it.
+    known: HashMap<u64, Option<u32>>,
+    sites: Vec<Site>,
+    ids: HashMap<Site, u32>,
+    most_sites: usize,
+    bytes: Vec<u8>,
+    /// Position (word index from the stack pointer) and address of what may be return addresses.
+    words: Vec<(u32, u64)>,
+}
+
+/// What can be said of a stack that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Outer frames are missing, beyond the limits.
+    pub truncated: bool,
+    /// Sites that were refused because there are `MOST_SITES` already.
+    pub refused: u64,
+}
+
+impl NativeStacks {
+    /// None on an architecture whose stacks are not understood. `most_sites` is lowered to
+    /// `MOST_SITES`.
+    pub fn new(most_sites: usize) -> Option<NativeStacks> {
+        cfg!(all(target_arch = "x86_64", target_pointer_width = "64")).then(|| NativeStacks {
+            maps: Maps::default(),
+            files: HashMap::new(),
+            texts: Vec::new(),
+            read_ns: 0,
+            known: HashMap::new(),
+            sites: Vec::new(),
+            ids: HashMap::new(),
+            most_sites: most_sites.min(MOST_SITES),
+            bytes: Vec::new(),
+            words: Vec::new(),
+        })
+    }
+
+    /// A site's file, as `path TAB tag` (see `module::tag`), and its offset in it.
+    pub fn site(&self, site: u32) -> Option<(&str, u64)> {
+        let site = self.sites.get(site as usize)?;
+        Some((self.texts.get(site.file as usize)?, site.offset))
+    }
+
+    /// Puts the stack of a blocked thread into `out`, innermost first. Cost: 5-15 us once its
+    /// addresses are known, less for a shallow stack. Never fails: with nothing readable there is
+    /// the innermost frame alone.
+    pub fn read(
+        &mut self,
+        mem: &Reader,
+        (sp, pc): (u64, u64),
+        now_ns: u64,
+        out: &mut Vec<Frame>,
+    ) -> Outcome {
+        out.clear();
+        self.refresh(pc, now_ns);
+        let mut outcome = Outcome { truncated: false, refused: 0 };
+        let full = self.copy(mem, sp);
+        let begin = (sp % PIECE as u64) as usize;
+        self.words.clear();
+        for (index, word) in self.bytes.get(begin..).unwrap_or_default().chunks_exact(8).enumerate()
+        {
+            let address = word.try_into().map(u64::from_le_bytes).unwrap_or_default();
+            if self.maps.find(address).is_some() {
+                self.words.push((index as u32, address));
+            }
+        }
+        self.verify(mem);
+        let site = self.site_of(mem, pc, &mut outcome);
+        out.push(Frame { site: site.unwrap_or(NO_SITE), gap: 0 });
+        let mut last = -1i64;
+        for i in 0..self.words.len() {
+            let (position, address) = self.words[i];
+            if self.known.get(&address) == Some(&None) {
+                continue;
+            }
+            if out.len() == MOST_FRAMES {
+                outcome.truncated = true;
+                return outcome;
+            }
+            let site = match self.known.get(&address) {
+                Some(Some(site)) => *site,
+                _ => match self.site_of(mem, address, &mut outcome) {
+                    Some(site) => site,
+                    None => continue,
+                },
+            };
+            self.known.insert(address, Some(site));
+            if let Some(inner) = out.last_mut() {
+                inner.gap = (i64::from(position) - last) as u32;
+            }
+            last = i64::from(position);
+            out.push(Frame { site, gap: 0 });
+        }
+        outcome.truncated = full;
+        outcome
+    }
+
+    /// Copies the stack from the piece that holds `sp` on; true when it may go on behind.
+    fn copy(&mut self, mem: &Reader, sp: u64) -> bool {
+        self.bytes.resize(WINDOW, 0);
+        let first = (sp - sp % PIECE as u64) as usize;
+        let mut pieces = [0usize; WINDOW / PIECE];
+        for (i, piece) in pieces.iter_mut().enumerate() {
+            *piece = first.saturating_add(i * PIECE);
+        }
+        let read = match sp % 8 {
+            0 => mem.read_many(&pieces, PIECE, &mut self.bytes),
+            // No stack pointer of compiled code.
+            _ => 0,
+        };
+        self.bytes.truncate(read * PIECE);
+        read == pieces.len()
+    }
+
+    fn refresh(&mut self, pc: u64, now_ns: u64) {
+        let age_ns = now_ns.saturating_sub(self.read_ns);
+        let known = self.maps.find(pc).is_some();
+        let due = self.read_ns == 0 || age_ns >= RENEW_NS || (!known && age_ns >= REFRESH_NS);
+        if !due {
+            return;
+        }
+        self.read_ns = now_ns.max(1);
+        let Ok(maps) = Maps::read() else { return };
+        if maps == self.maps {
+            return;
+        }
+        if !self.maps.still_hold_in(&maps) {
+            self.known.clear();
+        }
+        // Files have new numbers; texts stay, since sites refer to them.
+        self.files.clear();
+        self.maps = maps;
+    }
+
+    /// Finds out which of `words` stand behind a call, those not met before in one read.
+    fn verify(&mut self, mem: &Reader) {
+        if self.known.len() >= MOST_ADDRESSES {
+            self.known.clear();
+        }
+        let unknown = |address: &u64| !self.known.contains_key(address);
+        let mut new: Vec<u64> = self.words.iter().map(|w| w.1).filter(unknown).collect();
+        new.sort_unstable();
+        new.dedup();
+        for chunk in new.chunks(MOST_FRAMES) {
+            let mut fronts = [0usize; MOST_FRAMES];
+            for (front, address) in fronts.iter_mut().zip(chunk) {
+                *front = (*address as usize).saturating_sub(BEFORE);
+            }
+            let mut code = [0u8; MOST_FRAMES * BEFORE];
+            let read = mem.read_many(&fronts[..chunk.len()], BEFORE, &mut code);
+            for (i, (address, code)) in chunk.iter().zip(code.chunks_exact(BEFORE)).enumerate() {
+                let calls = code.try_into().is_ok_and(ends_in_call);
+                if i >= read || !calls {
+                    self.known.insert(*address, None);
+                }
+            }
+        }
+    }
+
+    /// The site of an address; None outside of files, or when there are too many sites.
+    fn site_of(&mut self, mem: &Reader, address: u64, outcome: &mut Outcome) -> Option<u32> {
+        let range = self.maps.find(address)?;
+        let file = match self.files.get(&range.file) {
+            Some(file) => *file,
+            None => self.name_file(mem, range.file),
+        };
+        let site = Site { file, offset: address - range.start + range.offset };
+        let id = match self.ids.get(&site) {
+            Some(id) => *id,
+            None if self.sites.len() >= self.most_sites => {
+                outcome.refused += 1;
+                return None;
+            }
+            None => {
+                self.sites.push(site);
+                self.ids.insert(site, self.sites.len() as u32 - 1);
+                self.sites.len() as u32 - 1
+            }
+        };
+        Some(id)
+    }
+
+    fn name_file(&mut self, mem: &Reader, file: usize) -> u32 {
+        let mapped = &self.maps.files[file];
+        let text = format!("{}\t{}", mapped.path, module::tag(mem, mapped));
+        let index = self.texts.iter().position(|t| *t == text).unwrap_or_else(|| {
+            self.texts.push(text);
+            self.texts.len() - 1
+        });
+        self.files.insert(file, index as u32);
+        index as u32
+    }
+}

@@ -1,0 +1,102 @@
+//! What tells one build of a file from another: its build id, else its size and time of change.
+
+use sys::mem::Reader;
+
+use super::maps::Mapped;
+
+const PT_NOTE: u32 = 4;
+const NT_GNU_BUILD_ID: u32 = 3;
+/// Bytes of a 64-bit ELF header, and of a program header.
+const EHDR: usize = 64;
+const PHDR: usize = 56;
+/// Program headers that are looked at, and bytes of a note segment.
+const MOST_HEADERS: usize = 32;
+const MOST_NOTE: usize = 1024;
+
+/// `build:HEX` from the note in the mapped file; `file:SIZE:MTIME_NS` where it has none and the
+/// path still leads to the mapped file; else empty. Cost: some microseconds; meant for once a file.
+pub fn tag(mem: &Reader, mapped: &Mapped) -> String {
+    let build = (mapped.head != 0).then(|| build_id(mem, mapped.head as usize)).flatten();
+    if let Some(id) = build {
+        let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
+        return format!("build:{hex}");
+    }
+    use std::os::unix::fs::MetadataExt;
+    match std::fs::metadata(&mapped.path) {
+        Ok(meta) if meta.ino() == mapped.inode => {
+            let changed_ns =
+                i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
+            format!("file:{}:{changed_ns}", meta.size())
+        }
+        _ => String::new(),
+    }
+}
+
+/// The build id of the 64-bit ELF file whose first page is mapped at `head`.
+fn build_id(mem: &Reader, head: usize) -> Option<Vec<u8>> {
+    let mut header = [0u8; EHDR];
+    mem.read(head, &mut header).ok()?;
+    // Magic, 64 bits, and the size of a program header.
+    if &header[..5] != b"\x7fELF\x02" || half(&header, 54)? as usize != PHDR {
+        return None;
+    }
+    let (at, count) = (long(&header, 32)?, half(&header, 56)? as usize);
+    let mut headers = vec![0u8; count.min(MOST_HEADERS) * PHDR];
+    mem.read(head.checked_add(at)?, &mut headers).ok()?;
+    let notes = headers.chunks_exact(PHDR).filter(|h| word(h, 0) == Some(PT_NOTE));
+    notes.into_iter().find_map(|note| {
+        // By offset in the file: notes lie in the first pages, which are mapped from `head` on.
+        let (offset, size) = (long(note, 8)?, long(note, 32)?);
+        let mut bytes = vec![0u8; size.min(MOST_NOTE)];
+        mem.read(head.checked_add(offset)?, &mut bytes).ok()?;
+        id_in(&bytes)
+    })
+}
+
+/// The build id in a note segment: entries of name size, size, type, name, content.
+fn id_in(mut notes: &[u8]) -> Option<Vec<u8>> {
+    loop {
+        let (name, size, kind) = (word(notes, 0)?, word(notes, 4)?, word(notes, 8)?);
+        let begin = 12usize.checked_add((name as usize).checked_next_multiple_of(4)?)?;
+        let end = begin.checked_add(size as usize)?;
+        let content = notes.get(begin..end)?;
+        if kind == NT_GNU_BUILD_ID && notes.get(12..16) == Some(b"GNU\0") {
+            return (8..=64).contains(&content.len()).then(|| content.to_vec());
+        }
+        notes = notes.get(end.checked_next_multiple_of(4)?..)?;
+    }
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2)?.try_into().ok().map(u16::from_le_bytes)
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<usize> {
+    let value = bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes)?;
+    usize::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_build_id_is_found_among_notes_and_cut_ones_have_none() {
+        let mut notes = Vec::new();
+        for (kind, content) in [(1u32, &[9u8; 16][..]), (NT_GNU_BUILD_ID, &[0xab; 20][..])] {
+            notes.extend([4u32, content.len() as u32, kind].iter().flat_map(|w| w.to_le_bytes()));
+            notes.extend(b"GNU\0");
+            notes.extend(content);
+        }
+        assert_eq!(id_in(&notes), Some(vec![0xab; 20]));
+        for cut in 0..notes.len() {
+            assert_eq!(id_in(&notes[..cut]), None, "{cut}");
+        }
+        let endless = [0xff; 64];
+        assert_eq!(id_in(&endless), None);
+    }
+}

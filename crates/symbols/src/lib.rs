@@ -1,0 +1,238 @@
+//! Names for native stacks: turns the addresses in a capture into functions, files and lines.
+//!
+//! How it works: the host records words that may be return addresses, as offsets in files
+//! (`format::region::code_flag::NATIVE`). Here, where the capture is read, each file is opened if it
+//! is still the build that ran; its unwind tables tell callers from leftovers (`walk`), its debug
+//! information or symbols name them (`module`). The stacks in the capture's tables are then
+//! replaced, so that everything behind sees frames like any other's.
+//!
+//! What it promises: no file makes it panic, none but regular files are opened, bounded memory.
+//! What it does not: frames found by frame pointers are guesses (`walk`); without the binary a frame
+//! is `libfoo.so+0x1234` and there may be leftovers among the frames.
+//! What is missing on purpose: debug information from servers; other architectures than x86-64.
+
+mod module;
+mod text;
+mod walk;
+
+use std::collections::HashMap;
+
+use capture::read::{Capture, Code, StackNode};
+
+use module::{Line, Module, Step};
+use text::{clean, is_runtime, is_system};
+use walk::{frames, Candidate, Leads};
+
+/// Most words of a stack that are looked at; the host records fewer.
+const MOST_WORDS: usize = 256;
+/// Most binaries that are opened.
+const MOST_MODULES: usize = 512;
+
+/// Replaces the native stacks of a capture by named ones. Returns what is to be said about it, a
+/// sentence each. Cost: reads the binaries' debug information, if there are native stacks at all.
+pub fn name_native(capture: &mut Capture) -> Vec<String> {
+    if !capture.codes.iter().any(|code| code.native) {
+        return Vec::new();
+    }
+    let mut namer = Namer::default();
+    let mut samples = std::mem::take(&mut capture.samples);
+    for sample in samples.values_mut().flatten().filter(|sample| sample.stack != 0) {
+        sample.stack = namer.renamed(capture, sample.stack);
+    }
+    capture.samples = samples;
+    namer.notes
+}
+
+#[derive(Default)]
+struct Namer {
+    binaries: Binaries,
+    /// Stacks that were replaced.
+    stacks: HashMap<u32, u32>,
+    /// Lines by binary and offset.
+    lines: HashMap<(usize, u64), Vec<Line>>,
+    names: HashMap<String, u32>,
+    codes: HashMap<(u32, u32), u32>,
+    nodes: HashMap<(u32, u32, u32), u32>,
+    notes: Vec<String>,
+}
+
+#[derive(Default)]
+struct Binaries {
+    /// By the text the host recorded.
+    by_text: HashMap<String, usize>,
+    all: Vec<Binary>,
+}
+
+struct Binary {
+    path: String,
+    module: Option<Module>,
+}
+
+impl Namer {
+    fn renamed(&mut self, capture: &mut Capture, stack: u32) -> u32 {
+        let is_native = |code: u32| {
+            let code = (code as usize).checked_sub(1).and_then(|i| capture.codes.get(i));
+            code.is_some_and(|code| code.native)
+        };
+        let leaf = (stack as usize).checked_sub(1).and_then(|i| capture.stacks.get(i));
+        if !leaf.is_some_and(|node| is_native(node.code)) {
+            return stack;
+        }
+        if let Some(known) = self.stacks.get(&stack) {
+            return *known;
+        }
+        let words = self.candidates(capture, stack);
+        let mut named: Vec<Line> = Vec::new();
+        for index in frames(&words, &mut self.binaries) {
+            let Some(binary) = words[index].module else { continue };
+            self.add_lines(binary, words[index].offset, index > 0, &mut named);
+        }
+        let mut parent = 0;
+        for line in named.iter().rev() {
+            parent = self.node(capture, parent, line);
+        }
+        self.stacks.insert(stack, parent);
+        parent
+    }
+
+    /// The words of a stack, innermost first.
+    fn candidates(&mut self, capture: &Capture, stack: u32) -> Vec<Candidate> {
+        let mut position = -1i64;
+        let frames = capture.frames(stack).take(MOST_WORDS);
+        let mut words = Vec::new();
+        for frame in frames {
+            let hex = frame.function.strip_prefix("0x");
+            let offset = hex.and_then(|hex| u64::from_str_radix(hex, 16).ok());
+            let module = offset.and_then(|_| self.open(frame.file));
+            words.push(Candidate { module, offset: offset.unwrap_or(0), position });
+            position += i64::from(frame.line);
+        }
+        words
+    }
+
+    /// The binary of `path TAB tag`; says once why it cannot be read.
+    fn open(&mut self, text: &str) -> Option<usize> {
+        if let Some(known) = self.binaries.by_text.get(text) {
+            return Some(*known);
+        }
+        if self.binaries.all.len() >= MOST_MODULES {
+            return None;
+        }
+        let (path, tag) = text.split_once('\t').unwrap_or((text, ""));
+        let module = match path.strip_suffix(" (deleted)") {
+            Some(_) => Err("the file was replaced or removed while it ran".to_owned()),
+            None => Module::open(path, tag),
+        };
+        if let Err(why) = &module {
+            let told = format!("no functions or lines of {path}: {why}; wanted the file that ran");
+            self.notes.push(told);
+        }
+        let binary = Binary { path: path.to_owned(), module: module.ok() };
+        self.binaries.all.push(binary);
+        let index = self.binaries.all.len() - 1;
+        self.binaries.by_text.insert(text.to_owned(), index);
+        Some(index)
+    }
+
+    /// Appends the lines of an address; `called`: it stands behind a call, which is meant.
+    fn add_lines(&mut self, binary: usize, offset: u64, called: bool, out: &mut Vec<Line>) {
+        // Behind a system call as behind any other: the instruction before is the one that runs.
+        let at = offset.saturating_sub(1);
+        let lines = self.lines.entry((binary, at)).or_insert_with(|| {
+            let binary = &self.binaries.all[binary];
+            named_lines(binary, at).unwrap_or_else(|| vec![unnamed(binary, offset)])
+        });
+        for line in lines.iter() {
+            // What the linker put around `main`, and the compiler around Rust's.
+            let inner = out.last().and_then(|inner| inner.file.as_deref());
+            let around_rust = inner.is_some_and(|file| file.starts_with("/rustc/"));
+            let shim = match line.function.as_str() {
+                "_start" => true,
+                "main" => around_rust,
+                _ => false,
+            };
+            if shim && called && line.line == 0 {
+                continue;
+            }
+            out.push(line.clone());
+        }
+    }
+
+    fn node(&mut self, capture: &mut Capture, parent: u32, line: &Line) -> u32 {
+        let function = self.name(capture, &line.function);
+        let file = self.name(capture, line.file.as_deref().unwrap_or("?"));
+        let code = *self.codes.entry((function, file)).or_insert_with(|| {
+            let code = Code { function, file, first_line: 0, releases: false, native: false };
+            capture.codes.push(code);
+            capture.codes.len() as u32
+        });
+        *self.nodes.entry((parent, code, line.line)).or_insert_with(|| {
+            capture.stacks.push(StackNode { parent, code, line: line.line });
+            capture.stacks.len() as u32
+        })
+    }
+
+    fn name(&mut self, capture: &mut Capture, text: &str) -> u32 {
+        if let Some(id) = self.names.get(text) {
+            return *id;
+        }
+        capture.names.push(text.to_owned());
+        let id = capture.names.len() as u32 - 1;
+        self.names.insert(text.to_owned(), id);
+        id
+    }
+}
+
+/// What the binary says of the instruction at `offset`; None: nothing. A file of None becomes the
+/// binary's path, or "?" for code that is the language's own.
+fn named_lines(binary: &Binary, offset: u64) -> Option<Vec<Line>> {
+    let module = binary.module.as_ref()?;
+    let mut lines = module.lines(module.address(offset)?);
+    for line in &mut lines {
+        line.function = clean(&line.function);
+        let in_source = line.file.take().filter(|_| !is_system(&binary.path));
+        if in_source.is_none() {
+            line.line = 0;
+        }
+        line.file = Some(match in_source {
+            Some(file) if !is_runtime(&line.function) || file.starts_with('/') => file,
+            _ if is_runtime(&line.function) => "?".to_owned(),
+            _ => binary.path.clone(),
+        });
+    }
+    (!lines.is_empty()).then_some(lines)
+}
+
+/// `libfoo.so+0x1234`.
+fn unnamed(binary: &Binary, offset: u64) -> Line {
+    let base = binary.path.rsplit('/').next().unwrap_or(&binary.path);
+    let base = base.strip_suffix(" (deleted)").unwrap_or(base);
+    let function = format!("{}+{offset:#x}", base.replace('.', "_"));
+    Line { function, file: Some(binary.path.clone()), line: 0 }
+}
+
+impl Binaries {
+    fn at(&mut self, word: Candidate, called: bool) -> Option<(&mut Module, u64)> {
+        let module = self.all.get_mut(word.module?)?.module.as_mut()?;
+        let address = module.address(word.offset.checked_sub(u64::from(called))?)?;
+        Some((module, address))
+    }
+}
+
+impl walk::Code for Binaries {
+    fn step(&mut self, at: Candidate, called: bool) -> Step {
+        self.at(at, called).map_or(Step::Unknown, |(module, address)| module.step(address))
+    }
+
+    fn leads(&mut self, caller: Candidate, at: Candidate, called: bool) -> Leads {
+        let start = self.at(at, called).and_then(|(module, address)| module.function(address));
+        let same_binary = caller.module == at.module;
+        let Some((module, _)) = self.at(caller, true) else { return Leads::Perhaps };
+        match module.called(caller.offset) {
+            Some(target) if same_binary && Some(target) == start => Leads::Here,
+            Some(target) if module.jumps_elsewhere(target) && !same_binary => Leads::Perhaps,
+            Some(_) => Leads::Elsewhere,
+            None => Leads::Perhaps,
+        }
+    }
+}

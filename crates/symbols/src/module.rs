@@ -1,0 +1,313 @@
+//! One binary: which function and line an offset in it is, and how its frames are unwound.
+//!
+//! How it works: the sections with symbols, debug information and unwind tables are read into
+//! memory, the rest of the file is not. Debug information that was split off is looked for under
+//! /usr/lib/debug/.build-id. A file that is not the one that ran is refused.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::rc::Rc;
+
+use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianRcSlice, RegisterRule};
+use gimli::{Register, RunTimeEndian, UnwindContext, UnwindSection};
+use object::read::ReadCache;
+use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+
+type Slice = EndianRcSlice<RunTimeEndian>;
+type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
+
+/// Most bytes of debug information of one binary, unpacked; with more it is left alone, and symbols
+/// name the functions.
+const MOST_DEBUG_BYTES: u64 = 1 << 30;
+/// Most bytes of any other section.
+const MOST_SECTION_BYTES: u64 = 128 << 20;
+/// Most symbols of functions.
+const MOST_SYMBOLS: usize = 2_000_000;
+/// Most functions inlined into one another.
+const MOST_INLINED: usize = 64;
+/// DWARF's number of the stack pointer on x86-64.
+const RSP: Register = Register(7);
+
+/// One line of source that an address stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The function, demangled.
+    pub function: String,
+    /// Its file; None without debug information.
+    pub file: Option<String>,
+    /// The line; 0: not known.
+    pub line: u32,
+}
+
+/// What the unwind tables say of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The return address lies this many words above the frame's stack pointer.
+    Return(i64),
+    /// Nobody called it: a thread begins here.
+    Outermost,
+    /// It hangs on a register, or there are no tables.
+    Unknown,
+}
+
+/// A binary in memory.
+pub struct Module {
+    file: File,
+    segments: Vec<Segment>,
+    plt: Vec<(u64, u64)>,
+    /// Function symbols by address.
+    symbols: Vec<Symbol>,
+    lines: Option<addr2line::Context<Slice>>,
+    unwind: Option<Unwind>,
+}
+
+struct Segment {
+    offset: u64,
+    size: u64,
+    address: u64,
+}
+
+struct Symbol {
+    address: u64,
+    size: u64,
+    name: String,
+}
+
+struct Unwind {
+    frames: EhFrame<Slice>,
+    index: Option<gimli::ParsedEhFrameHdr<Slice>>,
+    bases: BaseAddresses,
+    context: Box<UnwindContext<usize>>,
+}
+
+impl Module {
+    /// Opens the binary at `path` if it is the build that `tag` says (`build:HEX`,
+    /// `file:SIZE:MTIME_NS`). Cost: reads its symbols, debug information and unwind tables.
+    /// Errors: one sentence that says why it cannot be used.
+    pub fn open(path: &str, tag: &str) -> Result<Module, String> {
+        let said = |error: io::Error| error.to_string();
+        let meta = std::fs::metadata(path).map_err(said)?;
+        if !meta.is_file() {
+            return Err("it is no regular file".to_owned());
+        }
+        let file = File::open(path).map_err(said)?;
+        let cache = ReadCache::new(file.try_clone().map_err(said)?);
+        let elf = parse(&cache)?;
+        check_build(&elf, &meta, tag)?;
+        let split =
+            if elf.section_by_name(".debug_info").is_some() { None } else { split_off(&elf) };
+        let split_cache = split.map(ReadCache::new);
+        let split_elf = split_cache.as_ref().and_then(|cache| parse(cache).ok());
+        let split_elf = split_elf.filter(|s| s.build_id().ok() == elf.build_id().ok());
+        let with_lines = split_elf.as_ref().unwrap_or(&elf);
+        let mut symbols = Vec::new();
+        take_symbols(&elf, &mut symbols);
+        if let Some(split) = &split_elf {
+            take_symbols(split, &mut symbols);
+        }
+        symbols.sort_by_key(|s| s.address);
+        let segments = elf.segments().map(|s| {
+            let (offset, size) = s.file_range();
+            Segment { offset, size, address: s.address() }
+        });
+        let plt = elf.sections().filter(|s| s.name().is_ok_and(|n| n.starts_with(".plt")));
+        Ok(Module {
+            segments: segments.collect(),
+            plt: plt.map(|s| (s.address(), s.address().saturating_add(s.size()))).collect(),
+            symbols,
+            lines: lines(with_lines),
+            unwind: unwind(&elf),
+            file,
+        })
+    }
+
+    /// The address, as the binary counts, of an offset in the file.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        let inside = |s: &&Segment| (s.offset..s.offset.saturating_add(s.size)).contains(&offset);
+        let segment = self.segments.iter().find(inside)?;
+        segment.address.checked_add(offset - segment.offset)
+    }
+
+    /// The lines an address stands for, innermost first: functions inlined there, then the one that
+    /// was compiled. Empty when nothing is known.
+    pub fn lines(&self, address: u64) -> Vec<Line> {
+        let mut found = Vec::new();
+        if let Some(lines) = &self.lines {
+            if let Ok(mut frames) = lines.find_frames(address).skip_all_loads() {
+                while let Ok(Some(frame)) = frames.next() {
+                    let name = frame.function.as_ref();
+                    let name = name.and_then(|f| f.demangle().ok().map(|n| n.into_owned()));
+                    let place = frame.location;
+                    let file = place.as_ref().and_then(|l| l.file).map(str::to_owned);
+                    let line = place.and_then(|l| l.line).unwrap_or(0);
+                    let function = match name {
+                        Some(name) => name,
+                        // Line tables only, without functions.
+                        None => self.symbol(address).unwrap_or_else(|| format!("{address:#x}")),
+                    };
+                    found.push(Line { function, file, line });
+                    if found.len() == MOST_INLINED {
+                        break;
+                    }
+                }
+            }
+        }
+        if found.is_empty() {
+            let function = self.symbol(address);
+            found.extend(function.map(|function| Line { function, file: None, line: 0 }));
+        }
+        found
+    }
+
+    fn symbol(&self, address: u64) -> Option<String> {
+        let behind = self.symbols.partition_point(|s| s.address <= address);
+        // Aliases stand at one address: the first that reaches as far.
+        let mut before = self.symbols[..behind].iter().rev().take(16);
+        let found = before.find(|s| s.size == 0 || address - s.address < s.size)?;
+        let name = addr2line::demangle_auto(found.name.as_str().into(), None);
+        Some(name.into_owned())
+    }
+
+    /// How to get from the frame that runs at `address` to its caller.
+    pub fn step(&mut self, address: u64) -> Step {
+        let Some(unwind) = &mut self.unwind else { return Step::Unknown };
+        unwind.step(address).unwrap_or(Step::Unknown)
+    }
+
+    /// Where the function begins that `address` lies in, by unwind tables.
+    pub fn function(&self, address: u64) -> Option<u64> {
+        let unwind = self.unwind.as_ref()?;
+        unwind.entry(address).map(|entry| entry.initial_address())
+    }
+
+    /// The target of the direct call that ends at `offset` of the file, if one does.
+    pub fn called(&self, offset: u64) -> Option<u64> {
+        let mut code = [0u8; 5];
+        self.file.read_exact_at(&mut code, offset.checked_sub(5)?).ok()?;
+        let distance = i32::from_le_bytes([code[1], code[2], code[3], code[4]]);
+        let direct = code[0] == 0xe8;
+        direct.then(|| self.address(offset))?.map(|a| a.wrapping_add_signed(i64::from(distance)))
+    }
+
+    /// Whether an address lies in a table of jumps to other binaries.
+    pub fn jumps_elsewhere(&self, address: u64) -> bool {
+        self.plt.iter().any(|(start, end)| (*start..*end).contains(&address))
+    }
+}
+
+fn parse(cache: &ReadCache<File>) -> Result<Elf<'_>, String> {
+    let elf = object::File::parse(cache).map_err(|e| format!("it is no whole ELF file: {e}"))?;
+    match elf.architecture() {
+        Architecture::X86_64 if elf.is_64() && elf.is_little_endian() => Ok(elf),
+        other => Err(format!("it is for {other:?}, wanted x86-64")),
+    }
+}
+
+/// Whether the file is the build that ran.
+fn check_build(elf: &Elf<'_>, meta: &std::fs::Metadata, tag: &str) -> Result<(), String> {
+    let found = match tag.split_once(':') {
+        Some(("build", _)) => {
+            let id = elf.build_id().ok().flatten().unwrap_or_default();
+            format!("build:{}", id.iter().map(|b| format!("{b:02x}")).collect::<String>())
+        }
+        Some(("file", _)) => {
+            let ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
+            format!("file:{}:{ns}", meta.size())
+        }
+        _ => return Err("the capture does not tell its build".to_owned()),
+    };
+    match found == tag {
+        true => Ok(()),
+        false => Err(format!("it is another build now: found {found}, wanted {tag}")),
+    }
+}
+
+/// Debug information that was split off when the binary was packaged.
+fn split_off(elf: &Elf<'_>) -> Option<File> {
+    let id = elf.build_id().ok().flatten()?;
+    let (first, rest) = id.split_first()?;
+    let rest: String = rest.iter().map(|b| format!("{b:02x}")).collect();
+    let path = format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug");
+    Path::new(&path).is_file().then(|| File::open(path).ok())?
+}
+
+fn take_symbols(elf: &Elf<'_>, out: &mut Vec<Symbol>) {
+    let all = elf.symbols().chain(elf.dynamic_symbols());
+    let functions = all.filter(|s| s.kind() == SymbolKind::Text && s.is_definition());
+    for symbol in functions.take(MOST_SYMBOLS) {
+        if let Ok(name) = symbol.name() {
+            let name = name.to_owned();
+            out.push(Symbol { address: symbol.address(), size: symbol.size(), name });
+        }
+    }
+}
+
+/// A section's bytes, unpacked; empty when it is missing, damaged or larger than `most`.
+fn section(elf: &Elf<'_>, name: &str, most: u64) -> (u64, Rc<[u8]>) {
+    let Some(section) = elf.section_by_name(name) else { return (0, Rc::from([])) };
+    let data = section.compressed_data().ok().filter(|d| d.uncompressed_size <= most);
+    let bytes = data.and_then(|d| d.decompress().ok()).unwrap_or_default();
+    (section.address(), Rc::from(&*bytes))
+}
+
+fn lines(elf: &Elf<'_>) -> Option<addr2line::Context<Slice>> {
+    let mut left = MOST_DEBUG_BYTES;
+    let mut whole = true;
+    let dwarf = gimli::Dwarf::load(|id| {
+        let size = elf
+            .section_by_name(id.name())
+            .map_or(0, |s| s.compressed_data().map_or(0, |d| d.uncompressed_size));
+        whole &= size <= left;
+        left = left.saturating_sub(size);
+        let most = if whole { MOST_DEBUG_BYTES } else { 0 };
+        let (_, bytes) = section(elf, id.name(), most);
+        Ok::<_, gimli::Error>(Slice::new(bytes, RunTimeEndian::Little))
+    });
+    let dwarf = dwarf.ok().filter(|_| whole)?;
+    addr2line::Context::from_dwarf(dwarf).ok()
+}
+
+fn unwind(elf: &Elf<'_>) -> Option<Unwind> {
+    let part = |name| section(elf, name, MOST_SECTION_BYTES);
+    let (at, frames) = part(".eh_frame");
+    let (index_at, index) = part(".eh_frame_hdr");
+    let address = |name| elf.section_by_name(name).map_or(0, |s| s.address());
+    let bases = BaseAddresses::default()
+        .set_eh_frame(at)
+        .set_eh_frame_hdr(index_at)
+        .set_text(address(".text"))
+        .set_got(address(".got"));
+    let slice = |bytes| Slice::new(bytes, RunTimeEndian::Little);
+    let mut section = EhFrame::from(slice(frames));
+    section.set_address_size(8);
+    let index = EhFrameHdr::from(slice(index)).parse(&bases, 8).ok();
+    Some(Unwind { frames: section, index, bases, context: Box::new(UnwindContext::new()) })
+}
+
+impl Unwind {
+    fn entry(&self, address: u64) -> Option<gimli::FrameDescriptionEntry<Slice>> {
+        let cie = EhFrame::cie_from_offset;
+        if let Some(table) = self.index.as_ref().and_then(|index| index.table()) {
+            return table.fde_for_address(&self.frames, &self.bases, address, cie).ok();
+        }
+        self.frames.fde_for_address(&self.bases, address, cie).ok()
+    }
+
+    fn step(&mut self, address: u64) -> Option<Step> {
+        let entry = self.entry(address)?;
+        let back = entry.cie().return_address_register();
+        let row =
+            entry.unwind_info_for_address(&self.frames, &self.bases, &mut self.context, address);
+        let row = row.ok()?;
+        match (row.cfa(), row.register(back)) {
+            (_, RegisterRule::Undefined) => Some(Step::Outermost),
+            (CfaRule::RegisterAndOffset { register: RSP, offset }, RegisterRule::Offset(at)) => {
+                let bytes = offset.checked_add(at)?;
+                (bytes >= 0 && bytes % 8 == 0).then_some(Step::Return(bytes / 8))
+            }
+            _ => Some(Step::Unknown),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Names as people write them, and whose code they are.
+
+/// Folders of libraries that came with the system.
+const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
+/// Rust code that is nobody's own.
+const RUNTIME: [&str; 5] = ["std::", "core::", "alloc::", "dashcam::", "recorder::"];
+
+/// Whether a binary is a library of the system: its source is of no interest, its name is.
+pub fn is_system(path: &str) -> bool {
+    let base = path.rsplit('/').next().unwrap_or(path);
+    SYSTEM.iter().any(|dir| path.starts_with(dir)) && base.contains(".so")
+        || base.starts_with("libdashcam.so")
+}
+
+/// Whether a function belongs to Rust's library or to dashcam, by its name.
+pub fn is_runtime(function: &str) -> bool {
+    let name = function.trim_start_matches(['<', '&']);
+    RUNTIME.iter().any(|prefix| name.starts_with(prefix)) || name.starts_with("__rust_")
+}
+
+/// A demangled name without parameters and without what the compiler appended to a copy of the
+/// function (`.cold`, `.constprop.0`).
+pub fn clean(name: &str) -> String {
+    let name = name.strip_suffix(" const").unwrap_or(name);
+    let name = without_parameters(name);
+    match name.find('.') {
+        Some(at) if at > 0 && !name.contains("::") => name[..at].to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+fn without_parameters(name: &str) -> &str {
+    if !name.ends_with(')') {
+        return name;
+    }
+    let mut depth = 0usize;
+    for (at, byte) in name.bytes().enumerate().rev() {
+        match byte {
+            b')' => depth += 1,
+            b'(' if depth == 1 => return if at == 0 { name } else { &name[..at] },
+            b'(' => depth -= 1,
+            _ => {}
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_parameters_and_the_compilers_endings() {
+        let cases = [
+            ("nap", "nap"),
+            ("nap.constprop.0", "nap"),
+            ("shop::price(int, char const*)", "shop::price"),
+            ("(anonymous namespace)::nap(void (*)(int)) const", "(anonymous namespace)::nap"),
+            ("shop::Cart::operator()(int)", "shop::Cart::operator()"),
+            ("sick::price::{{closure}}", "sick::price::{{closure}}"),
+            ("<sick::A as sick::B>::run", "<sick::A as sick::B>::run"),
+            ("()", "()"),
+            ("", ""),
+        ];
+        for (name, wanted) in cases {
+            assert_eq!(clean(name), wanted);
+        }
+    }
+
+    #[test]
+    fn the_languages_own_functions_and_the_systems_libraries_are_known() {
+        assert!(is_runtime("<core::iter::Map as X>::next") && is_runtime("std::thread::sleep"));
+        assert!(!is_runtime("stdout_writer::run") && !is_runtime("billy::core::run"));
+        assert!(
+            is_system("/usr/lib/x86_64-linux-gnu/libc.so.6") && !is_system("/usr/lib/billy/run")
+        );
+        assert!(!is_system("/srv/lib/libbilly.so"));
+    }
+}
