@@ -15,12 +15,12 @@ static int ends[2];
 
 APART static void rest(long ms) {
     struct timespec pause = {0, ms * 1000 * 1000};
-    nanosleep(&pause, NULL);
+    nanosleep(&pause, NULL); // WAIT-sleep
     turns++;
 }
 
 APART static void back_off(long ms) {
-    rest(ms); // WAIT-sleep
+    rest(ms);
     turns++;
 }
 

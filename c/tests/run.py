@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -20,6 +21,20 @@ STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-pthread"]
 LANGUAGES = {
     "c": ["cc", "-std=c11", "-D_GNU_SOURCE"],
     "c++": ["g++", "-std=c++17", "-x", "c++"],
+}
+# The waits of native.c: what they are called and where they stand.
+WAITS = {
+    "sleep": ("sleep", "rest"),
+    "lock": ("lock-wait", "reserve"),
+    "read": ("downstream-wait", "ask"),
+}
+# How native.c is compiled, and what `why` must still know of it.
+BUILDS = {
+    "optimised": ["-O2", "-g"],
+    "unoptimised": ["-O0", "-g"],
+    "with frame pointers": ["-O2", "-g", "-fno-omit-frame-pointer"],
+    "at a fixed address, static library": ["-O2", "-g", "-no-pie"],
+    "without debug information": ["-O2"],
 }
 PROGRAMS = ["threads", "signals", "forks", "misuse", "plugin", "slow", "readme"]
 
@@ -131,6 +146,49 @@ class Setting:
         if causes[:1] != ["sleep"]:
             raise Failed(f"slow: why names {causes}, wanted sleep")
 
+    def try_native(self, build: str) -> None:
+        """`why` names function, file and line of each wait in native.c, however it was compiled."""
+        source, binary = HERE / "native.c", self.folder / f"native-{build.replace(' ', '-')}"
+        private = [flag for flag in self.pkg_config("--libs", "--static") if flag != "-ldashcam"]
+        shared = [*self.pkg_config("--libs"), f"-Wl,-rpath,{self.prefix}/lib"]
+        libs = [str(self.prefix / "lib/libdashcam.a"), *private] if "static" in build else shared
+        flags = [flag for flag in STRICT if flag != "-O1"] + BUILDS[build]
+        run([*LANGUAGES["c"], *flags, "-o", str(binary), str(source), *self.pkg_config("--cflags"), *libs])
+        for mark, (cause, function) in WAITS.items():
+            captures = self.folder / f"{binary.name}-{mark}"
+            run([str(binary), str(captures), mark], cwd=self.folder)
+            lines = source.read_text(encoding="utf-8").splitlines()
+            line = next(n for n, text in enumerate(lines, 1) if f"// WAIT-{mark}" in text)
+            wanted = {"cause": cause, "function": function, "file": str(source), "line": line}
+            if build == "without debug information":
+                wanted |= {"file": str(binary), "line": 0}
+            found = self.first_cause(captures)
+            path = found.pop("path", [])
+            if found != wanted or "price" not in path:
+                raise Failed(f"native {mark}: why says {found}, reached by {path}; wanted {wanted}, by price")
+        # Another file under the same name is not taken for the one that ran.
+        binary.write_bytes((self.prefix / "lib/libdashcam.so").read_bytes())
+        done = subprocess.run(
+            [str(self.command), "why", "--json", str(captures)], capture_output=True, text=True, check=False
+        )
+        if "another build" not in done.stderr or str(binary) not in done.stderr:
+            raise Failed(f"native: the binary was replaced, and why says {done.stderr or 'nothing'}")
+        named = self.first_cause(captures)["function"]
+        if named in {function for _, function in WAITS.values()}:
+            raise Failed(f"native: the binary was replaced, and why still names {named}")
+
+    def first_cause(self, captures: Path) -> dict:
+        """The first cause and its place."""
+        done = subprocess.run(
+            [str(self.command), "why", "--json", str(captures)], capture_output=True, text=True, check=False
+        )
+        causes = json.loads(done.stdout)["causes"] if done.stdout else []
+        if not causes:
+            raise Failed(f"{captures}: why names no cause: {done.stdout}{done.stderr}")
+        where = causes[0]["where"] or {}
+        place = {key: where.get(key) for key in ("function", "file", "line")}
+        return {"cause": causes[0]["cause"], **place, "path": causes[0]["path"]}
+
 
 def main() -> int:
     """Runs everything."""
@@ -143,10 +201,18 @@ def main() -> int:
             print(why, file=sys.stderr)
             return 1
         cases = [(p, language, False) for p in PROGRAMS for language in LANGUAGES]
-        for program, language, static in [*cases, ("threads", "c", True), ("forks", "c", True)]:
-            name = f"{program} as {language}{', static' if static else ''}"
+        programs = [*cases, ("threads", "c", True), ("forks", "c", True)]
+        turns = {
+            f"{p} as {language}{', static' if static else ''}": partial(setting.try_program, p, language, static)
+            for p, language, static in programs
+        }
+        turns |= {f"native, {build}": partial(setting.try_native, build) for build in BUILDS}
+        only = sys.argv[1:]
+        for name, turn in turns.items():
+            if only and not any(word in name for word in only):
+                continue
             try:
-                setting.try_program(program, language, static)
+                turn()
                 print(f"ok      {name}")
             except Failed as why:
                 failed += 1

@@ -114,7 +114,7 @@ impl<'c> Frames<'c> {
         if path.last() == Some(&to.function) {
             path.pop();
         }
-        path.retain(|name| name != "<module>");
+        path.retain(|name| name != "<module>" && !name.starts_with('{'));
         path
     }
 

@@ -154,9 +154,16 @@ impl Module {
                 }
             }
         }
-        if found.is_empty() {
-            let function = self.symbol(address);
-            found.extend(function.map(|function| Line { function, file: None, line: 0 }));
+        let symbol = self.symbol(address);
+        match (found.last_mut(), symbol) {
+            // Line tables only: the symbol has the function's modules and enclosing functions too.
+            (Some(outer), Some(symbol))
+                if symbol.contains("::") && !outer.function.contains("::") =>
+            {
+                outer.function = symbol;
+            }
+            (None, Some(function)) => found.push(Line { function, file: None, line: 0 }),
+            _ => {}
         }
         found
     }
