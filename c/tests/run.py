@@ -34,6 +34,7 @@ BUILDS = {
     "unoptimised": ["-O0", "-g"],
     "with frame pointers": ["-O2", "-g", "-fno-omit-frame-pointer"],
     "at a fixed address, static library": ["-O2", "-g", "-no-pie"],
+    "without a build id": ["-O2", "-g", "-Wl,--build-id=none"],
     "without debug information": ["-O2"],
 }
 PROGRAMS = ["threads", "signals", "forks", "misuse", "plugin", "slow", "readme"]
@@ -163,7 +164,9 @@ class Setting:
             if build == "without debug information":
                 wanted |= {"file": str(binary), "line": 0}
             found = self.first_cause(captures)
-            path = found.pop("path", [])
+            path, culprit = found.pop("path"), found.pop("culprit")
+            if mark == "lock" and (culprit or {}).get("function") != "rest":
+                raise Failed(f"native lock: why blames {culprit}; wanted rest(), which sleeps under the lock")
             if found != wanted or "price" not in path:
                 raise Failed(f"native {mark}: why says {found}, reached by {path}; wanted {wanted}, by price")
         # Another file under the same name is not taken for the one that ran.
@@ -187,7 +190,7 @@ class Setting:
             raise Failed(f"{captures}: why names no cause: {done.stdout}{done.stderr}")
         where = causes[0]["where"] or {}
         place = {key: where.get(key) for key in ("function", "file", "line")}
-        return {"cause": causes[0]["cause"], **place, "path": causes[0]["path"]}
+        return {"cause": causes[0]["cause"], **place, "path": causes[0]["path"], "culprit": causes[0]["culprit"]}
 
 
 def main() -> int:

@@ -123,3 +123,25 @@ impl Native {
         id
     }
 }
+
+/// The thread that holds the mutex of the C library whose waiters sleep at `futex`; None when that
+/// is no such mutex, as far as its fields tell. Source: `struct __pthread_mutex_s` of glibc 2.x on
+/// 64 bits: lock, count, owner, users, kind, 4 bytes each. Rust's own mutex names no owner.
+pub(crate) fn mutex_owner(mem: &Reader, futex: u64) -> Option<u32> {
+    /// Locked, and somebody waits.
+    const CONTENDED: u32 = 2;
+    /// Normal, recursive, error-checking and adaptive mutexes; above are bits of their own.
+    const KINDS: u32 = 4;
+    const KIND_BITS: u32 = 0x7f;
+    if !cfg!(all(target_env = "gnu", target_pointer_width = "64")) {
+        return None;
+    }
+    let mut bytes = [0u8; 20];
+    mem.read(futex as usize, &mut bytes).ok()?;
+    let mut fields = [0u32; 5];
+    for (field, bytes) in fields.iter_mut().zip(bytes.chunks_exact(4)) {
+        *field = bytes.try_into().map(u32::from_le_bytes).unwrap_or_default();
+    }
+    let [lock, _, owner, users, kind] = fields;
+    (lock == CONTENDED && owner != 0 && users != 0 && kind & KIND_BITS < KINDS).then_some(owner)
+}

@@ -14,7 +14,7 @@ use sys::calls::{self, Wait, OUTSIDE_CALL, RUNNING};
 use sys::mem::Reader;
 use sys::task::TaskCall;
 
-use crate::native::Native;
+use crate::native::{self, Native};
 use crate::tracks::Tracks;
 
 /// Most frames of a stack.
@@ -266,10 +266,19 @@ impl Looker {
         sample: &mut Sample,
         now: u64,
     ) {
+        let futex = sample.target;
         let (Some(py), Some(stacks)) = (py, &mut self.stacks) else {
+            let owner = native::mutex_owner(&self.mem, futex);
+            let owner = owner.filter(|o| *o != sample.tid && tracks.by_tid.contains_key(o));
+            if let Some(owner) = owner {
+                sample.lock_holder = owner;
+                sample.holder_source = HolderSource::OwnerField;
+            }
+            if let Some(track) = tracks.by_tid.get_mut(&sample.tid) {
+                track.holder_asked_ns = now;
+            }
             return;
         };
-        let futex = sample.target;
         let waits = |tid: u32| {
             let last = tracks.by_tid.get(&tid).and_then(|t| t.last);
             let out = tracks.by_tid.get(&tid).is_some_and(|t| !t.ran);
