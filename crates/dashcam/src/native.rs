@@ -20,6 +20,7 @@ const MOST_STACKS: usize = 8 * 1024;
 /// half of the tables at most: Python's stacks keep the other half.
 pub(crate) struct Native {
     stacks: Option<NativeStacks>,
+    state: &'static str,
     frames: Vec<Frame>,
     /// The recorder's id of each site, 0: not asked for yet.
     codes: Vec<u32>,
@@ -32,10 +33,17 @@ pub(crate) struct Native {
 }
 
 impl Native {
-    pub(crate) fn new(recorder: &'static Recorder) -> Native {
+    /// `on`: the settings want stacks.
+    pub(crate) fn new(recorder: &'static Recorder, on: bool) -> Native {
         let layout = recorder.region().layout();
+        let stacks = on.then(|| NativeStacks::new(MOST_SITES.min(layout.code_slots / 2)));
         Native {
-            stacks: NativeStacks::new(MOST_SITES.min(layout.code_slots / 2)),
+            state: match &stacks {
+                None => "off: turned off by settings",
+                Some(None) => "off: only stacks of x86-64 are understood",
+                Some(Some(_)) => "on",
+            },
+            stacks: stacks.flatten(),
             frames: Vec::new(),
             codes: Vec::new(),
             known: HashMap::new(),
@@ -43,6 +51,11 @@ impl Native {
             newest: 0,
             idle_left: MOST_IDLE,
         }
+    }
+
+    /// The source's state, as captures and `status()` tell it.
+    pub(crate) fn state(&self) -> &'static str {
+        self.state
     }
 
     /// Begins a pass.

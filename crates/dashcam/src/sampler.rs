@@ -4,7 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | switch records | off-CPU intervals | ns | each pass, all that came |
 //! | open requests | firings | | each pass |
-//! | at most `threads` threads: /proc, Python stack | samples | | each pass |
+//! | at most `threads` threads: /proc, Python or native stack | samples | | each pass |
 //! | at most `threads` tasks of event loops, of requests past their usual time | awaits | | each pass |
 //! | counters of process and host | vitals | in the name | once a second |
 //! | its own wake-ups | `recorder_gap_ns` when late by 50 ms | ns | when it happens |
@@ -28,6 +28,7 @@ use sys::perf::SwitchStream;
 use trigger::{show_ns, Crowd, Firing, Gate, Timing, Why};
 
 use crate::control::{Job, Shared};
+use crate::native::Native;
 use crate::subject::Looker;
 use crate::suspended::Suspensions;
 use crate::tracks::Tracks;
@@ -116,12 +117,14 @@ impl<'s> Sampler<'s> {
             cooldown_ns: shared.config.cooldown_ns,
         };
         let stacks = attach(shared);
+        let native = Native::new(shared.recorder, shared.config.stacks);
+        shared.set_source("native_stacks", native.state().to_owned());
         let switches = open_switches(shared, &own);
         shared.set_source("threads", "on".to_owned());
         shared.set_source("vitals", "on".to_owned());
         Some(Sampler {
             shared,
-            looker: Looker::new(shared.recorder, mem, stacks),
+            looker: Looker::new(shared.recorder, mem, stacks, native),
             switches,
             pairs: Pairs::default(),
             tracks: Tracks::default(),
@@ -434,7 +437,8 @@ fn append_vital(name: ring::Name, now: u64, value: f64) {
 fn attach(shared: &Shared) -> Option<PythonStacks> {
     let (stacks, state) = match (&shared.runtime.python, shared.config.stacks) {
         (_, false) => (None, "off: turned off by settings".to_owned()),
-        (None, _) if shared.runtime.name.is_empty() => (None, "off: no Python here".to_owned()),
+        // No Python here: nothing is missing.
+        (None, _) if shared.runtime.name.is_empty() => return None,
         (None, _) => (None, format!("off: {}", shared.runtime.no_stacks)),
         (Some(info), true) => match sys::mem::Reader::new() {
             Err(error) => (None, format!("off: cannot read own memory: {error}")),

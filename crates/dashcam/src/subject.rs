@@ -45,6 +45,7 @@ impl Looker {
         recorder: &'static Recorder,
         mem: Reader,
         stacks: Option<PythonStacks>,
+        native: Native,
     ) -> Looker {
         Looker {
             recorder,
@@ -54,7 +55,7 @@ impl Looker {
             codes: Vec::new(),
             known: HashMap::new(),
             torn_told: 0,
-            native: Native::new(recorder),
+            native,
         }
     }
 

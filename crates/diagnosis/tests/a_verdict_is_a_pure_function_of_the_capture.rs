@@ -51,8 +51,8 @@ fn capture(names: [&str; 4], sick: bool, wait: WaitKind) -> Capture {
     made.meta.to_ns = 100_000 * MS;
     made.names = names.iter().map(|n| (*n).to_owned()).collect();
     made.codes = vec![
-        Code { function: 1, file: 3, first_line: 1, releases: false },
-        Code { function: 2, file: 3, first_line: 9, releases: false },
+        Code { function: 1, file: 3, first_line: 1, releases: false, native: false },
+        Code { function: 2, file: 3, first_line: 9, releases: false, native: false },
     ];
     made.stacks =
         vec![StackNode { parent: 0, code: 1, line: 4 }, StackNode { parent: 1, code: 2, line: 12 }];

@@ -124,8 +124,7 @@ impl Namer {
             None => Module::open(path, tag),
         };
         if let Err(why) = &module {
-            let told = format!("no functions or lines of {path}: {why}; wanted the file that ran");
-            self.notes.push(told);
+            self.notes.push(format!("{path}: {why}; its functions are told as offsets"));
         }
         let binary = Binary { path: path.to_owned(), module: module.ok() };
         self.binaries.all.push(binary);

@@ -68,8 +68,11 @@ pub fn sentence(d: &Described<'_>) -> String {
             format!("{waited}, {known} {} in another task{doing}", culprit.short())
         }
         0 | 1 => {
-            let thread = d.culprit_thread.unwrap_or("another thread");
-            format!("{waited}, {known} {} in thread {thread}{doing}", culprit.short())
+            let thread = match d.culprit_thread {
+                Some(name) => format!("thread {name}"),
+                None => "another thread".to_owned(),
+            };
+            format!("{waited}, {known} {} in {thread}{doing}", culprit.short())
         }
         n => format!("{waited}, {known} {} in {n} threads in turn{doing}", culprit.short()),
     }
