@@ -123,6 +123,9 @@ impl Namer {
             Some(_) => Err("the file was replaced or removed while it ran".to_owned()),
             None => Module::open(path, tag),
         };
+        if let Ok(Module { note: Some(note), .. }) = &module {
+            self.notes.push(format!("{path}: {note}; its functions are told without lines"));
+        }
         if let Err(why) = &module {
             self.notes.push(format!("{path}: {why}; its functions are told as offsets"));
         }

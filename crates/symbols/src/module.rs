@@ -19,8 +19,8 @@ type Slice = EndianRcSlice<RunTimeEndian>;
 type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
 
 /// Most bytes of debug information of one binary, unpacked; with more it is left alone, and symbols
-/// name the functions.
-const MOST_DEBUG_BYTES: u64 = 1 << 30;
+/// name the functions. While it is read it is in memory twice.
+const MOST_DEBUG_BYTES: u64 = 512 << 20;
 /// Most bytes of any other section.
 const MOST_SECTION_BYTES: u64 = 128 << 20;
 /// Most symbols of functions.
@@ -61,6 +61,8 @@ pub struct Module {
     symbols: Vec<Symbol>,
     lines: Option<addr2line::Context<Slice>>,
     unwind: Option<Unwind>,
+    /// What was left alone, a sentence's end.
+    pub note: Option<String>,
 }
 
 struct Segment {
@@ -118,11 +120,16 @@ impl Module {
             Segment { offset, size, address: s.address() }
         });
         let plt = elf.sections().filter(|s| s.name().is_ok_and(|n| n.starts_with(".plt")));
+        let (lines, note) = match lines(with_lines) {
+            Ok(lines) => (Some(lines), None),
+            Err(why) => (None, Some(why)),
+        };
         Ok(Module {
+            note,
             segments: segments.collect(),
             plt: plt.map(|s| (s.address(), s.address().saturating_add(s.size()))).collect(),
             symbols,
-            lines: lines(with_lines),
+            lines,
             unwind: unwind(&elf),
             file,
         })
@@ -266,21 +273,25 @@ fn section(elf: &Elf<'_>, name: &str, most: u64) -> (u64, Rc<[u8]>) {
     (section.address(), Rc::from(&*bytes))
 }
 
-fn lines(elf: &Elf<'_>) -> Option<addr2line::Context<Slice>> {
-    let mut left = MOST_DEBUG_BYTES;
-    let mut whole = true;
+/// The debug information; the error says why there is none although the file has it.
+fn lines(elf: &Elf<'_>) -> Result<addr2line::Context<Slice>, String> {
+    let size = |id: gimli::SectionId| {
+        let section = elf.section_by_name(id.name());
+        section.map_or(0, |s| s.compressed_data().map_or(0, |d| d.uncompressed_size))
+    };
+    let mut total = 0u64;
     let dwarf = gimli::Dwarf::load(|id| {
-        let size = elf
-            .section_by_name(id.name())
-            .map_or(0, |s| s.compressed_data().map_or(0, |d| d.uncompressed_size));
-        whole &= size <= left;
-        left = left.saturating_sub(size);
-        let most = if whole { MOST_DEBUG_BYTES } else { 0 };
+        total = total.saturating_add(size(id));
+        let most = if total <= MOST_DEBUG_BYTES { MOST_DEBUG_BYTES } else { 0 };
         let (_, bytes) = section(elf, id.name(), most);
         Ok::<_, gimli::Error>(Slice::new(bytes, RunTimeEndian::Little))
     });
-    let dwarf = dwarf.ok().filter(|_| whole)?;
-    addr2line::Context::from_dwarf(dwarf).ok()
+    if total > MOST_DEBUG_BYTES {
+        let (found, most) = (total >> 20, MOST_DEBUG_BYTES >> 20);
+        return Err(format!("found {found} MiB of debug information, wanted at most {most}"));
+    }
+    let read = dwarf.and_then(addr2line::Context::from_dwarf);
+    read.map_err(|error| format!("its debug information cannot be read: {error}"))
 }
 
 fn unwind(elf: &Elf<'_>) -> Option<Unwind> {
