@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "tracing-layer": {"dashcam"},
     "c": {"dashcam"},
     "diagnosis": {"format", "capture"},
-    "symbols": {"capture"},
+    "symbols": {"capture", "format"},
     "cli": {"format", "sys", "trigger", "capture", "diagnosis", "symbols"},
 }
 # What a host carries besides our own rooms. Each new one needs a line in ARCHITECTURE.md.

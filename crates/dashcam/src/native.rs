@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
 use format::record::{flag, Sample};
+use format::region::code_flag::GAP_BITS;
 use format::region::losses;
 use recorder::Recorder;
-use samplers::native_stacks::{Frame, NativeStacks, MOST_SITES, NO_SITE};
+use samplers::native_stacks::{Frame, NativeStacks, FRAME_POINTER, MOST_SITES, NO_SITE};
 use sys::mem::Reader;
 use sys::task::TaskCall;
 
@@ -105,7 +106,7 @@ impl Native {
         for i in (0..self.frames.len()).rev() {
             let frame = self.frames[i];
             let code = self.code_id(recorder, frame.site);
-            parent = recorder.tables().stack(parent, code, frame.gap);
+            parent = recorder.tables().stack(parent, code, frame.gap | frame.link << GAP_BITS);
             if parent > self.newest {
                 self.newest = parent;
                 self.nodes_left -= 1;
@@ -121,6 +122,9 @@ impl Native {
     fn code_id(&mut self, recorder: &Recorder, site: u32) -> u32 {
         let tables = recorder.tables();
         let index = site as usize;
+        if site == FRAME_POINTER {
+            return tables.native_code(tables.name("fp"), tables.name("?"));
+        }
         if let Some(id) = self.codes.get(index).filter(|id| **id != 0) {
             return *id;
         }

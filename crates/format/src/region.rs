@@ -33,11 +33,16 @@ pub const STACK_WORDS: usize = 2;
 pub mod code_flag {
     /// Its code names `release`: it may hold a lock taken by hand.
     pub const RELEASES: u32 = 1;
-    /// An address of native code that may be a return address: the function name is its offset in
-    /// the file, as `0x1a2b`; the file name is `path TAB tag`, where the tag tells the build (empty:
-    /// not known); the line of a stack node is the distance to the next outer one, in words of 8
-    /// bytes, 0 for the outermost. The innermost stands one word below the stack pointer.
+    /// A word of a native stack. The function name says what it is: `0x1a2b`, perhaps a return
+    /// address, as offset in a file; `fp`, perhaps a saved frame pointer; `?`, an address in no
+    /// file. The file name is `path TAB tag`, where the tag tells the build (empty: not known). The
+    /// line of a stack node is two numbers, in words of 8 bytes: in the low 12 bits the distance to
+    /// the next outer node (0: the outermost; the innermost, the instruction pointer, stands one
+    /// word below the stack pointer); above them, 0 for none, the distance from this word to where
+    /// the frame pointer points that lies in it (`fp`) or in the word before it (`0x1a2b`).
     pub const NATIVE: u32 = 2;
+    /// Bits of the distance to the next outer node of a native stack.
+    pub const GAP_BITS: u32 = 12;
 }
 
 /// Word indices in the header page. Counters are written by relaxed atomic adds.

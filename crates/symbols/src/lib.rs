@@ -7,7 +7,7 @@
 //! replaced, so that everything behind sees frames like any other's.
 //!
 //! What it promises: no file makes it panic, none but regular files are opened, bounded memory.
-//! What it does not: frames found by frame pointers are guesses (`walk`); without the binary a frame
+//! What it does not: a frame whose frame pointer is not known is a guess (`walk`); without the binary a frame
 //! is `libfoo.so+0x1234` and there may be leftovers among the frames.
 //! What is missing on purpose: debug information from servers; other architectures than x86-64.
 
@@ -18,6 +18,7 @@ mod walk;
 use std::collections::HashMap;
 
 use capture::read::{Capture, Code, StackNode};
+use format::region::code_flag::GAP_BITS;
 
 use module::{Line, Module, Step};
 use text::{clean, is_runtime, is_system};
@@ -104,8 +105,14 @@ impl Namer {
             let hex = frame.function.strip_prefix("0x");
             let offset = hex.and_then(|hex| u64::from_str_radix(hex, 16).ok());
             let module = offset.and_then(|_| self.open(frame.file));
-            words.push(Candidate { module, offset: offset.unwrap_or(0), position });
-            position += i64::from(frame.line);
+            words.push(Candidate {
+                module,
+                offset: offset.unwrap_or(0),
+                position,
+                link: i64::from(frame.line >> GAP_BITS),
+                pointer: frame.function == "fp",
+            });
+            position += i64::from(frame.line & ((1 << GAP_BITS) - 1));
         }
         words
     }

@@ -27,7 +27,8 @@ const MOST_SECTION_BYTES: u64 = 128 << 20;
 const MOST_SYMBOLS: usize = 2_000_000;
 /// Most functions inlined into one another.
 const MOST_INLINED: usize = 64;
-/// DWARF's number of the stack pointer on x86-64.
+/// DWARF's numbers of the frame pointer and the stack pointer on x86-64.
+const RBP: Register = Register(6);
 const RSP: Register = Register(7);
 
 /// One line of source that an address stands for.
@@ -41,15 +42,42 @@ pub struct Line {
     pub line: u32,
 }
 
-/// What the unwind tables say of a frame.
+/// What the unwind tables say of a frame. Distances are words of 8 bytes, upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The return address lies this many words above the frame's stack pointer.
-    Return(i64),
+    /// Somebody called it.
+    Return {
+        /// What the distance is counted from.
+        base: Base,
+        /// From there to the return address.
+        words: i64,
+        /// The caller's frame pointer.
+        fp: CallersFp,
+    },
     /// Nobody called it: a thread begins here.
     Outermost,
-    /// It hangs on a register, or there are no tables.
+    /// It hangs on something else, or there are no tables.
     Unknown,
+}
+
+/// What a frame's places are counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// The frame's stack pointer.
+    Sp,
+    /// The frame pointer.
+    Fp,
+}
+
+/// Where a frame has its caller's frame pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallersFp {
+    /// In the register: the frame did not touch it.
+    Kept,
+    /// Saved, this far from the base.
+    At(i64),
+    /// It cannot be told.
+    Lost,
 }
 
 /// A binary in memory.
@@ -326,13 +354,23 @@ impl Unwind {
         let row =
             entry.unwind_info_for_address(&self.frames, &self.bases, &mut self.context, address);
         let row = row.ok()?;
-        match (row.cfa(), row.register(back)) {
-            (_, RegisterRule::Undefined) => Some(Step::Outermost),
-            (CfaRule::RegisterAndOffset { register: RSP, offset }, RegisterRule::Offset(at)) => {
-                let bytes = offset.checked_add(at)?;
-                (bytes >= 0 && bytes % 8 == 0).then_some(Step::Return(bytes / 8))
-            }
-            _ => Some(Step::Unknown),
-        }
+        let back = match row.register(back) {
+            RegisterRule::Undefined => return Some(Step::Outermost),
+            RegisterRule::Offset(at) => at,
+            _ => return None,
+        };
+        let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };
+        let base = match register {
+            RSP => Base::Sp,
+            RBP => Base::Fp,
+            _ => return None,
+        };
+        let words = |at: i64| offset.checked_add(at).filter(|b| b % 8 == 0).map(|b| b / 8);
+        let fp = match row.register(RBP) {
+            RegisterRule::Undefined | RegisterRule::SameValue => CallersFp::Kept,
+            RegisterRule::Offset(at) => words(at).map_or(CallersFp::Lost, CallersFp::At),
+            _ => CallersFp::Lost,
+        };
+        Some(Step::Return { base, words: words(back)?, fp })
     }
 }

@@ -1,14 +1,15 @@
 //! Which words of a stack are return addresses.
 //!
 //! How it works: the host recorded every word that points behind a call, callers and leftovers of
-//! earlier calls alike. From the innermost frame on, the unwind tables say at which word its return
-//! address lies: exactly that one is taken. Where they say it by a register that is not known (a
-//! frame pointer), the next word is taken whose call leads to this function, else the next whose
-//! call may lead anywhere.
+//! earlier calls alike, and words that may be saved frame pointers. From the innermost frame on, the
+//! unwind tables say at which word its return address lies, counted from the stack pointer, which is
+//! known, or from the frame pointer, which is followed from where they say it was saved: exactly
+//! that word is taken. Where the frame pointer is not known, the next word is taken whose call leads
+//! to this function, else the next whose call may lead anywhere.
 
-use crate::module::Step;
+use crate::module::{Base, CallersFp, Step};
 
-/// A word of the stack that may be a return address.
+/// A word of the stack that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Which binary; None: none that is known.
@@ -17,6 +18,11 @@ pub struct Candidate {
     pub offset: u64,
     /// Words above the stack pointer; -1 for the instruction pointer.
     pub position: i64,
+    /// Where a saved frame pointer points, words above this one, 0 none: the one in this word when
+    /// it is a `pointer`, else in the word before it.
+    pub link: i64,
+    /// It is no return address.
+    pub pointer: bool,
 }
 
 /// What the binaries know.
@@ -28,7 +34,7 @@ pub trait Code {
 }
 
 /// Where a call goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leads {
     /// To another function.
     Elsewhere,
@@ -41,7 +47,7 @@ pub enum Leads {
 /// Indices of the frames among `stack` (innermost first), the first of which is always one.
 pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
     let mut found = Vec::new();
-    let mut sp = 0i64;
+    let (mut sp, mut fp) = (0i64, None);
     let mut next = (!stack.is_empty()).then_some(0);
     while let Some(index) = next {
         let (at, called) = (stack[index], index > 0);
@@ -49,29 +55,68 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
         if called {
             sp = at.position + 1;
         }
-        let outer = index + 1..stack.len();
-        next = match code.step(at, called) {
-            Step::Outermost => None,
-            Step::Return(words) => {
-                let place = sp.saturating_add(words);
-                outer.clone().find(|i| stack[*i].position == place)
+        let step = code.step(at, called);
+        let base = match step {
+            Step::Outermost => break,
+            Step::Return { base: Base::Sp, .. } => Some(sp),
+            Step::Return { base: Base::Fp, .. } => fp,
+            Step::Unknown => None,
+        };
+        let outer = (index + 1..stack.len()).filter(|i| !stack[*i].pointer);
+        let exact = match (step, base) {
+            (Step::Return { words, .. }, Some(base)) => {
+                let place = base.saturating_add(words);
+                outer.clone().find(|i| stack[*i].position == place && place >= sp)
             }
-            Step::Unknown => {
-                let mut best: Option<(Leads, usize)> = None;
-                for i in outer.filter(|i| stack[*i].position >= sp) {
-                    let leads = code.leads(stack[i], at, called);
-                    if best.is_none_or(|(known, _)| leads > known) {
-                        best = Some((leads, i));
-                    }
-                    if leads == Leads::Here {
-                        break;
-                    }
-                }
-                best.filter(|(leads, _)| *leads > Leads::Elsewhere).map(|(_, i)| i)
+            _ => None,
+        };
+        let by_sp = matches!(step, Step::Return { base: Base::Sp, .. });
+        next = match exact {
+            None if !by_sp => {
+                guess(stack, outer.filter(|i| stack[*i].position >= sp), at, called, code)
             }
+            exact => exact,
+        };
+        let (Some(caller), Step::Return { words, fp: callers, .. }) = (next, step) else {
+            fp = None;
+            continue;
+        };
+        // Wherever the return address was found, the rest of the frame is counted from it.
+        let base = stack[caller].position.saturating_sub(words);
+        fp = match callers {
+            CallersFp::Kept => fp,
+            CallersFp::At(words) => saved_at(stack, base.saturating_add(words)),
+            CallersFp::Lost => None,
         };
     }
     found
+}
+
+/// The word whose call leads to the function of `at`, else the first whose call may.
+fn guess(
+    stack: &[Candidate],
+    outer: impl Iterator<Item = usize>,
+    at: Candidate,
+    called: bool,
+    code: &mut impl Code,
+) -> Option<usize> {
+    let mut perhaps = None;
+    for i in outer {
+        match code.leads(stack[i], at, called) {
+            Leads::Here => return Some(i),
+            Leads::Perhaps => perhaps = perhaps.or(Some(i)),
+            Leads::Elsewhere => {}
+        }
+    }
+    perhaps
+}
+
+/// Where the frame pointer saved at `place` points.
+fn saved_at(stack: &[Candidate], place: i64) -> Option<i64> {
+    let holds = |word: &&Candidate| {
+        word.link > 0 && word.position == place.saturating_add(i64::from(!word.pointer))
+    };
+    stack.iter().find(holds).map(|word| word.position + word.link)
 }
 
 #[cfg(test)]
@@ -95,11 +140,17 @@ mod tests {
         }
     }
 
+    fn by_sp(words: i64) -> Step {
+        Step::Return { base: Base::Sp, words, fp: CallersFp::Kept }
+    }
+
     fn stack(words: &[(u64, i64)]) -> Vec<Candidate> {
         let candidate = |(offset, position): &(u64, i64)| Candidate {
             module: Some(0),
             offset: *offset,
             position: *position,
+            link: 0,
+            pointer: false,
         };
         words.iter().map(candidate).collect()
     }
@@ -107,11 +158,8 @@ mod tests {
     #[test]
     fn the_unwind_rule_passes_over_leftovers() {
         let words = stack(&[(110, -1), (910, 0), (210, 3), (920, 4), (310, 9), (930, 10)]);
-        let mut code = Known(vec![
-            (110, Step::Return(3), None),
-            (210, Step::Return(5), None),
-            (310, Step::Outermost, None),
-        ]);
+        let mut code =
+            Known(vec![(110, by_sp(3), None), (210, by_sp(5), None), (310, Step::Outermost, None)]);
         assert_eq!(frames(&words, &mut code), [0, 2, 4]);
     }
 
@@ -129,12 +177,29 @@ mod tests {
     #[test]
     fn a_stack_that_does_not_fit_its_rules_ends_and_does_not_loop() {
         let words = stack(&[(110, -1), (210, 5), (210, 5), (310, -7)]);
-        let mut code = Known(vec![
-            (110, Step::Return(5), None),
-            (210, Step::Return(i64::MAX), None),
-            (310, Step::Return(0), None),
-        ]);
+        let mut code =
+            Known(vec![(110, by_sp(5), None), (210, by_sp(i64::MAX), None), (310, by_sp(0), None)]);
         assert_eq!(frames(&words, &mut code), [0, 1]);
         assert!(frames(&[], &mut code).is_empty());
+    }
+
+    #[test]
+    fn a_frame_pointer_is_followed_from_where_it_was_saved() {
+        // The innermost function saved the frame pointer away from its return address.
+        let mut words =
+            stack(&[(110, -1), (0, 1), (210, 3), (910, 5), (310, 9), (920, 11), (410, 19)]);
+        (words[1].pointer, words[1].link) = (true, 7);
+        // The frame of 210 has its frame pointer at 8, and in it that of 310, at 18.
+        words[4].link = 9;
+        words[3].link = 3;
+        let by_fp = Step::Return { base: Base::Fp, words: 1, fp: CallersFp::At(0) };
+        let saves = Step::Return { base: Base::Sp, words: 3, fp: CallersFp::At(1) };
+        let mut code = Known(vec![
+            (110, saves, None),
+            (210, by_fp, None),
+            (310, by_fp, None),
+            (410, Step::Outermost, None),
+        ]);
+        assert_eq!(frames(&words, &mut code), [0, 2, 4, 6]);
     }
 }

@@ -3,7 +3,7 @@
 //! How it works: the kernel says where a blocked thread's stack pointer and instruction pointer
 //! are (`sys::task::TaskCall`). The innermost 16 KiB of its stack are copied by guarded reads. Kept
 //! are the words that point behind a call instruction in an executable mapping of a file: return
-//! addresses, and some that were ones before. Which of them are the real ones is found out later,
+//! addresses, and some that were ones before; and beside them what may be saved frame pointers. Which of them are the real ones is found out later,
 //! where the capture is read, by the files' unwind tables: nothing of that runs in the host.
 //!
 //! | reads | emits | unit | from |
@@ -48,15 +48,35 @@ pub const MOST_SITES: usize = 24 * 1024;
 /// One word of a stack that may be a return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// Index of its site; `NO_SITE` when it lies in no file (the innermost frame only).
+    /// Index of its site; `NO_SITE` when it lies in no file (the innermost frame only);
+    /// `FRAME_POINTER`.
     pub site: u32,
     /// Words from this one to the next of the stack (0: it is the last). The innermost frame, the
     /// instruction pointer, counts as the word below the stack pointer.
     pub gap: u32,
+    /// Words from this one to where a frame pointer points: the one saved in this word
+    /// (`FRAME_POINTER`) or in the word before it, where functions save their caller's. 0: none.
+    pub link: u32,
 }
 
 /// Stands for an address outside of files.
 pub const NO_SITE: u32 = u32::MAX;
+/// Stands for a word that points further up the stack, near its innermost end: there lie registers
+/// that were saved away from return addresses, the frame pointer among them.
+pub const FRAME_POINTER: u32 = u32::MAX - 1;
+/// Words from the stack pointer on that are looked at for such words, and how many are kept.
+const POINTER_WORDS: usize = 64;
+const MOST_POINTERS: usize = 16;
+
+/// A word that is kept for now.
+#[derive(Clone, Copy)]
+struct Word {
+    /// Index from the stack pointer.
+    position: u32,
+    address: u64,
+    link: u32,
+    pointer: bool,
+}
 
 /// An address in a file's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,8 +101,7 @@ pub struct NativeStacks {
     ids: HashMap<Site, u32>,
     most_sites: usize,
     bytes: Vec<u8>,
-    /// Position (word index from the stack pointer) and address of what may be return addresses.
-    words: Vec<(u32, u64)>,
+    words: Vec<Word>,
 }
 
 /// What can be said of a stack that was read.
@@ -132,22 +151,14 @@ impl NativeStacks {
         self.refresh(pc, now_ns);
         let mut outcome = Outcome { truncated: false, refused: 0 };
         let full = self.copy(mem, sp);
-        let begin = (sp % PIECE as u64) as usize;
-        self.words.clear();
-        for (index, word) in self.bytes.get(begin..).unwrap_or_default().chunks_exact(8).enumerate()
-        {
-            let address = word.try_into().map(u64::from_le_bytes).unwrap_or_default();
-            if self.maps.find(address).is_some() {
-                self.words.push((index as u32, address));
-            }
-        }
+        self.pick(sp);
         self.verify(mem);
         let site = self.site_of(mem, pc, &mut outcome);
-        out.push(Frame { site: site.unwrap_or(NO_SITE), gap: 0 });
+        out.push(Frame { site: site.unwrap_or(NO_SITE), gap: 0, link: 0 });
         let mut last = -1i64;
         for i in 0..self.words.len() {
-            let (position, address) = self.words[i];
-            if self.known.get(&address) == Some(&None) {
+            let Word { position, address, link, pointer } = self.words[i];
+            if !pointer && self.known.get(&address) == Some(&None) {
                 continue;
             }
             if out.len() == MOST_FRAMES {
@@ -155,21 +166,56 @@ impl NativeStacks {
                 return outcome;
             }
             let site = match self.known.get(&address) {
+                _ if pointer => FRAME_POINTER,
                 Some(Some(site)) => *site,
-                _ => match self.site_of(mem, address, &mut outcome) {
-                    Some(site) => site,
-                    None => continue,
-                },
+                _ => {
+                    let Some(site) = self.site_of(mem, address, &mut outcome) else { continue };
+                    self.known.insert(address, Some(site));
+                    site
+                }
             };
-            self.known.insert(address, Some(site));
             if let Some(inner) = out.last_mut() {
                 inner.gap = (i64::from(position) - last) as u32;
             }
             last = i64::from(position);
-            out.push(Frame { site, gap: 0 });
+            out.push(Frame { site, gap: 0, link });
         }
         outcome.truncated = full;
         outcome
+    }
+
+    /// Puts the words of the copied stack that may matter into `words`.
+    fn pick(&mut self, sp: u64) {
+        self.words.clear();
+        let begin = (sp % PIECE as u64) as usize;
+        let copied = self.bytes.get(begin..).unwrap_or_default();
+        // Words from a place to where a value points, further up in the copy.
+        let up = |value: u64, from: usize| {
+            let at = value.wrapping_sub(sp);
+            let inside = at < copied.len() as u64 && at % 8 == 0;
+            let distance = (at / 8).saturating_sub(from as u64) as u32;
+            if inside {
+                distance
+            } else {
+                0
+            }
+        };
+        let (mut before, mut pointers) = (0, 0);
+        for (index, word) in copied.chunks_exact(8).enumerate() {
+            let address = word.try_into().map(u64::from_le_bytes).unwrap_or_default();
+            let position = index as u32;
+            if self.maps.find(address).is_some() {
+                let link = up(before, index);
+                self.words.push(Word { position, address, link, pointer: false });
+            } else if index < POINTER_WORDS && pointers < MOST_POINTERS {
+                let link = up(address, index);
+                if link > 0 {
+                    pointers += 1;
+                    self.words.push(Word { position, address, link, pointer: true });
+                }
+            }
+            before = address;
+        }
     }
 
     /// Copies the stack from the piece that holds `sp` on; true when it may go on behind.
@@ -214,8 +260,8 @@ impl NativeStacks {
         if self.known.len() >= MOST_ADDRESSES {
             self.known.clear();
         }
-        let unknown = |address: &u64| !self.known.contains_key(address);
-        let mut new: Vec<u64> = self.words.iter().map(|w| w.1).filter(unknown).collect();
+        let code = self.words.iter().filter(|word| !word.pointer).map(|word| word.address);
+        let mut new: Vec<u64> = code.filter(|address| !self.known.contains_key(address)).collect();
         new.sort_unstable();
         new.dedup();
         for chunk in new.chunks(MOST_FRAMES) {
