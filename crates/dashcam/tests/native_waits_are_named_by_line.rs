@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::io::{Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use capture::read::Capture;
 use diagnosis::causes::Cause;
+use diagnosis::Finding;
 
 const SLOW: Duration = Duration::from_millis(150);
 
@@ -56,6 +58,24 @@ fn lookup(then: &mut dyn FnMut()) {
 fn price(then: &mut dyn FnMut()) {
     lookup(then);
     done();
+}
+
+/// Levels of `descend` below the one that sleeps, and the levels of a call just before it, whose
+/// leftovers lie in the frames of the real one.
+const LEVELS: usize = 9;
+const DEEPER: usize = 25;
+
+#[inline(never)]
+fn descend(levels: usize, time: Duration) -> usize {
+    let room = std::hint::black_box(MaybeUninit::<[usize; 24]>::uninit());
+    if levels == 0 {
+        std::thread::sleep(time);
+    } else {
+        descend(levels - 1, time);
+    }
+    done();
+    std::hint::black_box(&room);
+    levels
 }
 
 #[inline(never)]
@@ -106,6 +126,11 @@ fn native_waits_are_named_by_line() {
             let _request = dashcam::request!("read");
             price(&mut || ask(&mut peer));
         }
+        descend(DEEPER, Duration::ZERO);
+        if slow {
+            let _request = dashcam::request!("descend");
+            descend(LEVELS, SLOW);
+        }
     }
     let path = dashcam::snap("test").expect("a capture");
     let mut capture = Capture::open(&path).expect("a whole capture");
@@ -119,12 +144,23 @@ fn native_waits_are_named_by_line() {
         (Cause::DownstreamWait, "ask", &READS),
     ];
     for (cause, function, line) in wanted {
-        let finding = diagnosis.findings.iter().find(|f| f.cause == cause).expect("a finding");
+        let is_it = |f: &&Finding| {
+            f.cause == cause && f.place.as_ref().is_some_and(|p| p.function == function)
+        };
+        let finding = diagnosis.findings.iter().find(is_it).expect(function);
         let place = finding.place.as_ref().expect("a place");
         let line = line.load(Ordering::Relaxed);
         assert_eq!((place.function.as_str(), place.line), (function, line), "{place:?}");
         assert!(place.file.ends_with("tests/native_waits_are_named_by_line.rs"), "{place:?}");
         assert!(finding.path.iter().any(|f| f == "price"), "{:?}", finding.path);
     }
+    // Every frame of a recursion, and none that an earlier one left behind.
+    let stacks = capture.samples.values().flatten().filter(|s| s.stack != 0).map(|s| s.stack);
+    let levels = |stack| {
+        let frames = capture.frames(stack).filter(|f| f.function.ends_with("descend"));
+        frames.count()
+    };
+    let deep: Vec<usize> = stacks.map(levels).filter(|levels| *levels > 0).collect();
+    assert!(deep.len() >= 3 && deep.iter().all(|l| *l == LEVELS + 1), "{deep:?}");
     std::fs::remove_dir_all(out).expect("our folder");
 }
