@@ -13,6 +13,7 @@
 pub mod block;
 pub mod chunk;
 pub mod json;
+pub mod metric;
 pub mod record;
 pub mod region;
 pub mod wait;
