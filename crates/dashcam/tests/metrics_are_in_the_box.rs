@@ -90,6 +90,12 @@ fn what_is_counted_is_in_captures_and_at_the_sinks_once() {
     let lost = |name: &str| capture.meta.losses.iter().find(|l| l.0 == name).map(|l| l.1);
     assert_eq!(lost("metric_values_refused"), Some(1));
     assert_eq!(lost("metrics_refused"), Some(0));
+    let nameless = dashcam::counter("");
+    nameless.inc();
+    nameless.inc();
+    let path = dashcam::snap("metrics").expect("saved");
+    let capture = Capture::open(&path).expect("readable");
+    assert!(capture.meta.losses.contains(&("metrics_refused".to_owned(), 2)));
 
     orders.add(10);
     assert!(dashcam::flush());

@@ -140,8 +140,9 @@ impl Registry {
     }
 
     /// The series of that kind, name, tags and rate, entered if it is new: then it allocates. Tags
-    /// may come in any order. None, and counted: there are too many, a text is too long (255
-    /// bytes), there are more than 32 tags, the name is empty, or the rate is not in (0, 1].
+    /// may come in any order. None, and the caller counts each call of it with `refuse_series`: there
+    /// are too many, a text is too long (255 bytes), there are more than 32 tags, the name is empty,
+    /// or the rate is not in (0, 1].
     pub fn series_of(
         &self,
         kind: Kind,
@@ -168,9 +169,6 @@ impl Registry {
             if place.get().is_none() {
                 place.set(Some(series));
             }
-        }
-        if found.is_none() {
-            self.refuse_series();
         }
         found
     }
