@@ -9,9 +9,9 @@
 //! random (Vitter's algorithm R), so that those kept are a fair sample of all; count, sum and
 //! extremes are of all.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::TryLockError;
 
+use crate::sync::{set, spin_loop, AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::window::Kind;
 
 /// Values kept in a shard's first bank; all of a window while there are no more.
@@ -22,7 +22,10 @@ pub(crate) const MEMBERS: usize = 1024;
 const FEW_MEMBERS: usize = 32;
 const BYTES_A_MEMBER: usize = 32;
 /// Rounds over all banks before a value is given up. Only the shared shard can be that busy.
+#[cfg(not(loom))]
 const ROUNDS: usize = 1000;
+#[cfg(loom)]
+const ROUNDS: usize = 2;
 
 /// Values that came in since the bank was emptied.
 #[derive(Debug)]
@@ -237,12 +240,12 @@ impl Banks {
                 if let Some(mut bank) = free(bank) {
                     let result = change(&mut bank);
                     if !self.used.load(Ordering::Relaxed) {
-                        self.used.store(true, Ordering::Relaxed);
+                        set(&self.used);
                     }
                     return Some(result);
                 }
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
         None
     }
@@ -256,7 +259,7 @@ impl Banks {
         }
         for bank in &self.banks {
             match (0..ROUNDS).find_map(|_| free(bank)) {
-                None => self.used.store(true, Ordering::Relaxed),
+                None => set(&self.used),
                 Some(mut bank) if !bank.is_empty() => {
                     look(&bank);
                     bank.clear();
@@ -291,7 +294,7 @@ fn free(bank: &Mutex<Bank>) -> Option<MutexGuard<'_, Bank>> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

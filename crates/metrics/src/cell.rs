@@ -4,7 +4,7 @@
 //! them. A window gets the difference. Whole numbers and fractions have a word each, and every
 //! increment changes one word, so it is in a window whole or not at all.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 /// Whole numbers beyond this are added as fractions.
 pub(crate) const MOST_EXACT: u64 = 1 << 53;
@@ -22,7 +22,18 @@ pub struct Cell {
 }
 
 impl Cell {
+    #[cfg(not(loom))]
     pub(crate) const fn new() -> Cell {
+        Cell {
+            whole: AtomicU64::new(0),
+            fraction: AtomicU64::new(0),
+            whole_seen: AtomicU64::new(0),
+            fraction_seen: AtomicU64::new(0),
+        }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new() -> Cell {
         Cell {
             whole: AtomicU64::new(0),
             fraction: AtomicU64::new(0),
@@ -90,7 +101,7 @@ impl Cell {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

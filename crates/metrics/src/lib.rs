@@ -14,15 +14,28 @@
 
 mod bank;
 mod cell;
+#[cfg(not(loom))]
 mod local;
+#[cfg(not(loom))]
 mod merge;
+#[cfg(all(loom, test))]
+mod models;
+#[cfg(not(loom))]
 mod registry;
+#[cfg(not(loom))]
 mod series;
+#[cfg(not(loom))]
 mod shard;
+mod state;
+mod sync;
 pub mod window;
 
 pub use cell::Cell;
+#[cfg(not(loom))]
 pub use local::{count, count_float, gauge_add, gauge_set, member, value};
+#[cfg(not(loom))]
 pub use registry::{registry, Refused, Registry, Tables, DEFAULT_SERIES, MOST_BYTES, MOST_SERIES};
+#[cfg(not(loom))]
 pub use series::{Key, Series};
+#[cfg(not(loom))]
 pub use shard::{Shard, MOST_SHARDS};

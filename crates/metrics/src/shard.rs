@@ -8,6 +8,7 @@ use crate::bank::{mixed, Bank, Banks};
 use crate::cell::Cell;
 use crate::registry::{Refused, Registry, MOST_SERIES};
 use crate::series::Series;
+use crate::state::State;
 use crate::window::Kind;
 
 /// Most shards of threads. Further threads count into the shared one.
@@ -15,15 +16,6 @@ pub const MOST_SHARDS: usize = 256;
 /// Series a page.
 pub(crate) const PAGE: usize = 32;
 const PAGES: usize = MOST_SERIES.div_ceil(PAGE);
-
-/// State of a shard: generation (of the process, one more in each forked child) << 2 | one of
-/// these. A shard of an older generation has no owner: that thread did not survive the fork.
-const FREE: u64 = 0;
-const OWNED: u64 = 1;
-/// Being made ready by who will own it; nothing in it belongs to this process yet.
-const CLAIMING: u64 = 2;
-/// A bank of it was held by a thread that did not survive the fork.
-const DEAD: u64 = u64::MAX;
 
 /// Apart from its neighbours' cache lines: other threads write there.
 #[repr(align(64))]
@@ -35,9 +27,7 @@ struct Page {
 /// A shard. One thread at a time counts into it (the *shared* one excepted), the collector reads.
 pub struct Shard {
     shared: bool,
-    /// Claimed by compare-and-swap (acquire: what the owner before wrote is seen), given back by a
-    /// release store.
-    state: AtomicU64,
+    state: State,
     /// Where the random numbers for rates are. Relaxed, by its owner.
     random: AtomicU64,
     pages: [StaticRef<Page>; PAGES],
@@ -53,7 +43,7 @@ impl Shard {
     pub(crate) const fn new(shared: bool) -> Shard {
         Shard {
             shared,
-            state: AtomicU64::new(FREE),
+            state: State::new(),
             random: AtomicU64::new(0),
             pages: [const { StaticRef::empty() }; PAGES],
         }
@@ -172,30 +162,17 @@ impl Shard {
     /// Takes the shard for the caller, emptied of what a parent process counted. False: it is
     /// somebody's.
     pub(crate) fn claim(&self, generation: u64) -> bool {
-        let state = self.state.load(Ordering::Relaxed);
-        let is_free = state == generation << 2 || state >> 2 < generation;
-        let claiming = generation << 2 | CLAIMING;
-        let take =
-            || self.state.compare_exchange(state, claiming, Ordering::Acquire, Ordering::Relaxed);
-        if !is_free || take().is_err() {
-            return false;
-        }
-        let is_clean = state >> 2 == generation || self.forget();
-        let next = if is_clean { generation << 2 | OWNED } else { DEAD };
-        // Release: the collector that sees the shard as this generation's sees it emptied.
-        self.state.store(next, Ordering::Release);
-        is_clean
+        self.state.claim(generation, || self.forget())
     }
 
     /// Gives the shard back. What is in it stays for the next window.
     pub(crate) fn release(&self, generation: u64) {
-        self.state.store(generation << 2, Ordering::Release);
+        self.state.release(generation);
     }
 
     /// Whether what is in it was counted by this process.
     pub(crate) fn is_of(&self, generation: u64) -> bool {
-        let state = self.state.load(Ordering::Acquire);
-        state >> 2 == generation && state & 3 != CLAIMING
+        self.state.is_of(generation)
     }
 
     /// Makes it look as if all had been taken. False: a bank of it is held for ever.
