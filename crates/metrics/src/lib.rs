@@ -12,6 +12,9 @@
 //!
 //! Missing on purpose: who collects and when (crate `dashcam`), and where windows go.
 
+// The models have no use for some of it.
+#![cfg_attr(loom, allow(dead_code))]
+
 mod bank;
 mod cell;
 #[cfg(not(loom))]
