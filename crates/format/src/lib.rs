@@ -17,5 +17,5 @@ pub mod metric;
 pub mod own_span;
 pub mod record;
 pub mod region;
-mod seen;
+pub mod usage;
 pub mod wait;

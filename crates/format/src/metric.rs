@@ -115,7 +115,7 @@ impl<'a> Metric<'a> {
                 p99: float(5),
             },
         };
-        Some(Metric { name, kind, from_ns, to_ns, numbers, tags: Attributes::of(rest) })
+        Some(Metric { name, kind, from_ns, to_ns, numbers, tags: Attributes(rest) })
     }
 }
 

@@ -9,6 +9,7 @@
 //!  RequestEnd    begin | end | request | attributes          flags: ERROR, ASYNC
 //!  Sample        t | tid, gil holder | wall | cpu | run delay | wait, how, nr, lock holder
 //!                | target | timeout                          name: stack id
+//!                flags: REUSED, TRUNCATED, TIMES, USAGE (the last two words are `usage::Usage`)
 //!  OffCpu        out | in (u64::MAX: still out)              name: tid, flags: PREEMPTED
 //!  Gc            begin | end | collected                     flags: generation
 //!  Vital         t | f64 bits
@@ -18,12 +19,12 @@
 //!  Await         t | request | task | kind, how | holder | target | timeout   name: stack id
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
-//! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64
-//! bytes). Decoding accepts any words: a record that makes no sense ends the block it is in.
+//! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64 bytes).
+//! Decoding accepts any words: a record that makes no sense ends the block it is in.
 
 use crate::block::unpack_pair;
 use crate::metric::Metric;
-pub use crate::seen::{Await, Sample, Usage, TARGET_IS_NAME};
+use crate::wait::{AwaitKind, HolderSource, WaitKind};
 
 /// Most words a record may have.
 pub const MAX_WORDS: usize = 120;
@@ -197,6 +198,136 @@ fn cut_text(text: &str) -> &str {
     &text[..end]
 }
 
+/// A sample's values; see the table on top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When it was taken.
+    pub t_ns: u64,
+    /// Whose.
+    pub tid: u32,
+    /// Stack id, 0 when there is none.
+    pub stack: u32,
+    /// Flags of the header.
+    pub flags: u16,
+    /// Thread that held the GIL at that instant, 0 unknown or nobody.
+    pub gil_holder: u32,
+    /// Wall time since this thread's sample before.
+    pub wall_ns: u64,
+    /// CPU time since then (when flag TIMES is set).
+    pub cpu_ns: u64,
+    /// Time runnable without a CPU since then (when flag TIMES is set).
+    pub run_delay_ns: u64,
+    /// What it waits for.
+    pub wait: WaitKind,
+    /// How `lock_holder` is known.
+    pub holder_source: HolderSource,
+    /// System call number, when blocked in one.
+    pub call: u16,
+    /// Thread that holds the lock this one waits for, 0 unknown.
+    pub lock_holder: u32,
+    /// Futex address, or the name id of the descriptor's text when `TARGET_IS_NAME` is set in it.
+    /// With flag USAGE: what the thread has used so far, see `Usage`.
+    pub target: u64,
+    /// Time limit of the wait in ns, 0 none. With flag USAGE: the other half of it.
+    pub timeout_ns: u64,
+}
+
+/// Set in `Sample.target` when its low half is a name id (a peer, a path) and not an address.
+pub const TARGET_IS_NAME: u64 = 1 << 63;
+
+impl Sample {
+    /// As words.
+    pub fn encode(&self) -> [u64; 9] {
+        let how = u64::from(self.wait as u8)
+            | (u64::from(self.holder_source as u8) << 8)
+            | (u64::from(self.call) << 16)
+            | (u64::from(self.lock_holder) << 32);
+        [
+            header(Kind::Sample, 9, self.flags, self.stack),
+            self.t_ns,
+            u64::from(self.tid) | (u64::from(self.gil_holder) << 32),
+            self.wall_ns,
+            self.cpu_ns,
+            self.run_delay_ns,
+            how,
+            self.target,
+            self.timeout_ns,
+        ]
+    }
+
+    fn decode(name: u32, flags: u16, w: &[u64]) -> Option<Sample> {
+        let &[t_ns, who, wall_ns, cpu_ns, run_delay_ns, how, target, timeout_ns] = w else {
+            return None;
+        };
+        let (tid, gil_holder) = unpack_pair(who);
+        Some(Sample {
+            t_ns,
+            tid,
+            stack: name,
+            flags,
+            gil_holder,
+            wall_ns,
+            cpu_ns,
+            run_delay_ns,
+            wait: WaitKind::from_u8(how as u8),
+            holder_source: HolderSource::from_u8((how >> 8) as u8),
+            call: (how >> 16) as u16,
+            lock_holder: (how >> 32) as u32,
+            target,
+            timeout_ns,
+        })
+    }
+}
+
+/// Where a task stood at one instant, seen from the request it works for: its own frames and those
+/// of the tasks that await it. A request that awaits several tasks has several at the same instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Await {
+    /// When it was seen.
+    pub t_ns: u64,
+    /// The request; 0 for a task that was looked at because it stands in one's way.
+    pub request: u64,
+    /// The task's address: tells tasks that live at the same time apart.
+    pub task: u64,
+    /// Stack id, 0 when there is none.
+    pub stack: u32,
+    /// What it awaits.
+    pub kind: AwaitKind,
+    /// How `holder` is known.
+    pub how: HolderSource,
+    /// Address of the task that holds what is awaited, 0 unknown.
+    pub holder: u64,
+    /// The name id of the peer with `TARGET_IS_NAME` set in it, or 0.
+    pub target: u64,
+    /// Time limit of the await in ns, 0 none or not known.
+    pub timeout_ns: u64,
+}
+
+impl Await {
+    /// As words.
+    pub fn encode(&self) -> [u64; 8] {
+        [
+            header(Kind::Await, 8, 0, self.stack),
+            self.t_ns,
+            self.request,
+            self.task,
+            u64::from(self.kind as u8) | (u64::from(self.how as u8) << 8),
+            self.holder,
+            self.target,
+            self.timeout_ns,
+        ]
+    }
+
+    fn decode(stack: u32, words: &[u64]) -> Option<Await> {
+        let &[t_ns, request, task, what, holder, target, timeout_ns] = words else {
+            return None;
+        };
+        let (kind, how) =
+            (AwaitKind::from_u8(what as u8), HolderSource::from_u8((what >> 8) as u8));
+        Some(Await { t_ns, request, task, stack, kind, how, holder, target, timeout_ns })
+    }
+}
+
 /// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
@@ -271,13 +402,9 @@ pub enum Record<'a> {
 
 /// The attributes of a record, decoded one at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Attributes<'a>(&'a [u64]);
+pub struct Attributes<'a>(pub(crate) &'a [u64]);
 
-impl<'a> Attributes<'a> {
-    pub(crate) fn of(words: &'a [u64]) -> Attributes<'a> {
-        Attributes(words)
-    }
-
+impl Attributes<'_> {
     /// Calls `each` with every attribute's key and value; stops at the first that makes no sense.
     pub fn each(&self, mut each: impl FnMut(u32, Value<'_>)) {
         let mut rest = self.0;
@@ -381,15 +508,13 @@ pub const SCHEMA_JSON: &str = concat!(
     r#""sample":["t_ns","tid|gil_holder","wall_ns","cpu_ns","run_delay_ns","#,
     r#""wait:8|holder_source:8|call:16|lock_holder:32","target","timeout_ns"],"#,
     r#""off_cpu":["out_ns","in_ns"],"gc":["begin_ns","end_ns","collected"],"vital":["t_ns","f64"],"#,
-    r#""task":["queued_ns","begin_ns","end_ns","request"],"thread":["tid|serial","sequence"],"#,
-    r#""metric":["from_ns","to_ns","f64 by kind","attributes"],"#,
+    r#""task":["queued_ns","begin_ns","end_ns","request"],"thread":["tid|serial","sequence"],"metric":["from_ns","to_ns","f64s","attributes"],"#,
     r#""await":["t_ns","request","task","await_kind:8|holder_source:8","holder_task","target","timeout_ns"]}}"#
 );
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wait::{AwaitKind, HolderSource, WaitKind};
 
     #[test]
     fn attributes_of_every_type_come_back_and_limits_are_counted() {
