@@ -7,7 +7,8 @@
 //!
 //! What it promises: what was counted is in exactly one window, also of threads that end, and none
 //! of a parent's counts come from its forked child. Counting never waits, makes no system call, and
-//! allocates nothing after a thread's first touch of a series; it may come from a signal handler.
+//! allocates nothing after a thread's first touch of a series; from then on it may come from a
+//! signal handler.
 //! Series, shards and bytes are bounded, and what is refused is counted. No clock, no I/O.
 //!
 //! Missing on purpose: who collects and when (crate `dashcam`), and where windows go.

@@ -70,6 +70,7 @@ fn fork(depth: u32) -> i32 {
 }
 
 #[test]
+#[cfg_attr(tsan, ignore = "ThreadSanitizer allows no threads behind a fork")]
 fn a_child_counts_from_zero_and_the_parent_goes_on() {
     count(100);
     assert_eq!(fork(0), 0);
