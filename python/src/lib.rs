@@ -6,9 +6,10 @@
 //! integrations and the settings' surface.
 //!
 //! What it promises: nothing here raises into the host because of the recorder (wrong settings do,
-//! at `start`); calls that wait release the GIL. Missing on purpose: metrics, reading captures.
+//! at `start`); calls that wait release the GIL. Missing on purpose: reading captures.
 
 mod event_loop;
+mod metrics;
 mod moments;
 mod names;
 mod process;
@@ -17,14 +18,16 @@ mod streams;
 use pyo3::prelude::*;
 
 /// The module.
-#[pymodule]
+#[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     names::make_context_variable(module.py())?;
+    metrics::add_to(module)?;
     module.add_class::<moments::Span>()?;
     module.add_class::<moments::Request>()?;
     module.add_class::<moments::Task>()?;
     module.add_class::<streams::PyStream>()?;
     let functions = [
+        wrap_pyfunction!(metrics::flush_metrics, module)?,
         wrap_pyfunction!(moments::event, module)?,
         wrap_pyfunction!(moments::request_begin, module)?,
         wrap_pyfunction!(moments::request_enter, module)?,

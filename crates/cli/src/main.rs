@@ -8,6 +8,7 @@ mod read;
 mod recover;
 mod run;
 mod show;
+mod show_metrics;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -55,6 +55,7 @@ knobs! {
     budget_percent, "1", "0.01 to 100", "CPU time the sampler may use, percent of one core.";
     switches, "on", "on, off", "Exact context switches from the kernel (off: estimates from /proc).";
     stacks, "on", "on, off", "Python stacks.";
+    metrics_series, "2000", "1 to 8192", "Most series of metrics (name, kind, tags); calls beyond are refused and counted.";
     threads, "16", "1 to 1024", "Most threads looked at in one pass.";
 }
 
@@ -93,6 +94,8 @@ pub struct Config {
     pub stacks: bool,
     /// Threads a pass.
     pub threads: usize,
+    /// Most series of metrics.
+    pub metrics_series: usize,
     /// What was wrong in the environment, for one line on stderr each.
     pub complaints: Vec<String>,
 }
@@ -159,6 +162,7 @@ fn check(name: &str, text: &str) -> Result<(), Wrong> {
         "keep" => fraction(name, text, 1.0, 100_000.0).map(drop),
         "rate_hz" => fraction(name, text, 1.0, 1000.0).map(drop),
         "budget_percent" => fraction(name, text, 0.01, 100.0).map(drop),
+        "metrics_series" => fraction(name, text, 1.0, 8192.0).map(drop),
         "threads" => fraction(name, text, 1.0, 1024.0).map(drop),
         _ => Ok(()),
     }
@@ -203,6 +207,7 @@ fn build(values: &[(&str, String)], complaints: Vec<String>) -> Result<Config, W
         budget_percent: number("budget_percent"),
         switches: switch("switches", text("switches"))?,
         stacks: switch("stacks", text("stacks"))?,
+        metrics_series: number("metrics_series") as usize,
         threads: number("threads") as usize,
         complaints,
     })

@@ -17,7 +17,7 @@ use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
 
 use crate::config::Config;
-use crate::{boxes, forks, keeper, meta, names, sampler, stream};
+use crate::{boxes, forks, keeper, meta, names, sampler, stream, windows};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -213,6 +213,8 @@ pub fn start_with_runtime(
     for complaint in &config.complaints {
         say(complaint);
     }
+    metrics::registry().set_most(config.metrics_series);
+    metrics::registry().turn(config.enabled);
     if !config.enabled {
         PARENT.set(None);
         recorder::pause();
@@ -459,6 +461,7 @@ pub fn status_json() -> String {
         .raw("losses", &meta::loss_counts(region))
         .raw("sampler", &shared.stats.json(control.started_ns))
         .int("open_requests", open)
+        .raw("metrics", &windows::json())
         .raw("streams", &format!("[{}]", streams.join(",")))
         .raw("captures", &texts(captures.iter().map(String::as_str)))
         .text("last_error", &lock(&shared.last_error))

@@ -1,4 +1,5 @@
-//! The keeper: writes captures, one at a time, away from everybody else.
+//! The keeper: writes captures, one at a time, away from everybody else; takes the windows of
+//! metrics between them.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,7 @@ use format::record::{header, Kind};
 use format::region::losses;
 
 use crate::control::{lock, say, Job, Shared};
+use crate::windows::{self, Windows};
 use crate::{meta, snapshot};
 
 /// Between two looks at the jobs.
@@ -24,19 +26,23 @@ pub(crate) fn run(shared: Arc<Shared>) {
     recorder::name_thread("dashcam-keeper");
     let mut number = 0;
     let mut populated = 0;
+    let mut windows = Windows::new(&shared);
     loop {
+        windows.tick();
         // A piece of the box at a time, so that neither the start nor a record pays for its pages.
         let idle = match shared.recorder.region().populate(populated) {
             true => POPULATE,
-            false => IDLE,
+            false => IDLE.min(windows.left() / 2),
         };
         populated += 1;
         let job = next(&shared, idle);
         let job = match job {
             Next::Job(job) => job,
             Next::Idle => continue,
-            Next::End => return,
+            Next::End => return windows.take(),
         };
+        // So that the capture has what was counted to this moment.
+        windows.take();
         number += 1;
         let result = save(&shared, &job.reason, number);
         note(&shared, &result);
@@ -63,6 +69,9 @@ fn next(shared: &Shared, idle: Duration) -> Next {
         }
         if shared.stopping() && shared.sampler_left.load(Ordering::Acquire) {
             return Next::End;
+        }
+        if windows::is_wanted() {
+            return Next::Idle;
         }
         let waited = shared.job_came.wait_timeout(jobs, idle);
         jobs = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;

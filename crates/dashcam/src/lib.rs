@@ -6,10 +6,9 @@
 //! child has nothing of its parent's: `after_fork_child` starts it afresh with the same settings.
 //!
 //! What it promises: a failure of ours never stops the host; it is told by `status`. What is
-//! missing on purpose: reading captures (crate `diagnosis`), languages (crate `dashcam-python`),
-//! metrics.
+//! missing on purpose: reading captures (crate `diagnosis`), languages (crate `dashcam-python`).
 //!
-//! From Rust: `start(Config)`, then `request!`, `span!`, `event!`; `snap`, `status_json`, `stop`.
+//! From Rust: `start(Config)`, then `request!`, `span!`, `event!`; `counter("orders").inc()`; `snap`, `status_json`, `stop`.
 //! The functions on ids below them are what bindings use.
 
 mod boxes;
@@ -21,6 +20,7 @@ mod held;
 mod keeper;
 mod macros;
 mod meta;
+mod metrics;
 mod moments;
 mod names;
 mod sampler;
@@ -29,7 +29,9 @@ mod stream;
 mod subject;
 mod suspended;
 mod tracks;
+mod windows;
 
+pub use ::metrics::window;
 pub use builder::{start, Config};
 pub use config::{Knob, KNOBS};
 pub use control::{
@@ -39,6 +41,10 @@ pub use control::{
 pub use format::record::Value;
 pub use held::Held::Later;
 pub use held::{Held, HeldText};
+pub use metrics::{
+    counter, distribution, gauge, histogram, metric, set, timing, Counter, Gauge, Metric, Set,
+    Timer, Values,
+};
 pub use moments::{
     carry, current_request, door, epoch, in_request, lost_attribute, swap_current_request, Carried,
     RequestGuard, SpanGuard, TaskGuard,
@@ -52,6 +58,7 @@ pub use stream::{Stream, StreamConfig};
 pub use suspended::set_asyncio_tasks;
 pub use sys::clock::now_ns;
 pub use sys::shelf::Shelf;
+pub use windows::{flush, on_window, Sink};
 
 /// What the macros expand to.
 #[doc(hidden)]

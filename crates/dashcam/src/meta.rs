@@ -30,6 +30,7 @@ pub fn settings(config: &Config) -> String {
         .flag("switches", config.switches)
         .flag("stacks", config.stacks)
         .int("threads", config.threads as u64)
+        .int("metrics_series", config.metrics_series as u64)
         .finish()
 }
 

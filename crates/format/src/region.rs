@@ -130,6 +130,12 @@ pub mod losses {
         CAPTURES_REMOVED = 13, "captures_removed";
         /// Captures that could not be written.
         CAPTURES_FAILED = 14, "captures_failed";
+        /// Calls of metrics beyond the bound of series, or with a name or tags that are too long.
+        METRICS_REFUSED = 15, "metrics_refused";
+        /// Values of metrics that are no finite numbers, or found no place at that instant.
+        METRIC_VALUES_REFUSED = 16, "metric_values_refused";
+        /// Members of sets that there was no room for.
+        METRIC_MEMBERS_REFUSED = 17, "metric_members_refused";
     }
 }
 

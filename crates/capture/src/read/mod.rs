@@ -13,7 +13,8 @@ mod tables;
 
 pub use meta::Meta;
 pub use rows::{
-    Coverage, EventRow, GcRow, OffCpu, RequestRow, SpanRow, TaskRow, Text, ThreadRow, VitalRow,
+    Coverage, EventRow, GcRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow, Text, ThreadRow,
+    VitalRow,
 };
 pub use tables::{Code, StackNode};
 
@@ -87,6 +88,8 @@ pub struct Capture {
     pub tasks: Vec<TaskRow>,
     /// Counters of the host and the process, by time.
     pub vitals: Vec<VitalRow>,
+    /// What windows told of metrics, by time.
+    pub metrics: Vec<MetricRow>,
     /// What is there of each thread, and what is missing.
     pub coverage: Vec<Coverage>,
     /// Blocks that were overwritten while they were copied: their records are missing.
