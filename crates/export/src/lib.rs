@@ -12,10 +12,13 @@
 //!
 //! Missing on purpose: no I/O but the writer that is passed in, and no choice of what to export.
 
+pub mod chrome;
 pub mod context;
 pub mod folded;
 pub mod notes;
+pub mod perfetto;
 pub mod pprof;
+pub mod scene;
 pub mod speedscope;
 pub mod states;
 pub mod text;
@@ -109,6 +112,7 @@ pub fn write(
         Format::Pprof => pprof::write(capture, out, progress),
         Format::Folded => folded::write(capture, value, out, progress),
         Format::Speedscope => speedscope::write(capture, value, out, progress),
-        _ => Ok(()),
+        Format::Chrome => chrome::write(capture, out, progress),
+        Format::Perfetto => perfetto::write(capture, out, progress),
     }
 }
