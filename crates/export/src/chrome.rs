@@ -18,7 +18,7 @@ use crate::states::Threads;
 use crate::{notes, Progress};
 
 /// Added to a thread's id for its states. Linux gives ids below 4,194,304.
-const STATES_OF: u64 = 10_000_000_000;
+const STATES_OF: u64 = 1_000_000_000;
 
 /// Writes the trace.
 pub fn write(

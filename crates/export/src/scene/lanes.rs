@@ -24,7 +24,7 @@ pub fn nested(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
     slices.sort_by_key(|s| (s.begin_ns, Reverse(s.end_ns)));
     let mut lanes: Vec<Lane<'_>> = Vec::new();
     let mut of_group: HashMap<u64, Vec<usize>> = HashMap::new();
-    let mut free: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    let mut free = Free::default();
     for mut slice in slices {
         slice.end_ns = slice.end_ns.max(slice.begin_ns);
         let (begin_ns, end_ns, group) = (slice.begin_ns, slice.end_ns, slice.group);
@@ -38,7 +38,7 @@ pub fn nested(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
         };
         let found = known.iter().take(MOST_TRIED).find(fits).copied();
         let i = found.unwrap_or_else(|| {
-            let i = take_free(&mut lanes, &mut free, begin_ns);
+            let i = free.take(&mut lanes, begin_ns);
             lanes[i].group = group;
             known.push(i);
             i
@@ -46,7 +46,7 @@ pub fn nested(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
         let lane = &mut lanes[i];
         if lane.open.is_empty() {
             lane.until_ns = end_ns;
-            free.push(Reverse((end_ns, i)));
+            free.busy.push(Reverse((end_ns, i)));
         }
         lane.open.push(end_ns);
         lane.slices.push(slice);
@@ -54,22 +54,35 @@ pub fn nested(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
     lanes.into_iter().map(|lane| lane.slices).collect()
 }
 
-/// A lane whose slices are over, or a new one; empty.
-fn take_free(
-    lanes: &mut Vec<Lane<'_>>,
-    free: &mut BinaryHeap<Reverse<(u64, usize)>>,
-    begin_ns: u64,
-) -> usize {
-    while free.peek().is_some_and(|Reverse((until_ns, _))| *until_ns <= begin_ns) {
-        let Some(Reverse((until_ns, i))) = free.pop() else { break };
-        // An older word about a lane that was used again.
-        if lanes[i].until_ns == until_ns {
-            lanes[i].open.clear();
-            return i;
+/// Finds lanes whose slices are over.
+#[derive(Default)]
+struct Free {
+    /// By the end of the outermost slice, with the lane.
+    busy: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Over, by lane: the first one is taken, so that the upper ones are full.
+    over: BinaryHeap<Reverse<usize>>,
+}
+
+impl Free {
+    /// A lane in which nothing is open any more, or a new one; empty.
+    fn take(&mut self, lanes: &mut Vec<Lane<'_>>, begin_ns: u64) -> usize {
+        while let Some(Reverse((until_ns, i))) = self.busy.peek().copied() {
+            if until_ns > begin_ns {
+                break;
+            }
+            self.busy.pop();
+            self.over.push(Reverse(i));
         }
+        while let Some(Reverse(i)) = self.over.pop() {
+            // Its group may have gone on in it meanwhile.
+            if lanes[i].until_ns <= begin_ns {
+                lanes[i].open.clear();
+                return i;
+            }
+        }
+        lanes.push(Lane { slices: Vec::new(), open: Vec::new(), group: 0, until_ns: 0 });
+        lanes.len() - 1
     }
-    lanes.push(Lane { slices: Vec::new(), open: Vec::new(), group: 0, until_ns: 0 });
-    lanes.len() - 1
 }
 
 #[cfg(test)]
