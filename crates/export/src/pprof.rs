@@ -176,7 +176,10 @@ fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
         span_name: at.span.map(|i| capture.spans[i].name),
         wait,
         // An address is of use to nobody outside of the process: names only.
-        target: sample.map_or(0, |s| text::target(capture, s.target).map_or(0, |_| s.target)),
+        target: sample
+            .map(|s| text::target_and_limit(s).0)
+            .filter(|target| text::target(capture, *target).is_some())
+            .unwrap_or(0),
         holder: sample.map_or(0, text::holder),
     }
 }

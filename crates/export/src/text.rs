@@ -22,6 +22,14 @@ pub fn target(capture: &Capture, target: u64) -> Option<&str> {
     (target & TARGET_IS_NAME != 0).then(|| capture.name(target as u32))
 }
 
+/// A sample's target and time limit in ns; (0, 0) where these words tell what a running thread used.
+pub fn target_and_limit(sample: &Sample) -> (u64, u64) {
+    match sample.usage() {
+        Some(_) => (0, 0),
+        None => (sample.target, sample.timeout_ns),
+    }
+}
+
 /// The thread that stood in the way, 0 none: the lock's holder, else the GIL's.
 pub fn holder(sample: &Sample) -> u32 {
     match sample.lock_holder {

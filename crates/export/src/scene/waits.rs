@@ -63,7 +63,7 @@ fn state<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> Slice<'c> {
     }
 }
 
-/// The innermost frame and the one that called it in the user's eyes: the whole stack is a sample.
+/// The innermost frame; the whole stack is a sample.
 fn place(args: &mut Args<'_>, capture: &Capture, stack: u32) {
     if let Some(frame) = capture.frames(stack).next() {
         arg(args, "at", Arg::Text(text::frame(capture, &frame)));
@@ -74,11 +74,10 @@ fn wait(args: &mut Args<'_>, threads: &Threads<'_>, sample: &Sample) {
     if sample.flags & flag::TRUNCATED != 0 {
         arg(args, "stack cut", Arg::Bool(true));
     }
-    match text::target(threads.capture, sample.target) {
+    let (target, timeout_ns) = text::target_and_limit(sample);
+    match text::target(threads.capture, target) {
         Some(target) => arg(args, "target", Arg::Text(target.to_owned())),
-        None if sample.target != 0 => {
-            arg(args, "futex", Arg::Text(format!("{:#x}", sample.target)));
-        }
+        None if target != 0 => arg(args, "futex", Arg::Text(format!("{target:#x}"))),
         None => (),
     }
     let holders = [("lock holder", sample.lock_holder), ("GIL holder", sample.gil_holder)];
@@ -89,8 +88,8 @@ fn wait(args: &mut Args<'_>, threads: &Threads<'_>, sample: &Sample) {
         arg(args, "holder known from", Arg::Text(source(sample.holder_source).to_owned()));
     }
     arg(args, "system call", Arg::Count(u64::from(sample.call)));
-    if sample.timeout_ns != 0 {
-        arg(args, "timeout_ns", Arg::Count(sample.timeout_ns));
+    if timeout_ns != 0 {
+        arg(args, "timeout_ns", Arg::Count(timeout_ns));
     }
 }
 
