@@ -16,7 +16,11 @@ use crate::text;
 /// A task that waits is looked at again at least this often; past it, silence means not seen.
 const STALE_NS: u64 = 300_000_000;
 
-/// A thread's states, by time. Neighbours that tell the same are one slice.
+/// What is left of a wait's time limit when it was first seen.
+const LIMIT: &str = "timeout_ns";
+
+/// A thread's states, by time. Neighbours of one state that do not contradict each other are one
+/// slice: of a long wait, later looks know more, and only its time limit runs down.
 pub fn states<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Slice<'c>> {
     let mut out: Vec<Slice<'c>> = Vec::new();
     for segment in threads.states(tid) {
@@ -25,17 +29,27 @@ pub fn states<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Slice<'c>> {
         }
         let slice = state(threads, &segment);
         match out.last_mut() {
-            Some(last)
-                if last.end_ns == slice.begin_ns
-                    && (&last.name, last.category, &last.args)
-                        == (&slice.name, slice.category, &slice.args) =>
-            {
+            Some(last) if goes_on(last, &slice) => {
                 last.end_ns = slice.end_ns;
+                for more in slice.args {
+                    if !last.args.iter().any(|(name, _)| *name == more.0) {
+                        last.args.push(more);
+                    }
+                }
             }
             _ => out.push(slice),
         }
     }
     out
+}
+
+/// Whether `next` is the same state, and nothing that both know of it differs.
+fn goes_on(last: &Slice<'_>, next: &Slice<'_>) -> bool {
+    let same = |(name, value): &(Cow<'_, str>, Arg)| {
+        name == LIMIT || last.args.iter().all(|(known, told)| known != name || told == value)
+    };
+    (last.end_ns, &last.name, last.category) == (next.begin_ns, &next.name, next.category)
+        && next.args.iter().all(same)
 }
 
 fn state<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> Slice<'c> {
@@ -46,7 +60,8 @@ fn state<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> Slice<'c> {
         (_, kind) => Cow::Owned(format!("waiting: {}", kind.text())),
     };
     let mut args = Vec::new();
-    if let Some(sample) = segment.sample {
+    // A running thread is at many places; those are the samples'.
+    if let Some(sample) = segment.sample.filter(|_| segment.state != State::Run) {
         place(&mut args, threads.capture, sample.stack);
         if segment.state == State::Wait {
             wait(&mut args, threads, sample);
@@ -89,7 +104,7 @@ fn wait(args: &mut Args<'_>, threads: &Threads<'_>, sample: &Sample) {
     }
     arg(args, "system call", Arg::Count(u64::from(sample.call)));
     if timeout_ns != 0 {
-        arg(args, "timeout_ns", Arg::Count(timeout_ns));
+        arg(args, LIMIT, Arg::Count(timeout_ns));
     }
 }
 
@@ -155,7 +170,7 @@ fn told<'c>(threads: &Threads<'c>, seen: &Await) -> Args<'c> {
         arg(&mut args, "holder known from", Arg::Text(source(seen.how).to_owned()));
     }
     if seen.timeout_ns != 0 {
-        arg(&mut args, "timeout_ns", Arg::Count(seen.timeout_ns));
+        arg(&mut args, LIMIT, Arg::Count(seen.timeout_ns));
     }
     args
 }
