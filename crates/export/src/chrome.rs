@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use capture::read::Capture;
-use serde_json::{json, Map, Number, Value};
+use serde_json::json;
 
 use crate::scene::{self, Arg, Args, Slice, Stand, Track};
 use crate::states::Threads;
@@ -32,16 +32,17 @@ pub fn write(
         pid: capture.meta.pid,
         zero_ns: capture.meta.start_ns,
         any: false,
+        spare: Vec::new(),
         flows: HashMap::new(),
     };
     events.out.write_all(b"{\"traceEvents\":[")?;
     let name = format!("{} {}", capture.meta.service, capture.meta.pid);
-    events.named("process_name", None, json!({"name": name}))?;
+    events.named("process_name", 0, |args| args.text("name", &name))?;
     scene::tracks(&threads, progress, &mut |track| events.track(&track))?;
     for counter in scene::counters(capture) {
         for (t_ns, value) in counter.points {
             let mut event = events.event("C", counter.name, "vital", t_ns);
-            event.insert("args".to_owned(), json!({"value": value}));
+            event.object("args", |args| args.number("value", value));
             events.push(event)?;
         }
     }
@@ -60,7 +61,9 @@ struct Events<'o> {
     pid: u32,
     zero_ns: u64,
     any: bool,
-    /// Where a flow begins, until the slice it leads to has come.
+    /// The room of the last event, for the next one.
+    spare: Vec<u8>,
+    /// Where a flow begins, until the slice it leads to has come: when, on which thread.
     flows: HashMap<u64, (u64, u32)>,
 }
 
@@ -72,22 +75,22 @@ impl Events<'_> {
             Stand::Requests | Stand::Awaits | Stand::Overflow(_) => None,
         };
         if let Some(tid) = tid {
-            self.named("thread_name", Some(tid), json!({"name": track.name}))?;
+            self.named("thread_name", tid, |args| args.text("name", &track.name))?;
             // States below their thread.
             let order = match track.stand {
                 Stand::States(tid) => u64::from(tid) * 2 + 1,
                 _ => tid * 2,
             };
-            self.named("thread_sort_index", Some(tid), json!({"sort_index": order}))?;
+            self.named("thread_sort_index", tid, |args| args.number("sort_index", order))?;
             track.slices.iter().try_for_each(|slice| self.complete(tid, slice))?;
         } else {
             self.asynchronous(track)?;
         }
         for mark in &track.marks {
             let mut event = self.event("i", &mark.name, mark.category, mark.t_ns);
-            event.insert("s".to_owned(), json!(if tid.is_some() { "t" } else { "p" }));
-            event.insert("tid".to_owned(), json!(tid.unwrap_or_default()));
-            event.insert("args".to_owned(), args(&mark.args));
+            event.text("s", if tid.is_some() { "t" } else { "p" });
+            event.number("tid", tid.unwrap_or_default());
+            event.object("args", |args| all(args, &mark.args));
             self.push(event)?;
             if let Some(flow) = mark.flow {
                 self.flows.insert(flow, (mark.t_ns, mark.tid));
@@ -98,19 +101,18 @@ impl Events<'_> {
 
     fn complete(&mut self, tid: u64, slice: &Slice<'_>) -> io::Result<()> {
         let mut event = self.event("X", &slice.name, slice.category, slice.begin_ns);
-        event.insert("tid".to_owned(), json!(tid));
-        let dur_ns = i128::from(slice.end_ns) - i128::from(slice.begin_ns);
-        event.insert("dur".to_owned(), micros(dur_ns));
-        event.insert("args".to_owned(), args(&slice.args));
+        event.number("tid", tid);
+        event.micros("dur", i128::from(slice.end_ns) - i128::from(slice.begin_ns));
+        event.object("args", |args| all(args, &slice.args));
         self.push(event)?;
         let from = slice.flow.and_then(|flow| self.flows.remove(&flow));
         if let (Some(flow), Some((queued_ns, from))) = (slice.flow, from) {
             for (phase, t_ns, tid) in [("s", queued_ns, from.into()), ("f", slice.begin_ns, tid)] {
                 let mut event = self.event(phase, "handed over", "flow", t_ns);
-                event.insert("id".to_owned(), json!(flow));
-                event.insert("tid".to_owned(), json!(tid));
+                event.number("id", flow);
+                event.number("tid", tid);
                 if phase == "f" {
-                    event.insert("bp".to_owned(), json!("e"));
+                    event.text("bp", "e");
                 }
                 self.push(event)?;
             }
@@ -142,67 +144,114 @@ impl Events<'_> {
         let t_ns = if phase == "b" { slice.begin_ns } else { slice.end_ns };
         // One category a lane: viewers pair events by category and id.
         let mut event = self.event(phase, &slice.name, kind, t_ns);
-        event.insert("id".to_owned(), json!(id));
-        event.insert("tid".to_owned(), json!(0));
+        event.text("id", id);
+        event.number("tid", 0);
         if phase == "b" {
-            let mut all = args(&slice.args);
-            all["kind"] = json!(slice.category);
-            event.insert("args".to_owned(), all);
+            event.object("args", |args| {
+                args.text("kind", slice.category);
+                all(args, &slice.args);
+            });
         }
         self.push(event)
     }
 
-    fn event(&self, phase: &str, name: &str, category: &str, t_ns: u64) -> Map<String, Value> {
-        let since = i128::from(t_ns) - i128::from(self.zero_ns);
-        let mut event = Map::new();
-        event.insert("ph".to_owned(), json!(phase));
-        event.insert("name".to_owned(), json!(name));
-        event.insert("cat".to_owned(), json!(category));
-        event.insert("pid".to_owned(), json!(self.pid));
-        event.insert("ts".to_owned(), micros(since));
+    fn event(&mut self, phase: &str, name: &str, category: &str, t_ns: u64) -> Object {
+        let mut event = Object::new(std::mem::take(&mut self.spare));
+        event.text("ph", phase);
+        event.text("name", name);
+        event.text("cat", category);
+        event.number("pid", self.pid);
+        event.micros("ts", i128::from(t_ns) - i128::from(self.zero_ns));
         event
     }
 
-    fn named(&mut self, what: &str, tid: Option<u64>, args: Value) -> io::Result<()> {
-        let mut event = Map::new();
-        event.insert("ph".to_owned(), json!("M"));
-        event.insert("name".to_owned(), json!(what));
-        event.insert("pid".to_owned(), json!(self.pid));
-        event.insert("tid".to_owned(), json!(tid.unwrap_or_default()));
-        event.insert("args".to_owned(), args);
+    fn named(&mut self, what: &str, tid: u64, args: impl FnOnce(&mut Object)) -> io::Result<()> {
+        let mut event = Object::new(std::mem::take(&mut self.spare));
+        event.text("ph", "M");
+        event.text("name", what);
+        event.number("pid", self.pid);
+        event.number("tid", tid);
+        event.object("args", args);
         self.push(event)
     }
 
-    fn push(&mut self, event: Map<String, Value>) -> io::Result<()> {
+    fn push(&mut self, event: Object) -> io::Result<()> {
         self.out.write_all(if self.any { b",\n" } else { b"\n" })?;
         self.any = true;
-        serde_json::to_writer(&mut self.out, &event).map_err(io::Error::from)
+        self.spare = event.finish();
+        self.out.write_all(&self.spare)
     }
 }
 
-/// Nanoseconds as microseconds with three decimals.
-fn micros(ns: i128) -> Value {
-    // A double holds them exactly enough: to 1 ns in the first 104 days of a recording.
-    Number::from_f64(ns as f64 / 1e3).map_or(Value::Null, Value::Number)
+/// A JSON object under construction, as text: a capture has millions of them.
+struct Object {
+    text: Vec<u8>,
 }
 
-fn args(list: &Args<'_>) -> Value {
-    let mut out = Map::new();
-    for (name, value) in list {
-        let value = match value {
-            Arg::Int(v) => json!(v),
-            Arg::Count(v) => json!(v),
-            Arg::Float(v) if v.is_finite() => json!(v),
-            Arg::Float(v) => json!(v.to_string()),
-            Arg::Bool(v) => json!(v),
-            Arg::Text(v) => json!(v),
-        };
-        // What the host named like one of ours stays beside it.
-        let mut key = name.to_string();
-        while out.contains_key(&key) {
-            key.push('\'');
+impl Object {
+    fn new(mut text: Vec<u8>) -> Object {
+        text.clear();
+        text.push(b'{');
+        Object { text }
+    }
+
+    fn key(&mut self, key: &str) {
+        if self.text.last() != Some(&b'{') {
+            self.text.push(b',');
         }
-        out.insert(key, value);
+        self.json(key);
+        self.text.push(b':');
     }
-    Value::Object(out)
+
+    fn json(&mut self, text: &str) {
+        // A Vec takes whatever is written, and a text is always JSON.
+        let _ = serde_json::to_writer(&mut self.text, text);
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.key(key);
+        self.json(value);
+    }
+
+    /// A number or a boolean, whose text is JSON.
+    fn number(&mut self, key: &str, value: impl std::fmt::Display) {
+        self.key(key);
+        let _ = write!(self.text, "{value}");
+    }
+
+    /// Nanoseconds as microseconds with three decimals: nothing is rounded.
+    fn micros(&mut self, key: &str, ns: i128) {
+        self.key(key);
+        let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
+        let _ = write!(self.text, "{sign}{}.{:03}", ns / 1000, ns % 1000);
+    }
+
+    fn object(&mut self, key: &str, fill: impl FnOnce(&mut Object)) {
+        self.key(key);
+        self.text.push(b'{');
+        fill(self);
+        self.text.push(b'}');
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.text.push(b'}');
+        self.text
+    }
+}
+
+fn all(object: &mut Object, args: &Args<'_>) {
+    for (i, (name, value)) in args.iter().enumerate() {
+        // What the host named like one of ours stays beside it.
+        let again = args[..i].iter().filter(|(before, _)| before == name).count();
+        let ours = usize::from(name == "kind");
+        let name = format!("{name}{}", "'".repeat(again + ours));
+        match value {
+            Arg::Int(v) => object.number(&name, v),
+            Arg::Count(v) => object.number(&name, v),
+            Arg::Float(v) if v.is_finite() => object.number(&name, v),
+            Arg::Float(v) => object.text(&name, &v.to_string()),
+            Arg::Bool(v) => object.number(&name, v),
+            Arg::Text(v) => object.text(&name, v),
+        }
+    }
 }
