@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use capture::read::Capture;
 
+use crate::frames::{self, Frames};
 use crate::states::Threads;
 use crate::{text, weights, Progress, Value};
 
@@ -34,8 +35,12 @@ pub fn write(
     }
     // Stacks that differ in what is not shown are one line.
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    // In an order of their own, so that the same ones are cut, should any have to be.
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_unstable();
+    let mut frames = Frames::new(capture);
     for ((stack, tid), sum) in sums.into_iter().filter(|(_, sum)| *sum > 0) {
-        let line = lines.entry(line(&threads, stack, tid)).or_default();
+        let line = lines.entry(line(&threads, &mut frames, stack, tid)).or_default();
         *line = line.saturating_add(sum);
     }
     for (line, sum) in lines {
@@ -44,15 +49,13 @@ pub fn write(
     out.flush()
 }
 
-fn line(threads: &Threads<'_>, stack: Option<u32>, tid: u32) -> String {
-    let capture = threads.capture;
-    let frames = capture.frames(stack.unwrap_or(0));
-    let mut frames: Vec<String> = frames.map(|f| escaped(&text::frame(capture, &f))).collect();
+fn line(threads: &Threads<'_>, frames: &mut Frames<'_>, stack: Option<u32>, tid: u32) -> String {
+    let frames = frames.of(stack.unwrap_or(0));
     if frames.is_empty() {
-        return format!("{};{}", escaped(&threads.name(tid)), text::no_frames(stack));
+        return format!("{};{}", escaped(&threads.name(tid)), frames::no_frames(stack));
     }
-    frames.reverse();
-    frames.join(";")
+    let text = |frame| escaped(&text::frame(threads.capture, frame));
+    frames.iter().rev().map(text).collect::<Vec<_>>().join(";")
 }
 
 fn escaped(frame: &str) -> String {

@@ -15,6 +15,7 @@
 pub mod chrome;
 pub mod context;
 pub mod folded;
+pub mod frames;
 pub mod notes;
 pub mod perfetto;
 pub mod pprof;

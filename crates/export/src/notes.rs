@@ -16,7 +16,7 @@ pub fn of(threads: &Threads<'_>) -> Vec<String> {
     out.push(format!(
         "covers {:.3} s; all threads are complete for the last {:.3} s",
         seconds(meta.from_ns),
-        seconds(capture.common_horizon_ns())
+        seconds(capture.common_horizon_ns().max(meta.from_ns))
     ));
     let off = meta.sources.iter().filter(|(_, state)| state != "on");
     out.extend(off.map(|(name, state)| format!("source {name} is {state}")));
@@ -45,6 +45,7 @@ fn off_cpu(threads: &Threads<'_>) -> String {
         sampled.map(|(tid, _)| *tid).partition(|tid| threads.is_exact(*tid));
     let how = "the stack is the one sampled in or nearest to each interval";
     match (exact.len(), estimated.len()) {
+        (0, 0) => "off-cpu: nothing sampled".to_owned(),
         (_, 0) => format!("off-cpu: exact, from switch records; {how}"),
         (0, _) => "off-cpu: an estimate (wall - cpu of each sample); no switch records".to_owned(),
         (_, n) => format!(

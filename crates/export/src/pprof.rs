@@ -14,6 +14,7 @@ use flate2::{write::GzEncoder, Compression};
 use prost::Message;
 
 use crate::context::{trace_id, Contexts};
+use crate::frames::Frames;
 use crate::states::Threads;
 use crate::weights::{self, Weighted};
 use crate::{notes, text, Progress};
@@ -188,6 +189,7 @@ struct Maker<'t, 'c> {
     threads: &'t Threads<'c>,
     capture: &'c Capture,
     profile: Profile,
+    frames: Frames<'c>,
     strings: HashMap<String, i64>,
     /// By code and line.
     locations: HashMap<(u32, u32), u64>,
@@ -202,6 +204,7 @@ impl<'t, 'c> Maker<'t, 'c> {
             threads,
             capture: threads.capture,
             profile: Profile::default(),
+            frames: Frames::new(threads.capture),
             strings: HashMap::new(),
             locations: HashMap::new(),
             functions: HashMap::new(),
@@ -284,14 +287,8 @@ impl<'t, 'c> Maker<'t, 'c> {
         if let Some(known) = self.stacks.get(&stack) {
             return known.clone();
         }
-        let frames = self.capture.frames(stack.unwrap_or(0));
-        let mut ids: Vec<u64> = frames.map(|f| self.location(&f)).collect();
-        if ids.is_empty() {
-            let function = text::no_frames(stack);
-            // No code has these ids: there are fewer codes than bytes in a file.
-            let code = if stack.is_some() { u32::MAX } else { u32::MAX - 1 };
-            ids.push(self.location(&Frame { function, file: "", line: 0, code, releases: false }));
-        }
+        let frames = self.frames.or_placeholder(stack);
+        let ids: Vec<u64> = frames.iter().map(|frame| self.location(frame)).collect();
         self.stacks.insert(stack, ids.clone());
         ids
     }

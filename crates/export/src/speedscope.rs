@@ -11,9 +11,12 @@ use std::io::{self, Write};
 use capture::read::Capture;
 use serde_json::json;
 
+use crate::frames::Frames;
 use crate::states::Threads;
 use crate::weights::{self, Weighted};
-use crate::{notes, text, Progress, Value};
+use crate::{notes, Progress, Value};
+
+const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 /// Writes all threads that have a stack with a value.
 pub fn write(
@@ -22,11 +25,12 @@ pub fn write(
     out: &mut dyn Write,
     progress: &mut Progress<'_>,
 ) -> io::Result<()> {
-    let mut frames = Frames { capture, ids: HashMap::new(), rows: Vec::new() };
+    let frames = Frames::new(capture);
+    let mut frames = Known { frames, ids: HashMap::new(), rows: Vec::new() };
     let threads = Threads::new(capture);
-    // The file says first what the frames are, and they are known last: profiles wait here.
-    let (mut profiles, mut active, mut most) = (Vec::new(), 0usize, 0u64);
-    let mut count = 0usize;
+    // Profiles first: what their frames are is known behind them.
+    write!(out, "{{\"$schema\":\"{SCHEMA}\",\n\"profiles\":[")?;
+    let (mut count, mut active, mut most) = (0usize, 0usize, 0u64);
     for (done, tid) in threads.ids().enumerate() {
         progress(done as u64, threads.ids().len() as u64);
         let rows = weights::of_thread(&threads, tid);
@@ -35,7 +39,7 @@ pub fn write(
             continue;
         }
         if count > 0 {
-            profiles.write_all(b",\n")?;
+            out.write_all(b",\n")?;
         }
         // The thread that was busiest is shown first.
         let cpu_ns = capture
@@ -45,24 +49,19 @@ pub fn write(
         if cpu_ns > most {
             (active, most) = (count, cpu_ns);
         }
-        profile(&threads, tid, value, &rows, &mut frames, &mut profiles)?;
+        profile(&threads, tid, value, &rows, &mut frames, out)?;
         count += 1;
     }
     let meta = &capture.meta;
-    let head = json!({
-        "$schema": "https://www.speedscope.app/file-format-schema.json",
+    let rest = json!({
         "name": format!("{} {}", meta.service, meta.reason),
         "exporter": concat!("dashcam@", env!("CARGO_PKG_VERSION")),
         "activeProfileIndex": active,
         "dashcam": notes::of(&threads),
         "shared": {"frames": frames.rows},
-    });
-    let head = head.to_string();
-    // `profiles` last, by hand: they may be large.
-    out.write_all(head.strip_suffix('}').unwrap_or(&head).as_bytes())?;
-    out.write_all(b",\n\"profiles\":[")?;
-    out.write_all(&profiles)?;
-    out.write_all(b"]}\n")?;
+    })
+    .to_string();
+    writeln!(out, "],\n{}", rest.strip_prefix('{').unwrap_or(&rest))?;
     out.flush()
 }
 
@@ -71,8 +70,8 @@ fn profile(
     tid: u32,
     value: Value,
     rows: &[Weighted<'_>],
-    frames: &mut Frames<'_>,
-    out: &mut Vec<u8>,
+    frames: &mut Known<'_>,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let begin_ns = threads.bounds(tid).filter(|_| value == Value::Wall).map(|(from_ns, _)| from_ns);
     let start = begin_ns.map_or(0, |t| t.saturating_sub(threads.capture.meta.from_ns));
@@ -88,47 +87,44 @@ fn profile(
     .to_string();
     out.write_all(head.strip_suffix('}').unwrap_or(&head).as_bytes())?;
     out.write_all(b",\"samples\":[")?;
+    // Neighbours with one stack are one sample.
+    let runs: Vec<&[Weighted<'_>]> = rows.chunk_by(|a, b| a.stack() == b.stack()).collect();
     let mut known: HashMap<Option<u32>, String> = HashMap::new();
-    for (i, row) in rows.iter().enumerate() {
-        let stack = known.entry(row.stack()).or_insert_with(|| frames.stack(row.stack()));
+    for (i, run) in runs.iter().enumerate() {
+        let stack = run.first().and_then(Weighted::stack);
+        let stack = known.entry(stack).or_insert_with(|| frames.stack(stack));
         write!(out, "{}{stack}", if i > 0 { "," } else { "" })?;
     }
     out.write_all(b"],\"weights\":[")?;
-    for (i, row) in rows.iter().enumerate() {
-        write!(out, "{}{}", if i > 0 { "," } else { "" }, row.value(value))?;
+    for (i, run) in runs.iter().enumerate() {
+        let weight = run.iter().map(|w| w.value(value)).fold(0, u64::saturating_add);
+        write!(out, "{}{weight}", if i > 0 { "," } else { "" })?;
     }
     out.write_all(b"]}")
 }
 
 /// The frames in use, by code and line.
-struct Frames<'c> {
-    capture: &'c Capture,
+struct Known<'c> {
+    frames: Frames<'c>,
     ids: HashMap<(u32, u32), usize>,
     rows: Vec<serde_json::Value>,
 }
 
-impl Frames<'_> {
+impl Known<'_> {
     /// A stack as JSON: indices, root first.
     fn stack(&mut self, stack: Option<u32>) -> String {
-        let capture = self.capture;
         let mut ids: Vec<usize> = Vec::new();
-        for frame in capture.frames(stack.unwrap_or(0)) {
-            let row = || json!({"name": frame.function, "file": frame.file, "line": frame.line});
-            ids.push(self.id((frame.code, frame.line), row));
+        for frame in self.frames.or_placeholder(stack).iter().rev() {
+            let rows = &mut self.rows;
+            let id = self.ids.entry((frame.code, frame.line)).or_insert_with(|| {
+                rows.push(match frame.line {
+                    0 => json!({"name": frame.function}),
+                    line => json!({"name": frame.function, "file": frame.file, "line": line}),
+                });
+                rows.len() - 1
+            });
+            ids.push(*id);
         }
-        if ids.is_empty() {
-            let key = (u32::MAX, u32::from(stack.is_some()));
-            ids.push(self.id(key, || json!({"name": text::no_frames(stack)})));
-        }
-        ids.reverse();
         json!(ids).to_string()
-    }
-
-    fn id(&mut self, key: (u32, u32), row: impl FnOnce() -> serde_json::Value) -> usize {
-        let rows = &mut self.rows;
-        *self.ids.entry(key).or_insert_with(|| {
-            rows.push(row());
-            rows.len() - 1
-        })
     }
 }

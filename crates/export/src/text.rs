@@ -3,20 +3,6 @@
 use capture::read::{Capture, Frame, Text};
 use format::record::{Sample, TARGET_IS_NAME};
 
-/// Stands for the stack of a thread that was seen without a Python stack.
-pub const NO_STACK: &str = "[no Python stack]";
-/// Stands for the stack of time in which, and near which, the thread was not sampled.
-pub const NOT_SAMPLED: &str = "[not sampled]";
-
-/// What stands for a stack that has no frames.
-pub fn no_frames(stack: Option<u32>) -> &'static str {
-    if stack.is_some() {
-        NO_STACK
-    } else {
-        NOT_SAMPLED
-    }
-}
-
 /// A name by its target word: the peer or path waited for.
 pub fn target(capture: &Capture, target: u64) -> Option<&str> {
     (target & TARGET_IS_NAME != 0).then(|| capture.name(target as u32))

@@ -4,13 +4,14 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
-use capture::read::{Capture, Frame};
+use capture::read::Frame;
 use format::record::Sample;
 
 use super::proto::{
     self, Callstack, InternedData, InternedString, Mapping, PerfSample, TracePacket,
 };
 use super::Packets;
+use crate::frames::Frames;
 use crate::states::Threads;
 
 /// Writes the samples that have a stack.
@@ -19,10 +20,11 @@ pub fn write(threads: &Threads<'_>, packets: &mut Packets<'_>) -> io::Result<()>
     let mut samples: Vec<&Sample> =
         capture.samples.values().flatten().filter(|s| s.stack != 0).collect();
     samples.sort_by_key(|s| (s.t_ns, s.tid));
+    let mut frames = Frames::new(capture);
     let mut known = Known::default();
     let mut wall_ns = 0u64;
     for sample in samples {
-        let Some(told) = known.stack(capture, sample.stack) else { continue };
+        let Some(told) = known.stack(&mut frames, sample.stack) else { continue };
         // Nothing new: no packet for it.
         let interned_data = (told != InternedData::default()).then_some(told);
         wall_ns = wall_ns.saturating_add(sample.wall_ns);
@@ -54,13 +56,13 @@ struct Known {
 
 impl Known {
     /// What has to be told before the stack can be named; None: it has no frames.
-    fn stack(&mut self, capture: &Capture, stack: u32) -> Option<InternedData> {
+    fn stack(&mut self, frames: &mut Frames<'_>, stack: u32) -> Option<InternedData> {
         let mut told = InternedData::default();
         if self.stacks.contains(&stack) {
             return Some(told);
         }
         let mut frame_ids: Vec<u64> =
-            capture.frames(stack).map(|frame| self.frame(&frame, &mut told)).collect();
+            frames.of(stack).iter().map(|frame| self.frame(frame, &mut told)).collect();
         if frame_ids.is_empty() {
             return None;
         }

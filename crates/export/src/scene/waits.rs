@@ -16,6 +16,9 @@ use crate::text;
 /// A task that waits is looked at again at least this often; past it, silence means not seen.
 const STALE_NS: u64 = 300_000_000;
 
+/// Frames of a task that are told, innermost first: its own and those of the tasks that await it.
+const MOST_FRAMES: usize = 32;
+
 /// What is left of a wait's time limit when it was first seen.
 const LIMIT: &str = "timeout_ns";
 
@@ -157,8 +160,8 @@ fn told<'c>(threads: &Threads<'c>, seen: &Await) -> Args<'c> {
     let mut args = Vec::new();
     arg(&mut args, "request id", Arg::Count(seen.request));
     arg(&mut args, "task", Arg::Text(format!("{:#x}", seen.task)));
-    let frames: Vec<String> =
-        capture.frames(seen.stack).map(|f| text::frame(capture, &f)).collect();
+    let frames = capture.frames(seen.stack).take(MOST_FRAMES);
+    let frames: Vec<String> = frames.map(|f| text::frame(capture, &f)).collect();
     if !frames.is_empty() {
         arg(&mut args, "stack", Arg::Text(frames.join(" < ")));
     }
