@@ -353,6 +353,11 @@ impl Judge<'_, '_> {
             };
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
+        if part(&|p| p.piece.claim.inferred) > 0.2 {
+            let text =
+                "which thread the request waited for was inferred from who ran when it ended";
+            lower(Confidence::Likely, text.to_owned(), &mut level);
+        }
         if group.place.is_none() && group.cause != Cause::Stopped {
             lower(Confidence::Possible, "no stack was seen".to_owned(), &mut level);
         }

@@ -87,6 +87,8 @@ pub struct Claim {
     pub target: Option<String>,
     /// The kind of wait was seen in a sample of this segment, not borrowed.
     pub seen: bool,
+    /// It is what another thread did, which was found by who ran when the wait for it ended.
+    pub inferred: bool,
 }
 
 impl Claim {
@@ -99,6 +101,7 @@ impl Claim {
             culprit: None,
             target: None,
             seen: segment.sampled,
+            inferred: false,
         }
     }
 }
