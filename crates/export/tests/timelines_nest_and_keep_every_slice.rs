@@ -108,6 +108,10 @@ fn perfetto_has_one_clock_marks_flows_counters_and_samples() {
     let counters = events().filter(|(_, e)| e.r#type() == event_type::COUNTER);
     let values: Vec<f64> = counters.map(|(_, e)| e.double_counter_value()).collect();
     assert_eq!(values, [5e6, 7.0]);
+    let descriptors = trace.packet.iter().filter_map(|p| p.track_descriptor.as_ref());
+    let units: Vec<_> = descriptors.filter_map(|t| Some((t.name(), t.counter.as_ref()?))).collect();
+    let units: Vec<_> = units.iter().map(|(name, c)| (*name, c.unit())).collect();
+    assert_eq!(units, [("rss_bytes", 3), ("process_cpu_ns", 1)]);
     let samples: Vec<_> = trace.packet.iter().filter_map(|p| p.perf_sample).collect();
     assert_eq!(samples.len(), 103);
     assert!(samples.iter().all(|s| (s.pid(), s.tid()) == (4711, WORKER)));

@@ -214,16 +214,12 @@ impl Packets<'_> {
 
     fn counter(&mut self, counter: &scene::Counter<'_>) -> io::Result<()> {
         let uuid = self.new_track();
-        let unit = match counter.name {
-            name if name.ends_with("_ns") => unit::TIME_NS,
-            name if name.ends_with("_bytes") => unit::SIZE_BYTES,
-            _ => unit::COUNT,
-        };
+        let (unit, unit_name) = unit_of(counter.name);
         self.descriptor(TrackDescriptor {
             uuid: Some(uuid),
             parent_uuid: Some(PROCESS),
             name: Some(counter.name.to_owned()),
-            counter: Some(CounterDescriptor { unit: Some(unit) }),
+            counter: Some(CounterDescriptor { unit, unit_name }),
             sibling_order_rank: Some(2),
             ..TrackDescriptor::default()
         })?;
@@ -237,6 +233,16 @@ impl Packets<'_> {
             self.event(*t_ns, event)?;
         }
         Ok(())
+    }
+}
+
+/// The unit that ends a vital's name: one that Perfetto knows, or its word.
+fn unit_of(name: &str) -> (Option<i32>, Option<String>) {
+    match name.rsplit('_').next() {
+        Some("ns") => (Some(unit::TIME_NS), None),
+        Some("bytes") => (Some(unit::SIZE_BYTES), None),
+        Some(word @ ("us" | "ms" | "percent" | "ticks")) => (None, Some(word.to_owned())),
+        _ => (Some(unit::COUNT), None),
     }
 }
 
