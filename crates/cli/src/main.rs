@@ -4,6 +4,7 @@
 //! that cannot be read. `run` exits as its child does.
 
 mod doctor;
+mod export;
 mod read;
 mod recover;
 mod run;
@@ -49,6 +50,21 @@ enum Command {
         /// Print the samples and off-CPU times of the slowest request, instead of the summary.
         #[arg(long)]
         slowest: bool,
+    },
+    /// A capture in a format that other tools open: `dashcam export CAPTURE --to pprof -o FILE`
+    Export {
+        /// A capture, or a folder (its newest capture).
+        path: PathBuf,
+        /// The format.
+        #[arg(long)]
+        to: export::To,
+        /// What stacks are weighed by, for folded and speedscope [default: wall].
+        #[arg(long)]
+        value: Option<export::By>,
+        /// Where to write, `-` for stdout; default: stdout, or, when that is a terminal, a file
+        /// beside the capture.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
     },
     /// A capture from the black box that a killed process left behind
     Recover {
@@ -128,6 +144,9 @@ fn main() -> ExitCode {
         Command::Run(run) => run::run(&run.args()),
         Command::Why { path, json, slow } => read::why(&path, json, slow.as_deref()),
         Command::Show { path, json, slowest } => show::show(&path, json, slowest),
+        Command::Export { path, to, value, output } => {
+            export::export(&path, to, value, output.as_deref())
+        }
         Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
         Command::Doctor { json } => doctor::doctor(json),
     }

@@ -25,3 +25,4 @@ pub mod socket;
 pub mod task;
 pub mod thread;
 pub mod vitals;
+pub mod whole_file;
