@@ -4,6 +4,7 @@
 //! that cannot be read. `run` exits as its child does.
 
 mod doctor;
+mod live;
 mod read;
 mod recover;
 mod run;
@@ -56,6 +57,36 @@ enum Command {
         /// Where to write; default: beside you, named after the box.
         #[arg(short, long)]
         output: Option<PathBuf>,
+    },
+    /// The recorded processes of this user
+    Ps {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// State of a recorded process: settings, sources, losses, own cost
+    Status {
+        /// Its number, as in `dashcam ps`.
+        pid: u32,
+        /// Print JSON, as `dashcam.status()` gives it.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a recorded process save a capture now; prints its path
+    Snap {
+        /// Its number, as in `dashcam ps`.
+        pid: u32,
+        /// Why; stands in the capture.
+        reason: Option<String>,
+    },
+    /// Change settings of a recorded process: `dashcam set PID slow=250ms`, `dashcam set PID off`
+    Set {
+        /// Its number, as in `dashcam ps`.
+        pid: u32,
+        /// name=value of enabled, slow, window, post, cooldown, keep, keep_bytes, rate_hz,
+        /// budget_percent, threads; on or off.
+        #[arg(required = true)]
+        settings: Vec<String>,
     },
     /// Which sources work on this host, which do not, why, and what would enable them
     Doctor {
@@ -128,6 +159,10 @@ fn main() -> ExitCode {
         Command::Why { path, json, slow } => read::why(&path, json, slow.as_deref()),
         Command::Show { path, json, slowest } => show::show(&path, json, slowest),
         Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
+        Command::Ps { json } => live::ps(json),
+        Command::Status { pid, json } => live::status(pid, json),
+        Command::Snap { pid, reason } => live::snap(pid, reason.as_deref()),
+        Command::Set { pid, settings } => live::set(pid, &settings),
         Command::Doctor { json } => doctor::doctor(json),
     }
 }

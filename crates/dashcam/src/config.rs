@@ -56,10 +56,25 @@ knobs! {
     switches, "on", "on, off", "Exact context switches from the kernel (off: estimates from /proc).";
     stacks, "on", "on, off", "Python stacks.";
     threads, "16", "1 to 1024", "Most threads looked at in one pass.";
+    control, "on", "on, off", "The control socket: dashcam ps, status, snap and set.";
 }
 
+/// Settings that may change while the process records.
+pub(crate) const LIVE: &[&str] = &[
+    "enabled",
+    "slow",
+    "window",
+    "post",
+    "cooldown",
+    "keep",
+    "keep_bytes",
+    "rate_hz",
+    "budget_percent",
+    "threads",
+];
+
 /// Effective settings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Everything on or off.
     pub enabled: bool,
@@ -93,6 +108,8 @@ pub struct Config {
     pub stacks: bool,
     /// Threads a pass.
     pub threads: usize,
+    /// Listen for `dashcam ps` and its kin.
+    pub control: bool,
     /// What was wrong in the environment, for one line on stderr each.
     pub complaints: Vec<String>,
 }
@@ -149,7 +166,7 @@ impl Config {
 fn check(name: &str, text: &str) -> Result<(), Wrong> {
     const S: u64 = 1_000_000_000;
     match name {
-        "enabled" | "switches" | "stacks" => switch(name, text).map(drop),
+        "enabled" | "switches" | "stacks" | "control" => switch(name, text).map(drop),
         "slow" => Rules::parse(text).map(drop),
         "memory" => within(name, text, bytes(name, text)?, 1 << 20, 4 << 30),
         "keep_bytes" => within(name, text, bytes(name, text)?, 1 << 20, 1 << 40),
@@ -177,7 +194,6 @@ fn build(values: &[(&str, String)], complaints: Vec<String>) -> Result<Config, W
     let text = |name: &str| -> &str {
         values.iter().find(|(n, _)| *n == name).map_or("", |(_, v)| v.as_str())
     };
-    let number = |name: &str| text(name).trim().parse::<f64>().unwrap_or(1.0);
     let out = PathBuf::from(text("out"));
     let out = match std::env::current_dir() {
         Ok(here) if out.is_relative() => here.join(out),
@@ -187,25 +203,42 @@ fn build(values: &[(&str, String)], complaints: Vec<String>) -> Result<Config, W
         name if name.is_empty() => program_name(),
         name => name,
     };
-    Ok(Config {
-        enabled: switch("enabled", text("enabled"))?,
+    let mut config = Config {
         service,
         out,
-        slow: text("slow").to_owned(),
-        rules: Rules::parse(text("slow"))?,
         memory: bytes("memory", text("memory"))? as usize & !4095,
-        window_ns: duration_ns("window", text("window"))?,
-        post_ns: duration_ns("post", text("post"))?,
-        cooldown_ns: duration_ns("cooldown", text("cooldown"))?,
-        keep: number("keep") as usize,
-        keep_bytes: bytes("keep_bytes", text("keep_bytes"))?,
-        period: Duration::from_secs_f64(1.0 / number("rate_hz")),
-        budget_percent: number("budget_percent"),
         switches: switch("switches", text("switches"))?,
         stacks: switch("stacks", text("stacks"))?,
-        threads: number("threads") as usize,
+        control: switch("control", text("control"))?,
         complaints,
-    })
+        ..Config::default()
+    };
+    for name in LIVE {
+        config.set(name, text(name))?;
+    }
+    Ok(config)
+}
+
+impl Config {
+    /// Changes one of the settings in `LIVE`. Errors: a wrong value.
+    pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<(), Wrong> {
+        check(name, text)?;
+        let number = || fraction(name, text, 0.0, f64::MAX);
+        match name {
+            "enabled" => self.enabled = switch(name, text)?,
+            "slow" => (self.slow, self.rules) = (text.to_owned(), Rules::parse(text)?),
+            "window" => self.window_ns = duration_ns(name, text)?,
+            "post" => self.post_ns = duration_ns(name, text)?,
+            "cooldown" => self.cooldown_ns = duration_ns(name, text)?,
+            "keep" => self.keep = number()? as usize,
+            "keep_bytes" => self.keep_bytes = bytes(name, text)?,
+            "rate_hz" => self.period = Duration::from_secs_f64(1.0 / number()?),
+            "budget_percent" => self.budget_percent = number()?,
+            "threads" => self.threads = number()? as usize,
+            _ => (),
+        }
+        Ok(())
+    }
 }
 
 /// A name that can stand in a file name: letters, digits, dot, dash, underscore; at most 64.

@@ -1,4 +1,4 @@
-//! Starting, stopping, forking; and what the two threads share.
+//! Starting, stopping, forking; and what the threads share.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -11,13 +11,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use format::json::{texts, Object};
-use recorder::{Limit, Recorder};
+use recorder::Recorder;
 use ring::{Place, Region};
 use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
+use sys::local::Listener;
 
 use crate::config::Config;
-use crate::{boxes, keeper, meta, names, sampler, stream};
+use crate::live::{self, Live};
+use crate::{boxes, keeper, meta, names, remote, sampler, stream};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -57,7 +59,7 @@ pub(crate) struct Job {
 
 /// What the host, the sampler and the keeper share.
 pub(crate) struct Shared {
-    pub config: Config,
+    pub live: Live,
     pub runtime: Runtime,
     pub recorder: &'static Recorder,
     /// Set once; both threads leave.
@@ -73,6 +75,7 @@ pub(crate) struct Shared {
     pub captures: Mutex<Vec<PathBuf>>,
     pub last_error: Mutex<String>,
     pub streams: Mutex<Vec<Weak<stream::Inner>>>,
+    pub listener: Mutex<Option<Arc<Listener>>>,
     pub stats: Stats,
 }
 
@@ -84,6 +87,7 @@ pub(crate) struct Stats {
     pub cpu_ns: AtomicU64,
     pub longest_pass_ns: AtomicU64,
     pub capture_ns: AtomicU64,
+    pub captures: AtomicU64,
 }
 
 impl Stats {
@@ -108,6 +112,19 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// The settings that hold now.
+    pub(crate) fn config(&self) -> &'static Config {
+        self.live.get()
+    }
+
+    /// Requests begun, and those that ended past their limit.
+    pub(crate) fn requests(&self) -> (u64, u64) {
+        // Who found no room in the table has drawn two numbers.
+        let twice = self.recorder.region().losses()[format::region::losses::REQUESTS_UNTRACKED];
+        let begun = self.recorder.open_requests().begun();
+        (begun.saturating_sub(twice), self.recorder.limits().slow_count())
+    }
+
     pub(crate) fn set_source(&self, name: &str, state: String) {
         let mut sources = lock(&self.sources);
         match sources.iter_mut().find(|(n, _)| n == name) {
@@ -129,7 +146,7 @@ impl Shared {
     /// Stores what a recovered capture needs to know in the black box itself.
     pub(crate) fn store_settings(&self) {
         let sources = lock(&self.sources).clone();
-        let text = meta::standing(&self.config, &self.runtime, &sources).finish();
+        let text = meta::standing(self.config(), &self.runtime, &sources).finish();
         let id = self.recorder.tables().long_text(&text);
         let slot = self.recorder.region().header(format::region::word::SETTINGS);
         slot.store(u64::from(id), Ordering::Release);
@@ -229,11 +246,14 @@ pub fn start_with_runtime(
 
 fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     let recorder = match recorder::current() {
-        Some(recorder) => recorder,
+        Some(recorder) => {
+            live::judge_by(recorder, config.rules.clone());
+            recorder
+        }
         None => new_recorder(&config)?,
     };
     let shared = Arc::new(Shared {
-        config,
+        live: Live::new(config),
         runtime,
         recorder,
         stop: AtomicBool::new(false),
@@ -246,22 +266,33 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         captures: Mutex::default(),
         last_error: Mutex::default(),
         streams: Mutex::default(),
+        listener: Mutex::default(),
         stats: Stats::default(),
     });
     // Once here, for a process that is killed at once, and again when the sources are known.
     shared.store_settings();
     names::learn_all(recorder);
     recorder::install(recorder);
+    if !shared.config().enabled {
+        // The parent of this forked child had been turned off.
+        recorder::pause();
+    }
+    let mut bodies =
+        vec![(SAMPLER, sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)];
+    *lock(&shared.listener) = remote::open(&shared);
+    if lock(&shared.listener).is_some() {
+        bodies.push(("dashcam-control", remote::run));
+    }
     let mut threads = Vec::new();
-    for (name, body) in
-        [(SAMPLER, sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)]
-    {
+    for (name, body) in bodies {
         let own = shared.clone();
         match sys::thread::spawn_quiet(name, move || guarded(name, own, body)) {
             Ok(thread) => threads.push(thread),
             // The rest still records; captures by `snap` may be all that is left.
             Err(error) => {
-                shared.sampler_left.store(true, Ordering::Release);
+                if name == SAMPLER {
+                    shared.sampler_left.store(true, Ordering::Release);
+                }
                 shared.set_source(name, format!("off: {error}"));
             }
         }
@@ -305,12 +336,7 @@ fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
         let mib = bytes >> 20;
         StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
     })?;
-    let rules = config.rules.clone();
-    let limit_of = move |name: &str| Limit {
-        ns: rules.limit_ns(name),
-        group: rules.crowd_of(name).map_or(0, |crowd| crowd + 1),
-    };
-    Ok(Recorder::new(region, Box::new(limit_of)))
+    Ok(Recorder::new(region, live::limit_of(config.rules.clone())))
 }
 
 /// The wanted size, halved until it is a small part of what is left to this process: in a tight
@@ -351,6 +377,9 @@ pub fn stop() {
     }
     shared.stop.store(true, Ordering::Relaxed);
     shared.job_came.notify_all();
+    if let Some(listener) = lock(&shared.listener).take() {
+        listener.remove();
+    }
     let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
     for thread in lock(&control.threads).drain(..) {
         while !thread.is_finished() && sys::clock::now_ns() < deadline_ns {
@@ -402,7 +431,7 @@ pub fn after_fork_child() {
     }
     let Some(_starting) = Starting::claim() else { return };
     let Some(parent) = PARENT.get() else { return };
-    let (config, runtime) = (parent.shared.config.clone(), parent.shared.runtime.clone());
+    let (config, runtime) = (parent.shared.config().clone(), parent.shared.runtime.clone());
     if let Err(error) = start_with(config, runtime) {
         say(&format!("not recording in the forked process {}: {error}", std::process::id()));
         recorder::pause();
@@ -444,19 +473,22 @@ pub fn status_json() -> String {
     streams.retain(|stream| stream.strong_count() > 0);
     let streams: Vec<String> =
         streams.iter().filter_map(|s| s.upgrade()).map(|s| s.json()).collect();
+    let (requests, slow) = shared.requests();
     let mut open = 0;
     shared.recorder.open_requests().each(|_| open += 1);
     Object::new()
         .flag("on", recorder::is_on())
-        .text("service", &shared.config.service)
+        .text("service", &shared.config().service)
         .int("pid", u64::from(std::process::id()))
         .text("box", &place)
         .text("box_not_in_a_file_because", &why)
-        .raw("settings", &meta::settings(&shared.config))
+        .raw("settings", &meta::settings(shared.config()))
         .raw("sources", &meta::sources(&sources))
         .raw("losses", &meta::loss_counts(region))
         .raw("sampler", &shared.stats.json(control.started_ns))
         .int("open_requests", open)
+        .int("requests", requests)
+        .int("slow_requests", slow)
         .raw("streams", &format!("[{}]", streams.join(",")))
         .raw("captures", &texts(captures.iter().map(String::as_str)))
         .text("last_error", &lock(&shared.last_error))

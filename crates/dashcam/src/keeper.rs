@@ -72,18 +72,19 @@ fn save(shared: &Shared, reason: &str, number: u64) -> Result<PathBuf, String> {
     wait_for_sampler(shared);
     let begin_ns = sys::clock::now_ns();
     let region = shared.recorder.region();
-    let since_ns = begin_ns.saturating_sub(shared.config.window_ns);
+    let config = shared.config();
+    let since_ns = begin_ns.saturating_sub(config.window_ns);
     let sources = lock(&shared.sources).clone();
-    let standing = meta::standing(&shared.config, &shared.runtime, &sources);
+    let standing = meta::standing(config, &shared.runtime, &sources);
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
     let stats = shared.stats.json(start_ns);
     let from_ns = since_ns.max(start_ns);
     let text = meta::capture(standing, region, reason, from_ns, begin_ns, &stats);
-    let written = snapshot::write(&shared.config, region, &text, since_ns, number);
+    let written = snapshot::write(config, region, &text, since_ns, number);
     let took_ns = sys::clock::now_ns() - begin_ns;
     shared.stats.capture_ns.store(took_ns, Ordering::Relaxed);
     written.map_err(|error| {
-        let out = shared.config.out.display();
+        let out = config.out.display();
         format!("capture not written to {out}: {error}; set out= to a folder that can be written")
     })
 }
@@ -104,6 +105,7 @@ fn wait_for_sampler(shared: &Shared) {
 fn note(shared: &Shared, result: &Result<PathBuf, String>) {
     match result {
         Ok(path) => {
+            shared.stats.captures.fetch_add(1, Ordering::Relaxed);
             let mut captures = lock(&shared.captures);
             captures.push(path.clone());
             if captures.len() > REMEMBERED {

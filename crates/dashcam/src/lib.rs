@@ -1,8 +1,9 @@
-//! dashcam in a process: starts and stops the recording, owns its two threads and its files.
+//! dashcam in a process: starts and stops the recording, owns its threads, socket and files.
 //!
-//! How it works: `start` makes the black box (`ring`), installs the recorder, and starts two
+//! How it works: `start` makes the black box (`ring`), installs the recorder, and starts three
 //! threads that take none of the host's signals: the *sampler* looks at threads and requests a
-//! hundred times a second and asks the trigger; the *keeper* writes captures. After a fork the
+//! hundred times a second and asks the trigger; the *keeper* writes captures; *control* (`remote`)
+//! answers other shells, and sleeps until one asks. After a fork the
 //! child has nothing of its parent's: `after_fork_child` starts it afresh with the same settings.
 //!
 //! What it promises: a failure of ours never stops the host; it is told by `status`. What is
@@ -18,10 +19,12 @@ mod config;
 mod control;
 mod held;
 mod keeper;
+mod live;
 mod macros;
 mod meta;
 mod moments;
 mod names;
+mod remote;
 mod sampler;
 mod snapshot;
 mod stream;

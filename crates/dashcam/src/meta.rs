@@ -17,6 +17,7 @@ fn host() -> String {
 /// Effective settings.
 pub fn settings(config: &Config) -> String {
     Object::new()
+        .flag("enabled", config.enabled)
         .text("slow", &config.slow)
         .text("out", &config.out.display().to_string())
         .int("memory_bytes", config.memory as u64)
@@ -30,6 +31,7 @@ pub fn settings(config: &Config) -> String {
         .flag("switches", config.switches)
         .flag("stacks", config.stacks)
         .int("threads", config.threads as u64)
+        .flag("control", config.control)
         .finish()
 }
 

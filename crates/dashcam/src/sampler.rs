@@ -27,6 +27,7 @@ use sys::clock::Following;
 use sys::perf::SwitchStream;
 use trigger::{show_ns, Crowd, Firing, Gate, Timing, Why};
 
+use crate::config::Config;
 use crate::control::{Job, Shared};
 use crate::subject::Looker;
 use crate::suspended::Suspensions;
@@ -41,6 +42,8 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 /// A wake-up later than this is a gap worth a record.
 const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Between two looks while nothing is recorded.
+const IDLE: Duration = Duration::from_millis(50);
 
 /// The sampler's life.
 pub(crate) fn run(shared: Arc<Shared>) {
@@ -52,12 +55,18 @@ pub(crate) fn run(shared: Arc<Shared>) {
     let mut next_ns = sys::clock::now_ns();
     while !shared.stopping() {
         sampler.follow_clock();
+        sampler.follow_settings();
+        if !recorder::is_on() {
+            sampler.idle();
+            next_ns = sys::clock::now_ns();
+            continue;
+        }
         let begin_ns = sys::clock::now_ns();
         sampler.beat(next_ns, begin_ns);
         sampler.pass(begin_ns);
         // With the purse empty, what a pass cannot leave out (draining, watching) is done less often.
         let stretch = if sampler.budget.allows(true) { 1 } else { 3 };
-        let period_ns = shared.config.period.as_nanos() as u64 * stretch;
+        let period_ns = sampler.config.period.as_nanos() as u64 * stretch;
         next_ns = (next_ns + period_ns).max(sys::clock::now_ns().saturating_sub(period_ns));
         let pause_ns = next_ns.saturating_sub(sys::clock::now_ns());
         std::thread::sleep(Duration::from_nanos(pause_ns));
@@ -67,6 +76,8 @@ pub(crate) fn run(shared: Arc<Shared>) {
 
 struct Sampler<'s> {
     shared: &'s Shared,
+    /// The settings as of the last look.
+    config: &'static Config,
     looker: Looker,
     switches: Option<SwitchStream>,
     pairs: Pairs,
@@ -110,17 +121,14 @@ impl<'s> Sampler<'s> {
         };
         let now = sys::clock::now_ns();
         let own = vec![sys::thread::cached_tid()];
-        let timing = Timing {
-            post_ns: shared.config.post_ns,
-            patience_ns: PATIENCE_NS,
-            cooldown_ns: shared.config.cooldown_ns,
-        };
+        let config = shared.config();
         let stacks = attach(shared);
         let switches = open_switches(shared, &own);
         shared.set_source("threads", "on".to_owned());
         shared.set_source("vitals", "on".to_owned());
         Some(Sampler {
             shared,
+            config,
             looker: Looker::new(shared.recorder, mem, stacks),
             switches,
             pairs: Pairs::default(),
@@ -129,9 +137,9 @@ impl<'s> Sampler<'s> {
             alive: Vec::new(),
             own,
             listed_ns: 0,
-            budget: Budget::new(shared.config.budget_percent, now),
+            budget: Budget::new(config.budget_percent, now),
             random: Random::new(now),
-            gate: Gate::new(timing),
+            gate: Gate::new(timing(config)),
             open: Vec::new(),
             urgent: Vec::new(),
             overdue: Vec::new(),
@@ -147,8 +155,31 @@ impl<'s> Sampler<'s> {
             throttled_ns: 0.0,
             own_delay_ns: 0,
             clock: Following::NotYet,
-            crowds: shared.config.rules.crowds(),
+            crowds: config.rules.crowds(),
         })
+    }
+
+    /// Takes over settings that were changed meanwhile.
+    fn follow_settings(&mut self) {
+        let config = self.shared.config();
+        if std::ptr::eq(config, self.config) {
+            return;
+        }
+        if config.rules != self.config.rules {
+            self.crowds = config.rules.crowds();
+        }
+        if config.budget_percent != self.config.budget_percent {
+            self.budget = Budget::new(config.budget_percent, sys::clock::now_ns());
+        }
+        self.gate.set_timing(timing(config));
+        self.config = config;
+    }
+
+    /// Nothing is recorded: keeps what must not pile up, and lets captures be made.
+    fn idle(&mut self) {
+        self.drain_switches();
+        self.answer_flush();
+        std::thread::sleep(IDLE);
     }
 
     /// Keeps the fast clock near the kernel's, and says so when its way of reading changes.
@@ -261,7 +292,7 @@ impl<'s> Sampler<'s> {
         self.rest.clear();
         let fresh = self.tracks.by_tid.iter().filter(|(_, t)| t.ran || !exact || t.last.is_none());
         self.rest.extend(fresh.map(|(tid, _)| *tid));
-        let most = self.shared.config.threads;
+        let most = self.config.threads;
         choose(&self.urgent, &mut self.rest, most, &mut self.random, &mut self.chosen);
         self.looker.begin_pass();
         let mut culprits: Vec<u32> = Vec::new();
@@ -422,6 +453,10 @@ impl<'s> Sampler<'s> {
     }
 }
 
+fn timing(config: &Config) -> Timing {
+    Timing { post_ns: config.post_ns, patience_ns: PATIENCE_NS, cooldown_ns: config.cooldown_ns }
+}
+
 fn append_off(off: Off, now: u64) {
     let flags = if off.preempted { flag::PREEMPTED } else { 0 };
     recorder::append(&[header(Kind::OffCpu, 3, flags, off.tid), off.out_ns, off.in_ns], now);
@@ -432,7 +467,7 @@ fn append_vital(name: ring::Name, now: u64, value: f64) {
 }
 
 fn attach(shared: &Shared) -> Option<PythonStacks> {
-    let (stacks, state) = match (&shared.runtime.python, shared.config.stacks) {
+    let (stacks, state) = match (&shared.runtime.python, shared.config().stacks) {
         (_, false) => (None, "off: turned off by settings".to_owned()),
         (None, _) if shared.runtime.name.is_empty() => (None, "off: no Python here".to_owned()),
         (None, _) => (None, format!("off: {}", shared.runtime.no_stacks)),
@@ -449,7 +484,7 @@ fn attach(shared: &Shared) -> Option<PythonStacks> {
 }
 
 fn open_switches(shared: &Shared, own: &[u32]) -> Option<SwitchStream> {
-    if !shared.config.switches {
+    if !shared.config().switches {
         shared.set_source("switches", "off: turned off by settings".to_owned());
         return None;
     }

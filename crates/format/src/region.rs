@@ -130,6 +130,8 @@ pub mod losses {
         CAPTURES_REMOVED = 13, "captures_removed";
         /// Captures that could not be written.
         CAPTURES_FAILED = 14, "captures_failed";
+        /// Clients of the control socket that were turned away or gave up half way.
+        CONTROL_REFUSED = 15, "control_refused";
     }
 }
 

@@ -1,6 +1,7 @@
 //! How long a request may take, how long it usually takes, and which took too long.
 
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 use format::block::{pack_pair, unpack_pair};
 
@@ -32,12 +33,13 @@ pub struct Limit {
     pub group: usize,
 }
 
-/// Answers the limit of a name; asked once a name.
+/// Answers the limit of a name; asked once a name, and again when the rules change.
 pub type LimitOf = Box<dyn Fn(&str) -> Limit + Send + Sync>;
 
 /// Limits, typical times and the mailbox.
 pub struct Limits {
-    limit_of: LimitOf,
+    /// Locked for a moment, to be called without the lock: names are met on many threads.
+    limit_of: Mutex<Arc<LimitOf>>,
     /// Group by name id. Relaxed, as all of these.
     groups: Box<[AtomicU8]>,
     /// Requests that ended, and those of them past their limit, by group.
@@ -56,7 +58,7 @@ impl Limits {
     pub(crate) fn new(limit_of: LimitOf) -> Limits {
         let zeros = || (0..NAMES).map(|_| AtomicU64::new(0)).collect();
         Limits {
-            limit_of,
+            limit_of: Mutex::new(Arc::new(limit_of)),
             groups: (0..NAMES).map(|_| AtomicU8::new(0)).collect(),
             counts: [const { [const { AtomicU64::new(0) }; 2] }; GROUPS],
             limits: zeros(),
@@ -67,12 +69,33 @@ impl Limits {
     }
 
     pub(crate) fn know(&self, name: ring::Name, text: &str) {
-        let slot = &self.limits[entry(name)];
-        if slot.load(Ordering::Relaxed) == 0 {
-            let limit = (self.limit_of)(text);
-            self.groups[entry(name)].store(limit.group.min(GROUPS - 1) as u8, Ordering::Relaxed);
-            slot.store(limit.ns.max(1), Ordering::Relaxed);
+        if self.limits[entry(name)].load(Ordering::Relaxed) == 0 {
+            self.judge(name, text);
         }
+    }
+
+    fn judge(&self, name: ring::Name, text: &str) {
+        let limit_of = self.limit_of.lock().unwrap_or_else(|p| p.into_inner()).clone();
+        let limit = limit_of(text);
+        self.groups[entry(name)].store(limit.group.min(GROUPS - 1) as u8, Ordering::Relaxed);
+        self.limits[entry(name)].store(limit.ns.max(1), Ordering::Relaxed);
+    }
+
+    /// Judges by other rules from here on.
+    pub(crate) fn replace(&self, limit_of: LimitOf) {
+        *self.limit_of.lock().unwrap_or_else(|p| p.into_inner()) = Arc::new(limit_of);
+    }
+
+    /// Looks up anew the limit of a name that was met as a request's.
+    pub(crate) fn judge_again(&self, name: ring::Name, text: &str) {
+        if self.limits[entry(name)].load(Ordering::Relaxed) != 0 {
+            self.judge(name, text);
+        }
+    }
+
+    /// Requests that ended past their limit so far.
+    pub fn slow_count(&self) -> u64 {
+        self.posted.load(Ordering::Relaxed)
     }
 
     /// The limit of a name, ns; `u64::MAX` when there is none.

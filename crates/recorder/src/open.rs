@@ -103,6 +103,11 @@ impl OpenTable {
         None
     }
 
+    /// Requests begun so far.
+    pub fn begun(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed).saturating_sub(1)
+    }
+
     fn untracked(&self) -> u64 {
         (self.serial.fetch_add(1, Ordering::Relaxed) << 12) | UNTRACKED
     }

@@ -71,6 +71,13 @@ impl Recorder {
         &self.limits
     }
 
+    /// Judges requests by other rules from here on, those that are open too. Walks all names, under
+    /// their lock.
+    pub fn set_limits(&self, limit_of: LimitOf) {
+        self.limits.replace(limit_of);
+        self.tables.each_name(|name, text| self.limits.judge_again(name, text));
+    }
+
     /// Interns a request's name and looks its limit up, so that the request's end need not.
     pub fn request_name(&self, text: &str) -> ring::Name {
         let name = self.tables.name(text);

@@ -14,6 +14,7 @@ pub mod exit;
 pub mod fds;
 pub mod fork;
 mod kept;
+pub mod local;
 pub mod map;
 pub mod mem;
 pub mod ours;

@@ -61,6 +61,11 @@ impl Gate {
         Gate { timing, state: State::Armed, doublings: 0, last_capture_ns: 0, told: 0, owed: 0 }
     }
 
+    /// Works with other times from here on.
+    pub fn set_timing(&mut self, timing: Timing) {
+        self.timing = timing;
+    }
+
     /// A request was slow. True when a capture will hold or holds it; false when it is suppressed.
     pub fn slow(&mut self, firing: Firing) -> bool {
         if let State::Cooling { until_ns } = self.state {
