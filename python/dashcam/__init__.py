@@ -109,7 +109,7 @@ def start(**settings: Any) -> bool:
 
     service, out, slow ("500ms", "checkout>250ms", several with commas), memory ("64MiB"),
     window, post, cooldown, keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads,
-    enabled. Each has an environment variable DASHCAM_<NAME>, which wins. Returns whether recording
+    control, enabled. Each has an environment variable DASHCAM_<NAME>, which wins. Returns whether recording
     was started by this call. Raises ValueError for a wrong value or an unknown setting.
     """
     return _process.start(_native, settings)

@@ -35,6 +35,9 @@ enum Command {
         /// Print JSON (schema 1).
         #[arg(long)]
         json: bool,
+        /// Print Markdown, for a ticket.
+        #[arg(long, conflicts_with = "json")]
+        md: bool,
         /// Judge by these rules instead of the capture's own (as `run --slow`).
         #[arg(long)]
         slow: Option<String>,
@@ -156,7 +159,14 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(run) => run::run(&run.args()),
-        Command::Why { path, json, slow } => read::why(&path, json, slow.as_deref()),
+        Command::Why { path, json, md, slow } => {
+            let form = match (json, md) {
+                (true, _) => read::Form::Json,
+                (_, true) => read::Form::Markdown,
+                _ => read::Form::Text,
+            };
+            read::why(&path, form, slow.as_deref())
+        }
         Command::Show { path, json, slowest } => show::show(&path, json, slowest),
         Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
         Command::Ps { json } => live::ps(json),

@@ -168,6 +168,8 @@ impl Client {
             State::Asking(got) => {
                 let mut piece = [0; 1024];
                 match local::read(&self.fd, &mut piece) {
+                    // Somebody only looked whether anybody is here.
+                    Ok(0) if got.is_empty() => self.state = State::Gone,
                     Ok(0) => self.give_up(shared),
                     Ok(length) => {
                         got.extend_from_slice(&piece[..length]);
