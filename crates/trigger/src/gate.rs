@@ -18,6 +18,20 @@ pub enum Why {
     Ended,
     /// A request is past its limit and still running.
     Running,
+    /// A request ended with an error of this kind (a name id; 0: of no known kind).
+    Failed {
+        /// Name id of the error's type.
+        kind: u32,
+    },
+    /// Too large a share of requests failed, by this rule.
+    Share {
+        /// Number of the rule.
+        rule: u32,
+        /// Requests in the window, and those of them that failed.
+        counts: (u64, u64),
+    },
+    /// The program's own predicate chose a request that ended.
+    Chosen,
 }
 
 /// One yes.
