@@ -27,7 +27,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a program with dashcam in it: `dashcam run --slow 500ms -- python app.py`
-    Run(Run),
+    Run(Box<Run>),
     /// Name the cause: `dashcam why CAPTURE|DIR`
     Why {
         /// A capture, or a folder (its newest capture).
@@ -87,7 +87,7 @@ enum Command {
         /// Its number, as in `dashcam ps`.
         pid: u32,
         /// name=value of enabled, slow, window, post, cooldown, keep, keep_bytes, rate_hz,
-        /// budget_percent, threads; on or off.
+        /// budget_percent, threads, on_error, per_day, repeat_after, decay, at_exit; on or off.
         #[arg(required = true)]
         settings: Vec<String>,
     },
@@ -104,6 +104,12 @@ struct Run {
     /// What is slow: 500ms (any request), checkout>250ms (by name or glob), several with commas.
     #[arg(long)]
     slow: Option<String>,
+    /// Which failed requests make a capture: error, TimeoutError(checkout), errors>5%/30s.
+    #[arg(long)]
+    on_error: Option<String>,
+    /// A command to run with the path of each capture.
+    #[arg(long)]
+    hook: Option<String>,
     /// Name of the service.
     #[arg(long)]
     service: Option<String>,
@@ -134,6 +140,8 @@ impl Run {
     fn args(self) -> run::RunArgs {
         let knobs = [
             ("slow", self.slow),
+            ("on_error", self.on_error),
+            ("hook", self.hook),
             ("service", self.service),
             ("out", self.out),
             ("memory", self.memory),

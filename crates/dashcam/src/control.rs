@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, Weak};
 use std::thread::JoinHandle;
@@ -19,7 +19,7 @@ use sys::local::Listener;
 
 use crate::config::Config;
 use crate::live::{self, Live};
-use crate::{boxes, keeper, meta, names, remote, sampler, stream};
+use crate::{boxes, firing, keeper, meta, names, remote, sampler, stream};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -53,6 +53,8 @@ impl std::error::Error for StartError {}
 /// A capture to be written.
 pub(crate) struct Job {
     pub reason: String,
+    /// The text of the rules it was made under, where that is not the setting's.
+    pub slow: Option<String>,
     /// Who waits for the result.
     pub done: Option<SyncSender<Result<PathBuf, String>>>,
 }
@@ -76,6 +78,12 @@ pub(crate) struct Shared {
     pub last_error: Mutex<String>,
     pub streams: Mutex<Vec<Weak<stream::Inner>>>,
     pub listener: Mutex<Option<Arc<Listener>>>,
+    /// What was in the trigger's mailboxes before this start: slow, failed, chosen.
+    pub seen: [u64; 3],
+    /// Type of the uncaught exception that ends the program.
+    pub crash: Mutex<Option<String>>,
+    /// Whether SIGUSR2 was ours at the last look; 2: not looked yet.
+    pub signal_is_ours: AtomicU8,
     pub stats: Stats,
 }
 
@@ -267,8 +275,13 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         last_error: Mutex::default(),
         streams: Mutex::default(),
         listener: Mutex::default(),
+        seen: firing::seen(recorder),
+        crash: Mutex::default(),
+        signal_is_ours: AtomicU8::new(2),
         stats: Stats::default(),
     });
+    firing::judge_errors(&shared, shared.config().error_rules.clone());
+    firing::take_signal(&shared);
     // Once here, for a process that is killed at once, and again when the sources are known.
     shared.store_settings();
     names::learn_all(recorder);
@@ -394,6 +407,14 @@ pub fn stop() {
     recorder::pause();
 }
 
+/// An uncaught exception of this type is about to end the program: with `at_exit="crash"` the
+/// capture at the end says so. For bindings.
+pub fn crashing(kind: &str) {
+    if let Some(shared) = shared() {
+        *lock(&shared.crash) = Some(kind.to_owned());
+    }
+}
+
 /// Stops, and removes the black box: the process ends in order. Writes a capture that was due.
 pub fn before_exit() {
     stop();
@@ -447,7 +468,7 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
         return Err("dashcam is not recording; call dashcam.start() first".to_owned());
     };
     let (done, result) = sync_channel(1);
-    control.shared.post(Job { reason: reason.to_owned(), done: Some(done) });
+    control.shared.post(Job { reason: reason.to_owned(), slow: None, done: Some(done) });
     match result.recv_timeout(Duration::from_secs(30)) {
         Ok(result) => result,
         Err(_) => Err("the capture was not written within 30 s".to_owned()),

@@ -1,5 +1,6 @@
 //! The keeper: writes captures, one at a time, away from everybody else.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use format::region::losses;
 
 use crate::control::{lock, say, Job, Shared};
+use crate::hook::Hooks;
 use crate::{meta, snapshot};
 
 /// Between two looks at the jobs.
@@ -22,6 +24,7 @@ pub(crate) fn run(shared: Arc<Shared>) {
     recorder::name_thread("dashcam-keeper");
     let mut number = 0;
     let mut populated = 0;
+    let mut hooks = Hooks::default();
     loop {
         // A piece of the box at a time, so that neither the start nor a record pays for its pages.
         let idle = match shared.recorder.region().populate(populated) {
@@ -30,14 +33,18 @@ pub(crate) fn run(shared: Arc<Shared>) {
         };
         populated += 1;
         let job = next(&shared, idle);
+        hooks.look(&shared);
         let job = match job {
             Next::Job(job) => job,
             Next::Idle => continue,
-            Next::End => return,
+            Next::End => return hooks.end(&shared),
         };
         number += 1;
-        let result = save(&shared, &job.reason, number);
+        let result = save(&shared, &job, number);
         note(&shared, &result);
+        if let Ok(path) = &result {
+            hooks.captured(&shared, path);
+        }
         if let Some(done) = job.done {
             // Nobody waits any more: the capture is there all the same.
             let _ = done.try_send(result);
@@ -68,18 +75,22 @@ fn next(shared: &Shared, idle: Duration) -> Next {
     Next::Idle
 }
 
-fn save(shared: &Shared, reason: &str, number: u64) -> Result<PathBuf, String> {
+fn save(shared: &Shared, job: &Job, number: u64) -> Result<PathBuf, String> {
     wait_for_sampler(shared);
     let begin_ns = sys::clock::now_ns();
     let region = shared.recorder.region();
-    let config = shared.config();
+    let mut config = Cow::Borrowed(shared.config());
+    if let Some(slow) = &job.slow {
+        config.to_mut().slow.clone_from(slow);
+    }
+    let config = &*config;
     let since_ns = begin_ns.saturating_sub(config.window_ns);
     let sources = lock(&shared.sources).clone();
     let standing = meta::standing(config, &shared.runtime, &sources);
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
     let stats = shared.stats.json(start_ns);
     let from_ns = since_ns.max(start_ns);
-    let text = meta::capture(standing, region, reason, from_ns, begin_ns, &stats);
+    let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
     let written = snapshot::write(config, region, &text, since_ns, number);
     let took_ns = sys::clock::now_ns() - begin_ns;
     shared.stats.capture_ns.store(took_ns, Ordering::Relaxed);

@@ -17,7 +17,9 @@ mod boxes;
 mod builder;
 mod config;
 mod control;
+mod firing;
 mod held;
+mod hook;
 mod keeper;
 mod live;
 mod macros;
@@ -31,12 +33,13 @@ mod stream;
 mod subject;
 mod suspended;
 mod tracks;
+mod when;
 
 pub use builder::{start, Config};
 pub use config::{Knob, KNOBS};
 pub use control::{
-    after_fork_child, before_exit, is_forked, is_started, snap, start_with_runtime, status_json,
-    stop, Runtime, StartError,
+    after_fork_child, before_exit, crashing, is_forked, is_started, snap, start_with_runtime,
+    status_json, stop, Runtime, StartError,
 };
 pub use format::record::Value;
 pub use held::Held::Later;
@@ -46,14 +49,15 @@ pub use moments::{
     RequestGuard, SpanGuard, TaskGuard,
 };
 pub use names::{dynamic, dynamic_request, handle, handle_id, handle_request_id, lost_name, Site};
-pub use recorder::SessionCounts;
 pub use recorder::{
     append, current, event, gc, is_on, name_thread, on_epoch, span, task, Attribute, Request,
 };
+pub use recorder::{Ended, SessionCounts};
 pub use stream::{Stream, StreamConfig};
 pub use suspended::set_asyncio_tasks;
 pub use sys::clock::now_ns;
 pub use sys::shelf::Shelf;
+pub use when::{when, when_no_more};
 
 /// What the macros expand to.
 #[doc(hidden)]

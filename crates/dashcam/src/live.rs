@@ -17,6 +17,7 @@ use trigger::{Rules, Wrong};
 
 use crate::config::{Config, LIVE};
 use crate::control::{lock, Shared};
+use crate::firing;
 
 /// Changes a process takes; each keeps about 1 KiB.
 const MOST: usize = 1000;
@@ -64,11 +65,15 @@ impl Shared {
             config.set(name, value).map_err(refused)?;
         }
         let (rules, enabled) = (config.rules.clone(), config.enabled);
+        let errors = config.error_rules.clone();
         let was = self.config();
         *changes += 1;
         self.live.now.set(Some(Box::leak(Box::new(config))));
         if was.rules != rules {
             judge_by(self.recorder, rules);
+        }
+        if was.error_rules != errors {
+            firing::judge_errors(self, errors);
         }
         match (was.enabled, enabled) {
             (true, false) => recorder::pause(),

@@ -31,6 +31,13 @@ pub fn settings(config: &Config) -> String {
         .flag("switches", config.switches)
         .flag("stacks", config.stacks)
         .int("threads", config.threads as u64)
+        .text("on_error", &config.on_error)
+        .flag("signal", config.signal)
+        .int("per_day", config.per_day)
+        .int("repeat_after_ns", config.repeat_after_ns)
+        .int("decay_ns", config.decay_ns)
+        .text("at_exit", &format!("{:?}", config.at_exit).to_lowercase())
+        .text("hook", &config.hook)
         .flag("control", config.control)
         .finish()
 }

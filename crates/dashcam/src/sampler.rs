@@ -25,10 +25,10 @@ use samplers::python_stacks::{PyThread, PythonStacks};
 use samplers::switches::{Off, Pairs};
 use sys::clock::Following;
 use sys::perf::SwitchStream;
-use trigger::{show_ns, Crowd, Firing, Gate, Timing, Why};
 
 use crate::config::Config;
-use crate::control::{Job, Shared};
+use crate::control::Shared;
+use crate::firing::Triggers;
 use crate::subject::Looker;
 use crate::suspended::Suspensions;
 use crate::tracks::Tracks;
@@ -37,8 +37,6 @@ use crate::tracks::Tracks;
 const YOUNG_NS: u64 = 15_000_000;
 /// The list of threads is read this often, and when a request runs on a thread not known.
 const LIST_EVERY_NS: u64 = 100_000_000;
-/// Waiting for the request that fired to end, at most.
-const PATIENCE_NS: u64 = 10_000_000_000;
 /// A wake-up later than this is a gap worth a record.
 const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -88,7 +86,7 @@ struct Sampler<'s> {
     listed_ns: u64,
     budget: Budget,
     random: Random,
-    gate: Gate,
+    triggers: Triggers<'s>,
     open: Vec<OpenRequest>,
     urgent: Vec<u32>,
     /// Indices into `open` of the requests past their usual time.
@@ -96,9 +94,6 @@ struct Sampler<'s> {
     suspensions: Suspensions,
     rest: Vec<u32>,
     chosen: Vec<u32>,
-    slow_seen: u64,
-    /// Requests still running that have fired already.
-    fired: Vec<u64>,
     switches_lost: u64,
     vitals: sys::vitals::Vitals,
     vital_names: Vec<(&'static str, ring::Name)>,
@@ -106,8 +101,6 @@ struct Sampler<'s> {
     throttled_ns: f64,
     own_delay_ns: u64,
     clock: Following,
-    /// One a percentile rule, in their order.
-    crowds: Vec<Crowd>,
 }
 
 impl<'s> Sampler<'s> {
@@ -139,15 +132,13 @@ impl<'s> Sampler<'s> {
             listed_ns: 0,
             budget: Budget::new(config.budget_percent, now),
             random: Random::new(now),
-            gate: Gate::new(timing(config)),
+            triggers: Triggers::new(shared, config, now),
             open: Vec::new(),
             urgent: Vec::new(),
             overdue: Vec::new(),
             suspensions: Suspensions::default(),
             rest: Vec::new(),
             chosen: Vec::new(),
-            slow_seen: 0,
-            fired: Vec::new(),
             switches_lost: 0,
             vitals: sys::vitals::Vitals::open(),
             vital_names: Vec::new(),
@@ -155,7 +146,6 @@ impl<'s> Sampler<'s> {
             throttled_ns: 0.0,
             own_delay_ns: 0,
             clock: Following::NotYet,
-            crowds: config.rules.crowds(),
         })
     }
 
@@ -165,13 +155,10 @@ impl<'s> Sampler<'s> {
         if std::ptr::eq(config, self.config) {
             return;
         }
-        if config.rules != self.config.rules {
-            self.crowds = config.rules.crowds();
-        }
         if config.budget_percent != self.config.budget_percent {
             self.budget = Budget::new(config.budget_percent, sys::clock::now_ns());
         }
-        self.gate.set_timing(timing(config));
+        self.triggers.follow(config);
         self.config = config;
     }
 
@@ -218,7 +205,7 @@ impl<'s> Sampler<'s> {
         if now.saturating_sub(self.vitals_ns) >= SECOND_NS {
             self.read_vitals(now);
         }
-        self.trigger(now);
+        self.triggers.look(now, &self.open);
         self.answer_flush();
         let spent = sys::clock::thread_cpu_ns().saturating_sub(cpu_before);
         self.budget.spend(spent, sys::clock::now_ns());
@@ -324,55 +311,6 @@ impl<'s> Sampler<'s> {
         Some(sample)
     }
 
-    fn trigger(&mut self, now: u64) {
-        let recorder = self.shared.recorder;
-        let mut firings: Vec<Firing> = Vec::new();
-        for (crowd, group) in self.crowds.iter_mut().zip(1..) {
-            let (total, over) = recorder.limits().counts(group);
-            crowd.note(now, total, over);
-        }
-        self.slow_seen = recorder.limits().take_slow(self.slow_seen, |slow| {
-            let took_ns = u64::from(slow.took_us) * 1000;
-            let firing =
-                Firing { request: slow.id, name: slow.name, took_ns, why: Why::Ended, at_ns: now };
-            firings.push(firing);
-        });
-        self.fired.retain(|id| recorder.open_requests().is_open(*id));
-        for request in &self.open {
-            let age = now.saturating_sub(request.begin_ns);
-            if age >= recorder.limits().limit_ns(request.name) && !self.fired.contains(&request.id)
-            {
-                self.fired.push(request.id);
-                let (request, name) = (request.id, request.name);
-                firings.push(Firing { request, name, took_ns: age, why: Why::Running, at_ns: now });
-            }
-        }
-        // A request judged by a percentile fires when that is over its limit.
-        let counts = |firing: &Firing| match recorder.limits().group_of(firing.name) {
-            0 => true,
-            group => self.crowds.get(group - 1).is_some_and(|crowd| crowd.is_over().is_some()),
-        };
-        firings.retain(counts);
-        for firing in firings {
-            if !self.gate.slow(firing) {
-                recorder.region().lose(losses::FIRINGS_SUPPRESSED, 1);
-            }
-        }
-        if let Some(firing) = self.gate.due(now, |id| recorder.open_requests().is_open(id)) {
-            self.post(firing);
-        }
-    }
-
-    fn post(&self, firing: Firing) {
-        let state = match firing.why {
-            Why::Ended => "took",
-            Why::Running => "was still running after",
-        };
-        let reason =
-            format!("slow: a request {state} {}", show_ns(firing.took_ns / 1_000_000 * 1_000_000));
-        self.shared.post(Job { reason, done: None });
-    }
-
     /// Writes what threads are doing at this instant, when somebody is about to copy the ring.
     fn answer_flush(&mut self) {
         let wanted = self.shared.flush_wanted.load(Ordering::Acquire);
@@ -439,22 +377,12 @@ impl<'s> Sampler<'s> {
         }
     }
 
-    /// The end: a capture that was waiting for its post-trigger time is made now, and one for the
-    /// slow requests that fell into a cooldown.
+    /// The end: captures that are due are made now.
     fn last_words(&mut self) {
         self.drain_switches();
-        if let Some(firing) = self.gate.due(u64::MAX, |_| false) {
-            self.post(firing);
-        } else if self.gate.owed() > 0 {
-            let reason = format!("exit: {} slow requests since the last capture", self.gate.owed());
-            self.shared.post(Job { reason, done: None });
-        }
+        self.triggers.last_words();
         self.answer_flush();
     }
-}
-
-fn timing(config: &Config) -> Timing {
-    Timing { post_ns: config.post_ns, patience_ns: PATIENCE_NS, cooldown_ns: config.cooldown_ns }
 }
 
 fn append_off(off: Off, now: u64) {

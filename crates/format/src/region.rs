@@ -132,6 +132,14 @@ pub mod losses {
         CAPTURES_FAILED = 14, "captures_failed";
         /// Clients of the control socket that were turned away or gave up half way.
         CONTROL_REFUSED = 15, "control_refused";
+        /// Calls of the program's own predicate that failed; it is switched off after ten.
+        PREDICATE_FAILED = 16, "predicate_failed";
+        /// Firings of a cause that was captured a short while before.
+        FIRINGS_REPEATED = 17, "firings_repeated";
+        /// Captures that were due and not made: there had been enough that day.
+        CAPTURES_OVER_QUOTA = 18, "captures_over_quota";
+        /// Hooks that could not be run, failed to end in time, or had too many before them.
+        HOOKS_FAILED = 19, "hooks_failed";
     }
 }
 

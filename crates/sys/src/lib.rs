@@ -21,6 +21,7 @@ pub mod ours;
 pub mod perf;
 pub mod room;
 pub mod shelf;
+pub mod signal;
 pub mod socket;
 pub mod task;
 pub mod thread;
