@@ -19,7 +19,7 @@ use sys::local::Listener;
 
 use crate::config::Config;
 use crate::live::{self, Live};
-use crate::{boxes, firing, keeper, meta, names, remote, sampler, stream};
+use crate::{boxes, firing, forks, keeper, meta, names, remote, sampler, stream};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -245,7 +245,8 @@ pub fn start_with_runtime(
     }
     FORK_HOOK.call_once(|| {
         // An error (no memory for the hook) only means that a child does not start by itself.
-        let _ = sys::fork::register(None, None, Some(on_fork_child));
+        let (before, behind) = (forks::before, forks::behind);
+        let _ = sys::fork::register(Some(before), Some(behind), Some(on_fork_child));
     });
     let started = start_with(config, runtime)?;
     PARENT.set(None);
@@ -285,6 +286,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     // Once here, for a process that is killed at once, and again when the sources are known.
     shared.store_settings();
     names::learn_all(recorder);
+    forks::record_into(recorder);
     recorder::install(recorder);
     if !shared.config().enabled {
         // The parent of this forked child had been turned off.

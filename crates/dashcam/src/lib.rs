@@ -18,6 +18,7 @@ mod builder;
 mod config;
 mod control;
 mod firing;
+mod forks;
 mod held;
 mod hook;
 mod keeper;

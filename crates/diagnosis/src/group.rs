@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::causes::{Cause, Claim};
-use crate::frames::{Owner, Place};
+use crate::frames::{is_part_of_a_function, Owner, Place};
 use crate::pieces::Piece;
 use crate::requests::{Judged, Requests};
 use crate::scene::Scene;
@@ -270,7 +270,7 @@ fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> 
         let mut frames: Vec<Place> = scene
             .frames
             .of(w.piece.claim.stack)
-            .filter(own)
+            .filter(|f| own(f) && !is_part_of_a_function(f.function))
             .map(|f| scene.frames.place(&f))
             .collect();
         frames.reverse();

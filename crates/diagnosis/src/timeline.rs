@@ -161,6 +161,9 @@ fn divide<'c>(
         let distance = |s: &&Sample| s.t_ns.abs_diff(from_ns).min(s.t_ns.abs_diff(to_ns));
         let sample = samples.iter().filter(fits).min_by_key(distance);
         let sample = sample.filter(|s| distance(s) <= NEAR_NS);
+        // Many short waits, and every sample fell between them: at least where it was is known.
+        let any = || samples.iter().min_by_key(distance).filter(|_| state == State::Wait);
+        let sample = sample.or_else(|| any().filter(|s| distance(s) <= NEAR_NS));
         out.push(Segment { tid, from_ns, to_ns, state, sample, sampled: false, exact: true });
         return;
     }
