@@ -100,9 +100,7 @@ impl<'s> Triggers<'s> {
 
     /// Asks all rules. `open` are the requests that run.
     pub(crate) fn look(&mut self, now: u64, open: &[OpenRequest]) {
-        if usr2_came() {
-            self.send("signal: SIGUSR2".to_owned());
-        }
+        self.wishes();
         if now.saturating_sub(self.slow_look_ns) >= SECOND_NS {
             self.slow_look_ns = now;
             self.decay(now);
@@ -128,6 +126,13 @@ impl<'s> Triggers<'s> {
         let open_requests = self.shared.recorder.open_requests();
         if let Some(firing) = self.gate.due(now, |id| open_requests.is_open(id)) {
             self.due(firing, now);
+        }
+    }
+
+    /// Makes the captures that somebody asked for by a signal; also while nothing is recorded.
+    pub(crate) fn wishes(&self) {
+        if usr2_came() {
+            self.send("signal: SIGUSR2".to_owned());
         }
     }
 

@@ -165,6 +165,7 @@ impl<'s> Sampler<'s> {
     /// Nothing is recorded: keeps what must not pile up, and lets captures be made.
     fn idle(&mut self) {
         self.drain_switches();
+        self.triggers.wishes();
         self.answer_flush();
         std::thread::sleep(IDLE);
     }
