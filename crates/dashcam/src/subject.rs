@@ -4,8 +4,9 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
-use format::record::{flag, Sample, Usage, TARGET_IS_NAME};
+use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::region::losses;
+use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 use recorder::Recorder;
 use samplers::python_stacks::{CodeId, Frame, HowKnown, PyThread, PythonStacks};

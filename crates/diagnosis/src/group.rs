@@ -143,6 +143,14 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
                 both.iter_mut().for_each(|group| group.culprit = group.place.clone());
                 both
             }
+            Cause::Fork => {
+                // Those who stood still meanwhile and the one who forked: one event.
+                let mut groups = by_place(scene, cause, pieces);
+                for group in &mut groups {
+                    group.place = group.culprit.clone().or(group.place.take());
+                }
+                groups
+            }
             _ => by_place(scene, cause, pieces),
         });
     }

@@ -120,7 +120,11 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<u32> {
     if !joins && waits < 2 || scene.timed_out(segment) {
         return None;
     }
-    scene.releaser(segment)
+    let other = scene.releaser(segment)?;
+    // A thread that stands in its own accept or poll loop is nobody's worker.
+    let seen = scene.sample_near(other, segment.from_ns + segment.ns() / 2);
+    let idles = seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll));
+    (!idles).then_some(other)
 }
 
 /// The longest piece of this request's work on another thread that `segment` waited for.

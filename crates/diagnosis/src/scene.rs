@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use capture::read::{Capture, GcRow, SpanRow};
 use format::own_span;
-use format::record::{Sample, Usage, TARGET_IS_NAME};
+use format::record::{Sample, TARGET_IS_NAME};
+use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 
 use crate::frames::{is_stdlib, Frames};
@@ -392,8 +393,21 @@ impl<'c> Scene<'c> {
         match latest.as_slice() {
             [.., (second, _), (first, tid)] if first > second => Some(*tid),
             [(_, only)] => Some(*only),
+            // Several of one kind at one place: it does not matter which of them it was.
+            [.., (_, any)] if self.stand_together(&able, from, to) => Some(*any),
             _ => None,
         }
+    }
+
+    /// Whether these threads spent most of `[from, to)` in the same function.
+    fn stand_together(&self, tids: &[u32], from_ns: u64, to_ns: u64) -> bool {
+        let place = |tid: &u32| {
+            let place = self.frames.innermost(self.main_stack(*tid, from_ns, to_ns))?;
+            Some((place.qualified, place.file))
+        };
+        let mut places = tids.iter().map(place);
+        let first = places.next().flatten();
+        first.is_some() && places.all(|place| place == first)
     }
 
     /// Begin and end of the wait that `segment` is a piece of (pieces end between samples).

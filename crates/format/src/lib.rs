@@ -16,4 +16,5 @@ pub mod json;
 pub mod own_span;
 pub mod record;
 pub mod region;
+pub mod usage;
 pub mod wait;

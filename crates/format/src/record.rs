@@ -9,6 +9,7 @@
 //!  RequestEnd    begin | end | request | attributes          flags: ERROR, ASYNC
 //!  Sample        t | tid, gil holder | wall | cpu | run delay | wait, how, nr, lock holder
 //!                | target | timeout                          name: stack id
+//!                flags: REUSED, TRUNCATED, TIMES, USAGE (the last two words are `usage::Usage`)
 //!  OffCpu        out | in (u64::MAX: still out)              name: tid, flags: PREEMPTED
 //!  Gc            begin | end | collected                     flags: generation
 //!  Vital         t | f64 bits
@@ -228,53 +229,10 @@ pub struct Sample {
     pub timeout_ns: u64,
 }
 
-/// What a running thread has used since it started. Every field wraps; differences are right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// Page faults.
-    pub faults: u32,
-    /// Read from and written to storage, KiB; 31 bits.
-    pub storage_kib: u32,
-    /// Time in its own code, us; in steps of 10 ms.
-    pub user_us: u32,
-    /// Time in the kernel, us; in steps of 10 ms.
-    pub system_us: u32,
-}
-
-impl Usage {
-    const KIB: u32 = u32::MAX >> 1;
-
-    /// As the words `target` and `timeout_ns` of a sample with flag USAGE.
-    pub fn pack(self) -> (u64, u64) {
-        let target = u64::from(self.faults) | (u64::from(self.storage_kib & Usage::KIB) << 32);
-        (target, u64::from(self.user_us) | (u64::from(self.system_us) << 32))
-    }
-
-    /// What was used since `before`.
-    pub fn since(self, before: Usage) -> Usage {
-        Usage {
-            faults: self.faults.wrapping_sub(before.faults),
-            storage_kib: self.storage_kib.wrapping_sub(before.storage_kib) & Usage::KIB,
-            user_us: self.user_us.wrapping_sub(before.user_us),
-            system_us: self.system_us.wrapping_sub(before.system_us),
-        }
-    }
-}
-
 /// Set in `Sample.target` when its low half is a name id (a peer, a path) and not an address.
 pub const TARGET_IS_NAME: u64 = 1 << 63;
 
 impl Sample {
-    /// What its thread has used so far, if this sample says so.
-    pub fn usage(&self) -> Option<Usage> {
-        (self.flags & flag::USAGE != 0).then_some(Usage {
-            faults: self.target as u32,
-            storage_kib: (self.target >> 32) as u32 & Usage::KIB,
-            user_us: self.timeout_ns as u32,
-            system_us: (self.timeout_ns >> 32) as u32,
-        })
-    }
-
     /// As words.
     pub fn encode(&self) -> [u64; 9] {
         let how = u64::from(self.wait as u8)

@@ -20,6 +20,7 @@ pub mod mem;
 pub mod ours;
 pub mod perf;
 pub mod room;
+pub mod send;
 pub mod shelf;
 pub mod signal;
 pub mod socket;

@@ -7,7 +7,7 @@
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::record::Usage;
+use format::usage::Usage;
 use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };
