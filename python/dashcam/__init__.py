@@ -131,8 +131,13 @@ def start(**settings: Any) -> bool:
 
     service, out, slow ("500ms", "checkout>250ms", several with commas), memory ("64MiB"),
     window, post, cooldown, keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads,
-    metrics_series, enabled. Each has an environment variable DASHCAM_<NAME>, which wins. Returns whether recording
+    on_error ("TimeoutError, errors(checkout)>5%/30s"), signal ("USR2"), per_day, repeat_after,
+    decay, at_exit, hook, control, metrics_series, enabled; docs/triggers.md has them. Each has an environment variable DASHCAM_<NAME>, which wins. Returns whether recording
     was started by this call. Raises ValueError for a wrong value or an unknown setting.
+
+    when: a callable (name, seconds, error) -> bool, asked at the end of each request on its own
+    thread, whether to make a capture. It should cost microseconds; after ten exceptions it is asked
+    no more.
     """
     return _process.start(_native, settings)
 

@@ -5,6 +5,7 @@
 
 mod doctor;
 mod export;
+mod live;
 mod read;
 mod recover;
 mod run;
@@ -28,7 +29,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a program with dashcam in it: `dashcam run --slow 500ms -- python app.py`
-    Run(Run),
+    Run(Box<Run>),
     /// Name the cause: `dashcam why CAPTURE|DIR`
     Why {
         /// A capture, or a folder (its newest capture).
@@ -36,6 +37,9 @@ enum Command {
         /// Print JSON (schema 1).
         #[arg(long)]
         json: bool,
+        /// Print Markdown, for a ticket.
+        #[arg(long, conflicts_with = "json")]
+        md: bool,
         /// Judge by these rules instead of the capture's own (as `run --slow`).
         #[arg(long)]
         slow: Option<String>,
@@ -74,6 +78,36 @@ enum Command {
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
+    /// The recorded processes of this user
+    Ps {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// State of a recorded process: settings, sources, losses, own cost
+    Status {
+        /// Its number, as in `dashcam ps`.
+        pid: u32,
+        /// Print JSON, as `dashcam.status()` gives it.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a recorded process save a capture now; prints its path
+    Snap {
+        /// Its number, as in `dashcam ps`.
+        pid: u32,
+        /// Why; stands in the capture.
+        reason: Option<String>,
+    },
+    /// Change settings of a recorded process: `dashcam set PID slow=250ms`, `dashcam set PID off`
+    Set {
+        /// Its number, as in `dashcam ps`.
+        pid: u32,
+        /// name=value of enabled, slow, window, post, cooldown, keep, keep_bytes, rate_hz,
+        /// budget_percent, threads, on_error, per_day, repeat_after, decay, at_exit; on or off.
+        #[arg(required = true)]
+        settings: Vec<String>,
+    },
     /// Which sources work on this host, which do not, why, and what would enable them
     Doctor {
         /// Print JSON.
@@ -87,6 +121,12 @@ struct Run {
     /// What is slow: 500ms (any request), checkout>250ms (by name or glob), several with commas.
     #[arg(long)]
     slow: Option<String>,
+    /// Which failed requests make a capture: error, TimeoutError(checkout), errors>5%/30s.
+    #[arg(long)]
+    on_error: Option<String>,
+    /// A command to run with the path of each capture.
+    #[arg(long)]
+    hook: Option<String>,
     /// Name of the service.
     #[arg(long)]
     service: Option<String>,
@@ -117,6 +157,8 @@ impl Run {
     fn args(self) -> run::RunArgs {
         let knobs = [
             ("slow", self.slow),
+            ("on_error", self.on_error),
+            ("hook", self.hook),
             ("service", self.service),
             ("out", self.out),
             ("memory", self.memory),
@@ -142,12 +184,23 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(run) => run::run(&run.args()),
-        Command::Why { path, json, slow } => read::why(&path, json, slow.as_deref()),
+        Command::Why { path, json, md, slow } => {
+            let form = match (json, md) {
+                (true, _) => read::Form::Json,
+                (_, true) => read::Form::Markdown,
+                _ => read::Form::Text,
+            };
+            read::why(&path, form, slow.as_deref())
+        }
         Command::Show { path, json, slowest } => show::show(&path, json, slowest),
         Command::Export { path, to, value, output } => {
             export::export(&path, to, value, output.as_deref())
         }
         Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
+        Command::Ps { json } => live::ps(json),
+        Command::Status { pid, json } => live::status(pid, json),
+        Command::Snap { pid, reason } => live::snap(pid, reason.as_deref()),
+        Command::Set { pid, settings } => live::set(pid, &settings),
         Command::Doctor { json } => doctor::doctor(json),
     }
 }

@@ -16,8 +16,19 @@ pub const USAGE: u8 = 2;
 /// Rules for captures that carry none that can be read.
 const DEFAULT_SLOW: &str = "500ms";
 
+/// How a verdict is printed.
+#[derive(Clone, Copy)]
+pub enum Form {
+    /// For a terminal.
+    Text,
+    /// Schema 1.
+    Json,
+    /// For a ticket.
+    Markdown,
+}
+
 /// Names the cause of the slow requests in a capture.
-pub fn why(path: &Path, json: bool, slow: Option<&str>) -> ExitCode {
+pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
     let (file, capture) = match open(path) {
         Ok(found) => found,
         Err(code) => return code,
@@ -33,10 +44,11 @@ pub fn why(path: &Path, json: bool, slow: Option<&str>) -> ExitCode {
         (Err(_), None) => Rules::parse(DEFAULT_SLOW).unwrap_or_default(),
     };
     let diagnosis = diagnosis::diagnose(&capture, |name| rules.limit_ns(name));
-    if json {
-        println!("{:#}", diagnosis::to_json(&diagnosis, &file.display().to_string()));
-    } else {
-        print!("{}", diagnosis::to_text(&diagnosis));
+    let file = file.display().to_string();
+    match form {
+        Form::Json => println!("{:#}", diagnosis::to_json(&diagnosis, &file)),
+        Form::Markdown => print!("{}", diagnosis::to_markdown(&diagnosis, &file)),
+        Form::Text => print!("{}", diagnosis::to_text(&diagnosis)),
     }
     ExitCode::from(if diagnosis.findings.is_empty() { NOTHING } else { 0 })
 }

@@ -270,7 +270,7 @@ fn pump(inner: &Inner, shared: &Shared, out: Out) -> std::io::Result<()> {
     let region = shared.recorder.region();
     let text = || {
         let sources = lock(&shared.sources).clone();
-        let standing = meta::standing(&shared.config, &shared.runtime, &sources);
+        let standing = meta::standing(shared.config(), &shared.runtime, &sources);
         let standing = standing.raw("session", &counts_json(&inner.session, &inner.sink).finish());
         let to_ns = sys::clock::now_ns();
         meta::capture(standing, region, "live stream", from_ns, to_ns, "{}")
