@@ -8,6 +8,7 @@ mod read;
 mod recover;
 mod run;
 mod show;
+mod view;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -48,6 +49,17 @@ enum Command {
         /// Print the samples and off-CPU times of the slowest request, instead of the summary.
         #[arg(long)]
         slowest: bool,
+    },
+    /// One self-contained HTML page: verdict, requests, timelines, flame graph, waits
+    View {
+        /// A capture, or a folder (its newest capture).
+        path: PathBuf,
+        /// Where to write [default: beside the capture, with the ending .html].
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+        /// Judge by these rules instead of the capture's own (as `run --slow`).
+        #[arg(long)]
+        slow: Option<String>,
     },
     /// A capture from the black box that a killed process left behind
     Recover {
@@ -127,6 +139,9 @@ fn main() -> ExitCode {
         Command::Run(run) => run::run(&run.args()),
         Command::Why { path, json, slow } => read::why(&path, json, slow.as_deref()),
         Command::Show { path, json, slowest } => show::show(&path, json, slowest),
+        Command::View { path, output, slow } => {
+            view::view(&path, output.as_deref(), slow.as_deref())
+        }
         Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
         Command::Doctor { json } => doctor::doctor(json),
     }

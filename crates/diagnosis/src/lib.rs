@@ -15,12 +15,12 @@ mod arrival;
 mod awaits;
 pub mod causes;
 mod finding;
-mod frames;
+pub mod frames;
 mod group;
 mod json;
-mod pieces;
-mod requests;
-mod scene;
+pub mod pieces;
+pub mod requests;
+pub mod scene;
 mod text;
 pub mod timeline;
 
