@@ -10,6 +10,8 @@ import type { Store } from "./store.ts";
 import { colours, onTheme } from "./theme.ts";
 
 const HEIGHT = 230;
+/** Steps of the time axis, s. */
+const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 3600];
 /** How near a click must be to a dot, pixels. */
 const REACH = 14;
 
@@ -57,6 +59,8 @@ export function scatterView(store: Store): HTMLElement {
     pen.lineTo(plot.bbox.left + plot.bbox.width, y);
     pen.stroke();
     pen.setLineDash([]);
+    pen.textAlign = "left";
+    pen.textBaseline = "bottom";
     pen.font = `${11 * scale}px system-ui, sans-serif`;
     pen.fillText(`limit ${duration(verdict.requests.threshold_ms * 1e6)}`,
       plot.bbox.left + 4 * scale, y - 4 * scale);
@@ -116,8 +120,8 @@ export function scatterView(store: Store): HTMLElement {
         y: { distr: 3, log: 10, range: () => logRange(ys, verdict.requests.threshold_ms) },
       },
       axes: [
-        { ...axis, values: (_, at) => at.map((s) => clock(s * 1000, spread < 5 ? 1 : 0)), space: 84 },
-        { ...axis, size: 74, values: (_, at) => at.map((ms) => (isPower(ms) ? duration(ms * 1e6) : "")) },
+        { ...axis, values: (_, at, _a, _s, step) => at.map((s) => clock(s * 1000, digits(step))), space: 84, incrs: STEPS },
+        { ...axis, size: 82, filter: (_, at) => at.map((ms) => (isPower(ms) ? ms : null)), values: (_, at) => at.map((ms) => (ms === null ? "" : duration(ms * 1e6))) },
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
       hooks: { draw: [draw], setSelect: [brushed] },
@@ -182,6 +186,9 @@ function legend(): HTMLElement {
   return h("span", { class: "legend" }, "▲ slow  ○ normal  △ still running  ✕ error; drag selects, a click shows one");
 }
 
+/** Digits behind the second that a step needs. */
+function digits(step: number): number { return Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)); }
+
 function pad(a: number, b: number, by: number): [number, number] { return [a - by, b + by]; }
 
 function isPower(value: number): boolean {
@@ -189,14 +196,14 @@ function isPower(value: number): boolean {
   return Math.abs(log - Math.round(log)) < 1e-6;
 }
 
-/** Whole powers of ten around all dots and the limit. */
+/** From a power of ten below all dots and the limit to a little above them. */
 function logRange(ys: number[], limit: number | null): [number, number] {
   let [low, high] = [limit ?? 1, limit ?? 1];
   for (const y of ys) {
     if (y < low) low = y;
     if (y > high) high = y;
   }
-  return [10 ** Math.floor(Math.log10(low)), 10 ** Math.ceil(Math.log10(high * 1.2))];
+  return [10 ** Math.floor(Math.log10(low)), high * 2.5];
 }
 
 /** The first place in a sorted list that is not below `value`. */

@@ -21,6 +21,7 @@ export function rows(book: Book, requests: number[]): Row[] {
   for (const request of requests) {
     const p = book.detailOf.get(request)?.pieces;
     if (!p) continue;
+    let last = { key: "", begin: 0, end: -1 };
     for (let i = 0; i < p.from.length; i++) {
       const frame = book.ownFrame(p.stack[i]);
       const place = frame < 0 ? "" : `${book.functionName(frame)} ${book.data.frames.file[frame]}`;
@@ -38,9 +39,13 @@ export function rows(book: Book, requests: number[]): Row[] {
       row.pieces += 1;
       row.exact += p.exact[i] ? p.length[i] : 0;
       row.requests.add(request);
-      if (p.length[i] <= row.longest) continue;
-      row.longest = p.length[i];
-      row.at = { request, from: p.from[i], to: p.from[i] + p.length[i] };
+      const end = p.from[i] + p.length[i];
+      // Pieces that touch are one stretch: they were cut between samples only.
+      const touches = last.key === key && last.end === p.from[i];
+      last = { key, begin: touches ? last.begin : p.from[i], end };
+      if (end - last.begin <= row.longest) continue;
+      row.longest = end - last.begin;
+      row.at = { request, from: last.begin, to: end };
       row.stack = p.stack[i] || row.stack;
       row.frame = frame >= 0 ? frame : row.frame;
       if (p.culprit[i]) [row.culprit, row.culpritStack] = [p.culprit[i], p.culprit_stack[i]];

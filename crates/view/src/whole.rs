@@ -20,7 +20,7 @@ use crate::windows::{self, Stretch};
 /// Most rows of spans, events, collections and counters, each.
 const MOST_ROWS: usize = 100_000;
 /// A look at the GIL holds for this long at most, and for this long when no other look follows.
-const GIL_NS: (u64, u64) = (50_000_000, 3_000_000);
+const GIL_NS: (u64, u64) = (30_000_000, 3_000_000);
 
 /// Flags of a request.
 mod flag {
@@ -348,18 +348,18 @@ fn collections(chosen: &Chosen<'_>, tables: &mut Tables<'_>, left_out: &mut Vec<
         .end()
 }
 
-/// Who held the GIL, as the samples saw it: estimates, one row as long as looks agree.
+/// Who held the GIL, as threads that waited for it saw it: estimates, one row as long as looks agree.
+/// Of a time in which nobody waited nothing is known.
 fn gil(chosen: &Chosen<'_>, kept: &[(u64, u64)], tables: &mut Tables<'_>) -> String {
     let samples = chosen.capture.samples.values().flatten();
-    let mut looks: Vec<(u64, u32)> =
-        samples.filter(|s| windows::inside(kept, s.t_ns)).map(|s| (s.t_ns, s.gil_holder)).collect();
+    let told = samples.filter(|s| s.gil_holder != 0 && windows::inside(kept, s.t_ns));
+    let mut looks: Vec<(u64, u32)> = told.map(|s| (s.t_ns, s.gil_holder)).collect();
     looks.sort_unstable();
     let mut rows: Vec<(u64, u64, u32)> = Vec::new();
     for (i, (t_ns, holder)) in looks.iter().enumerate() {
         let next = looks.get(i + 1).map(|l| l.0).filter(|n| n - t_ns <= GIL_NS.0);
         let end = next.unwrap_or(t_ns.saturating_add(GIL_NS.1));
         match rows.last_mut() {
-            _ if *holder == 0 => (),
             Some(last) if last.2 == *holder && last.1 >= *t_ns => last.1 = last.1.max(end),
             _ => rows.push((*t_ns, end, *holder)),
         }

@@ -22,30 +22,34 @@ function node(key: string, name: string, frame: number): Node {
   return { key, name, frame, value: 0, normal: 0, children: new Map() };
 }
 
-export function grow(book: Book, requests: number[], mode: Mode): Node {
+/** `short`: without the interpreter's own frames and the recorder's. */
+export function grow(book: Book, requests: number[], mode: Mode, short: boolean): Node {
   const root = node("", "all", -1);
   const known = requests.filter((r) => book.detailOf.has(r));
   if (mode !== "difference") {
-    for (const request of known) add(book, root, request, mode, 1, 0);
+    for (const request of known) add(book, root, request, mode, short, 1, 0);
     return root;
   }
   const slow = known.filter((r) => book.isSlow(r));
   // Where only slow ones are selected, all normal ones are what they are compared with.
   let normal = known.filter((r) => !book.isSlow(r));
   if (normal.length === 0) normal = [...book.detailOf.keys()].filter((r) => !book.isSlow(r));
-  for (const request of slow) add(book, root, request, mode, 1 / slow.length, 0);
-  for (const request of normal) add(book, root, request, mode, 0, 1 / normal.length);
+  for (const request of slow) add(book, root, request, mode, short, 1 / slow.length, 0);
+  for (const request of normal) add(book, root, request, mode, short, 0, 1 / normal.length);
   return root;
 }
 
-function add(book: Book, root: Node, request: number, mode: Mode, value: number, normal: number): void {
+function add(
+  book: Book, root: Node, request: number, mode: Mode, short: boolean, value: number, normal: number,
+): void {
   const pieces = book.detailOf.get(request)!.pieces;
   const frames = book.data.frames;
   for (let i = 0; i < pieces.from.length; i++) {
     const run = pieces.state[i] === RUN;
     if ((mode === "cpu" && !run) || (mode === "off" && run)) continue;
     const ns = pieces.length[i];
-    const stack = book.frames(pieces.stack[i]).reverse();
+    const whole = book.frames(pieces.stack[i]).reverse();
+    const stack = short ? whole.filter((f) => frames.owner[f] < 2) : whole;
     let at = root;
     at.value += ns * value;
     at.normal += ns * normal;
@@ -56,7 +60,7 @@ function add(book: Book, root: Node, request: number, mode: Mode, value: number,
       next.normal += ns * normal;
       at = next;
     };
-    if (stack.length === 0) step("?", "stack not seen", -1);
+    if (whole.length === 0) step("?", "stack not seen", -1);
     for (const f of stack) step(`${frames.function[f]} ${frames.file[f]}`, book.functionName(f), f);
     // The leaf says what it was, so that a wait is told from work in the same function.
     if (mode !== "cpu") step(`= ${pieces.cause[i]}`, book.cause(pieces.cause[i]), -2);

@@ -21,7 +21,8 @@ const MODES: [Mode, string, string][] = [
 
 export function flameView(store: Store): HTMLElement {
   let mode: Mode = "wall";
-  let tree: Node = grow(store.book, [], mode);
+  let short = true;
+  let tree: Node = grow(store.book, [], mode, true);
   let zoomed: Node[] = [];
   let boxes: Box[] = [];
   let depth = 1;
@@ -31,10 +32,11 @@ export function flameView(store: Store): HTMLElement {
     title, "data-mode": one, "aria-pressed": String(one === mode),
     onclick: () => { mode = one; zoomed = []; rebuild(); },
   }, label));
+  const whole = h("input", { type: "checkbox", onchange: () => { short = !whole.checked; rebuild(); } });
   const up = h("button", { onclick: () => { zoomed.pop(); layout(); }, hidden: true }, "zoom out");
 
   function rebuild(): void {
-    tree = grow(store.book, store.selection, mode);
+    tree = grow(store.book, store.selection, mode, short);
     buttons.forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.mode === mode)));
     zoomed = [];
     layout();
@@ -129,5 +131,5 @@ export function flameView(store: Store): HTMLElement {
   const box = h("div", { class: "sheet" });
   fill(box, sheet.canvas);
   return h("section", { "aria-label": "Flame graph" }, h("h2", {}, "Flame graph"),
-    h("div", { class: "row tools" }, ...buttons, up), told, box);
+    h("div", { class: "row tools" }, ...buttons, h("label", {}, whole, " the interpreter's frames too"), up), told, box);
 }

@@ -9,7 +9,7 @@ import { cut } from "../dom.ts";
 import { clock, duration, step } from "../format.ts";
 import { causeColour, colours, hatch, hue } from "../theme.ts";
 import { first } from "../scatter.ts";
-import { RULER, type Model, type Row } from "./model.ts";
+import { RULER, type Line, type Model, type Row } from "./model.ts";
 
 type Pen = CanvasRenderingContext2D;
 export interface View { from: number; to: number; left: number; width: number }
@@ -55,11 +55,12 @@ function ruler(pen: Pen, book: Book, model: Model, view: View): void {
     pen.moveTo(at, RULER - 6);
     pen.lineTo(at, model.height);
     pen.stroke();
-    pen.fillText(t === 0 ? "0" : duration(t), at + 3, 9);
+    const label = t === 0 ? "0" : duration(t);
+    if (at + 6 + pen.measureText(label).width < view.left + view.width) pen.fillText(label, at + 3, 9);
   }
   pen.textAlign = "right";
   const from = clock(book.data.about.zero_epoch_ms + view.from / 1e6, 3);
-  pen.fillText(`from ${from}`, view.left - 8, 9);
+  pen.fillText(view.left > 120 ? `from ${from}` : from, view.left - 8, 9);
   pen.textAlign = "left";
 }
 
@@ -282,10 +283,12 @@ function vital(pen: Pen, row: Row, view: View): void {
     if (line.at[i] > view.to) break;
   }
   pen.stroke();
+}
+
+/** Its value at the middle of what is in sight. */
+export function vitalText(line: Line, view: View): string {
   const middle = first(line.at, (view.from + view.to) / 2);
-  const value = line.value[Math.min(middle, line.value.length - 1)];
-  pen.fillStyle = ink.ink;
-  pen.fillText(amount(value, line.unit), view.left + 4, row.top + 8);
+  return amount(line.value[Math.min(middle, line.value.length - 1)], line.unit);
 }
 
 export function amount(value: number, unit: string): string {
@@ -297,15 +300,22 @@ export function amount(value: number, unit: string): string {
 /** Widest edges drawn; the rest would be a black carpet. */
 const MOST_EDGES = 40;
 
+interface Edge { from: number; to: number; up: number; down: number; measured: boolean }
+
 /** From each wait to the thread that held what it waited for: full where read, dashed where inferred. */
 function edges(pen: Pen, book: Book, model: Model, view: View): void {
-  const found: { from: number; to: number; up: number; down: number; measured: boolean }[] = [];
   const least = ((view.to - view.from) / view.width) * 6;
+  const seen = joined(collect(book, model, view), least).filter((e) => e.to - e.from >= least);
+  seen.sort((a, b) => (b.to - b.from) - (a.to - a.from));
+  for (const edge of seen.slice(0, MOST_EDGES)) arrow(pen, model, view, edge);
+}
+
+function collect(book: Book, model: Model, view: View): Edge[] {
+  const found: Edge[] = [];
   const add = (thread: number, holder: number, from: number, to: number, measured: boolean) => {
     const [up, down] = [model.rowOf.get(thread), model.rowOf.get(holder)];
-    if (up === undefined || down === undefined || up === down || to - from < least) return;
-    if (to < view.from || from > view.to) return;
-    found.push({ from, to, up, down, measured });
+    if (up === undefined || down === undefined || up === down) return;
+    if (to >= view.from && from <= view.to) found.push({ from, to, up, down, measured });
   };
   for (const row of model.rows) {
     const s = row.states;
@@ -323,34 +333,44 @@ function edges(pen: Pen, book: Book, model: Model, view: View): void {
     if (tasks.request[i] !== model.request) continue;
     add(model.detail.lanes[0], tasks.thread[i], tasks.queued[i], tasks.end[i], true);
   }
-  found.sort((a, b) => (b.to - b.from) - (a.to - a.from));
-  for (const edge of found.slice(0, MOST_EDGES)) arrow(pen, model, view, edge);
+  return found;
 }
 
-function arrow(
-  pen: Pen, model: Model, view: View,
-  edge: { from: number; to: number; up: number; down: number; measured: boolean },
-): void {
+/** Edges between the same threads that touch are one; it is measured if any part of it is. */
+function joined(edges: Edge[], slack: number): Edge[] {
+  edges.sort((a, b) => a.up - b.up || a.down - b.down || a.from - b.from);
+  const out: Edge[] = [];
+  for (const edge of edges) {
+    const last = out.at(-1);
+    if (last && last.up === edge.up && last.down === edge.down && edge.from <= last.to + slack) {
+      last.to = Math.max(last.to, edge.to);
+      last.measured ||= edge.measured;
+    } else out.push({ ...edge });
+  }
+  return out;
+}
+
+function arrow(pen: Pen, model: Model, view: View, edge: Edge): void {
   const ink = colours();
   const [begin, end] = [Math.max(edge.from, view.from), Math.min(edge.to, view.to)];
   const at = Math.round(x(view, (begin + end) / 2)) + 0.5;
   const [up, down] = [model.rows[edge.up], model.rows[edge.down]];
   const downwards = down.top > up.top;
   const y0 = downwards ? up.top + up.height : up.top + up.height * 0.56;
-  const y1 = downwards ? down.top : down.top + down.height;
-  const tip = downwards ? -6 : 6;
+  const y1 = downwards ? down.top + down.height * 0.4 : down.top + down.height;
+  const tip = downwards ? -7 : 7;
   pen.strokeStyle = pen.fillStyle = ink.slow;
-  pen.lineWidth = 1.6;
+  pen.lineWidth = 2;
   pen.setLineDash(edge.measured ? [] : [4, 3]);
   pen.beginPath();
   pen.moveTo(at, y0);
-  pen.lineTo(at, y1);
+  pen.lineTo(at, y1 + tip);
   pen.stroke();
   pen.setLineDash([]);
   pen.beginPath();
-  pen.arc(at, y0, 2.5, 0, 7);
+  pen.arc(at, y0, 3, 0, 7);
   pen.moveTo(at, y1);
-  pen.lineTo(at - 4, y1 + tip);
-  pen.lineTo(at + 4, y1 + tip);
+  pen.lineTo(at - 5, y1 + tip);
+  pen.lineTo(at + 5, y1 + tip);
   pen.fill();
 }

@@ -37,11 +37,18 @@ export function inspectState(book: Book, s: States, i: number): HTMLElement {
 }
 
 export function inspectPiece(book: Book, p: Pieces, i: number): HTMLElement {
+  if (p.from.length === 0) return inspectText("Nothing is known of its time.");
+  // Pieces are cut between samples; the stretch around this one is what a reader means.
+  const same = (a: number) => p.cause[a] === p.cause[i] && p.stack[a] === p.stack[i];
+  let [begin, end] = [i, i];
+  while (begin > 0 && same(begin - 1)) begin--;
+  while (end + 1 < p.from.length && same(end + 1)) end++;
+  const length = p.from[end] + p.length[end] - p.from[begin];
   const culprit = p.culprit[i] ? book.thread(p.culprit[i] - 1) : "";
   const known = p.measured[i] ? "" : " (inferred)";
   return h("div", {}, h("h3", {}, book.cause(p.cause[i])),
     facts([
-      ["Time", `${duration(p.length[i])}, ${how(p.exact[i])}`],
+      ["Time", `${duration(length)}, ${how(p.exact[i])}`],
       ["State", STATE_NAMES[p.state[i]] ?? "?"],
       ["Thread", book.thread(p.thread[i])],
       ["Waited for", book.name(p.target[i])],

@@ -33,6 +33,8 @@ export interface Model {
 const MOST_DEPTH = 8;
 export const RULER = 26;
 const GAP = 4;
+/** Beneath threads, for the arrows between them. */
+const WIDE_GAP = 14;
 
 export function model(book: Book, request: number): Model | null {
   const detail = book.detailOf.get(request);
@@ -50,8 +52,11 @@ export function model(book: Book, request: number): Model | null {
     add({ kind: "state", label: book.thread(thread), note, height: 30, thread,
       states: book.statesOf.get(thread) });
   });
-  if (book.data.gil.from.length > 0) add({ kind: "gil", label: "GIL held by", height: 20 });
-  if (book.data.gcs.begin.length > 0) add({ kind: "gc", label: "collections", height: 20 });
+  const { gil, gcs } = book.data;
+  const during = (from: number[], length: number[]) =>
+    from.some((t, i) => t <= end && t + length[i] >= begin);
+  if (during(gil.from, gil.length)) add({ kind: "gil", label: "GIL held by", note: "as waiters saw it", height: 26 });
+  if (during(gcs.begin, gcs.length)) add({ kind: "gc", label: "collections", height: 20 });
   for (const vital of lines(book.data.vitals)) {
     add({ kind: "vital", label: vital.name, note: vital.unit, height: 26, vital });
   }
@@ -59,7 +64,7 @@ export function model(book: Book, request: number): Model | null {
   const rowOf = new Map<number, number>();
   rows.forEach((row, i) => {
     row.top = top;
-    top += row.height + GAP;
+    top += row.height + (row.kind === "state" && rows[i + 1]?.kind === "state" ? WIDE_GAP : GAP);
     if (row.kind === "state") rowOf.set(row.thread, i);
   });
   return { request, detail, rows, height: top + 2, begin, end, rowOf };

@@ -1,12 +1,12 @@
 // The chosen request as a timeline: what is in sight, and the hands on it.
 
-import type { Book } from "../data.ts";
+import type { Book, Pieces } from "../data.ts";
 import { cut, fill, h, Sheet } from "../dom.ts";
 import { count, duration } from "../format.ts";
 import { first } from "../scatter.ts";
 import type { Store } from "../store.ts";
 import { colours, onTheme } from "../theme.ts";
-import { drawModel, FONT, stateText, type View } from "./draw.ts";
+import { drawModel, FONT, stateText, vitalText, type View } from "./draw.ts";
 import { inspectPiece, inspectSpan, inspectState, inspectText } from "./inspect.ts";
 import { model, RULER, type Model, type Row } from "./model.ts";
 
@@ -78,6 +78,8 @@ export class Timeline {
       detail.attributes ? `Attributes: ${book.name(detail.attributes)}.` : "",
       left ? `${count(left)} more threads it waited for are not shown.` : "",
     ].join(" ");
+    fill(this.inspector, inspectText("Its longest stretch; click a bar for another."),
+      inspectPiece(book, detail.pieces, longest(detail.pieces)));
     this.fit();
   }
 
@@ -147,11 +149,12 @@ export class Timeline {
     for (const row of model.rows) {
       pen.fillStyle = ink.line;
       pen.fillRect(0, row.top + row.height + 1.5, view.left + view.width, 0.5);
-      const twoLines = row.note !== "" && row.height >= 24;
+      const twoLines = (row.note !== "" || row.vital !== undefined) && row.height >= 24;
       pen.fillStyle = ink.ink;
       pen.fillText(cut(pen, row.label, view.left - 12), 4, row.top + (twoLines ? 8 : row.height / 2));
       pen.fillStyle = ink.soft;
-      if (twoLines) pen.fillText(cut(pen, row.note, view.left - 12), 4, row.top + 21);
+      const note = row.vital ? vitalText(row.vital, view) : row.note;
+      if (twoLines) pen.fillText(cut(pen, note, view.left - 12), 4, row.top + 21);
     }
   }
 
@@ -235,6 +238,17 @@ export class Timeline {
       }
     }
   }
+}
+
+/** The piece in the middle of the longest stretch of one cause and stack. */
+function longest(p: Pieces): number {
+  let [best, found, begin] = [-1, 0, 0];
+  for (let i = 0; i < p.from.length; i++) {
+    if (i > 0 && (p.cause[i] !== p.cause[i - 1] || p.stack[i] !== p.stack[i - 1])) begin = i;
+    const length = p.from[i] + p.length[i] - p.from[begin];
+    if (length > best) [best, found] = [length, begin + ((i - begin) >> 1)];
+  }
+  return found;
 }
 
 function stateKey(): HTMLElement {
