@@ -121,7 +121,7 @@ export function scatterView(store: Store): HTMLElement {
       },
       axes: [
         { ...axis, values: (_, at, _a, _s, step) => at.map((s) => clock(s * 1000, digits(step))), space: 84, incrs: STEPS },
-        { ...axis, size: 82, filter: (_, at) => at.map((ms) => (isPower(ms) ? ms : null)), values: (_, at) => at.map((ms) => (ms === null ? "" : duration(ms * 1e6))) },
+        { ...axis, size: 82, splits: (_u, _i, low, high) => powers(low, high), values: (_, at) => at.map((ms) => duration(ms * 1e6)) },
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
       hooks: { draw: [draw], setSelect: [brushed] },
@@ -191,9 +191,11 @@ function digits(step: number): number { return Math.max(0, Math.ceil(-Math.log10
 
 function pad(a: number, b: number, by: number): [number, number] { return [a - by, b + by]; }
 
-function isPower(value: number): boolean {
-  const log = Math.log10(value);
-  return Math.abs(log - Math.round(log)) < 1e-6;
+/** The powers of ten between two values. */
+function powers(low: number, high: number): number[] {
+  const out: number[] = [];
+  for (let p = Math.ceil(Math.log10(low) - 1e-9); 10 ** p <= high; p++) out.push(10 ** p);
+  return out;
 }
 
 /** From a power of ten below all dots and the limit to a little above them. */

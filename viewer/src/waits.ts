@@ -76,7 +76,7 @@ export function waitsView(store: Store): HTMLElement {
     const more = h("tr", { class: "more", hidden: true }, h("td", { colspan: 8 }));
     const place = row.frame < 0 ? "not seen"
       : `${book.functionName(row.frame)}() ${book.place(row.frame)}`;
-    const target = [book.name(row.target), row.culprit ? `held by ${book.thread(row.culprit - 1)}` : ""]
+    const target = [book.name(row.target), row.culprit ? `in its way: ${book.thread(row.culprit - 1)}` : ""]
       .filter((t) => t !== "").join(", ");
     const button = h("button", { class: "link", "aria-expanded": "false", onclick: toggle }, book.cause(row.cause));
     function toggle(): void {
