@@ -96,6 +96,15 @@ export async function unpack(text: string): Promise<Data> {
   return data;
 }
 
+/** Rows by the request they belong to. */
+function gather(requests: Ints, into: Map<number, Ints>): void {
+  requests.forEach((request, i) => {
+    if (request < 0) return;
+    const known = into.get(request);
+    if (known) known.push(i); else into.set(request, [i]);
+  });
+}
+
 /** Data and the questions the views ask of it. */
 export class Book {
   readonly detailOf = new Map<number, Detail>();
@@ -103,14 +112,14 @@ export class Book {
   /** Spans of each request, by begin. */
   readonly spansOf = new Map<number, Ints>();
 
+  /** Events of each request, by time. */
+  readonly eventsOf = new Map<number, Ints>();
+
   constructor(readonly data: Data) {
     for (const detail of data.details) this.detailOf.set(detail.request, detail);
     for (const states of data.states) this.statesOf.set(states.thread, states);
-    data.spans.request.forEach((request, i) => {
-      if (request < 0) return;
-      const known = this.spansOf.get(request);
-      if (known) known.push(i); else this.spansOf.set(request, [i]);
-    });
+    gather(data.spans.request, this.spansOf);
+    gather(data.events.request, this.eventsOf);
   }
 
   isSlow(request: number): boolean { return (this.data.requests.flags[request] & SLOW) !== 0; }

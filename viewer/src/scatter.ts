@@ -35,18 +35,30 @@ export function scatterView(store: Store): HTMLElement {
     pen.clip();
     limit(plot, pen, scale);
     const everything = store.selection.length === 0;
-    const [min, max] = [plot.scales.x.min!, plot.scales.x.max!];
-    for (const slow of [0, 1]) {
-      for (let i = first(xs, min); i < xs.length && xs[i] <= max; i++) {
-        if ((requests.flags[i] & SLOW) !== slow) continue;
-        pen.globalAlpha = everything || selected[i] ? 1 : 0.38;
-        dot(pen, plot.valToPos(xs[i], "x", true), plot.valToPos(ys[i], "y", true),
-          requests.flags[i], scale, book.detailOf.has(i));
+    const at = (i: number) => [plot.valToPos(xs[i], "x", true), plot.valToPos(ys[i], "y", true)] as const;
+    const plain = (i: number) => (requests.flags[i] & (SLOW | ERROR)) === 0;
+    // The many plain ones in one stroke: a path for each would be what costs most.
+    for (const on of [0, 1]) {
+      pen.globalAlpha = everything || on ? 1 : 0.38;
+      pen.strokeStyle = colours().normal;
+      pen.lineWidth = 1.4 * scale;
+      pen.beginPath();
+      for (let i = 0; i < xs.length; i++) {
+        if (!plain(i) || selected[i] !== on) continue;
+        const [x, y] = at(i);
+        pen.moveTo(x + 2.4 * scale, y);
+        pen.arc(x, y, 2.4 * scale, 0, 7);
       }
+      pen.stroke();
+    }
+    for (let i = 0; i < xs.length; i++) {
+      if (plain(i)) continue;
+      pen.globalAlpha = everything || selected[i] ? 1 : 0.38;
+      dot(pen, ...at(i), requests.flags[i], scale, book.detailOf.has(i));
     }
     pen.globalAlpha = 1;
-    if (store.chosen >= 0) ring(plot, pen, scale);
     pen.restore();
+    ring();
   }
 
   function limit(plot: uPlot, pen: CanvasRenderingContext2D, scale: number): void {
@@ -66,13 +78,13 @@ export function scatterView(store: Store): HTMLElement {
       plot.bbox.left + 4 * scale, y - 4 * scale);
   }
 
-  function ring(plot: uPlot, pen: CanvasRenderingContext2D, scale: number): void {
-    const [x, y] = [xs[store.chosen], ys[store.chosen]];
-    pen.strokeStyle = colours().ink;
-    pen.lineWidth = 2 * scale;
-    pen.beginPath();
-    pen.arc(plot.valToPos(x, "x", true), plot.valToPos(y, "y", true), 9 * scale, 0, 7);
-    pen.stroke();
+  /** Around the chosen one; an element of its own, so that choosing draws nothing again. */
+  const mark = h("div", { class: "chosen", hidden: true });
+  function ring(): void {
+    mark.hidden = store.chosen < 0 || !plot;
+    if (mark.hidden) return;
+    mark.style.left = `${plot!.valToPos(xs[store.chosen], "x")}px`;
+    mark.style.top = `${plot!.valToPos(ys[store.chosen], "y")}px`;
   }
 
   /** The dot nearest to a place in the chart, -1 when none is near. */
@@ -121,7 +133,7 @@ export function scatterView(store: Store): HTMLElement {
       },
       axes: [
         { ...axis, values: (_, at, _a, _s, step) => at.map((s) => clock(s * 1000, digits(step))), space: 84, incrs: STEPS },
-        { ...axis, size: 82, splits: (_u, _i, low, high) => powers(low, high), values: (_, at) => at.map((ms) => duration(ms * 1e6)) },
+        { ...axis, size: 82, splits: (_u, _i, low, high) => powers(low, high), filter: (_, at) => at, values: (_, at) => at.map((ms) => duration(ms * 1e6)) },
       ],
       series: [{}, { paths: () => null, points: { show: false } }],
       hooks: { draw: [draw], setSelect: [brushed] },
@@ -130,7 +142,7 @@ export function scatterView(store: Store): HTMLElement {
   }
 
   function wire(plot: uPlot): void {
-    plot.over.append(hover);
+    plot.over.append(hover, mark);
     plot.over.addEventListener("mousedown", (e) => { pressed = { x: e.clientX, y: e.clientY }; });
     plot.over.addEventListener("click", (e) => {
       if (Math.hypot(e.clientX - pressed.x, e.clientY - pressed.y) > 4) return;
@@ -168,7 +180,7 @@ export function scatterView(store: Store): HTMLElement {
   }
 
   store.on("selection", tell);
-  store.on("chosen", () => plot?.redraw(false));
+  store.on("chosen", ring);
   onTheme(make);
   let width = 0;
   new ResizeObserver(() => {

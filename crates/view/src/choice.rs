@@ -83,6 +83,7 @@ fn left_out(
         let (kept, all) = (count(dots.len()), count(all_slow + all_normal));
         out.push(format!("Dots: {kept} of {all} requests; all slow ones first, then every n-th."));
     }
+    out.push("Spans and events: only of requests with a timeline.".to_owned());
     out.push(
         "Threads: only while a request with a timeline ran, and a little around it, and only those \
          it ran on or waited for."

@@ -4,6 +4,8 @@
 //! `stack` in `stacks` (0 none), `thread` in `threads`; `holder` and `culprit` are such a place plus
 //! 1, 0 none. viewer/src/data.ts is the other side of this file.
 
+use std::collections::HashSet;
+
 use capture::read::Capture;
 use diagnosis::causes::Cause;
 use diagnosis::timeline::State;
@@ -52,10 +54,11 @@ pub fn data(chosen: &Chosen<'_>, diagnosis: &Diagnosis<'_>, file: &str) -> Strin
     );
     out.raw("states", &states(chosen, &mut tables));
     let kept = chosen.windows.any();
+    let ids: HashSet<u64> = chosen.details.iter().map(|d| d.request.row.id).collect();
     let mut left_out = chosen.left_out.clone();
-    out.raw("spans", &spans(chosen, &kept, &mut tables, &mut left_out));
-    out.raw("events", &events(chosen, &kept, &mut tables, &mut left_out));
-    out.raw("tasks", &tasks(chosen, &mut tables));
+    out.raw("spans", &spans(chosen, &ids, &mut tables, &mut left_out));
+    out.raw("events", &events(chosen, &ids, &mut tables, &mut left_out));
+    out.raw("tasks", &tasks(chosen, &ids, &mut tables));
     out.raw("gcs", &collections(chosen, &mut tables, &mut left_out));
     out.raw("gil", &gil(chosen, &kept, &mut tables));
     out.raw("vitals", &vitals(chosen, &mut left_out));
@@ -243,12 +246,6 @@ fn target(target: u64, tables: &mut Tables<'_>) -> i64 {
     }
 }
 
-/// Whether `[from, to)` touches a kept time.
-fn touches(kept: &[(u64, u64)], from_ns: u64, to_ns: u64) -> bool {
-    let next = kept.partition_point(|w| w.1 <= from_ns);
-    kept.get(next).is_some_and(|w| w.0 <= to_ns)
-}
-
 /// Cuts rows to the most, and says so.
 fn bound<T>(rows: &mut Vec<T>, what: &str, left_out: &mut Vec<String>) {
     if rows.len() > MOST_ROWS {
@@ -265,11 +262,11 @@ fn place(chosen: &Chosen<'_>, request: u64) -> i64 {
 
 fn spans(
     chosen: &Chosen<'_>,
-    kept: &[(u64, u64)],
+    kept: &HashSet<u64>,
     tables: &mut Tables<'_>,
     left_out: &mut Vec<String>,
 ) -> String {
-    let near = chosen.capture.spans.iter().filter(|s| touches(kept, s.begin_ns, s.end_ns));
+    let near = chosen.capture.spans.iter().filter(|s| kept.contains(&s.request));
     let mut rows: Vec<_> = near.collect();
     bound(&mut rows, "Spans", left_out);
     let names: Vec<i64> = rows.iter().map(|s| tables.name(s.name)).collect();
@@ -293,11 +290,11 @@ fn spans(
 
 fn events(
     chosen: &Chosen<'_>,
-    kept: &[(u64, u64)],
+    kept: &HashSet<u64>,
     tables: &mut Tables<'_>,
     left_out: &mut Vec<String>,
 ) -> String {
-    let near = chosen.capture.events.iter().filter(|e| windows::inside(kept, e.t_ns));
+    let near = chosen.capture.events.iter().filter(|e| kept.contains(&e.request));
     let mut rows: Vec<_> = near.collect();
     bound(&mut rows, "Events", left_out);
     let names: Vec<i64> = rows.iter().map(|e| tables.name(e.name)).collect();
@@ -315,11 +312,9 @@ fn events(
 }
 
 /// Work that the chosen requests handed to other threads.
-fn tasks(chosen: &Chosen<'_>, tables: &mut Tables<'_>) -> String {
-    let ids: std::collections::HashSet<u64> =
-        chosen.details.iter().map(|d| d.request.row.id).collect();
+fn tasks(chosen: &Chosen<'_>, kept: &HashSet<u64>, tables: &mut Tables<'_>) -> String {
     let all = chosen.capture.tasks.iter();
-    let rows: Vec<_> = all.filter(|t| ids.contains(&t.request)).take(MOST_ROWS).collect();
+    let rows: Vec<_> = all.filter(|t| kept.contains(&t.request)).take(MOST_ROWS).collect();
     let threads: Vec<i64> = rows.iter().map(|t| tables.thread(t.tid)).collect();
     let at = |t_ns: u64| difference(t_ns, chosen.zero_ns);
     Object::new()

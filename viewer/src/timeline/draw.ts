@@ -79,6 +79,7 @@ function shade(pen: Pen, model: Model, view: View): void {
 function drawRow(pen: Pen, book: Book, model: Model, row: Row, view: View, search: string): void {
   if (row.kind === "request") pieces(pen, book, model, row, view);
   else if (row.kind === "spans") spans(pen, book, row, view, search);
+  else if (row.kind === "events") events(pen, book, row, view, search);
   else if (row.kind === "state") states(pen, book, row, view, search);
   else if (row.kind === "gil") holders(pen, book, row, view);
   else if (row.kind === "gc") collections(pen, book, row, view);
@@ -148,6 +149,33 @@ function spans(pen: Pen, book: Book, row: Row, view: View, search: string): void
     const found = search !== "" && text.toLowerCase().includes(search);
     bar(pen, left, right, row.top, row.height, found ? ink.hot : ink.span,
       `${text} ${duration(length[span])}`, false, view);
+  }
+}
+
+/** Diamonds; the name beside one where there is room. */
+function events(pen: Pen, book: Book, row: Row, view: View, search: string): void {
+  const ink = colours();
+  const { at, name } = book.data.events;
+  let [drawn, labelled] = [-9, -9];
+  for (const event of row.events ?? []) {
+    const middle = x(view, at[event]);
+    if (middle < view.left || middle > view.left + view.width || middle - drawn < 2) continue;
+    drawn = middle;
+    const text = book.name(name[event]);
+    const found = search !== "" && text.toLowerCase().includes(search);
+    const y = row.top + row.height / 2;
+    pen.fillStyle = found ? ink.hot : ink.accent;
+    pen.beginPath();
+    pen.moveTo(middle, y - 5);
+    pen.lineTo(middle + 4, y);
+    pen.lineTo(middle, y + 5);
+    pen.lineTo(middle - 4, y);
+    pen.fill();
+    if (middle < labelled) continue;
+    pen.fillStyle = ink.ink;
+    const label = cut(pen, text, 160);
+    pen.fillText(label, middle + 7, y + 0.5);
+    labelled = middle + 14 + pen.measureText(label).width;
   }
 }
 
@@ -298,7 +326,7 @@ export function amount(value: number, unit: string): string {
 }
 
 /** Widest edges drawn; the rest would be a black carpet. */
-const MOST_EDGES = 40;
+const MOST_EDGES = 20;
 
 interface Edge { from: number; to: number; up: number; down: number; measured: boolean }
 
@@ -306,7 +334,9 @@ interface Edge { from: number; to: number; up: number; down: number; measured: b
 function edges(pen: Pen, book: Book, model: Model, view: View): void {
   const least = ((view.to - view.from) / view.width) * 6;
   const seen = joined(collect(book, model, view), least).filter((e) => e.to - e.from >= least);
-  seen.sort((a, b) => (b.to - b.from) - (a.to - a.from));
+  // The request's own waits first, then the chain behind them; of each the longest.
+  const own = model.rowOf.get(model.detail.lanes[0]);
+  seen.sort((a, b) => Number(b.up === own) - Number(a.up === own) || (b.to - b.from) - (a.to - a.from));
   for (const edge of seen.slice(0, MOST_EDGES)) arrow(pen, model, view, edge);
 }
 

@@ -58,6 +58,16 @@ export function inspectPiece(book: Book, p: Pieces, i: number): HTMLElement {
     p.culprit_stack[i] > 0 && stackList(book, p.culprit_stack[i]));
 }
 
+/** `begin`: of the request the event belongs to. */
+export function inspectEvent(book: Book, event: number, begin: number): HTMLElement {
+  const e = book.data.events;
+  return h("div", {}, h("h3", {}, book.name(e.name[event])), facts([
+    ["When", `${duration(e.at[event] - begin)} after the request began`],
+    ["Thread", book.thread(e.thread[event])],
+    ["Attributes", book.name(e.attributes[event])],
+  ]));
+}
+
 export function inspectSpan(book: Book, span: number, show: () => void): HTMLElement {
   const s = book.data.spans;
   return h("div", {}, h("h3", {}, book.name(s.name[span])),

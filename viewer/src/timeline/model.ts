@@ -7,7 +7,7 @@ import type { Book, Detail, States, Vital } from "../data.ts";
 import { unitOf } from "../format.ts";
 
 export interface Row {
-  kind: "request" | "state" | "gil" | "gc" | "vital" | "spans";
+  kind: "request" | "state" | "gil" | "gc" | "vital" | "spans" | "events";
   label: string;
   note: string;
   height: number;
@@ -15,6 +15,7 @@ export interface Row {
   thread: number;
   states?: States;
   spans?: number[];
+  events?: number[];
   vital?: Line;
 }
 /** A counter as a line: a rate where it only counts up. */
@@ -47,6 +48,8 @@ export function model(book: Book, request: number): Model | null {
   add({ kind: "request", label: "time by cause", note: book.requestName(request), height: 26 });
   nested(book, request).forEach((spans, depth) =>
     add({ kind: "spans", label: depth === 0 ? "spans" : "", height: 18, spans }));
+  const events = book.eventsOf.get(request);
+  if (events) add({ kind: "events", label: "events", height: 18, events });
   detail.lanes.forEach((thread, i) => {
     const note = i === 0 ? "its own thread" : waitedFor(book, detail, thread);
     add({ kind: "state", label: book.thread(thread), note, height: 30, thread,

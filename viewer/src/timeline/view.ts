@@ -7,7 +7,7 @@ import { first } from "../scatter.ts";
 import type { Store } from "../store.ts";
 import { colours, onTheme } from "../theme.ts";
 import { drawModel, FONT, stateText, vitalText, type View } from "./draw.ts";
-import { inspectPiece, inspectSpan, inspectState, inspectText } from "./inspect.ts";
+import { inspectEvent, inspectPiece, inspectSpan, inspectState, inspectText } from "./inspect.ts";
 import { model, RULER, type Model, type Row } from "./model.ts";
 
 const LEAST_SPAN_NS = 2_000;
@@ -36,7 +36,8 @@ export class Timeline {
         button("next ▶", "Right arrow", () => store.step(1)),
         button("zoom in", "W", () => this.zoom(0.5)),
         button("zoom out", "S", () => this.zoom(2)),
-        button("whole request", "F", () => this.fit())),
+        button("whole request", "F", () => this.fit()),
+        h("span", { class: "soft" }, "drag pans; click it, then the wheel zooms")),
       h("p", { class: "key" }, stateKey()),
       h("div", { class: "split" }, h("div", { class: "sheet" }, this.sheet.canvas), this.inspector),
       this.note);
@@ -230,6 +231,12 @@ export class Timeline {
       const p = this.model.detail.pieces;
       const i = this.within(p.from, p.length, t);
       if (i >= 0) fill(this.inspector, inspectPiece(book, p, i));
+    } else if (row.events) {
+      const slack = ((this.to - this.from) / this.view().width) * 8;
+      const at = book.data.events.at;
+      const near = row.events.filter((e) => Math.abs(at[e] - t) < slack)
+        .sort((a, b) => Math.abs(at[a] - t) - Math.abs(at[b] - t));
+      if (near.length > 0) fill(this.inspector, inspectEvent(book, near[0], this.model.begin));
     } else if (row.spans) {
       const { begin, length } = book.data.spans;
       const span = row.spans.find((s) => t >= begin[s] && t <= begin[s] + length[s]);
@@ -240,11 +247,15 @@ export class Timeline {
   }
 }
 
-/** The piece in the middle of the longest stretch of one cause and stack. */
+/** The middle of the longest stretch of the cause that took most. */
 function longest(p: Pieces): number {
+  const sums: number[] = [];
+  p.cause.forEach((cause, i) => { sums[cause] = (sums[cause] ?? 0) + p.length[i]; });
+  const main = p.cause.reduce((a, b) => (sums[b] > sums[a] ? b : a), p.cause[0]);
   let [best, found, begin] = [-1, 0, 0];
   for (let i = 0; i < p.from.length; i++) {
     if (i > 0 && (p.cause[i] !== p.cause[i - 1] || p.stack[i] !== p.stack[i - 1])) begin = i;
+    if (p.cause[i] !== main) continue;
     const length = p.from[i] + p.length[i] - p.from[begin];
     if (length > best) [best, found] = [length, begin + ((i - begin) >> 1)];
   }
