@@ -1,11 +1,11 @@
-// "/": requests by name, spans, functions, files; Enter selects what was found.
+// "/": requests by name, spans, events, functions, files; Enter selects what was found.
 
 import { h } from "./dom.ts";
 import { count } from "./format.ts";
 import type { Store } from "./store.ts";
 import { matches } from "./timeline/draw.ts";
 
-/** Requests whose name, attributes, spans or stacks contain the text. */
+/** Requests whose name, attributes, spans, events or stacks contain the text. */
 export function find(store: Store, text: string): number[] {
   const { book } = store;
   const { spans, requests } = book.data;
@@ -14,6 +14,10 @@ export function find(store: Store, text: string): number[] {
   requests.name.forEach((name, i) => { if (has(name)) out.add(i); });
   spans.request.forEach((request, i) => {
     if (request >= 0 && (has(spans.name[i]) || has(spans.attributes[i]))) out.add(request);
+  });
+  const { events } = book.data;
+  events.request.forEach((request, i) => {
+    if (request >= 0 && (has(events.name[i]) || has(events.attributes[i]))) out.add(request);
   });
   const stacks = new Map<number, boolean>();
   for (const [request, detail] of book.detailOf) {

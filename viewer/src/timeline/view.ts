@@ -239,7 +239,8 @@ export class Timeline {
       if (near.length > 0) fill(this.inspector, inspectEvent(book, near[0], this.model.begin));
     } else if (row.spans) {
       const { begin, length } = book.data.spans;
-      const span = row.spans.find((s) => t >= begin[s] && t <= begin[s] + length[s]);
+      const slack = ((this.to - this.from) / this.view().width) * 2;
+      const span = row.spans.find((s) => t >= begin[s] - slack && t <= begin[s] + length[s] + slack);
       if (span !== undefined) {
         fill(this.inspector, inspectSpan(book, span, () => store.show(store.chosen, begin[span], begin[span] + length[span])));
       }
