@@ -337,7 +337,14 @@ function edges(pen: Pen, book: Book, model: Model, view: View): void {
   // The request's own waits first, then the chain behind them; of each the longest.
   const own = model.rowOf.get(model.detail.lanes[0]);
   seen.sort((a, b) => Number(b.up === own) - Number(a.up === own) || (b.to - b.from) - (a.to - a.from));
-  for (const edge of seen.slice(0, MOST_EDGES)) arrow(pen, model, view, edge);
+  const used: number[] = [];
+  for (const edge of seen.slice(0, MOST_EDGES)) {
+    // Waits of one chain have one middle: side by side they can be told apart.
+    let at = Math.round(x(view, (Math.max(edge.from, view.from) + Math.min(edge.to, view.to)) / 2)) + 0.5;
+    while (used.some((other) => Math.abs(other - at) < 12)) at += 12;
+    used.push(at);
+    arrow(pen, model, at, edge);
+  }
 }
 
 function collect(book: Book, model: Model, view: View): Edge[] {
@@ -380,10 +387,8 @@ function joined(edges: Edge[], slack: number): Edge[] {
   return out;
 }
 
-function arrow(pen: Pen, model: Model, view: View, edge: Edge): void {
+function arrow(pen: Pen, model: Model, at: number, edge: Edge): void {
   const ink = colours();
-  const [begin, end] = [Math.max(edge.from, view.from), Math.min(edge.to, view.to)];
-  const at = Math.round(x(view, (begin + end) / 2)) + 0.5;
   const [up, down] = [model.rows[edge.up], model.rows[edge.down]];
   const downwards = down.top > up.top;
   const y0 = downwards ? up.top + up.height : up.top + up.height * 0.56;
