@@ -38,9 +38,11 @@ async function start(): Promise<void> {
   const search = searchBox(store);
   const help = helpDialog();
   const timeline = new Timeline(store);
-  const views = [header(store, search.element, help), verdictView(store), scatterView(store),
-    timeline.element, flameView(store), waitsView(store), vitalsView(book), lostView(book), help];
-  fill(page, ...views);
+  // Without a request there is nothing to plot: empty charts would only be in the way.
+  const charts = book.data.requests.begin.length === 0 ? []
+    : [scatterView(store), timeline.element, flameView(store), waitsView(store)];
+  fill(page, header(store, search.element, help), verdictView(store), ...charts,
+    vitalsView(book), lostView(book), help);
   wireKeys(store, timeline, search.input, help);
   if (!selectCause(store, 1)) store.selectAll();
   document.documentElement.dataset.ready = "yes";

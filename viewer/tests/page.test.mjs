@@ -1,7 +1,7 @@
 // The page of real captures in a real browser: what it shows, what hands can do with it, and that it
 // is quiet: no errors on the console, no request to anywhere, no script of a capture's names.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,27 +10,30 @@ import { pathToFileURL } from "node:url";
 import { launch, open, quiet } from "./browser.mjs";
 
 // Set by viewer/tests/run: the command, and folders with captures of service.py.
-const { DASHCAM, CAPTURES, CAPTURES_ESTIMATED } = process.env;
+const { DASHCAM, CAPTURES, CAPTURES_ESTIMATED, CAPTURES_EMPTY } = process.env;
 const folder = mkdtempSync(join(tmpdir(), "dashcam-viewer-"));
 let browser;
 
 /** The largest capture of a folder as a page. */
-function view(captures, name) {
+function view(captures, name, ...more) {
   const files = readdirSync(captures).filter((f) => f.endsWith(".dashcam")).map((f) => join(captures, f));
   const largest = files.sort((a, b) => statSync(b).size - statSync(a).size)[0];
   const page = join(folder, name);
-  execFileSync(DASHCAM, ["view", largest, "-o", page]);
+  execFileSync(DASHCAM, ["view", largest, "-o", page, ...more]);
   return { page, text: why(largest) };
 }
 
+/** The verdict as text; it exits 1 when there is nothing to blame. */
 function why(capture) {
-  return execFileSync(DASHCAM, ["why", capture], { encoding: "utf8" });
+  return spawnSync(DASHCAM, ["why", capture], { encoding: "utf8" }).stdout;
 }
 
-let exact, estimated;
+let exact, estimated, nothingSlow, empty;
 before(async () => {
   exact = view(CAPTURES, "exact.html");
   estimated = view(CAPTURES_ESTIMATED, "estimated.html");
+  nothingSlow = view(CAPTURES, "nothing-slow.html", "--slow", "10s");
+  empty = view(CAPTURES_EMPTY, "empty.html");
   browser = await launch();
 });
 after(async () => {
@@ -300,6 +303,20 @@ on("on a phone nothing is wider than the screen and the verdict comes first",
 on("estimates are told and drawn as such", { page: () => estimated.page }, async (page) => {
   assert.match(await page.locator(".inspector").textContent(), /Time3\d\d ms, estimate/);
   assert.match(await page.locator(".lost").textContent(), /switches: off/);
+});
+
+on("with nothing slow all requests are selected", { page: () => nothingSlow.page }, async (page) => {
+  assert.match(await page.locator("h1").textContent(), /Nothing to blame: none of 187 requests/);
+  assert.match(await told(page), /all requests: 0 slow, 187 normal/);
+  await page.locator("[data-mode=difference]").click();
+  await page.keyboard.press("1");
+});
+
+on("a capture without requests is a page without charts", { page: () => empty.page }, async (page) => {
+  assert.match(await page.locator("h1").textContent(), /No requests in this capture/);
+  assert.equal(await page.locator("canvas").count(), 0);
+  for (const key of ["w", "ArrowRight", "0", "1", "f"]) await page.keyboard.press(key);
+  assert.match(await page.locator(".lost").textContent(), /The capture covers/);
 });
 
 test("the page's policy forbids the network and any other script", () => {
