@@ -5,13 +5,14 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-rust test-python test-host viewer zoo stress bench lint install-c clean
+.PHONY: help setup demo test test-rust test-python test-host viewer zoo statsd stress bench lint install-c clean
 
 help:
 	@echo "make demo    the story of Billy: a spike, a capture, the cause (about 2 minutes)"
 	@echo "make test    all tests"
 	@echo "make viewer  builds the page that 'dashcam view' writes, from viewer/ (needs Node)"
 	@echo "make zoo     every sick program and its twin, switches on and off"
+	@echo "make statsd  the StatsD sink against real servers"
 	@echo "make stress  2,000,000 threads, and the models at greater depth (10 minutes)"
 	@echo "make bench   costs, beside rivals, in one run"
 	@echo "make install-c PREFIX=/usr/local    libdashcam, dashcam.h, dashcam.pc"
@@ -42,6 +43,9 @@ viewer:
 
 zoo: setup
 	$$(ls -d .venv/3.* | sort -V | head -n 1)/bin/python tests/zoo/run.py --switches both
+
+statsd:
+	tools/test statsd
 
 # Longer than a test may take: 2,000,000 threads, the models with one more preemption.
 stress:

@@ -17,7 +17,7 @@ use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
 
 use crate::config::Config;
-use crate::{boxes, keeper, meta, names, sampler, stream};
+use crate::{boxes, forks, keeper, meta, names, sampler, stream};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -220,7 +220,8 @@ pub fn start_with_runtime(
     }
     FORK_HOOK.call_once(|| {
         // An error (no memory for the hook) only means that a child does not start by itself.
-        let _ = sys::fork::register(None, None, Some(on_fork_child));
+        let (before, behind) = (forks::before, forks::behind);
+        let _ = sys::fork::register(Some(before), Some(behind), Some(on_fork_child));
     });
     let started = start_with(config, runtime)?;
     PARENT.set(None);
@@ -251,6 +252,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     // Once here, for a process that is killed at once, and again when the sources are known.
     shared.store_settings();
     names::learn_all(recorder);
+    forks::record_into(recorder);
     recorder::install(recorder);
     let mut threads = Vec::new();
     for (name, body) in

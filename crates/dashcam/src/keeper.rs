@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+use format::own_span;
+use format::record::{header, Kind};
 use format::region::losses;
 
 use crate::control::{lock, say, Job, Shared};
@@ -82,6 +84,9 @@ fn save(shared: &Shared, reason: &str, number: u64) -> Result<PathBuf, String> {
     let written = snapshot::write(&shared.config, region, &text, since_ns, number);
     let took_ns = sys::clock::now_ns() - begin_ns;
     shared.stats.capture_ns.store(took_ns, Ordering::Relaxed);
+    let name = shared.recorder.tables().name(own_span::CAPTURE);
+    let (end_ns, head) = (begin_ns + took_ns, header(Kind::Span, 4, 0, name));
+    recorder::append(&[head, begin_ns, end_ns, 0], end_ns);
     written.map_err(|error| {
         let out = shared.config.out.display();
         format!("capture not written to {out}: {error}; set out= to a folder that can be written")

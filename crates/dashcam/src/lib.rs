@@ -16,6 +16,7 @@ mod boxes;
 mod builder;
 mod config;
 mod control;
+mod forks;
 mod held;
 mod keeper;
 mod macros;

@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::region::losses;
+use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 use recorder::Recorder;
 use samplers::python_stacks::{CodeId, Frame, HowKnown, PyThread, PythonStacks};
@@ -127,6 +128,9 @@ impl Looker {
                 }
             }
             _ => self.read_stack(py, &mut sample),
+        }
+        if close && sample.wait == WaitKind::Running {
+            read_usage(tracks, tid, &mut sample);
         }
         if close && sample.wait == WaitKind::Futex {
             self.find_holder(tracks, python, py, &mut sample, now);
@@ -276,6 +280,19 @@ impl Looker {
             track.holder_asked_ns = now;
         }
     }
+}
+
+/// What a running thread has used so far: whether it computes or keeps the kernel busy.
+fn read_usage(tracks: &mut Tracks, tid: u32, sample: &mut Sample) {
+    let Some(Ok(used)) = tracks.reader(tid).map(sys::task::TaskReader::usage) else { return };
+    let packed = Usage {
+        faults: used.faults as u32,
+        storage_kib: (used.storage_bytes >> 10) as u32,
+        user_us: used.user_us as u32,
+        system_us: used.system_us as u32,
+    };
+    (sample.target, sample.timeout_ns) = packed.pack();
+    sample.flags |= flag::USAGE;
 }
 
 fn blank(tid: u32, now: u64, sampled_ns: u64) -> Sample {

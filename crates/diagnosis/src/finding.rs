@@ -295,6 +295,20 @@ impl Judge<'_, '_> {
             let what = "intervals with exact begin and end from switch records";
             out.push(number(what, exact as f64, "count"));
         }
+        let ran = group.pieces.iter().map(|p| &p.piece.segment).filter(|s| s.state == State::Run);
+        let kernel = matches!(group.cause, Cause::Cpu | Cause::DiskIo | Cause::PageFault);
+        let used = ran.filter(|_| kernel).max_by_key(|s| s.ns());
+        if let Some(used) = used.and_then(|s| self.scene.usage_around(s)) {
+            let (kernel, user) = (f64::from(used.system_us), f64::from(used.user_us));
+            let share = (100.0 * kernel / (kernel + user).max(1.0)).round();
+            out.push(number(
+                "kernel's share of the CPU time around the longest interval",
+                share,
+                "%",
+            ));
+            out.push(number("page faults then", f64::from(used.faults), "count"));
+            out.push(number("storage traffic then", f64::from(used.storage_kib), "KiB"));
+        }
         out
     }
 
@@ -337,6 +351,11 @@ impl Judge<'_, '_> {
                 Some(_) => "the holder was inferred from who ran when the wait ended",
                 None => "who held it was not seen",
             };
+            lower(Confidence::Likely, text.to_owned(), &mut level);
+        }
+        if part(&|p| p.piece.claim.inferred) > 0.2 {
+            let text =
+                "which thread the request waited for was inferred from who ran when it ended";
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
         if group.place.is_none() && group.cause != Cause::Stopped {

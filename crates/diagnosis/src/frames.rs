@@ -75,15 +75,28 @@ impl<'c> Frames<'c> {
     /// The innermost frame of the user's or a library's code; any frame when there is none.
     pub fn innermost(&self, stack: u32) -> Option<Place> {
         let own = |f: &Frame<'_>| matches!(self.owner(f.file), Owner::User | Owner::Library);
-        let frame = self.of(stack).find(own).or_else(|| self.of(stack).next());
-        frame.map(|f| self.place(&f))
+        self.first_named(stack, own).or_else(|| self.first_named(stack, |_| true))
     }
 
     /// The innermost frame of the user's code; a library's when there is none. For waits in which
     /// client libraries are the messenger (a reply, a connection).
     pub fn innermost_user(&self, stack: u32) -> Option<Place> {
-        let user = self.of(stack).find(|f| self.owner(f.file) == Owner::User);
-        user.map(|f| self.place(&f)).or_else(|| self.innermost(stack))
+        let user = self.first_named(stack, |f| self.owner(f.file) == Owner::User);
+        user.or_else(|| self.innermost(stack))
+    }
+
+    /// The first frame that `wanted` takes; for a comprehension or generator expression the function
+    /// it is written in, when that called it.
+    fn first_named(&self, stack: u32, wanted: impl Fn(&Frame<'_>) -> bool) -> Option<Place> {
+        let mut frames = self.of(stack).skip_while(|f| !wanted(f)).peekable();
+        let mut first = frames.next()?;
+        while is_part_of_a_function(first.function) {
+            match frames.next_if(|caller| caller.file == first.file) {
+                Some(caller) => first = caller,
+                None => break,
+            }
+        }
+        Some(self.place(&first))
     }
 
     /// The user's frames from the outermost to the innermost, without the one at `to`.
@@ -134,7 +147,13 @@ fn is_under(file: &str, dir: &str) -> bool {
     !dir.is_empty() && file.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn last_part(qualified: &str) -> &str {
+/// Whether a frame is a comprehension or generator expression: told as the function it stands in.
+pub fn is_part_of_a_function(qualified: &str) -> bool {
+    matches!(last_part(qualified), "<listcomp>" | "<setcomp>" | "<dictcomp>" | "<genexpr>")
+}
+
+/// The function's own name, without its class and enclosing functions.
+pub fn last_part(qualified: &str) -> &str {
     qualified.rsplit('.').next().unwrap_or(qualified)
 }
 

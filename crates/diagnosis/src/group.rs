@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::causes::{Cause, Claim};
-use crate::frames::{Owner, Place};
+use crate::frames::{is_part_of_a_function, Owner, Place};
 use crate::pieces::Piece;
 use crate::requests::{Judged, Requests};
 use crate::scene::Scene;
@@ -143,6 +143,14 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
                 both.iter_mut().for_each(|group| group.culprit = group.place.clone());
                 both
             }
+            Cause::Fork => {
+                // Those who stood still meanwhile and the one who forked: one event.
+                let mut groups = by_place(scene, cause, pieces);
+                for group in &mut groups {
+                    group.place = group.culprit.clone().or(group.place.take());
+                }
+                groups
+            }
             _ => by_place(scene, cause, pieces),
         });
     }
@@ -270,7 +278,7 @@ fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> 
         let mut frames: Vec<Place> = scene
             .frames
             .of(w.piece.claim.stack)
-            .filter(own)
+            .filter(|f| own(f) && !is_part_of_a_function(f.function))
             .map(|f| scene.frames.place(&f))
             .collect();
         frames.reverse();

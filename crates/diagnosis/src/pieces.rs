@@ -5,6 +5,7 @@ use capture::read::{Capture, TaskRow};
 use crate::arrival;
 use crate::awaits::{self, Line};
 use crate::causes::{self, pool_wait, Cause, Claim};
+use crate::frames::is_stdlib;
 use crate::requests::Judged;
 use crate::scene::Scene;
 use crate::timeline::{self, Segment, State};
@@ -93,9 +94,37 @@ fn follow<'c>(
         let task = if waits && hops < MAX_HOPS { handed(scene, request, &segment) } else { None };
         match task {
             Some(task) => through_task(scene, request, segment, task, hops, out),
-            None => out.push(Piece { claim: causes::claim(scene, &segment), segment }),
+            None => match awaited_thread(scene, &segment).filter(|_| waits && hops < MAX_HOPS) {
+                Some(other) => {
+                    let before = out.len();
+                    let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
+                    follow(scene, request, other, from_ns, to_ns, hops + 1, out);
+                    out[before..].iter_mut().for_each(|piece| piece.claim.inferred = true);
+                }
+                None => out.push(Piece { claim: causes::claim(scene, &segment), segment }),
+            },
         }
     }
+}
+
+/// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it can be
+/// told. What it did the while is what the request waited for.
+fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<u32> {
+    let mut waits = 0;
+    let mut joins = false;
+    for frame in scene.frames.of(segment.stack()).take(3) {
+        waits += usize::from(is_stdlib(&frame, "threading.py", &["wait"]));
+        joins |= is_stdlib(&frame, "threading.py", &["join", "_wait_for_tstate_lock"]);
+    }
+    // `Event.wait` calls `Condition.wait`; one alone is a condition of the program's own.
+    if !joins && waits < 2 || scene.timed_out(segment) {
+        return None;
+    }
+    let other = scene.releaser(segment)?;
+    // A thread that stands in its own accept or poll loop is nobody's worker.
+    let seen = scene.sample_near(other, segment.from_ns + segment.ns() / 2);
+    let idles = seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll));
+    (!idles).then_some(other)
 }
 
 /// The longest piece of this request's work on another thread that `segment` waited for.

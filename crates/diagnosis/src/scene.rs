@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 
-use capture::read::{Capture, GcRow};
+use capture::read::{Capture, GcRow, SpanRow};
+use format::own_span;
 use format::record::{Sample, TARGET_IS_NAME};
+use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 
 use crate::frames::{is_stdlib, Frames};
@@ -48,6 +50,10 @@ pub struct Scene<'c> {
     pub gaps: Vec<Gap>,
     /// Threads that run requests on an event loop.
     loops: HashSet<u32>,
+    /// Times inside `fork`.
+    forks: Vec<&'c SpanRow>,
+    /// Name id of the spans in which the recorder writes a capture.
+    writes: Option<u32>,
 }
 
 /// A gap in the recorder's heartbeat.
@@ -68,7 +74,11 @@ impl<'c> Scene<'c> {
     pub fn new(capture: &'c Capture) -> Scene<'c> {
         let on_loop = capture.requests.iter().filter(|r| r.on_loop);
         let loops = on_loop.map(|r| r.tid).collect();
-        Scene { capture, frames: Frames::new(capture), gaps: gaps(capture), loops }
+        let id = |name: &str| capture.name_id(name);
+        let fork = id(own_span::FORK);
+        let forks = capture.spans.iter().filter(|s| Some(s.name) == fork).collect();
+        let writes = id(own_span::CAPTURE);
+        Scene { capture, frames: Frames::new(capture), gaps: gaps(capture), loops, forks, writes }
     }
 
     /// Whether the segment's thread runs an event loop.
@@ -166,6 +176,74 @@ impl<'c> Scene<'c> {
         most.or_else(|| self.sample_near(tid, middle).map(|s| s.stack)).unwrap_or(0)
     }
 
+    /// What the thread of `segment` used around it, by the readings of its samples; None when these
+    /// cover too little. Cost: one look at each sample within a quarter of a second.
+    pub fn usage_around(&self, segment: &Segment<'_>) -> Option<Usage> {
+        /// Kernel and user time come in steps of 10 ms: a shorter stretch says nothing.
+        const LEAST_NS: u64 = 80_000_000;
+        const AROUND_NS: u64 = 250_000_000;
+        let middle = segment.from_ns + segment.ns() / 2;
+        let read = |s: &Sample| s.usage().map(|usage| (s.t_ns, usage));
+        let near = self.samples_in(
+            segment.tid,
+            segment.from_ns.saturating_sub(AROUND_NS),
+            segment.to_ns + AROUND_NS,
+        );
+        let readings: Vec<(u64, Usage)> = near.iter().filter_map(read).collect();
+        let (mut first, mut last) = {
+            let at = readings.partition_point(|(t, _)| *t <= middle);
+            (at.saturating_sub(1), at)
+        };
+        // Outwards from the segment, until the stretch is long enough.
+        loop {
+            let (begin, end) = (readings.get(first)?, readings.get(last.min(readings.len() - 1))?);
+            if end.0.saturating_sub(begin.0) >= LEAST_NS {
+                return Some(end.1.since(begin.1));
+            }
+            let (before, after) = (first > 0, last + 1 < readings.len());
+            match (before, after) {
+                (false, false) => return None,
+                (true, false) => first -= 1,
+                (false, true) => last += 1,
+                (true, true) => {
+                    let left = begin.0 - readings[first - 1].0;
+                    let right = readings[last + 1].0 - end.0;
+                    if left <= right {
+                        first -= 1;
+                    } else {
+                        last += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The part of `segment` that its thread spent inside `fork`, ns.
+    pub fn forked_ns(&self, segment: &Segment<'_>) -> u64 {
+        let inside = |begin: u64, end: u64| {
+            end.min(segment.to_ns).saturating_sub(begin.max(segment.from_ns))
+        };
+        let own = self.forks.iter().filter(|f| f.tid == segment.tid);
+        own.map(|f| inside(f.begin_ns, f.end_ns)).sum()
+    }
+
+    /// The fork of another thread that covers most of `segment`.
+    pub fn fork_elsewhere(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let overlap = |f: &&SpanRow| {
+            f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
+        };
+        let others = self.forks.iter().copied().filter(|f| f.tid != segment.tid);
+        let fork = others.max_by_key(overlap).filter(|f| overlap(f) * 2 > segment.ns())?;
+        let stack = self.main_stack(fork.tid, fork.begin_ns, fork.end_ns);
+        Some(Culprit::thread(fork.tid, stack, true))
+    }
+
+    /// The part of `[from, to)` in which a thread of the recorder's wrote a capture, ns.
+    pub fn recorder_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let own = self.capture.spans.iter().filter(|s| Some(s.name) == self.writes);
+        own.map(|s| s.end_ns.min(to_ns).saturating_sub(s.begin_ns.max(from_ns))).sum()
+    }
+
     /// What a sample's target says in words: a peer, a path; None for a bare address.
     pub fn target(&self, sample: &Sample) -> Option<String> {
         let named = sample.target & TARGET_IS_NAME != 0;
@@ -214,6 +292,24 @@ impl<'c> Scene<'c> {
         Some(culprit)
     }
 
+    /// The holder of the lock `segment` waits for, when that thread waited most of the while for a
+    /// lock that this one held, itself or through others: nobody could go on.
+    pub fn holder_that_waits_for_us(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let first = self.direct_holder(segment).filter(|c| c.measured)?;
+        let mut at = first;
+        for _ in 0..MOST_HOPS {
+            let own = timeline::of_thread(self.capture, at.tid, segment.from_ns, segment.to_ns);
+            let waits =
+                own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
+            let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns())?;
+            at = self.direct_holder(longest).filter(|c| c.measured)?;
+            if at.tid == segment.tid {
+                return Some(first);
+            }
+        }
+        None
+    }
+
     fn direct_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         // The piece's own samples first; then what any sample of the same wait knows.
@@ -246,7 +342,7 @@ impl<'c> Scene<'c> {
     /// The thread that most likely ended the wait: it ran just before the waiter came back, was
     /// seen during the wait, and did not stand at the same place for the same lock itself. None
     /// when several fit equally.
-    fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
+    pub fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
         let lock = segment.sample.map(|s| s.target)?;
         let (from, to) = self.whole_wait(segment, lock);
         let just_before_ns = if segment.exact { 3_000_000 } else { 30_000_000 };
@@ -282,6 +378,9 @@ impl<'c> Scene<'c> {
                 able.retain(prefer);
             }
         }
+        // Who shares no code with the waiter and releases nothing happened to run: no name is better
+        // than a wrong one.
+        able.retain(|tid| knows(tid) || releases(tid));
         // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
         let ran_until = |tid: u32| {
             let begin = to.saturating_sub(just_before_ns);
@@ -294,8 +393,21 @@ impl<'c> Scene<'c> {
         match latest.as_slice() {
             [.., (second, _), (first, tid)] if first > second => Some(*tid),
             [(_, only)] => Some(*only),
+            // Several of one kind at one place: it does not matter which of them it was.
+            [.., (_, any)] if self.stand_together(&able, from, to) => Some(*any),
             _ => None,
         }
+    }
+
+    /// Whether these threads spent most of `[from, to)` in the same function.
+    fn stand_together(&self, tids: &[u32], from_ns: u64, to_ns: u64) -> bool {
+        let place = |tid: &u32| {
+            let place = self.frames.innermost(self.main_stack(*tid, from_ns, to_ns))?;
+            Some((place.qualified, place.file))
+        };
+        let mut places = tids.iter().map(place);
+        let first = places.next().flatten();
+        first.is_some() && places.all(|place| place == first)
     }
 
     /// Begin and end of the wait that `segment` is a piece of (pieces end between samples).

@@ -161,6 +161,9 @@ fn divide<'c>(
         let distance = |s: &&Sample| s.t_ns.abs_diff(from_ns).min(s.t_ns.abs_diff(to_ns));
         let sample = samples.iter().filter(fits).min_by_key(distance);
         let sample = sample.filter(|s| distance(s) <= NEAR_NS);
+        // Many short waits, and every sample fell between them: at least where it was is known.
+        let any = || samples.iter().min_by_key(distance).filter(|_| state == State::Wait);
+        let sample = sample.or_else(|| any().filter(|s| distance(s) <= NEAR_NS));
         out.push(Segment { tid, from_ns, to_ns, state, sample, sampled: false, exact: true });
         return;
     }
@@ -188,31 +191,43 @@ fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> V
     let first = samples.partition_point(|s| s.t_ns < from_ns);
     let mut at = from_ns;
     let mut before = first.checked_sub(1).map(|i| &samples[i]);
-    for sample in &samples[first..] {
+    for (index, sample) in (first..).zip(&samples[first..]) {
         if at >= to_ns {
             break;
         }
         let end = sample.t_ns.min(to_ns);
         if end > at {
-            between(&mut out, tid, at, end, before, Some(sample));
+            let starved = told_later(&samples[index..]);
+            between(&mut out, tid, at, end, (before, Some(sample)), starved);
             at = end;
         }
         before = Some(sample);
     }
     if at < to_ns {
-        between(&mut out, tid, at, to_ns, before, None);
+        between(&mut out, tid, at, to_ns, (before, None), false);
     }
     out
 }
 
-/// Estimates `[from, to)` from the samples before and after it.
+/// Whether a sample soon says that the thread was runnable without a CPU for longer than since the
+/// sample before it. The kernel adds such time up only when the thread gets a CPU at last.
+fn told_later(from: &[Sample]) -> bool {
+    let begin_ns = from.first().map_or(0, |s| s.t_ns);
+    let near = from.iter().take_while(|s| s.t_ns.saturating_sub(begin_ns) <= STALE_NS);
+    let owes = |s: &Sample| s.flags & flag::TIMES != 0 && s.cpu_ns + s.run_delay_ns > s.wall_ns;
+    // The first that got a CPU at all decides.
+    near.clone().find(|s| s.run_delay_ns > 0).is_some_and(|s| s.wall_ns > 0 && owes(s))
+}
+
+/// Estimates `[from, to)` from the samples before and after it. `starved`: what neither explains
+/// is time without a CPU, if both saw the thread runnable.
 fn between<'c>(
     out: &mut Vec<Segment<'c>>,
     tid: u32,
     from_ns: u64,
     to_ns: u64,
-    before: Option<&'c Sample>,
-    after: Option<&'c Sample>,
+    (before, after): (Option<&'c Sample>, Option<&'c Sample>),
+    starved: bool,
 ) {
     let length = to_ns - from_ns;
     let mut push = |begin: u64, end: u64, state: State, sample: Option<&'c Sample>| {
@@ -243,8 +258,10 @@ fn between<'c>(
     };
     push(from_ns, from_ns + cpu, State::Run, run.or(after).or(before));
     push(from_ns + cpu, from_ns + cpu + delay, State::Ready, run.or(after).or(before));
+    let runnable = |s: Option<&Sample>| s.is_some_and(|s| s.wait == WaitKind::Running);
     let state = match wait {
         Some(_) => State::Wait,
+        None if starved && runnable(before) && runnable(after) => State::Ready,
         None => State::Unknown,
     };
     push(from_ns + cpu + delay, to_ns, state, wait.or(after).or(before));

@@ -2,10 +2,11 @@
 //! sum up.
 #![allow(clippy::expect_used, missing_docs)]
 
-use capture::read::{Capture, Code, OffCpu, RequestRow, StackNode};
+use capture::read::{Capture, Code, OffCpu, RequestRow, SpanRow, StackNode};
 use diagnosis::timeline::{of_thread, Segment, State};
 use diagnosis::{diagnose, Confidence};
 use format::record::{Await, Sample};
+use format::usage::Usage;
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 
 const MS: u64 = 1_000_000;
@@ -244,4 +245,89 @@ fn pieces_of_a_suspended_request_are_exclusive_and_sum_to_its_time() {
         assert_eq!(times.iter().map(|(from, to, _)| to - from).sum::<u64>(), 500 * MS, "{round}");
         assert!(times.windows(2).all(|w| w[0].1 == w[1].0), "round {round}: {times:?}");
     }
+}
+
+/// One request of 500 ms on thread 7 that runs all the time and uses so much in each 10 ms.
+fn computing(each: Usage) -> Capture {
+    let mut made = capture(NAMES, true, WaitKind::Running);
+    let begin = 60_000 * MS;
+    if let Some(off) = made.off_cpu.get_mut(&7) {
+        off.retain(|o| o.out_ns != begin + MS);
+    }
+    for (i, sample) in (1..).zip(made.samples.get_mut(&7).into_iter().flatten()) {
+        let so_far = Usage {
+            faults: each.faults * i,
+            storage_kib: each.storage_kib * i,
+            user_us: each.user_us * i,
+            system_us: each.system_us * i,
+        };
+        (sample.target, sample.timeout_ns) = so_far.pack();
+        sample.flags |= format::record::flag::USAGE;
+    }
+    made
+}
+
+#[test]
+fn what_keeps_the_kernel_busy_is_told_from_computing() {
+    let cause = |each: Usage| {
+        let capture = computing(each);
+        let verdict = diagnose(&capture, |_| 300 * MS);
+        verdict.findings[0].cause.text()
+    };
+    let own = Usage { faults: 5, storage_kib: 0, user_us: 9_000, system_us: 1_000 };
+    assert_eq!(cause(own), "cpu");
+    let touching = Usage { faults: 1_500, storage_kib: 0, user_us: 2_000, system_us: 8_000 };
+    assert_eq!(cause(touching), "page-fault");
+    let syncing = Usage { faults: 2, storage_kib: 4_000, user_us: 1_000, system_us: 9_000 };
+    assert_eq!(cause(syncing), "disk-io");
+    let scanning = Usage { faults: 2, storage_kib: 0, user_us: 1_000, system_us: 9_000 };
+    assert_eq!(cause(scanning), "cpu", "in the kernel, but nothing explains it");
+    // A program that faults all the time while it computes is computing.
+    let both = Usage { faults: 1_500, storage_kib: 4_000, user_us: 8_000, system_us: 2_000 };
+    assert_eq!(cause(both), "cpu");
+}
+
+#[test]
+fn a_fork_is_told_from_the_work_around_it() {
+    let mut capture = computing(Usage { faults: 0, storage_kib: 0, user_us: 9_000, system_us: 0 });
+    capture.names.push(format::own_span::FORK.to_owned());
+    let begin_ns = 60_000 * MS;
+    let span = |tid| SpanRow {
+        name: 4,
+        tid,
+        begin_ns: begin_ns + 50 * MS,
+        end_ns: begin_ns + 450 * MS,
+        request: 0,
+        error: false,
+        attributes: Vec::new(),
+    };
+    capture.spans.push(span(7));
+    let verdict = diagnose(&capture, |_| 300 * MS);
+    assert_eq!(verdict.findings[0].cause.text(), "fork");
+    // Somebody else's fork is nothing to a thread that runs.
+    capture.spans[0].tid = 8;
+    assert_eq!(diagnose(&capture, |_| 300 * MS).findings[0].cause.text(), "cpu");
+}
+
+#[test]
+fn a_circle_of_locks_is_a_deadlock_and_a_line_is_not() {
+    let begin = 60_000 * MS;
+    let mut capture = capture(NAMES, true, WaitKind::Futex);
+    let held_by = |capture: &mut Capture, tid: u32, holder: u32, lock: u64| {
+        for sample in capture.samples.get_mut(&tid).into_iter().flatten() {
+            (sample.lock_holder, sample.target) = (holder, lock);
+            sample.holder_source = HolderSource::WithBlock;
+        }
+    };
+    let seen = (0..50).map(|i| sample(8, begin + i * 10 * MS, WaitKind::Futex, 2));
+    capture.samples.insert(8, seen.collect());
+    capture
+        .off_cpu
+        .insert(8, vec![OffCpu { out_ns: begin, in_ns: begin + 500 * MS, preempted: false }]);
+    held_by(&mut capture, 7, 8, 0x10);
+    held_by(&mut capture, 8, 7, 0x20);
+    let verdict = diagnose(&capture, |_| 300 * MS);
+    assert_eq!(verdict.findings[0].cause.text(), "deadlock-timeout");
+    held_by(&mut capture, 8, 9, 0x20);
+    assert_eq!(diagnose(&capture, |_| 300 * MS).findings[0].cause.text(), "lock-wait");
 }

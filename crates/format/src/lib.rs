@@ -13,6 +13,8 @@
 pub mod block;
 pub mod chunk;
 pub mod json;
+pub mod own_span;
 pub mod record;
 pub mod region;
+pub mod usage;
 pub mod wait;

@@ -9,6 +9,7 @@
 //!  RequestEnd    begin | end | request | attributes          flags: ERROR, ASYNC
 //!  Sample        t | tid, gil holder | wall | cpu | run delay | wait, how, nr, lock holder
 //!                | target | timeout                          name: stack id
+//!                flags: REUSED, TRUNCATED, TIMES, USAGE (the last two words are `usage::Usage`)
 //!  OffCpu        out | in (u64::MAX: still out)              name: tid, flags: PREEMPTED
 //!  Gc            begin | end | collected                     flags: generation
 //!  Vital         t | f64 bits
@@ -67,6 +68,8 @@ pub mod flag {
     pub const TRUNCATED: u16 = 2;
     /// Sample: cpu and run delay were measured for this sample.
     pub const TIMES: u16 = 4;
+    /// Sample of a running thread: target and timeout hold what it has used so far (`Usage`).
+    pub const USAGE: u16 = 8;
 }
 
 /// The header word.
@@ -220,8 +223,9 @@ pub struct Sample {
     /// Thread that holds the lock this one waits for, 0 unknown.
     pub lock_holder: u32,
     /// Futex address, or the name id of the descriptor's text when `TARGET_IS_NAME` is set in it.
+    /// With flag USAGE: what the thread has used so far, see `Usage`.
     pub target: u64,
-    /// Time limit of the wait in ns, 0 none.
+    /// Time limit of the wait in ns, 0 none. With flag USAGE: the other half of it.
     pub timeout_ns: u64,
 }
 

@@ -19,6 +19,7 @@ pub mod mem;
 pub mod ours;
 pub mod perf;
 pub mod room;
+pub mod send;
 pub mod shelf;
 pub mod socket;
 pub mod task;

@@ -127,6 +127,11 @@ impl Capture {
         self.names.get(id as usize).map_or("?", String::as_str)
     }
 
+    /// The id of a name, if anything recorded has it. Cost: one look at each name.
+    pub fn name_id(&self, name: &str) -> Option<u32> {
+        self.names.iter().position(|n| n == name).map(|id| id as u32)
+    }
+
     /// The frames of a stack, innermost first, at most 4096.
     pub fn frames(&self, stack: u32) -> impl Iterator<Item = Frame<'_>> {
         let mut next = stack;

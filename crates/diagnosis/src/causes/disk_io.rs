@@ -1,8 +1,10 @@
 //! disk-io: the request waits for a file system.
 //!
 //! Signature: blocked in read, write, fsync or a metadata call on a regular file; its path comes
-//! from the descriptor.
+//! from the descriptor. Or on a CPU, but mostly in the kernel, moving data from or to storage: fast
+//! devices keep a core busy rather than waiting.
 
+use super::page_fault::is_mostly_kernel;
 use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
@@ -12,7 +14,16 @@ pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Take the file off the request's path, batch the syncs, or look at the \
      device (pressure, latency) at this time.";
 
+/// Storage traffic that explains kernel time: at least this many KiB a second of it.
+const LEAST_KIB_A_SECOND: u64 = 10_000;
+
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if segment.state == State::Run {
+        let used = scene.usage_around(segment).filter(|used| is_mostly_kernel(*used))?;
+        let enough = u64::from(used.system_us) * LEAST_KIB_A_SECOND / 1_000_000;
+        let moves = u64::from(used.storage_kib) >= enough.max(1);
+        return moves.then(|| Claim { prefer_user: true, ..Claim::of(Cause::DiskIo, segment) });
+    }
     let disk = matches!(
         segment.wait(),
         WaitKind::FileRead | WaitKind::FileWrite | WaitKind::FileSync | WaitKind::FileOpen

@@ -7,6 +7,7 @@
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, holder, Awaited};
+use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
@@ -20,6 +21,12 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     match segment.wait() {
+        // `Thread.start` waits for the new thread to come up: no lock of anybody's.
+        WaitKind::Futex
+            if scene.frames.any(segment.stack(), |f| is_stdlib(f, "threading.py", &["start"])) =>
+        {
+            None
+        }
         WaitKind::Futex => {
             let culprit = scene.lock_holder(segment);
             Some(Claim { culprit, ..Claim::of(Cause::LockWait, segment) })

@@ -7,10 +7,12 @@
 mod connect;
 mod cpu;
 mod cpu_starved;
+mod deadlock_timeout;
 mod disk_io;
 mod dns;
 mod downstream_wait;
 mod event_loop_blocked;
+mod fork;
 mod gc_pause;
 mod gil_wait;
 mod import;
@@ -18,6 +20,7 @@ mod lock_wait;
 mod page_fault;
 mod pipe_write;
 pub(crate) mod pool_wait;
+mod recorder;
 mod sleep;
 pub(crate) mod stopped;
 mod subprocess_wait;
@@ -61,8 +64,11 @@ causes! {
     PipeWrite = "pipe-write";
     SubprocessWait = "subprocess-wait";
     Import = "import";
+    Fork = "fork";
     PageFault = "page-fault";
     Stopped = "stopped";
+    DeadlockTimeout = "deadlock-timeout";
+    Recorder = "recorder";
     Unknown = "unknown";
 }
 
@@ -81,6 +87,8 @@ pub struct Claim {
     pub target: Option<String>,
     /// The kind of wait was seen in a sample of this segment, not borrowed.
     pub seen: bool,
+    /// It is what another thread did, which was found by who ran when the wait for it ended.
+    pub inferred: bool,
 }
 
 impl Claim {
@@ -93,6 +101,7 @@ impl Claim {
             culprit: None,
             target: None,
             seen: segment.sampled,
+            inferred: false,
         }
     }
 }
@@ -143,10 +152,12 @@ pub struct Described<'a> {
 pub const RULES: &[Rule] = &[
     stopped::RULE,
     gc_pause::RULE,
+    fork::RULE,
     event_loop_blocked::RULE,
     import::RULE,
     sleep::RULE,
     gil_wait::RULE,
+    deadlock_timeout::RULE,
     pool_wait::RULE,
     lock_wait::RULE,
     dns::RULE,
@@ -154,8 +165,9 @@ pub const RULES: &[Rule] = &[
     subprocess_wait::RULE,
     pipe_write::RULE,
     downstream_wait::RULE,
-    disk_io::RULE,
     page_fault::RULE,
+    disk_io::RULE,
+    recorder::RULE,
     cpu_starved::RULE,
     cpu::RULE,
 ];
@@ -198,6 +210,9 @@ pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
         Cause::SubprocessWait => subprocess_wait::sentence(d),
         Cause::Import => import::sentence(d),
         Cause::PageFault => page_fault::sentence(d),
+        Cause::Fork => fork::sentence(d),
+        Cause::DeadlockTimeout => deadlock_timeout::sentence(d),
+        Cause::Recorder => recorder::sentence(d),
         Cause::Stopped => stopped::sentence(d),
         Cause::Unknown => unknown::sentence(d),
     }
@@ -223,6 +238,9 @@ pub fn advice(cause: Cause) -> &'static str {
         Cause::SubprocessWait => subprocess_wait::ADVICE,
         Cause::Import => import::ADVICE,
         Cause::PageFault => page_fault::ADVICE,
+        Cause::Fork => fork::ADVICE,
+        Cause::DeadlockTimeout => deadlock_timeout::ADVICE,
+        Cause::Recorder => recorder::ADVICE,
         Cause::Stopped => stopped::ADVICE,
         Cause::Unknown => unknown::ADVICE,
     }

@@ -1,13 +1,14 @@
 //! pool-wait: the request waits for a worker or for something out of a pool.
 //!
 //! Signature: a piece of its work was handed to an executor and had not begun (the recorder stamps
-//! both), or its thread waits in `queue.Queue.get`, the usual shape of a pool of connections; on an
+//! both), or its thread waits in `queue.Queue.get`, the usual shape of a pool of connections, or for
+//! the result of an executor or of multiprocessing's pool; on an
 //! event loop its task awaits a Semaphore, a Queue, or a library's code that hands things out. What
 //! the pool's workers did the while is the culprit.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{holder, target, Awaited};
-use crate::frames::{is_stdlib, Owner};
+use crate::frames::{is_stdlib, last_part, Owner};
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
@@ -16,11 +17,20 @@ pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
     "Make the pool larger, give its waiters a time limit, or shorten what keeps its workers busy.";
 
+/// Files of the interpreter's library that hand work to others.
+const POOLS: [&str; 2] = ["/multiprocessing/pool.py", "/concurrent/futures/_base.py"];
+/// Their functions that wait for what comes back.
+const RESULTS: &[&str] = &["get", "wait", "result", "exception", "as_completed"];
+
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
-    let gets = scene.frames.any(segment.stack(), |f| is_stdlib(f, "queue.py", &["get"]));
+    let gets = scene.frames.any(segment.stack(), |f| {
+        is_stdlib(f, "queue.py", &["get"])
+            || POOLS.iter().any(|file| f.file.ends_with(file))
+                && RESULTS.contains(&last_part(f.function))
+    });
     gets.then(|| Claim { prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
 }
 

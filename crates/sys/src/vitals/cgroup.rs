@@ -6,8 +6,6 @@
 //! version 2 has one for everything, and when both exist the cpu controller is in the former.
 //! A quota may sit on the process's own cgroup or on one above it: the innermost that has one now
 //! is watched, else the process's own.
-//!
-//! What it does not do: notice when a quota is set later on a cgroup above, or the process moved.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -22,8 +22,8 @@
 //! are not emitted, and `missing()` says which and why. No allocation on a repeated read unless a
 //! source fails, which is noted once. About 20 us a read.
 //!
-//! What it does not: pressure and steal are those of the whole host, also inside a container. Which
-//! cgroup is watched is decided once, in `open`. In a forked child open it anew.
+//! What it does not: pressure and steal are those of the whole host, also inside a container. The
+//! cgroup is looked for again every few reads. In a forked child open it anew.
 
 mod cgroup;
 
@@ -32,6 +32,11 @@ use crate::ours::Fd;
 use crate::{clock, task};
 use std::io;
 use std::os::fd::AsRawFd;
+
+/// The source that `follow_cgroup` replaces.
+const CGROUP: &str = "cgroup throttling";
+/// Every so many reads the cgroup is looked for again; 0.1 ms.
+const CGROUP_EVERY: u32 = 3;
 
 /// Takes a value: its name, with the unit at the end unless it is a count, and the value.
 type Emit<'a> = &'a mut dyn FnMut(&'static str, f64);
@@ -59,13 +64,22 @@ pub struct Vitals {
     task_dir: Option<Fd>,
     fd_dir: Option<Fd>,
     missing: Vec<Missing>,
+    /// The cpu.stat that is read now.
+    cgroup: Option<String>,
+    reads: u32,
 }
 
 impl Vitals {
     /// Opens everything that can be opened. Never fails: see `missing`.
     pub fn open() -> Vitals {
-        let mut vitals =
-            Vitals { sources: Vec::new(), task_dir: None, fd_dir: None, missing: Vec::new() };
+        let mut vitals = Vitals {
+            sources: Vec::new(),
+            task_dir: None,
+            fd_dir: None,
+            missing: Vec::new(),
+            cgroup: None,
+            reads: 0,
+        };
         vitals.add("rss", "/proc/self/statm", emit_memory);
         vitals.add("pressure of cpu", "/proc/pressure/cpu", |text, emit| {
             emit_pressure(text, emit, ["psi_cpu_some_avg10_percent", "psi_cpu_some_total_us"])
@@ -86,6 +100,10 @@ impl Vitals {
 
     /// Reads everything once and hands each value to `each`.
     pub fn read(&mut self, mut each: impl FnMut(&'static str, f64)) {
+        self.reads = self.reads.wrapping_add(1);
+        if self.reads % CGROUP_EVERY == 0 {
+            self.follow_cgroup();
+        }
         emit_usage(&mut each);
         each("process_cpu_ns", clock::process_cpu_ns() as f64);
         if let Some(links) = self.task_dir.as_ref().and_then(links) {
@@ -121,10 +139,22 @@ impl Vitals {
     }
 
     fn add_cgroup(&mut self) {
-        const NAME: &str = "cgroup throttling";
         match cgroup::find() {
-            Ok(path) => self.add(NAME, &path, emit_throttling),
-            Err(reason) => self.missing.push(Missing { source: NAME, reason: reason.to_owned() }),
+            Ok(path) => {
+                self.add(CGROUP, &path, emit_throttling);
+                self.cgroup = Some(path);
+            }
+            Err(reason) => self.missing.push(Missing { source: CGROUP, reason: reason.to_owned() }),
+        }
+    }
+
+    /// The process may have been moved, or a quota set on a cgroup above.
+    fn follow_cgroup(&mut self) {
+        let Ok(path) = cgroup::find() else { return };
+        if self.cgroup.as_ref() != Some(&path) {
+            self.sources.retain(|source| source.name != CGROUP);
+            self.add(CGROUP, &path, emit_throttling);
+            self.cgroup = Some(path);
         }
     }
 

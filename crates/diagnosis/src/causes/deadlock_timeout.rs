@@ -1,0 +1,35 @@
+//! deadlock-timeout: two threads (or more) each waited for a lock that another of them held, until
+//! a time limit ran out.
+//!
+//! Signature: the holder of the lock waited for a lock itself, and so on, back to the thread that
+//! waits; no wake-up could have come. Without the time limit they would stand there still.
+
+use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::scene::Scene;
+use crate::timeline::{Segment, State};
+use format::wait::WaitKind;
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str =
+    "Take these locks in the same order everywhere, or never wait for one while holding the other.";
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
+        return None;
+    }
+    let culprit = scene.holder_that_waits_for_us(segment)?;
+    Some(Claim { culprit: Some(culprit), ..Claim::of(Cause::DeadlockTimeout, segment) })
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    let waited = format!("{} waited {} for a lock", at(d.place), ms_text(d.mean_ms));
+    let thread = d.culprit_thread.unwrap_or("another thread");
+    match d.culprit {
+        Some(culprit) => format!(
+            "{waited} of {} in thread {thread}, which waited for a lock of this one: a deadlock \
+             until a time limit ran out",
+            culprit.short()
+        ),
+        None => format!("{waited} in a deadlock until a time limit ran out"),
+    }
+}

@@ -1,0 +1,33 @@
+//! fork: the kernel copied the process's page tables.
+//!
+//! Signature: the thread was inside `fork`, by the recorder's hooks around it; or it stood still in
+//! the kernel (memory maps, page faults) while another thread was. Sure: the hooks measure it.
+
+use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::scene::Scene;
+use crate::timeline::{Segment, State};
+use format::wait::WaitKind;
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str = "Fork early, while the process is small; start programs with posix_spawn \
+     or vfork (Python: subprocess without preexec_fn), workers with spawn or forkserver.";
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if scene.forked_ns(segment) * 2 > segment.ns() {
+        return Some(Claim { prefer_user: true, seen: true, ..Claim::of(Cause::Fork, segment) });
+    }
+    let stands = segment.state == State::Wait
+        && matches!(segment.wait(), WaitKind::Fault | WaitKind::Memory);
+    let culprit = if stands { scene.fork_elsewhere(segment) } else { None };
+    culprit.map(|culprit| Claim { culprit: Some(culprit), ..Claim::of(Cause::Fork, segment) })
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    let time = ms_text(d.mean_ms);
+    match d.culprit {
+        Some(culprit) => {
+            format!("{} stood still for {time} while {} forked", at(d.place), culprit.short())
+        }
+        None => format!("{} spent {time} in fork: the kernel copied page tables", at(d.place)),
+    }
+}
