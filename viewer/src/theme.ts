@@ -73,7 +73,7 @@ const CAUSES: Record<string, number> = {
   sleep: 265, "lock-wait": 10, "gil-wait": 32, "gc-pause": 320, cpu: 140, "cpu-starved": 48,
   "cpu-throttled": 55, "event-loop-blocked": 350, "pool-wait": 200, "downstream-wait": 220,
   connect: 235, dns: 245, "disk-io": 180, "pipe-write": 170, "subprocess-wait": 290, import: 95,
-  "page-fault": 75, stopped: 0,
+  "page-fault": 75, stopped: 0, fork: 110, "deadlock-timeout": 25, recorder: 155,
 };
 
 /** A cause's colour; grey for unknown. */
