@@ -11,6 +11,7 @@ mod recover;
 mod run;
 mod show;
 mod show_metrics;
+mod view;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -69,6 +70,17 @@ enum Command {
         /// beside the capture.
         #[arg(short, long)]
         output: Option<PathBuf>,
+    },
+    /// One self-contained HTML page: verdict, requests, timelines, flame graph, waits
+    View {
+        /// A capture, or a folder (its newest capture).
+        path: PathBuf,
+        /// Where to write [default: beside the capture, with the ending .html].
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+        /// Judge by these rules instead of the capture's own (as `run --slow`).
+        #[arg(long)]
+        slow: Option<String>,
     },
     /// A capture from the black box that a killed process left behind
     Recover {
@@ -195,6 +207,9 @@ fn main() -> ExitCode {
         Command::Show { path, json, slowest } => show::show(&path, json, slowest),
         Command::Export { path, to, value, output } => {
             export::export(&path, to, value, output.as_deref())
+        }
+        Command::View { path, output, slow } => {
+            view::view(&path, output.as_deref(), slow.as_deref())
         }
         Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
         Command::Ps { json } => live::ps(json),

@@ -33,15 +33,9 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
         Ok(found) => found,
         Err(code) => return code,
     };
-    let text = slow.map_or_else(|| capture.meta.slow.clone(), str::to_owned);
-    let rules = match (Rules::parse(&text), slow) {
-        (Ok(rules), _) => rules,
-        (Err(wrong), Some(_)) => {
-            eprintln!("dashcam: --slow: {wrong}");
-            return ExitCode::from(USAGE);
-        }
-        // A recovered box whose settings were lost: judged by the default.
-        (Err(_), None) => Rules::parse(DEFAULT_SLOW).unwrap_or_default(),
+    let rules = match judged_by(&capture, slow) {
+        Ok(rules) => rules,
+        Err(code) => return code,
     };
     let diagnosis = diagnosis::diagnose(&capture, |name| rules.limit_ns(name));
     let file = file.display().to_string();
@@ -51,6 +45,20 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
         Form::Text => print!("{}", diagnosis::to_text(&diagnosis)),
     }
     ExitCode::from(if diagnosis.findings.is_empty() { NOTHING } else { 0 })
+}
+
+/// The rules given on the command line; without any the capture's own. Says on stderr what is wrong.
+pub fn judged_by(capture: &Capture, slow: Option<&str>) -> Result<Rules, ExitCode> {
+    let text = slow.map_or_else(|| capture.meta.slow.clone(), str::to_owned);
+    match (Rules::parse(&text), slow) {
+        (Ok(rules), _) => Ok(rules),
+        (Err(wrong), Some(_)) => {
+            eprintln!("dashcam: --slow: {wrong}");
+            Err(ExitCode::from(USAGE))
+        }
+        // A recovered box whose settings were lost: judged by the default.
+        (Err(_), None) => Ok(Rules::parse(DEFAULT_SLOW).unwrap_or_default()),
+    }
 }
 
 /// Opens a capture, or the newest in a folder; says on stderr why not.

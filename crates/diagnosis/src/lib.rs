@@ -15,13 +15,13 @@ mod arrival;
 mod awaits;
 pub mod causes;
 mod finding;
-mod frames;
+pub mod frames;
 mod group;
 mod json;
 mod markdown;
-mod pieces;
-mod requests;
-mod scene;
+pub mod pieces;
+pub mod requests;
+pub mod scene;
 mod text;
 pub mod timeline;
 
