@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "recorder": {"format", "ring", "sys"},
     "samplers": {"format", "sys"},
     "capture": {"format"},
-    "dashcam": {"format", "sys", "ring", "recorder", "samplers", "trigger", "metrics", "capture"},
+    "dashcam": {"statsd", "format", "sys", "ring", "recorder", "samplers", "trigger", "metrics", "capture"},
     "python": {"format", "sys", "ring", "recorder", "samplers", "metrics", "dashcam"},
     "tracing-layer": {"dashcam"},
     "c": {"dashcam"},

@@ -19,7 +19,7 @@ use sys::local::Listener;
 
 use crate::config::Config;
 use crate::live::{self, Live};
-use crate::{boxes, firing, forks, keeper, meta, names, remote, sampler, stream, windows};
+use crate::{boxes, firing, forks, forward, keeper, meta, names, remote, sampler, stream, windows};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -289,6 +289,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     shared.store_settings();
     names::learn_all(recorder);
     forks::record_into(recorder);
+    forward::start();
     recorder::install(recorder);
     if !shared.config().enabled {
         // The parent of this forked child had been turned off.
@@ -422,6 +423,7 @@ pub fn crashing(kind: &str) {
 /// Stops, and removes the black box: the process ends in order. Writes a capture that was due.
 pub fn before_exit() {
     stop();
+    forward::close();
     if let Some(Place::File(path)) = recorder::current().map(|r| r.region().place()) {
         let _ = std::fs::remove_file(path);
     }
@@ -513,6 +515,7 @@ pub fn status_json() -> String {
         .raw("sampler", &shared.stats.json(control.started_ns))
         .int("open_requests", open)
         .raw("metrics", &windows::json())
+        .raw("statsd", &forward::json())
         .int("requests", requests)
         .int("slow_requests", slow)
         .raw("streams", &format!("[{}]", streams.join(",")))

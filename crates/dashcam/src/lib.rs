@@ -18,6 +18,7 @@ mod config;
 mod control;
 mod firing;
 mod forks;
+mod forward;
 mod held;
 mod hook;
 mod keeper;

@@ -21,6 +21,7 @@ use format::region::losses;
 use sys::cell::StaticRef;
 
 use crate::control::{self, say, Shared};
+use crate::forward;
 
 const EVERY_NS: u64 = 1_000_000_000;
 /// Most sinks.
@@ -55,7 +56,8 @@ pub fn on_window(make: impl Fn() -> Sink + Send + Sync + 'static) -> Result<(), 
     Ok(())
 }
 
-/// Takes a window now and waits until the sinks have it, at most two seconds. False: nothing
+/// Takes a window now and waits until the sinks have it and StatsD's lines are sent or lost, at most
+/// two seconds in all. False: nothing
 /// records, or it took longer. Not from a sink.
 pub fn flush() -> bool {
     control::after_fork_child();
@@ -70,7 +72,8 @@ pub fn flush() -> bool {
         shared.job_came.notify_all();
         sys::thread::pause(500_000);
     }
-    true
+    let left_ns = deadline_ns.saturating_sub(sys::clock::now_ns());
+    forward::flush(Duration::from_nanos(left_ns))
 }
 
 /// Whether somebody waits for a window.
