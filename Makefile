@@ -5,11 +5,12 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-rust test-python test-host zoo statsd stress bench lint install-c clean
+.PHONY: help setup demo test test-rust test-python test-host viewer zoo statsd stress bench lint install-c clean
 
 help:
 	@echo "make demo    the story of Billy: a spike, a capture, the cause (about 2 minutes)"
 	@echo "make test    all tests"
+	@echo "make viewer  builds the page that 'dashcam view' writes, from viewer/ (needs Node)"
 	@echo "make zoo     every sick program and its twin, switches on and off"
 	@echo "make statsd  the StatsD sink against real servers"
 	@echo "make stress  2,000,000 threads, and the models at greater depth (10 minutes)"
@@ -35,6 +36,10 @@ test-python: setup
 
 test-host: setup
 	tools/test host
+
+# The built page is committed: who changes viewer/src runs this and commits dist/page.html too.
+viewer:
+	cd viewer && npm ci --ignore-scripts && npm run check && npm run build
 
 zoo: setup
 	$$(ls -d .venv/3.* | sort -V | head -n 1)/bin/python tests/zoo/run.py --switches both

@@ -10,7 +10,8 @@ use crate::text::{copy_out, slice, text};
 
 /// A setting: `{"slow", "500ms"}`. Names and values are those of the environment variables
 /// `DASHCAM_<NAME>`, which win: service, out, slow, memory, window, post, cooldown, keep,
-/// keep_bytes, rate_hz, budget_percent, switches, stacks, threads, enabled.
+/// keep_bytes, rate_hz, budget_percent, switches, stacks, threads, metrics_series, on_error, signal,
+/// per_day, repeat_after, decay, at_exit, hook, control, enabled.
 #[repr(C)]
 pub struct dashcam_setting {
     /// Name.
@@ -20,7 +21,7 @@ pub struct dashcam_setting {
 }
 
 /// Starts recording with `count` settings (NULL and 0: the environment and the defaults). Starts
-/// two threads that take no signals, and removes the black box when the process ends in order.
+/// three threads that take no signals, and removes the black box when the process ends in order.
 ///
 /// A forked child does not record until it calls one of dashcam_start, dashcam_name,
 /// dashcam_thread_name, dashcam_request_begin, dashcam_task_begin, dashcam_snap or dashcam_status,

@@ -5,11 +5,12 @@ use capture::region::DeadRegion;
 use capture::write::checksum;
 use format::chunk;
 use format::region::{word, Layout, MAGIC, MIN_BYTES};
+use view::Limits;
 
 /// Requests slower than this are judged; short, so that fuzzed times count.
 const LIMIT_NS: u64 = 1000;
 
-/// Reads `bytes` as a capture and looks at everything in it, as `show` and `why` do.
+/// Reads `bytes` as a capture and looks at everything in it, as `show`, `why` and `view` do.
 pub fn read(bytes: &[u8]) {
     let Ok(capture) = Capture::parse(bytes) else { return };
     let _ = capture.common_horizon_ns();
@@ -20,6 +21,9 @@ pub fn read(bytes: &[u8]) {
     let diagnosis = diagnosis::diagnose(&capture, |_| LIMIT_NS);
     let _ = diagnosis::to_text(&diagnosis);
     let _ = diagnosis::to_json(&diagnosis, "fuzz").to_string();
+    let limits = Limits { slow: 8, normal: 4, dots: 100, bytes: 1 << 20 };
+    let page = view::page(&capture, &diagnosis, "fuzz", &|_| LIMIT_NS, limits);
+    assert!(page.ends_with("</html>\n"), "the page's end is missing");
 }
 
 /// `data` as chunks with right checksums: (tag, length, payload) one behind the other. A META with a

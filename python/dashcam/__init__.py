@@ -33,9 +33,13 @@ except ImportError as error:  # another interpreter, or not built
 
     _native.why = _native.explain(error)
 
+from dashcam import metric  # noqa: E402
+
 __version__ = "0.1.0"
+# Without `set`: who imports all names keeps Python's own.
 __all__ = [
-    "event", "request", "snap", "span", "start", "status", "stop", "stream", "trace",
+    "count", "counter", "distribution", "event", "flush", "gauge", "gauge_add", "histogram",
+    "metric", "request", "snap", "span", "start", "status", "stop", "stream", "timing", "trace",
     "__version__",
 ]
 
@@ -104,13 +108,36 @@ def event(name: str, **attributes: Any) -> None:
     _native.event(name, **attributes)
 
 
+# Metrics by name; see docs/metrics.md. The native functions themselves: a wrapper would cost more
+# than they do. Bound handles are in `dashcam.metric`.
+count = _native.count
+gauge = _native.gauge
+gauge_add = _native.gauge_add
+timing = _native.timing
+histogram = _native.histogram
+distribution = _native.distribution
+set = _native.set
+counter = _native.counter
+
+
+def flush() -> bool:
+    """Takes a window of metrics now and waits until sinks have it, at most two seconds. False: it
+    took longer, or nothing is being recorded."""
+    return bool(_native.flush_metrics())
+
+
 def start(**settings: Any) -> bool:
     """Starts recording; idempotent. All settings are keyword-only and optional.
 
     service, out, slow ("500ms", "checkout>250ms", several with commas), memory ("64MiB"),
     window, post, cooldown, keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads,
-    enabled. Each has an environment variable DASHCAM_<NAME>, which wins. Returns whether recording
+    on_error ("TimeoutError, errors(checkout)>5%/30s"), signal ("USR2"), per_day, repeat_after,
+    decay, at_exit, hook, control, metrics_series, enabled; docs/triggers.md has them. Each has an environment variable DASHCAM_<NAME>, which wins. Returns whether recording
     was started by this call. Raises ValueError for a wrong value or an unknown setting.
+
+    when: a callable (name, seconds, error) -> bool, asked at the end of each request on its own
+    thread, whether to make a capture. It should cost microseconds; after ten exceptions it is asked
+    no more.
     """
     return _process.start(_native, settings)
 
@@ -158,7 +185,7 @@ def stream(sink: str | Path, **settings: str) -> Stream:
     """Streams records to a new file, or to a listening unix socket ("unix:/run/x.sock"), in the
     format of captures: `dashcam show` and `dashcam why` read it, also while it grows.
 
-    kinds ("request,span,event,gc,sample,off_cpu,vital"; default all), names (words or globs with
+    kinds ("request,span,event,gc,sample,off_cpu,vital,metric"; default all), names (words or globs with
     commas), min_duration ("5ms"), on_full ("drop-newest", "overwrite-oldest", "block:5ms"), memory
     of its queue ("4MiB"). A slow or dead reader costs this stream its records and nobody else
     anything, unless it is asked to block. Up to 63 at once. Raises ValueError for a wrong setting,

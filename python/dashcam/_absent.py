@@ -78,12 +78,41 @@ def task_begin(request: int, queued_ns: int) -> None:
     """No task."""
 
 
+class _Metric:
+    """Counts nothing."""
+
+    def __init__(self, name: str, *, tags: dict[str, Any] | None = None, rate: float = 1) -> None:
+        pass
+
+    def inc(self, n: float = 1) -> None:
+        """Nothing."""
+
+    def set(self, value: float) -> None:
+        """Nothing."""
+
+    def add(self, what: Any) -> None:
+        """Nothing."""
+
+    def record(self, value: float) -> None:
+        """Nothing."""
+
+
+counter = gauge_handle = timing_handle = histogram_handle = _Metric
+distribution_handle = set_handle = _Metric
+
+
+def flush_metrics() -> bool:
+    """There is nothing to flush."""
+    return False
+
+
 def _nothing(*args: Any, **kwargs: Any) -> None:
     """Does nothing."""
 
 
-event = request_enter = request_end = request_rename = task_end = gc_callback = _nothing
-set_runtime = stop = before_exit = name_thread = name_tid = _nothing
+event = request_enter = request_end = request_failed = request_rename = task_end = gc_callback = _nothing
+set_runtime = stop = before_exit = when = name_thread = name_tid = _nothing
+count = gauge = gauge_add = timing = histogram = distribution = set = _nothing
 
 
 def current_request() -> int:

@@ -33,6 +33,9 @@ def notice(text: str) -> None:
 
 def start(native: Any, settings: dict[str, Any]) -> bool:
     """Starts the recorder and hooks the process."""
+    when = settings.pop("when", None)
+    if when is not None and not callable(when):
+        raise ValueError(f"when: found {when!r}, wanted a callable (name, seconds, error) -> bool")
     given = {name: _text(value) for name, value in settings.items() if value is not None}
     global _settings
     if native.is_started():
@@ -45,6 +48,8 @@ def start(native: Any, settings: dict[str, Any]) -> bool:
     if started:
         _settings = given
         _hook(native)
+        if when is not None:
+            native.when(when)
     return started
 
 
@@ -72,11 +77,17 @@ def _hook(native: Any) -> None:
         return
     _hooked = True
     gc.callbacks.append(native.gc_callback)
-    atexit.register(native.before_exit)
+    atexit.register(_before_exit, native)
     _name_new_threads(native)
     from dashcam import _integrations
 
     _integrations.install(native)
+
+
+def _before_exit(native: Any) -> None:
+    # Set by the interpreter when it has shown the exception that ends the program.
+    kind = getattr(sys, "last_type", None)
+    native.before_exit(getattr(kind, "__name__", "") or "")
 
 
 def _name_existing_threads(native: Any) -> None:

@@ -102,6 +102,9 @@ impl Request {
     ) -> bool {
         let open = std::mem::replace(&mut self.open, recorder::Request::NONE);
         if let (true, Some(recorder)) = (open.id != 0, recorder::current()) {
+            if let Ok(kind) = kind.getattr("__name__").and_then(|name| name.extract::<String>()) {
+                open.fail(&kind);
+            }
             let name = names::request_name(recorder, self.name.bind(py));
             let attributes = self.attributes.as_ref().map(|a| a.bind(py));
             names::with_attributes(recorder, attributes, |list| {
@@ -189,16 +192,32 @@ fn adopt(py: Python<'_>, id: u64) {
     }
 }
 
-/// Ends a request begun by `request_begin`. Unknown ids are passed over.
+/// Ends a request begun by `request_begin`. `error`: whether it failed, or the name of the error's
+/// type. Unknown ids are passed over.
 #[pyfunction]
-#[pyo3(signature = (id, error = false))]
-pub fn request_end(py: Python<'_>, id: u64, error: bool) {
+#[pyo3(signature = (id, error = None))]
+pub fn request_end(py: Python<'_>, id: u64, error: Option<&Bound<'_, PyAny>>) {
     if names::current(py) == id {
         names::set_current(py, 0);
     }
     let Some(recorder) = recorder::current() else { return };
     if let Some(request) = recorder.open_requests().find(id) {
-        request.end(0, error, &[]);
+        let kind = error.and_then(|error| error.extract::<String>().ok());
+        if let Some(kind) = &kind {
+            request.fail(kind);
+        }
+        let failed = error.is_some_and(|error| error.is_truthy().unwrap_or(true));
+        request.end(0, failed, &[]);
+    }
+}
+
+/// Notes that an open request failed with an error of this type, which its server or framework
+/// makes a reply of.
+#[pyfunction]
+pub fn request_failed(id: u64, kind: &str) {
+    let Some(recorder) = recorder::current() else { return };
+    if let Some(request) = recorder.open_requests().find(id) {
+        request.fail(kind);
     }
 }
 

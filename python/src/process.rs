@@ -84,10 +84,31 @@ pub fn stop(py: Python<'_>) {
     py.detach(dashcam::stop);
 }
 
-/// Stops and removes the black box: the process ends in order.
+/// Stops and removes the black box: the process ends in order. `crash`: the type of the uncaught
+/// exception that ends it, "" for none.
 #[pyfunction]
-pub fn before_exit(py: Python<'_>) {
+#[pyo3(signature = (crash = ""))]
+pub fn before_exit(py: Python<'_>, crash: &str) {
+    dashcam::when_no_more();
+    if !crash.is_empty() {
+        dashcam::crashing(crash);
+    }
     py.detach(dashcam::before_exit);
+}
+
+/// Asks `predicate(name, seconds, error)` at the end of each request, on its own thread, whether to
+/// make a capture.
+#[pyfunction]
+pub fn when(predicate: Py<PyAny>) {
+    dashcam::when(move |ended| {
+        let seconds = ended.took_ns as f64 / 1e9;
+        // Requests of Python end with the interpreter attached, so this waits for nothing.
+        let asked = Python::try_attach(|py| {
+            let answer = predicate.call1(py, (ended.name, seconds, ended.error))?;
+            answer.is_truthy(py)
+        });
+        asked.unwrap_or(Ok(false)).map_err(|error| error.to_string())
+    });
 }
 
 /// In a forked child that has something to record for the first time: starts afresh. Children that

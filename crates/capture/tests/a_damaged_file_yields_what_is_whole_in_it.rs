@@ -114,6 +114,14 @@ fn what_is_missing_of_each_thread_is_told() {
 }
 
 #[test]
+fn a_capture_of_another_version_is_called_one() {
+    let mut bytes = whole();
+    bytes[8] = b'7';
+    let error = Capture::parse(&bytes).expect_err("format 7").to_string();
+    assert!(error.contains("format 7, this dashcam reads format 2"), "{error}");
+}
+
+#[test]
 fn a_file_cut_at_any_byte_reads_or_says_why_not() {
     let bytes = whole();
     for end in 0..bytes.len() {

@@ -13,8 +13,16 @@ struct Check {
 
 /// Tries every source and prints what came of it.
 pub fn doctor(as_json: bool) -> ExitCode {
-    let checks =
-        [switches(), memory(), proc_calls(), shared_memory(), vitals(), take_back(), fast_clock()];
+    let checks = [
+        switches(),
+        memory(),
+        proc_calls(),
+        shared_memory(),
+        vitals(),
+        take_back(),
+        fast_clock(),
+        control(),
+    ];
     if as_json {
         let rows: Vec<Value> = checks
             .iter()
@@ -98,6 +106,11 @@ fn fast_clock() -> Check {
         works,
         gives: "time stamps at half the cost; they are exact anyway",
     }
+}
+
+fn control() -> Check {
+    let works = sys::local::folder().map(|folder| format!("sockets lie in {}", folder.display()));
+    Check { name: "control", works, gives: "dashcam ps, status, snap and set" }
 }
 
 fn vitals() -> Check {

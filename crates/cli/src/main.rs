@@ -4,10 +4,14 @@
 //! that cannot be read. `run` exits as its child does.
 
 mod doctor;
+mod export;
+mod live;
 mod read;
 mod recover;
 mod run;
 mod show;
+mod show_metrics;
+mod view;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,7 +30,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a program with dashcam in it: `dashcam run --slow 500ms -- python app.py`
-    Run(Run),
+    Run(Box<Run>),
     /// Name the cause: `dashcam why CAPTURE|DIR`
     Why {
         /// A capture, or a folder (its newest capture).
@@ -34,6 +38,9 @@ enum Command {
         /// Print JSON (schema 1).
         #[arg(long)]
         json: bool,
+        /// Print Markdown, for a ticket.
+        #[arg(long, conflicts_with = "json")]
+        md: bool,
         /// Judge by these rules instead of the capture's own (as `run --slow`).
         #[arg(long)]
         slow: Option<String>,
@@ -49,6 +56,32 @@ enum Command {
         #[arg(long)]
         slowest: bool,
     },
+    /// A capture in a format that other tools open: `dashcam export CAPTURE --to pprof -o FILE`
+    Export {
+        /// A capture, or a folder (its newest capture).
+        path: PathBuf,
+        /// The format.
+        #[arg(long)]
+        to: export::To,
+        /// What stacks are weighed by, for folded and speedscope [default: wall].
+        #[arg(long)]
+        value: Option<export::By>,
+        /// Where to write, `-` for stdout; default: stdout, or, when that is a terminal, a file
+        /// beside the capture.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
+    /// One self-contained HTML page: verdict, requests, timelines, flame graph, waits
+    View {
+        /// A capture, or a folder (its newest capture).
+        path: PathBuf,
+        /// Where to write [default: beside the capture, with the ending .html].
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+        /// Judge by these rules instead of the capture's own (as `run --slow`).
+        #[arg(long)]
+        slow: Option<String>,
+    },
     /// A capture from the black box that a killed process left behind
     Recover {
         /// The black box (FILE.box); without it, those that are there are listed.
@@ -56,6 +89,36 @@ enum Command {
         /// Where to write; default: beside you, named after the box.
         #[arg(short, long)]
         output: Option<PathBuf>,
+    },
+    /// The recorded processes of this user
+    Ps {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// State of a recorded process: settings, sources, losses, own cost
+    Status {
+        /// Its number, as in `dashcam ps`.
+        pid: u32,
+        /// Print JSON, as `dashcam.status()` gives it.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a recorded process save a capture now; prints its path
+    Snap {
+        /// Its number, as in `dashcam ps`.
+        pid: u32,
+        /// Why; stands in the capture.
+        reason: Option<String>,
+    },
+    /// Change settings of a recorded process: `dashcam set PID slow=250ms`, `dashcam set PID off`
+    Set {
+        /// Its number, as in `dashcam ps`.
+        pid: u32,
+        /// name=value of enabled, slow, window, post, cooldown, keep, keep_bytes, rate_hz,
+        /// budget_percent, threads, on_error, per_day, repeat_after, decay, at_exit; on or off.
+        #[arg(required = true)]
+        settings: Vec<String>,
     },
     /// Which sources work on this host, which do not, why, and what would enable them
     Doctor {
@@ -70,6 +133,12 @@ struct Run {
     /// What is slow: 500ms (any request), checkout>250ms (by name or glob), several with commas.
     #[arg(long)]
     slow: Option<String>,
+    /// Which failed requests make a capture: error, TimeoutError(checkout), errors>5%/30s.
+    #[arg(long)]
+    on_error: Option<String>,
+    /// A command to run with the path of each capture.
+    #[arg(long)]
+    hook: Option<String>,
     /// Name of the service.
     #[arg(long)]
     service: Option<String>,
@@ -100,6 +169,8 @@ impl Run {
     fn args(self) -> run::RunArgs {
         let knobs = [
             ("slow", self.slow),
+            ("on_error", self.on_error),
+            ("hook", self.hook),
             ("service", self.service),
             ("out", self.out),
             ("memory", self.memory),
@@ -125,9 +196,26 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(run) => run::run(&run.args()),
-        Command::Why { path, json, slow } => read::why(&path, json, slow.as_deref()),
+        Command::Why { path, json, md, slow } => {
+            let form = match (json, md) {
+                (true, _) => read::Form::Json,
+                (_, true) => read::Form::Markdown,
+                _ => read::Form::Text,
+            };
+            read::why(&path, form, slow.as_deref())
+        }
         Command::Show { path, json, slowest } => show::show(&path, json, slowest),
+        Command::Export { path, to, value, output } => {
+            export::export(&path, to, value, output.as_deref())
+        }
+        Command::View { path, output, slow } => {
+            view::view(&path, output.as_deref(), slow.as_deref())
+        }
         Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
+        Command::Ps { json } => live::ps(json),
+        Command::Status { pid, json } => live::status(pid, json),
+        Command::Snap { pid, reason } => live::snap(pid, reason.as_deref()),
+        Command::Set { pid, settings } => live::set(pid, &settings),
         Command::Doctor { json } => doctor::doctor(json),
     }
 }

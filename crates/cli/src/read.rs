@@ -16,29 +16,49 @@ pub const USAGE: u8 = 2;
 /// Rules for captures that carry none that can be read.
 const DEFAULT_SLOW: &str = "500ms";
 
+/// How a verdict is printed.
+#[derive(Clone, Copy)]
+pub enum Form {
+    /// For a terminal.
+    Text,
+    /// Schema 1.
+    Json,
+    /// For a ticket.
+    Markdown,
+}
+
 /// Names the cause of the slow requests in a capture.
-pub fn why(path: &Path, json: bool, slow: Option<&str>) -> ExitCode {
+pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
     let (file, capture) = match open(path) {
         Ok(found) => found,
         Err(code) => return code,
     };
-    let text = slow.map_or_else(|| capture.meta.slow.clone(), str::to_owned);
-    let rules = match (Rules::parse(&text), slow) {
-        (Ok(rules), _) => rules,
-        (Err(wrong), Some(_)) => {
-            eprintln!("dashcam: --slow: {wrong}");
-            return ExitCode::from(USAGE);
-        }
-        // A recovered box whose settings were lost: judged by the default.
-        (Err(_), None) => Rules::parse(DEFAULT_SLOW).unwrap_or_default(),
+    let rules = match judged_by(&capture, slow) {
+        Ok(rules) => rules,
+        Err(code) => return code,
     };
     let diagnosis = diagnosis::diagnose(&capture, |name| rules.limit_ns(name));
-    if json {
-        println!("{:#}", diagnosis::to_json(&diagnosis, &file.display().to_string()));
-    } else {
-        print!("{}", diagnosis::to_text(&diagnosis));
+    let file = file.display().to_string();
+    match form {
+        Form::Json => println!("{:#}", diagnosis::to_json(&diagnosis, &file)),
+        Form::Markdown => print!("{}", diagnosis::to_markdown(&diagnosis, &file)),
+        Form::Text => print!("{}", diagnosis::to_text(&diagnosis)),
     }
     ExitCode::from(if diagnosis.findings.is_empty() { NOTHING } else { 0 })
+}
+
+/// The rules given on the command line; without any the capture's own. Says on stderr what is wrong.
+pub fn judged_by(capture: &Capture, slow: Option<&str>) -> Result<Rules, ExitCode> {
+    let text = slow.map_or_else(|| capture.meta.slow.clone(), str::to_owned);
+    match (Rules::parse(&text), slow) {
+        (Ok(rules), _) => Ok(rules),
+        (Err(wrong), Some(_)) => {
+            eprintln!("dashcam: --slow: {wrong}");
+            Err(ExitCode::from(USAGE))
+        }
+        // A recovered box whose settings were lost: judged by the default.
+        (Err(_), None) => Ok(Rules::parse(DEFAULT_SLOW).unwrap_or_default()),
+    }
 }
 
 /// Opens a capture, or the newest in a folder; says on stderr why not.

@@ -72,6 +72,7 @@ fn check(knobs: &[(String, String)]) -> Result<(), trigger::Wrong> {
     for (name, value) in knobs {
         match name.as_str() {
             "slow" => drop(trigger::Rules::parse(value)?),
+            "on_error" => drop(trigger::ErrorRules::parse(value)?),
             "memory" => drop(trigger::bytes(name, value)?),
             "window" | "post" | "cooldown" => drop(trigger::duration_ns(name, value)?),
             "keep" => drop(trigger::fraction(name, value, 1.0, 100_000.0)?),

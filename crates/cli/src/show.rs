@@ -9,6 +9,7 @@ use diagnosis::causes::{ms_text, thousands};
 use serde_json::{json, Value};
 
 use crate::read::open;
+use crate::show_metrics;
 
 /// Threads listed; the rest are counted.
 const MOST_THREADS: usize = 20;
@@ -47,6 +48,7 @@ fn print(capture: &Capture, file: &str) {
             ms_text(times.last().copied().unwrap_or(0.0)),
         );
     }
+    show_metrics::print(capture);
     print_threads(capture);
     println!("Sources:");
     for (name, state) in &meta.sources {
@@ -193,6 +195,7 @@ fn to_json(capture: &Capture, file: &str) -> Value {
             "tasks": capture.tasks.len(),
             "vitals": capture.vitals.len(),
         },
+        "metrics": show_metrics::to_json(capture),
         "torn_blocks": capture.torn_blocks,
         "damage": capture.damage,
     })

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use trigger::{bytes, duration_ns, fraction, switch, Rules, Wrong};
+use trigger::{bytes, duration_ns, fraction, switch, ErrorRules, Rules, Wrong};
 
 /// One setting.
 pub struct Knob {
@@ -55,11 +55,53 @@ knobs! {
     budget_percent, "1", "0.01 to 100", "CPU time the sampler may use, percent of one core.";
     switches, "on", "on, off", "Exact context switches from the kernel (off: estimates from /proc).";
     stacks, "on", "on, off", "Python stacks.";
+    metrics_series, "2000", "1 to 8192", "Most series of metrics (name, kind, tags); calls beyond are refused and counted.";
     threads, "16", "1 to 1024", "Most threads looked at in one pass.";
+    on_error, "", "error; TimeoutError; *Timeout*(checkout); errors(checkout)>5%/30s; several with commas", "Which failed requests make a capture.";
+    signal, "", "USR2", "The signal that makes a capture, if the program has no handler of its own for it.";
+    per_day, "100", "1 to 100000", "Most captures that rules make in a day; the others are counted.";
+    repeat_after, "0s", "0s to 168h", "A cause (request name and rule) captured so short ago is counted and not captured again.";
+    decay, "0s", "0s to 168h", "After so long without a capture limits begin to fall, by half in each further such time; 0s: never.";
+    at_exit, "slow", "slow, crash, always, never", "A capture at the end: of slow requests that are in none yet, of an uncaught exception too, always, never.";
+    hook, "", "a command", "Run with the path of each capture behind its words.";
+    control, "on", "on, off", "The control socket: dashcam ps, status, snap and set.";
+}
+
+/// Settings that may change while the process records.
+pub(crate) const LIVE: &[&str] = &[
+    "enabled",
+    "slow",
+    "window",
+    "post",
+    "cooldown",
+    "keep",
+    "keep_bytes",
+    "rate_hz",
+    "budget_percent",
+    "threads",
+    "on_error",
+    "per_day",
+    "repeat_after",
+    "decay",
+    "at_exit",
+];
+
+/// When the end of recording makes a capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtExit {
+    /// Of slow requests that are in no capture yet.
+    #[default]
+    Slow,
+    /// As `Slow`, and when an uncaught exception ended the program.
+    Crash,
+    /// In any case.
+    Always,
+    /// Not at all.
+    Never,
 }
 
 /// Effective settings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Everything on or off.
     pub enabled: bool,
@@ -93,6 +135,26 @@ pub struct Config {
     pub stacks: bool,
     /// Threads a pass.
     pub threads: usize,
+    /// Most series of metrics.
+    pub metrics_series: usize,
+    /// The text of the rules for errors.
+    pub on_error: String,
+    /// The rules for errors.
+    pub error_rules: ErrorRules,
+    /// SIGUSR2 makes a capture.
+    pub signal: bool,
+    /// Most captures by rules a day.
+    pub per_day: u64,
+    /// A cause captured so short ago is not captured again, ns; 0: it is.
+    pub repeat_after_ns: u64,
+    /// Time until limits begin to fall, ns; 0: never.
+    pub decay_ns: u64,
+    /// A capture at the end.
+    pub at_exit: AtExit,
+    /// A command for each capture; empty: none.
+    pub hook: String,
+    /// Listen for `dashcam ps` and its kin.
+    pub control: bool,
     /// What was wrong in the environment, for one line on stderr each.
     pub complaints: Vec<String>,
 }
@@ -149,8 +211,13 @@ impl Config {
 fn check(name: &str, text: &str) -> Result<(), Wrong> {
     const S: u64 = 1_000_000_000;
     match name {
-        "enabled" | "switches" | "stacks" => switch(name, text).map(drop),
+        "enabled" | "switches" | "stacks" | "control" => switch(name, text).map(drop),
         "slow" => Rules::parse(text).map(drop),
+        "on_error" => ErrorRules::parse(text).map(drop),
+        "signal" => usr2(text).map(drop),
+        "at_exit" => at_exit(text).map(drop),
+        "per_day" => fraction(name, text, 1.0, 100_000.0).map(drop),
+        "repeat_after" | "decay" => within(name, text, time_or_none(name, text)?, 0, 604_800 * S),
         "memory" => within(name, text, bytes(name, text)?, 1 << 20, 4 << 30),
         "keep_bytes" => within(name, text, bytes(name, text)?, 1 << 20, 1 << 40),
         "window" => within(name, text, duration_ns(name, text)?, S, 86_400 * S),
@@ -159,25 +226,56 @@ fn check(name: &str, text: &str) -> Result<(), Wrong> {
         "keep" => fraction(name, text, 1.0, 100_000.0).map(drop),
         "rate_hz" => fraction(name, text, 1.0, 1000.0).map(drop),
         "budget_percent" => fraction(name, text, 0.01, 100.0).map(drop),
+        "metrics_series" => fraction(name, text, 1.0, 8192.0).map(drop),
         "threads" => fraction(name, text, 1.0, 1024.0).map(drop),
         _ => Ok(()),
     }
+}
+
+/// A duration, or `0`, `0s` for none.
+fn time_or_none(name: &str, text: &str) -> Result<u64, Wrong> {
+    match text.trim() {
+        "0" | "0s" => Ok(0),
+        text => duration_ns(name, text),
+    }
+}
+
+/// Whether SIGUSR2 is asked for.
+fn usr2(text: &str) -> Result<bool, Wrong> {
+    match text.trim().to_ascii_uppercase().as_str() {
+        "" | "OFF" => Ok(false),
+        "USR2" | "SIGUSR2" => Ok(true),
+        _ => Err(wanted("signal", text)),
+    }
+}
+
+fn at_exit(text: &str) -> Result<AtExit, Wrong> {
+    match text.trim() {
+        "slow" => Ok(AtExit::Slow),
+        "crash" => Ok(AtExit::Crash),
+        "always" => Ok(AtExit::Always),
+        "never" => Ok(AtExit::Never),
+        _ => Err(wanted("at_exit", text)),
+    }
+}
+
+/// The value found, and the knob's range.
+fn wanted(name: &str, text: &str) -> Wrong {
+    let wanted = KNOBS.iter().find(|k| k.name == name).map_or("", |k| k.range).to_owned();
+    Wrong { what: name.to_owned(), found: text.to_owned(), wanted }
 }
 
 fn within(name: &str, text: &str, value: u64, low: u64, high: u64) -> Result<(), Wrong> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    let knob = KNOBS.iter().find(|k| k.name == name);
-    let wanted = knob.map_or("", |k| k.range).to_owned();
-    Err(Wrong { what: name.to_owned(), found: text.to_owned(), wanted })
+    Err(wanted(name, text))
 }
 
 fn build(values: &[(&str, String)], complaints: Vec<String>) -> Result<Config, Wrong> {
     let text = |name: &str| -> &str {
         values.iter().find(|(n, _)| *n == name).map_or("", |(_, v)| v.as_str())
     };
-    let number = |name: &str| text(name).trim().parse::<f64>().unwrap_or(1.0);
     let out = PathBuf::from(text("out"));
     let out = match std::env::current_dir() {
         Ok(here) if out.is_relative() => here.join(out),
@@ -187,25 +285,52 @@ fn build(values: &[(&str, String)], complaints: Vec<String>) -> Result<Config, W
         name if name.is_empty() => program_name(),
         name => name,
     };
-    Ok(Config {
-        enabled: switch("enabled", text("enabled"))?,
+    let mut config = Config {
         service,
         out,
-        slow: text("slow").to_owned(),
-        rules: Rules::parse(text("slow"))?,
         memory: bytes("memory", text("memory"))? as usize & !4095,
-        window_ns: duration_ns("window", text("window"))?,
-        post_ns: duration_ns("post", text("post"))?,
-        cooldown_ns: duration_ns("cooldown", text("cooldown"))?,
-        keep: number("keep") as usize,
-        keep_bytes: bytes("keep_bytes", text("keep_bytes"))?,
-        period: Duration::from_secs_f64(1.0 / number("rate_hz")),
-        budget_percent: number("budget_percent"),
         switches: switch("switches", text("switches"))?,
         stacks: switch("stacks", text("stacks"))?,
-        threads: number("threads") as usize,
+        metrics_series: fraction("metrics_series", text("metrics_series"), 1.0, 8192.0)? as usize,
+        control: switch("control", text("control"))?,
+        signal: usr2(text("signal"))?,
+        hook: text("hook").trim().to_owned(),
         complaints,
-    })
+        ..Config::default()
+    };
+    for name in LIVE {
+        config.set(name, text(name))?;
+    }
+    Ok(config)
+}
+
+impl Config {
+    /// Changes one of the settings in `LIVE`. Errors: a wrong value.
+    pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<(), Wrong> {
+        check(name, text)?;
+        let number = || fraction(name, text, 0.0, f64::MAX);
+        match name {
+            "enabled" => self.enabled = switch(name, text)?,
+            "slow" => (self.slow, self.rules) = (text.to_owned(), Rules::parse(text)?),
+            "on_error" => {
+                (self.on_error, self.error_rules) = (text.to_owned(), ErrorRules::parse(text)?);
+            }
+            "per_day" => self.per_day = number()? as u64,
+            "repeat_after" => self.repeat_after_ns = time_or_none(name, text)?,
+            "decay" => self.decay_ns = time_or_none(name, text)?,
+            "at_exit" => self.at_exit = at_exit(text)?,
+            "window" => self.window_ns = duration_ns(name, text)?,
+            "post" => self.post_ns = duration_ns(name, text)?,
+            "cooldown" => self.cooldown_ns = duration_ns(name, text)?,
+            "keep" => self.keep = number()? as usize,
+            "keep_bytes" => self.keep_bytes = bytes(name, text)?,
+            "rate_hz" => self.period = Duration::from_secs_f64(1.0 / number()?),
+            "budget_percent" => self.budget_percent = number()?,
+            "threads" => self.threads = number()? as usize,
+            _ => (),
+        }
+        Ok(())
+    }
 }
 
 /// A name that can stand in a file name: letters, digits, dot, dash, underscore; at most 64.

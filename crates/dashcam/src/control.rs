@@ -1,23 +1,25 @@
-//! Starting, stopping, forking; and what the two threads share.
+//! Starting, stopping, forking; and what the threads share.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use format::json::{texts, Object};
-use recorder::{Limit, Recorder};
+use recorder::Recorder;
 use ring::{Place, Region};
 use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
+use sys::local::Listener;
 
 use crate::config::Config;
-use crate::{boxes, forks, keeper, meta, names, sampler, stream};
+use crate::live::{self, Live};
+use crate::{boxes, firing, forks, forward, keeper, meta, names, remote, sampler, stream, windows};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -51,13 +53,15 @@ impl std::error::Error for StartError {}
 /// A capture to be written.
 pub(crate) struct Job {
     pub reason: String,
+    /// The text of the rules it was made under, where that is not the setting's.
+    pub slow: Option<String>,
     /// Who waits for the result.
     pub done: Option<SyncSender<Result<PathBuf, String>>>,
 }
 
 /// What the host, the sampler and the keeper share.
 pub(crate) struct Shared {
-    pub config: Config,
+    pub live: Live,
     pub runtime: Runtime,
     pub recorder: &'static Recorder,
     /// Set once; both threads leave.
@@ -73,6 +77,13 @@ pub(crate) struct Shared {
     pub captures: Mutex<Vec<PathBuf>>,
     pub last_error: Mutex<String>,
     pub streams: Mutex<Vec<Weak<stream::Inner>>>,
+    pub listener: Mutex<Option<Arc<Listener>>>,
+    /// What was in the trigger's mailboxes before this start: slow, failed, chosen.
+    pub seen: [u64; 3],
+    /// Type of the uncaught exception that ends the program.
+    pub crash: Mutex<Option<String>>,
+    /// Whether SIGUSR2 was ours at the last look; 2: not looked yet.
+    pub signal_is_ours: AtomicU8,
     pub stats: Stats,
 }
 
@@ -84,6 +95,7 @@ pub(crate) struct Stats {
     pub cpu_ns: AtomicU64,
     pub longest_pass_ns: AtomicU64,
     pub capture_ns: AtomicU64,
+    pub captures: AtomicU64,
 }
 
 impl Stats {
@@ -108,6 +120,19 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// The settings that hold now.
+    pub(crate) fn config(&self) -> &'static Config {
+        self.live.get()
+    }
+
+    /// Requests begun, and those that ended past their limit.
+    pub(crate) fn requests(&self) -> (u64, u64) {
+        // Who found no room in the table has drawn two numbers.
+        let twice = self.recorder.region().losses()[format::region::losses::REQUESTS_UNTRACKED];
+        let begun = self.recorder.open_requests().begun();
+        (begun.saturating_sub(twice), self.recorder.limits().slow_count())
+    }
+
     pub(crate) fn set_source(&self, name: &str, state: String) {
         let mut sources = lock(&self.sources);
         match sources.iter_mut().find(|(n, _)| n == name) {
@@ -129,7 +154,7 @@ impl Shared {
     /// Stores what a recovered capture needs to know in the black box itself.
     pub(crate) fn store_settings(&self) {
         let sources = lock(&self.sources).clone();
-        let text = meta::standing(&self.config, &self.runtime, &sources).finish();
+        let text = meta::standing(self.config(), &self.runtime, &sources).finish();
         let id = self.recorder.tables().long_text(&text);
         let slot = self.recorder.region().header(format::region::word::SETTINGS);
         slot.store(u64::from(id), Ordering::Release);
@@ -213,6 +238,8 @@ pub fn start_with_runtime(
     for complaint in &config.complaints {
         say(complaint);
     }
+    metrics::registry().set_most(config.metrics_series);
+    metrics::registry().turn(config.enabled);
     if !config.enabled {
         PARENT.set(None);
         recorder::pause();
@@ -230,11 +257,14 @@ pub fn start_with_runtime(
 
 fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     let recorder = match recorder::current() {
-        Some(recorder) => recorder,
+        Some(recorder) => {
+            live::judge_by(recorder, config.rules.clone());
+            recorder
+        }
         None => new_recorder(&config)?,
     };
     let shared = Arc::new(Shared {
-        config,
+        live: Live::new(config),
         runtime,
         recorder,
         stop: AtomicBool::new(false),
@@ -247,23 +277,40 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         captures: Mutex::default(),
         last_error: Mutex::default(),
         streams: Mutex::default(),
+        listener: Mutex::default(),
+        seen: firing::seen(recorder),
+        crash: Mutex::default(),
+        signal_is_ours: AtomicU8::new(2),
         stats: Stats::default(),
     });
+    firing::judge_errors(&shared, shared.config().error_rules.clone());
+    firing::take_signal(&shared);
     // Once here, for a process that is killed at once, and again when the sources are known.
     shared.store_settings();
     names::learn_all(recorder);
     forks::record_into(recorder);
+    forward::start();
     recorder::install(recorder);
+    if !shared.config().enabled {
+        // The parent of this forked child had been turned off.
+        recorder::pause();
+    }
+    let mut bodies =
+        vec![(SAMPLER, sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)];
+    *lock(&shared.listener) = remote::open(&shared);
+    if lock(&shared.listener).is_some() {
+        bodies.push(("dashcam-control", remote::run));
+    }
     let mut threads = Vec::new();
-    for (name, body) in
-        [(SAMPLER, sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)]
-    {
+    for (name, body) in bodies {
         let own = shared.clone();
         match sys::thread::spawn_quiet(name, move || guarded(name, own, body)) {
             Ok(thread) => threads.push(thread),
             // The rest still records; captures by `snap` may be all that is left.
             Err(error) => {
-                shared.sampler_left.store(true, Ordering::Release);
+                if name == SAMPLER {
+                    shared.sampler_left.store(true, Ordering::Release);
+                }
                 shared.set_source(name, format!("off: {error}"));
             }
         }
@@ -307,12 +354,7 @@ fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
         let mib = bytes >> 20;
         StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
     })?;
-    let rules = config.rules.clone();
-    let limit_of = move |name: &str| Limit {
-        ns: rules.limit_ns(name),
-        group: rules.crowd_of(name).map_or(0, |crowd| crowd + 1),
-    };
-    Ok(Recorder::new(region, Box::new(limit_of)))
+    Ok(Recorder::new(region, live::limit_of(config.rules.clone())))
 }
 
 /// The wanted size, halved until it is a small part of what is left to this process: in a tight
@@ -353,6 +395,9 @@ pub fn stop() {
     }
     shared.stop.store(true, Ordering::Relaxed);
     shared.job_came.notify_all();
+    if let Some(listener) = lock(&shared.listener).take() {
+        listener.remove();
+    }
     let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
     for thread in lock(&control.threads).drain(..) {
         while !thread.is_finished() && sys::clock::now_ns() < deadline_ns {
@@ -367,9 +412,18 @@ pub fn stop() {
     recorder::pause();
 }
 
+/// An uncaught exception of this type is about to end the program: with `at_exit="crash"` the
+/// capture at the end says so. For bindings.
+pub fn crashing(kind: &str) {
+    if let Some(shared) = shared() {
+        *lock(&shared.crash) = Some(kind.to_owned());
+    }
+}
+
 /// Stops, and removes the black box: the process ends in order. Writes a capture that was due.
 pub fn before_exit() {
     stop();
+    forward::close();
     if let Some(Place::File(path)) = recorder::current().map(|r| r.region().place()) {
         let _ = std::fs::remove_file(path);
     }
@@ -404,7 +458,7 @@ pub fn after_fork_child() {
     }
     let Some(_starting) = Starting::claim() else { return };
     let Some(parent) = PARENT.get() else { return };
-    let (config, runtime) = (parent.shared.config.clone(), parent.shared.runtime.clone());
+    let (config, runtime) = (parent.shared.config().clone(), parent.shared.runtime.clone());
     if let Err(error) = start_with(config, runtime) {
         say(&format!("not recording in the forked process {}: {error}", std::process::id()));
         recorder::pause();
@@ -420,7 +474,7 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
         return Err("dashcam is not recording; call dashcam.start() first".to_owned());
     };
     let (done, result) = sync_channel(1);
-    control.shared.post(Job { reason: reason.to_owned(), done: Some(done) });
+    control.shared.post(Job { reason: reason.to_owned(), slow: None, done: Some(done) });
     match result.recv_timeout(Duration::from_secs(30)) {
         Ok(result) => result,
         Err(_) => Err("the capture was not written within 30 s".to_owned()),
@@ -446,19 +500,24 @@ pub fn status_json() -> String {
     streams.retain(|stream| stream.strong_count() > 0);
     let streams: Vec<String> =
         streams.iter().filter_map(|s| s.upgrade()).map(|s| s.json()).collect();
+    let (requests, slow) = shared.requests();
     let mut open = 0;
     shared.recorder.open_requests().each(|_| open += 1);
     Object::new()
         .flag("on", recorder::is_on())
-        .text("service", &shared.config.service)
+        .text("service", &shared.config().service)
         .int("pid", u64::from(std::process::id()))
         .text("box", &place)
         .text("box_not_in_a_file_because", &why)
-        .raw("settings", &meta::settings(&shared.config))
+        .raw("settings", &meta::settings(shared.config()))
         .raw("sources", &meta::sources(&sources))
         .raw("losses", &meta::loss_counts(region))
         .raw("sampler", &shared.stats.json(control.started_ns))
         .int("open_requests", open)
+        .raw("metrics", &windows::json())
+        .raw("statsd", &forward::json())
+        .int("requests", requests)
+        .int("slow_requests", slow)
         .raw("streams", &format!("[{}]", streams.join(",")))
         .raw("captures", &texts(captures.iter().map(String::as_str)))
         .text("last_error", &lock(&shared.last_error))

@@ -1,5 +1,7 @@
-//! The keeper: writes captures, one at a time, away from everybody else.
+//! The keeper: writes captures, one at a time, away from everybody else; takes the windows of
+//! metrics between them.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -10,6 +12,8 @@ use format::record::{header, Kind};
 use format::region::losses;
 
 use crate::control::{lock, say, Job, Shared};
+use crate::hook::Hooks;
+use crate::windows::{self, Windows};
 use crate::{meta, snapshot};
 
 /// Between two looks at the jobs.
@@ -24,22 +28,34 @@ pub(crate) fn run(shared: Arc<Shared>) {
     recorder::name_thread("dashcam-keeper");
     let mut number = 0;
     let mut populated = 0;
+    let mut windows = Windows::new(&shared);
+    let mut hooks = Hooks::default();
     loop {
+        windows.tick();
         // A piece of the box at a time, so that neither the start nor a record pays for its pages.
         let idle = match shared.recorder.region().populate(populated) {
             true => POPULATE,
-            false => IDLE,
+            false => IDLE.min(windows.left() / 2),
         };
         populated += 1;
         let job = next(&shared, idle);
+        hooks.look(&shared);
         let job = match job {
             Next::Job(job) => job,
             Next::Idle => continue,
-            Next::End => return,
+            Next::End => {
+                windows.take();
+                return hooks.end(&shared);
+            }
         };
+        // So that the capture has what was counted to this moment.
+        windows.take();
         number += 1;
-        let result = save(&shared, &job.reason, number);
+        let result = save(&shared, &job, number);
         note(&shared, &result);
+        if let Ok(path) = &result {
+            hooks.captured(&shared, path);
+        }
         if let Some(done) = job.done {
             // Nobody waits any more: the capture is there all the same.
             let _ = done.try_send(result);
@@ -64,31 +80,39 @@ fn next(shared: &Shared, idle: Duration) -> Next {
         if shared.stopping() && shared.sampler_left.load(Ordering::Acquire) {
             return Next::End;
         }
+        if windows::is_wanted() {
+            return Next::Idle;
+        }
         let waited = shared.job_came.wait_timeout(jobs, idle);
         jobs = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
     }
     Next::Idle
 }
 
-fn save(shared: &Shared, reason: &str, number: u64) -> Result<PathBuf, String> {
+fn save(shared: &Shared, job: &Job, number: u64) -> Result<PathBuf, String> {
     wait_for_sampler(shared);
     let begin_ns = sys::clock::now_ns();
     let region = shared.recorder.region();
-    let since_ns = begin_ns.saturating_sub(shared.config.window_ns);
+    let mut config = Cow::Borrowed(shared.config());
+    if let Some(slow) = &job.slow {
+        config.to_mut().slow.clone_from(slow);
+    }
+    let config = &*config;
+    let since_ns = begin_ns.saturating_sub(config.window_ns);
     let sources = lock(&shared.sources).clone();
-    let standing = meta::standing(&shared.config, &shared.runtime, &sources);
+    let standing = meta::standing(config, &shared.runtime, &sources);
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
     let stats = shared.stats.json(start_ns);
     let from_ns = since_ns.max(start_ns);
-    let text = meta::capture(standing, region, reason, from_ns, begin_ns, &stats);
-    let written = snapshot::write(&shared.config, region, &text, since_ns, number);
+    let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
+    let written = snapshot::write(config, region, &text, since_ns, number);
     let took_ns = sys::clock::now_ns() - begin_ns;
     shared.stats.capture_ns.store(took_ns, Ordering::Relaxed);
     let name = shared.recorder.tables().name(own_span::CAPTURE);
     let (end_ns, head) = (begin_ns + took_ns, header(Kind::Span, 4, 0, name));
     recorder::append(&[head, begin_ns, end_ns, 0], end_ns);
     written.map_err(|error| {
-        let out = shared.config.out.display();
+        let out = config.out.display();
         format!("capture not written to {out}: {error}; set out= to a folder that can be written")
     })
 }
@@ -109,6 +133,7 @@ fn wait_for_sampler(shared: &Shared) {
 fn note(shared: &Shared, result: &Result<PathBuf, String>) {
     match result {
         Ok(path) => {
+            shared.stats.captures.fetch_add(1, Ordering::Relaxed);
             let mut captures = lock(&shared.captures);
             captures.push(path.clone());
             if captures.len() > REMEMBERED {

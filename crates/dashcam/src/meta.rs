@@ -17,6 +17,7 @@ fn host() -> String {
 /// Effective settings.
 pub fn settings(config: &Config) -> String {
     Object::new()
+        .flag("enabled", config.enabled)
         .text("slow", &config.slow)
         .text("out", &config.out.display().to_string())
         .int("memory_bytes", config.memory as u64)
@@ -30,6 +31,15 @@ pub fn settings(config: &Config) -> String {
         .flag("switches", config.switches)
         .flag("stacks", config.stacks)
         .int("threads", config.threads as u64)
+        .int("metrics_series", config.metrics_series as u64)
+        .text("on_error", &config.on_error)
+        .flag("signal", config.signal)
+        .int("per_day", config.per_day)
+        .int("repeat_after_ns", config.repeat_after_ns)
+        .int("decay_ns", config.decay_ns)
+        .text("at_exit", &format!("{:?}", config.at_exit).to_lowercase())
+        .text("hook", &config.hook)
+        .flag("control", config.control)
         .finish()
 }
 

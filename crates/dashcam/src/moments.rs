@@ -248,6 +248,15 @@ impl<const N: usize> RequestGuard<N> {
         self.failed = true;
     }
 
+    /// Marks it as failed with an error of this type, for rules like `on_error="Timeout"`. A lookup
+    /// under a lock.
+    pub fn fail_as(&mut self, kind: &str) {
+        self.failed = true;
+        if self.epoch != 0 && recorder::on_epoch() == self.epoch {
+            self.open.fail(kind);
+        }
+    }
+
     fn end(&self) {
         if self.epoch != epoch() {
             return;

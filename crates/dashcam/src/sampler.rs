@@ -25,9 +25,10 @@ use samplers::python_stacks::{PyThread, PythonStacks};
 use samplers::switches::{Off, Pairs};
 use sys::clock::Following;
 use sys::perf::SwitchStream;
-use trigger::{show_ns, Crowd, Firing, Gate, Timing, Why};
 
-use crate::control::{Job, Shared};
+use crate::config::Config;
+use crate::control::Shared;
+use crate::firing::Triggers;
 use crate::native::Native;
 use crate::subject::Looker;
 use crate::suspended::Suspensions;
@@ -37,11 +38,11 @@ use crate::tracks::Tracks;
 const YOUNG_NS: u64 = 15_000_000;
 /// The list of threads is read this often, and when a request runs on a thread not known.
 const LIST_EVERY_NS: u64 = 100_000_000;
-/// Waiting for the request that fired to end, at most.
-const PATIENCE_NS: u64 = 10_000_000_000;
 /// A wake-up later than this is a gap worth a record.
 const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Between two looks while nothing is recorded.
+const IDLE: Duration = Duration::from_millis(50);
 
 /// The sampler's life.
 pub(crate) fn run(shared: Arc<Shared>) {
@@ -53,12 +54,18 @@ pub(crate) fn run(shared: Arc<Shared>) {
     let mut next_ns = sys::clock::now_ns();
     while !shared.stopping() {
         sampler.follow_clock();
+        sampler.follow_settings();
+        if !recorder::is_on() {
+            sampler.idle();
+            next_ns = sys::clock::now_ns();
+            continue;
+        }
         let begin_ns = sys::clock::now_ns();
         sampler.beat(next_ns, begin_ns);
         sampler.pass(begin_ns);
         // With the purse empty, what a pass cannot leave out (draining, watching) is done less often.
         let stretch = if sampler.budget.allows(true) { 1 } else { 3 };
-        let period_ns = shared.config.period.as_nanos() as u64 * stretch;
+        let period_ns = sampler.config.period.as_nanos() as u64 * stretch;
         next_ns = (next_ns + period_ns).max(sys::clock::now_ns().saturating_sub(period_ns));
         let pause_ns = next_ns.saturating_sub(sys::clock::now_ns());
         std::thread::sleep(Duration::from_nanos(pause_ns));
@@ -68,6 +75,8 @@ pub(crate) fn run(shared: Arc<Shared>) {
 
 struct Sampler<'s> {
     shared: &'s Shared,
+    /// The settings as of the last look.
+    config: &'static Config,
     looker: Looker,
     switches: Option<SwitchStream>,
     pairs: Pairs,
@@ -78,7 +87,7 @@ struct Sampler<'s> {
     listed_ns: u64,
     budget: Budget,
     random: Random,
-    gate: Gate,
+    triggers: Triggers<'s>,
     open: Vec<OpenRequest>,
     urgent: Vec<u32>,
     /// Indices into `open` of the requests past their usual time.
@@ -86,9 +95,6 @@ struct Sampler<'s> {
     suspensions: Suspensions,
     rest: Vec<u32>,
     chosen: Vec<u32>,
-    slow_seen: u64,
-    /// Requests still running that have fired already.
-    fired: Vec<u64>,
     switches_lost: u64,
     vitals: sys::vitals::Vitals,
     vital_names: Vec<(&'static str, ring::Name)>,
@@ -96,8 +102,6 @@ struct Sampler<'s> {
     throttled_ns: f64,
     own_delay_ns: u64,
     clock: Following,
-    /// One a percentile rule, in their order.
-    crowds: Vec<Crowd>,
 }
 
 impl<'s> Sampler<'s> {
@@ -111,19 +115,16 @@ impl<'s> Sampler<'s> {
         };
         let now = sys::clock::now_ns();
         let own = vec![sys::thread::cached_tid()];
-        let timing = Timing {
-            post_ns: shared.config.post_ns,
-            patience_ns: PATIENCE_NS,
-            cooldown_ns: shared.config.cooldown_ns,
-        };
+        let config = shared.config();
         let stacks = attach(shared);
-        let native = Native::new(shared.recorder, shared.config.stacks);
+        let native = Native::new(shared.recorder, config.stacks);
         shared.set_source("native_stacks", native.state().to_owned());
         let switches = open_switches(shared, &own);
         shared.set_source("threads", "on".to_owned());
         shared.set_source("vitals", "on".to_owned());
         Some(Sampler {
             shared,
+            config,
             looker: Looker::new(shared.recorder, mem, stacks, native),
             switches,
             pairs: Pairs::default(),
@@ -132,17 +133,15 @@ impl<'s> Sampler<'s> {
             alive: Vec::new(),
             own,
             listed_ns: 0,
-            budget: Budget::new(shared.config.budget_percent, now),
+            budget: Budget::new(config.budget_percent, now),
             random: Random::new(now),
-            gate: Gate::new(timing),
+            triggers: Triggers::new(shared, config, now),
             open: Vec::new(),
             urgent: Vec::new(),
             overdue: Vec::new(),
             suspensions: Suspensions::default(),
             rest: Vec::new(),
             chosen: Vec::new(),
-            slow_seen: 0,
-            fired: Vec::new(),
             switches_lost: 0,
             vitals: sys::vitals::Vitals::open(),
             vital_names: Vec::new(),
@@ -150,8 +149,28 @@ impl<'s> Sampler<'s> {
             throttled_ns: 0.0,
             own_delay_ns: 0,
             clock: Following::NotYet,
-            crowds: shared.config.rules.crowds(),
         })
+    }
+
+    /// Takes over settings that were changed meanwhile.
+    fn follow_settings(&mut self) {
+        let config = self.shared.config();
+        if std::ptr::eq(config, self.config) {
+            return;
+        }
+        if config.budget_percent != self.config.budget_percent {
+            self.budget = Budget::new(config.budget_percent, sys::clock::now_ns());
+        }
+        self.triggers.follow(config);
+        self.config = config;
+    }
+
+    /// Nothing is recorded: keeps what must not pile up, and lets captures be made.
+    fn idle(&mut self) {
+        self.drain_switches();
+        self.triggers.wishes();
+        self.answer_flush();
+        std::thread::sleep(IDLE);
     }
 
     /// Keeps the fast clock near the kernel's, and says so when its way of reading changes.
@@ -190,7 +209,7 @@ impl<'s> Sampler<'s> {
         if now.saturating_sub(self.vitals_ns) >= SECOND_NS {
             self.read_vitals(now);
         }
-        self.trigger(now);
+        self.triggers.look(now, &self.open);
         self.answer_flush();
         let spent = sys::clock::thread_cpu_ns().saturating_sub(cpu_before);
         self.budget.spend(spent, sys::clock::now_ns());
@@ -264,7 +283,7 @@ impl<'s> Sampler<'s> {
         self.rest.clear();
         let fresh = self.tracks.by_tid.iter().filter(|(_, t)| t.ran || !exact || t.last.is_none());
         self.rest.extend(fresh.map(|(tid, _)| *tid));
-        let most = self.shared.config.threads;
+        let most = self.config.threads;
         choose(&self.urgent, &mut self.rest, most, &mut self.random, &mut self.chosen);
         self.looker.begin_pass();
         let mut culprits: Vec<u32> = Vec::new();
@@ -294,55 +313,6 @@ impl<'s> Sampler<'s> {
         recorder::append(&sample.encode(), sample.t_ns);
         self.shared.stats.samples.fetch_add(1, Ordering::Relaxed);
         Some(sample)
-    }
-
-    fn trigger(&mut self, now: u64) {
-        let recorder = self.shared.recorder;
-        let mut firings: Vec<Firing> = Vec::new();
-        for (crowd, group) in self.crowds.iter_mut().zip(1..) {
-            let (total, over) = recorder.limits().counts(group);
-            crowd.note(now, total, over);
-        }
-        self.slow_seen = recorder.limits().take_slow(self.slow_seen, |slow| {
-            let took_ns = u64::from(slow.took_us) * 1000;
-            let firing =
-                Firing { request: slow.id, name: slow.name, took_ns, why: Why::Ended, at_ns: now };
-            firings.push(firing);
-        });
-        self.fired.retain(|id| recorder.open_requests().is_open(*id));
-        for request in &self.open {
-            let age = now.saturating_sub(request.begin_ns);
-            if age >= recorder.limits().limit_ns(request.name) && !self.fired.contains(&request.id)
-            {
-                self.fired.push(request.id);
-                let (request, name) = (request.id, request.name);
-                firings.push(Firing { request, name, took_ns: age, why: Why::Running, at_ns: now });
-            }
-        }
-        // A request judged by a percentile fires when that is over its limit.
-        let counts = |firing: &Firing| match recorder.limits().group_of(firing.name) {
-            0 => true,
-            group => self.crowds.get(group - 1).is_some_and(|crowd| crowd.is_over().is_some()),
-        };
-        firings.retain(counts);
-        for firing in firings {
-            if !self.gate.slow(firing) {
-                recorder.region().lose(losses::FIRINGS_SUPPRESSED, 1);
-            }
-        }
-        if let Some(firing) = self.gate.due(now, |id| recorder.open_requests().is_open(id)) {
-            self.post(firing);
-        }
-    }
-
-    fn post(&self, firing: Firing) {
-        let state = match firing.why {
-            Why::Ended => "took",
-            Why::Running => "was still running after",
-        };
-        let reason =
-            format!("slow: a request {state} {}", show_ns(firing.took_ns / 1_000_000 * 1_000_000));
-        self.shared.post(Job { reason, done: None });
     }
 
     /// Writes what threads are doing at this instant, when somebody is about to copy the ring.
@@ -411,16 +381,10 @@ impl<'s> Sampler<'s> {
         }
     }
 
-    /// The end: a capture that was waiting for its post-trigger time is made now, and one for the
-    /// slow requests that fell into a cooldown.
+    /// The end: captures that are due are made now.
     fn last_words(&mut self) {
         self.drain_switches();
-        if let Some(firing) = self.gate.due(u64::MAX, |_| false) {
-            self.post(firing);
-        } else if self.gate.owed() > 0 {
-            let reason = format!("exit: {} slow requests since the last capture", self.gate.owed());
-            self.shared.post(Job { reason, done: None });
-        }
+        self.triggers.last_words();
         self.answer_flush();
     }
 }
@@ -435,7 +399,7 @@ fn append_vital(name: ring::Name, now: u64, value: f64) {
 }
 
 fn attach(shared: &Shared) -> Option<PythonStacks> {
-    let (stacks, state) = match (&shared.runtime.python, shared.config.stacks) {
+    let (stacks, state) = match (&shared.runtime.python, shared.config().stacks) {
         (_, false) => (None, "off: turned off by settings".to_owned()),
         // No Python here: nothing is missing.
         (None, _) if shared.runtime.name.is_empty() => return None,
@@ -453,7 +417,7 @@ fn attach(shared: &Shared) -> Option<PythonStacks> {
 }
 
 fn open_switches(shared: &Shared, own: &[u32]) -> Option<SwitchStream> {
-    if !shared.config.switches {
+    if !shared.config().switches {
         shared.set_source("switches", "off: turned off by settings".to_owned());
         return None;
     }

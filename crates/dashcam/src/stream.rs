@@ -58,6 +58,7 @@ const KINDS: &[(&str, &[Kind])] = &[
     ("sample", &[Kind::Sample]),
     ("off_cpu", &[Kind::OffCpu]),
     ("vital", &[Kind::Vital]),
+    ("metric", &[Kind::Metric]),
 ];
 
 impl StreamConfig {
@@ -74,7 +75,7 @@ impl StreamConfig {
         }
     }
 
-    /// Sets one setting by name: `kinds` (`request,span,event,gc,sample,off_cpu,vital`), `names`
+    /// Sets one setting by name: `kinds` (`request,span,event,gc,sample,off_cpu,vital,metric`), `names`
     /// (words or globs with commas, as in `slow`), `min_duration` (`5ms`), `on_full`
     /// (`drop-newest`, `overwrite-oldest`, `block:5ms`), `memory` (`8KiB` to `1GiB`). Errors name
     /// the setting, the value found, and what is wanted.
@@ -86,7 +87,9 @@ impl StreamConfig {
                 self.kinds = 0;
                 for word in list() {
                     let Some((_, kinds)) = KINDS.iter().find(|(known, _)| *known == word) else {
-                        return wrong("some of request, span, event, gc, sample, off_cpu, vital");
+                        return wrong(
+                            "some of request, span, event, gc, sample, off_cpu, vital, metric",
+                        );
                     };
                     self.kinds |= kinds.iter().map(|kind| 1 << *kind as u64).sum::<u64>();
                 }
@@ -267,7 +270,7 @@ fn pump(inner: &Inner, shared: &Shared, out: Out) -> std::io::Result<()> {
     let region = shared.recorder.region();
     let text = || {
         let sources = lock(&shared.sources).clone();
-        let standing = meta::standing(&shared.config, &shared.runtime, &sources);
+        let standing = meta::standing(shared.config(), &shared.runtime, &sources);
         let standing = standing.raw("session", &counts_json(&inner.session, &inner.sink).finish());
         let to_ns = sys::clock::now_ns();
         meta::capture(standing, region, "live stream", from_ns, to_ns, "{}")

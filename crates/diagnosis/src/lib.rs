@@ -6,7 +6,7 @@
 //! other threads are replaced by what those did (`pieces`), and of requests on an event loop by what
 //! their task was seen to await (`awaits`). What normal requests do too is taken
 //! off, and what remains is grouped by cause and place (`group`), ranked, given a confidence and
-//! put into words (`finding`, `text`, `json`).
+//! put into words (`finding`, `text`, `json`, `markdown`).
 //!
 //! What it promises: a pure function of the capture; the shares of all findings and the unexplained
 //! part sum to 1; no slow request, no finding. What it does not know it calls unknown.
@@ -15,17 +15,19 @@ mod arrival;
 mod awaits;
 pub mod causes;
 mod finding;
-mod frames;
+pub mod frames;
 mod group;
 mod json;
-mod pieces;
-mod requests;
-mod scene;
+mod markdown;
+pub mod pieces;
+pub mod requests;
+pub mod scene;
 mod text;
 pub mod timeline;
 
 pub use finding::{diagnose, Confidence, Diagnosis, Evidence, Finding};
 pub use frames::Place;
 pub use json::to_json;
+pub use markdown::to_markdown;
 pub use pieces::divided;
 pub use text::to_text;

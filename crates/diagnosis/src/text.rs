@@ -22,7 +22,7 @@ pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {
     out
 }
 
-fn headline(out: &mut String, d: &Diagnosis<'_>) {
+pub(crate) fn headline(out: &mut String, d: &Diagnosis<'_>) {
     let (total, slow) = (thousands(d.total as u64), thousands(d.slow as u64));
     let _ = if d.total == 0 {
         writeln!(out, "No requests in this capture: nothing to judge.")
@@ -71,7 +71,7 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
 }
 
 /// `, reached from GET /checkout > price() > lookup()`.
-fn reached(f: &Finding) -> String {
+pub(crate) fn reached(f: &Finding) -> String {
     if f.path.is_empty() || matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         return String::new();
     }
@@ -81,7 +81,7 @@ fn reached(f: &Finding) -> String {
 }
 
 /// `; on 6 threads, every 15-20 s since 10:09:12 UTC`.
-fn when(d: &Diagnosis<'_>, f: &Finding) -> String {
+pub(crate) fn when(d: &Diagnosis<'_>, f: &Finding) -> String {
     let mut text = match f.threads {
         0 | 1 => String::new(),
         n => format!("; on {n} threads"),
@@ -101,7 +101,7 @@ fn when(d: &Diagnosis<'_>, f: &Finding) -> String {
     text
 }
 
-fn closing(out: &mut String, d: &Diagnosis<'_>) {
+pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
     let found = |words: &str| {
         d.findings.iter().any(|f| {
             matches!(

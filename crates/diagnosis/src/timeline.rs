@@ -214,7 +214,9 @@ fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> V
 fn told_later(from: &[Sample]) -> bool {
     let begin_ns = from.first().map_or(0, |s| s.t_ns);
     let near = from.iter().take_while(|s| s.t_ns.saturating_sub(begin_ns) <= STALE_NS);
-    let owes = |s: &Sample| s.flags & flag::TIMES != 0 && s.cpu_ns + s.run_delay_ns > s.wall_ns;
+    let owes = |s: &Sample| {
+        s.flags & flag::TIMES != 0 && s.cpu_ns.saturating_add(s.run_delay_ns) > s.wall_ns
+    };
     // The first that got a CPU at all decides.
     near.clone().find(|s| s.run_delay_ns > 0).is_some_and(|s| s.wall_ns > 0 && owes(s))
 }

@@ -13,6 +13,7 @@
 pub mod block;
 pub mod chunk;
 pub mod json;
+pub mod metric;
 pub mod own_span;
 pub mod record;
 pub mod region;

@@ -15,13 +15,15 @@
 //!  Vital         t | f64 bits
 //!  Task          queued | begin | end | request              end: STILL_OUT when it begins
 //!  Thread        tid, serial | sequence number               the records behind belong to it
+//!  Metric        from | to | numbers | attributes            see `metric`
 //!  Await         t | request | task | kind, how | holder | target | timeout   name: stack id
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
-//! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64
-//! bytes). Decoding accepts any words: a record that makes no sense ends the block it is in.
+//! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64 bytes).
+//! Decoding accepts any words: a record that makes no sense ends the block it is in.
 
 use crate::block::unpack_pair;
+use crate::metric::Metric;
 use crate::wait::{AwaitKind, HolderSource, WaitKind};
 
 /// Most words a record may have.
@@ -49,6 +51,7 @@ pub enum Kind {
     Task = 9,
     Thread = 10,
     Await = 11,
+    Metric = 12,
 }
 
 /// Flags of the header word, per kind.
@@ -361,6 +364,7 @@ pub enum Record<'a> {
     },
     Sample(Sample),
     Await(Await),
+    Metric(Metric<'a>),
     OffCpu {
         tid: u32,
         preempted: bool,
@@ -398,7 +402,7 @@ pub enum Record<'a> {
 
 /// The attributes of a record, decoded one at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Attributes<'a>(&'a [u64]);
+pub struct Attributes<'a>(pub(crate) &'a [u64]);
 
 impl Attributes<'_> {
     /// Calls `each` with every attribute's key and value; stops at the first that makes no sense.
@@ -488,6 +492,7 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             Record::Thread { tid, serial, seq }
         }
         11 => Record::Await(Await::decode(name, body)?),
+        12 => Record::Metric(Metric::decode(name, flags, body)?),
         kind => Record::Foreign { kind },
     };
     Some((len, record))
@@ -503,7 +508,7 @@ pub const SCHEMA_JSON: &str = concat!(
     r#""sample":["t_ns","tid|gil_holder","wall_ns","cpu_ns","run_delay_ns","#,
     r#""wait:8|holder_source:8|call:16|lock_holder:32","target","timeout_ns"],"#,
     r#""off_cpu":["out_ns","in_ns"],"gc":["begin_ns","end_ns","collected"],"vital":["t_ns","f64"],"#,
-    r#""task":["queued_ns","begin_ns","end_ns","request"],"thread":["tid|serial","sequence"],"#,
+    r#""task":["queued_ns","begin_ns","end_ns","request"],"thread":["tid|serial","sequence"],"metric":["from_ns","to_ns","f64s","attributes"],"#,
     r#""await":["t_ns","request","task","await_kind:8|holder_source:8","holder_task","target","timeout_ns"]}}"#
 );
 
@@ -584,7 +589,7 @@ mod tests {
                 word ^= word << 17;
                 *slot = word;
             }
-            words[0] = (words[0] & !0xffff) | (word % 13) | ((word >> 20) % 14) << 8;
+            words[0] = (words[0] & !0xffff) | (word % 14) | ((word >> 20) % 14) << 8;
             match decode(&words) {
                 Some((_, Record::Event { attributes, .. }))
                 | Some((_, Record::Span { attributes, .. })) => attributes.each(|_, _| ()),

@@ -146,6 +146,22 @@ pub mod losses {
         CAPTURES_REMOVED = 13, "captures_removed";
         /// Captures that could not be written.
         CAPTURES_FAILED = 14, "captures_failed";
+        /// Calls of metrics beyond the bound of series, or with a name or tags that are too long.
+        METRICS_REFUSED = 15, "metrics_refused";
+        /// Values of metrics that are no finite numbers, or found no place at that instant.
+        METRIC_VALUES_REFUSED = 16, "metric_values_refused";
+        /// Members of sets that there was no room for.
+        METRIC_MEMBERS_REFUSED = 17, "metric_members_refused";
+        /// Clients of the control socket that were turned away or gave up half way.
+        CONTROL_REFUSED = 18, "control_refused";
+        /// Calls of the program's own predicate that failed; it is switched off after ten.
+        PREDICATE_FAILED = 19, "predicate_failed";
+        /// Firings of a cause that was captured a short while before.
+        FIRINGS_REPEATED = 20, "firings_repeated";
+        /// Captures that were due and not made: there had been enough that day.
+        CAPTURES_OVER_QUOTA = 21, "captures_over_quota";
+        /// Hooks that could not be run, failed to end in time, or had too many before them.
+        HOOKS_FAILED = 22, "hooks_failed";
     }
 }
 

@@ -1,6 +1,45 @@
 //! Metrics: what was counted, in windows, exactly once.
 //!
-//! How it works: a window is plain values; who counts makes windows, who sends or stores takes them.
-//! What it promises: no clock, no I/O, nothing unbounded.
+//! How it works: a *series* (kind, name, tags) is entered once into a table that only grows. Each
+//! thread counts into a *shard* of its own: plain totals for counters, small banks for the rest
+//! (PROTOCOL.md beside this crate has the full story). Every second one collector reads all shards
+//! and makes a `Window` of plain values; who sends or stores takes it.
+//!
+//! What it promises: what was counted is in exactly one window, also of threads that end, and none
+//! of a parent's counts come from its forked child. Counting never waits, makes no system call, and
+//! allocates nothing after a thread's first touch of a series; from then on it may come from a
+//! signal handler.
+//! Series, shards and bytes are bounded, and what is refused is counted. No clock, no I/O.
+//!
+//! Missing on purpose: who collects and when (crate `dashcam`), and where windows go.
 
+// The models have no use for some of it.
+#![cfg_attr(loom, allow(dead_code))]
+
+mod bank;
+mod cell;
+#[cfg(not(loom))]
+mod local;
+#[cfg(not(loom))]
+mod merge;
+#[cfg(all(loom, test))]
+mod models;
+#[cfg(not(loom))]
+mod registry;
+#[cfg(not(loom))]
+mod series;
+#[cfg(not(loom))]
+mod shard;
+mod state;
+mod sync;
 pub mod window;
+
+pub use cell::Cell;
+#[cfg(not(loom))]
+pub use local::{count, count_float, gauge_add, gauge_set, member, value};
+#[cfg(not(loom))]
+pub use registry::{registry, Refused, Registry, Tables, DEFAULT_SERIES, MOST_BYTES, MOST_SERIES};
+#[cfg(not(loom))]
+pub use series::{Key, Series};
+#[cfg(not(loom))]
+pub use shard::{Shard, MOST_SHARDS};

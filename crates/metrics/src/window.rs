@@ -26,7 +26,7 @@ pub struct Id {
     pub kind: Kind,
     /// Name as the user wrote it.
     pub name: Arc<str>,
-    /// Key and value; a tag without a value has an empty one. In the order given.
+    /// Key and value; a tag without a value has an empty one. Sorted.
     pub tags: Arc<[(Box<str>, Box<str>)]>,
 }
 
@@ -44,7 +44,8 @@ pub enum Value {
     },
     /// The values that were kept, in the order they came, and how many each stands for.
     Values {
-        /// At most the shard's bound; all of them while there is room.
+        /// At most the shards' bounds; all of them, in order by thread, while there is room. Past
+        /// that a fair sample, each for as many as the others: `count / kept.len()`.
         kept: Vec<f64>,
         /// All that came, scaled up by their rates: `kept.len()` or more.
         count: f64,
@@ -80,6 +81,7 @@ pub struct Window {
     pub from_ns: u64,
     /// End, ns since the epoch.
     pub to_ns: u64,
-    /// Series that something came in for; gauges too, when they were set.
+    /// Series that something came in for; gauges too, when they were set. Values that came in with
+    /// different rates have a reading for each rate, with the same id.
     pub readings: Vec<Reading>,
 }

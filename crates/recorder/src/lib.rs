@@ -12,12 +12,15 @@
 //!
 //! Missing on purpose: who reads (snapshot, capture), and when to save (trigger).
 
+mod failures;
 mod limits;
+mod mailbox;
 mod open;
 mod recorder;
 mod session;
 mod thread;
 
+pub use failures::{set_predicate, Ended, ErrorJudge, Failures, Predicate, Told, ERROR_RULES};
 pub use limits::{Limit, LimitOf, Limits, SlowRequest, GROUPS};
 pub use open::{OpenRequest, Request};
 pub use recorder::{

@@ -1,13 +1,14 @@
 //! How long a request may take, how long it usually takes, and which took too long.
 
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use format::block::{pack_pair, unpack_pair};
 
+use crate::mailbox::Mailbox;
+
 /// Names with an id below this have their own entry; later names share the last.
-const NAMES: usize = 4096;
-/// Slow requests the mailbox holds; the trigger polls it every few milliseconds.
-const MAILBOX: usize = 64;
+pub(crate) const NAMES: usize = 4096;
 
 /// A request that ended past its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +33,13 @@ pub struct Limit {
     pub group: usize,
 }
 
-/// Answers the limit of a name; asked once a name.
+/// Answers the limit of a name; asked once a name, and again when the rules change.
 pub type LimitOf = Box<dyn Fn(&str) -> Limit + Send + Sync>;
 
 /// Limits, typical times and the mailbox.
 pub struct Limits {
-    limit_of: LimitOf,
+    /// Locked for a moment, to be called without the lock: names are met on many threads.
+    limit_of: Mutex<Arc<LimitOf>>,
     /// Group by name id. Relaxed, as all of these.
     groups: Box<[AtomicU8]>,
     /// Requests that ended, and those of them past their limit, by group.
@@ -47,32 +49,64 @@ pub struct Limits {
     /// Typical time by name id, ns: a running median that moves by 1/16 of itself a request.
     /// Relaxed: racing updates lose one step, which does no harm.
     typical: Box<[AtomicU64]>,
-    mailbox: [[AtomicU64; 2]; MAILBOX],
-    /// Entries ever posted. Release on post pairs with acquire in `take_slow`.
-    posted: AtomicU64,
+    /// Text by name id, for those that have an entry of their own.
+    texts: Box<[OnceLock<Box<str>>]>,
+    mailbox: Mailbox,
 }
 
 impl Limits {
     pub(crate) fn new(limit_of: LimitOf) -> Limits {
         let zeros = || (0..NAMES).map(|_| AtomicU64::new(0)).collect();
         Limits {
-            limit_of,
+            limit_of: Mutex::new(Arc::new(limit_of)),
             groups: (0..NAMES).map(|_| AtomicU8::new(0)).collect(),
             counts: [const { [const { AtomicU64::new(0) }; 2] }; GROUPS],
             limits: zeros(),
             typical: zeros(),
-            mailbox: [const { [const { AtomicU64::new(0) }; 2] }; MAILBOX],
-            posted: AtomicU64::new(0),
+            texts: (0..NAMES - 1).map(|_| OnceLock::new()).collect(),
+            mailbox: Mailbox::new(),
         }
     }
 
-    pub(crate) fn know(&self, name: ring::Name, text: &str) {
-        let slot = &self.limits[entry(name)];
-        if slot.load(Ordering::Relaxed) == 0 {
-            let limit = (self.limit_of)(text);
-            self.groups[entry(name)].store(limit.group.min(GROUPS - 1) as u8, Ordering::Relaxed);
-            slot.store(limit.ns.max(1), Ordering::Relaxed);
+    /// False: the name was known already.
+    pub(crate) fn know(&self, name: ring::Name, text: &str) -> bool {
+        let is_new = self.limits[entry(name)].load(Ordering::Relaxed) == 0;
+        if is_new {
+            if let Some(place) = self.texts.get(name as usize) {
+                place.get_or_init(|| text.into());
+            }
+            self.judge(name, text);
         }
+        is_new
+    }
+
+    fn judge(&self, name: ring::Name, text: &str) {
+        let limit_of = self.limit_of.lock().unwrap_or_else(|p| p.into_inner()).clone();
+        let limit = limit_of(text);
+        self.groups[entry(name)].store(limit.group.min(GROUPS - 1) as u8, Ordering::Relaxed);
+        self.limits[entry(name)].store(limit.ns.max(1), Ordering::Relaxed);
+    }
+
+    /// Judges by other rules from here on.
+    pub(crate) fn replace(&self, limit_of: LimitOf) {
+        *self.limit_of.lock().unwrap_or_else(|p| p.into_inner()) = Arc::new(limit_of);
+    }
+
+    /// Looks up anew the limit of a name that was met as a request's.
+    pub(crate) fn judge_again(&self, name: ring::Name, text: &str) {
+        if self.is_request(name) {
+            self.judge(name, text);
+        }
+    }
+
+    /// Whether the name was met as a request's.
+    pub(crate) fn is_request(&self, name: ring::Name) -> bool {
+        self.limits[entry(name)].load(Ordering::Relaxed) != 0
+    }
+
+    /// Requests that ended past their limit so far.
+    pub fn slow_count(&self) -> u64 {
+        self.mailbox.posted()
     }
 
     /// The limit of a name, ns; `u64::MAX` when there is none.
@@ -122,28 +156,25 @@ impl Limits {
 
     #[cold]
     fn post(&self, id: u64, name: ring::Name, took_ns: u64) {
-        let at = self.posted.fetch_add(1, Ordering::Relaxed);
-        let slot = &self.mailbox[at as usize % MAILBOX];
         let took_us = u32::try_from(took_ns / 1000).unwrap_or(u32::MAX);
-        slot[0].store(id, Ordering::Relaxed);
-        slot[1].store(pack_pair(name, took_us), Ordering::Release);
+        self.mailbox.post(id, pack_pair(name, took_us));
     }
 
     /// Slow requests posted since the count `seen` (start with 0), oldest first; returns the new
     /// count. More than 64 between two calls: the oldest are not told, their number is in the count.
-    /// An entry being written at this instant may be told with the id of its predecessor; the
-    /// trigger needs no more than that one was slow.
     pub fn take_slow(&self, seen: u64, mut each: impl FnMut(SlowRequest)) -> u64 {
-        let posted = self.posted.load(Ordering::Acquire);
-        for at in seen.max(posted.saturating_sub(MAILBOX as u64))..posted {
-            let slot = &self.mailbox[at as usize % MAILBOX];
-            let (name, took_us) = unpack_pair(slot[1].load(Ordering::Acquire));
-            each(SlowRequest { id: slot[0].load(Ordering::Relaxed), name, took_us });
-        }
-        posted
+        self.mailbox.take(seen, |id, word| {
+            let (name, took_us) = unpack_pair(word);
+            each(SlowRequest { id, name, took_us });
+        })
+    }
+
+    /// The text of a request's name, of the first 4,095 names.
+    pub fn name_text(&self, name: ring::Name) -> Option<&str> {
+        self.texts.get(name as usize)?.get().map(|text| &**text)
     }
 }
 
-fn entry(name: ring::Name) -> usize {
+pub(crate) fn entry(name: ring::Name) -> usize {
     (name as usize).min(NAMES - 1)
 }

@@ -6,6 +6,7 @@ use format::block::{pack_pair, unpack_pair};
 use format::record::{flag, header, Kind};
 use format::region::losses;
 
+use crate::failures::{self, Failed};
 use crate::recorder::{current, is_on};
 use crate::{append, put_span, Attribute};
 
@@ -54,6 +55,8 @@ struct Slot {
     name_tid: AtomicU64,
     /// 0: no event loop; `NO_TASK`: its task is not known; else the task's address.
     on_loop: AtomicU64,
+    /// 0, or how it failed (`Failed`), when that was told before its end.
+    failed: AtomicU64,
 }
 
 /// `Slot.on_loop` of a request on an event loop whose task is not known. No task has this address.
@@ -94,6 +97,7 @@ impl OpenTable {
             slot.begin_ns.store(begin_ns, Ordering::Relaxed);
             slot.name_tid.store(pack_pair(name, tid), Ordering::Relaxed);
             slot.on_loop.store(u64::from(on_loop), Ordering::Relaxed);
+            slot.failed.store(0, Ordering::Relaxed);
             self.high.fetch_max(index + 1, Ordering::Relaxed);
             let id = (serial << 12) | index as u64;
             // Release: pairs with the acquire in `each`.
@@ -101,6 +105,11 @@ impl OpenTable {
             return Some(id);
         }
         None
+    }
+
+    /// Requests begun so far.
+    pub fn begun(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed).saturating_sub(1)
     }
 
     fn untracked(&self) -> u64 {
@@ -122,14 +131,23 @@ impl OpenTable {
         slot.on_loop.store(task.max(NO_TASK), Ordering::Relaxed);
     }
 
-    /// Frees the slot; its name and whether it ran on a loop, when it was tracked.
-    fn leave(&self, id: u64) -> Option<(ring::Name, bool)> {
+    fn set_failed(&self, id: u64, failed: Failed) {
+        let Some(slot) = self.slot(id) else { return };
+        if failed.has_no_type() && slot.failed.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        slot.failed.store(failed.word(), Ordering::Relaxed);
+    }
+
+    /// Frees the slot; its name, whether it ran on a loop, and how it failed, when it was tracked.
+    fn leave(&self, id: u64) -> Option<(ring::Name, bool, Failed)> {
         let slot = self.slot(id)?;
         let (name, _) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
         let on_loop = slot.on_loop.load(Ordering::Relaxed) != 0;
+        let failed = Failed::from_word(slot.failed.load(Ordering::Relaxed));
         // Release: our reads above stay before the slot's next owner.
         slot.id.store(0, Ordering::Release);
-        Some((name, on_loop))
+        Some((name, on_loop, failed))
     }
 
     fn slot(&self, id: u64) -> Option<&Slot> {
@@ -214,19 +232,38 @@ impl Request {
         }
     }
 
+    /// Notes that it failed, with the name of the error's type ("": none). Its end is an error then,
+    /// whatever `end` is told. A lookup under a lock.
+    pub fn fail(self, kind: &str) {
+        let (true, Some(recorder)) = (self.id != 0, current()) else {
+            return;
+        };
+        let bits = recorder.failures().bits_of(kind);
+        let name = match kind {
+            "" => 0,
+            _ => recorder.tables().classed(ring::Class::Target, kind),
+        };
+        recorder.open_requests().set_failed(self.id, Failed::new(name, bits));
+    }
+
     /// Ends it under its present name; `fallback` names a request the table had no room for.
     /// Tells the trigger when it took too long.
     pub fn end(self, fallback: ring::Name, error: bool, attributes: &[Attribute<'_>]) {
         let (true, Some(recorder)) = (self.id != 0, current()) else {
             return;
         };
-        let (name, on_loop) = recorder.open_requests().leave(self.id).unwrap_or((fallback, false));
+        let left = recorder.open_requests().leave(self.id);
+        let (name, on_loop, failed) = left.unwrap_or((fallback, false, Failed::default()));
+        let error = error || failed.is();
         let now = sys::clock::now_ns();
         if is_on() {
             let flags = (u16::from(error) * flag::ERROR) | (u16::from(on_loop) * flag::ASYNC);
             let fixed = [self.begin_ns, now, self.id];
             put_span(Kind::RequestEnd, flags, name, fixed, attributes, now);
         }
-        recorder.limits().ended(self.id, name, now.saturating_sub(self.begin_ns));
+        let took_ns = now.saturating_sub(self.begin_ns);
+        recorder.limits().ended(self.id, name, took_ns);
+        recorder.failures().ended(self.id, name, error, failed);
+        failures::ask(recorder, self.id, name, took_ns, error);
     }
 }

@@ -1,10 +1,12 @@
 //! The recorder of this process: region, tables, open requests, limits.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 
 use ring::{Region, Tables};
 use sys::cell::StaticRef;
 
+use crate::failures::{ErrorJudge, Failures};
 use crate::limits::{LimitOf, Limits};
 use crate::open::OpenTable;
 
@@ -17,6 +19,7 @@ pub struct Recorder {
     tables: Tables,
     open: OpenTable,
     limits: Limits,
+    failures: Failures,
 }
 
 static CURRENT: StaticRef<Recorder> = StaticRef::empty();
@@ -42,6 +45,7 @@ impl Recorder {
             tables: Tables::new(region, crate::session::learn_name),
             open: OpenTable::new(),
             limits: Limits::new(limit_of),
+            failures: Failures::new(),
         }))
     }
 
@@ -71,10 +75,35 @@ impl Recorder {
         &self.limits
     }
 
-    /// Interns a request's name and looks its limit up, so that the request's end need not.
+    /// Requests that failed or were chosen, by the rules that speak of them.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// Judges requests by other limits from here on, those that are open too. Walks all names,
+    /// under their lock.
+    pub fn set_limits(&self, limit_of: LimitOf) {
+        self.limits.replace(limit_of);
+        self.tables.each_name(|name, text| self.limits.judge_again(name, text));
+    }
+
+    /// Judges failed requests by other rules from here on. Cost as `set_limits`.
+    pub fn set_error_rules(&self, judge: Arc<dyn ErrorJudge>) {
+        self.failures.replace(judge);
+        self.tables.each_name(|name, text| {
+            if self.limits.is_request(name) {
+                self.failures.know(name, text);
+            }
+        });
+    }
+
+    /// Interns a request's name and looks up what the rules say of it, so that the request's end
+    /// need not.
     pub fn request_name(&self, text: &str) -> ring::Name {
         let name = self.tables.name(text);
-        self.limits.know(name, text);
+        if self.limits.know(name, text) {
+            self.failures.know(name, text);
+        }
         name
     }
 }

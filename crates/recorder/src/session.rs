@@ -238,7 +238,14 @@ fn duration(kind: u8, record: &[u64]) -> u64 {
 }
 
 fn has_name(kind: u8) -> bool {
-    let named =
-        [Kind::Event, Kind::Span, Kind::RequestBegin, Kind::RequestEnd, Kind::Task, Kind::Vital];
+    let named = [
+        Kind::Event,
+        Kind::Span,
+        Kind::RequestBegin,
+        Kind::RequestEnd,
+        Kind::Task,
+        Kind::Vital,
+        Kind::Metric,
+    ];
     named.iter().any(|k| *k as u8 == kind)
 }

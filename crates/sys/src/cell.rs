@@ -25,6 +25,35 @@ impl<T: Sync + 'static> StaticRef<T> {
         unsafe { at.as_ref() }
     }
 
+    /// What it holds, put here by `make` when it holds nothing. Who loses the race to do so drops
+    /// his own.
+    #[inline]
+    pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &'static T {
+        match self.get() {
+            Some(value) => value,
+            None => self.make(make()),
+        }
+    }
+
+    #[cold]
+    fn make(&self, value: T) -> &'static T {
+        let made = Box::into_raw(Box::new(value));
+        let null = std::ptr::null_mut();
+        // Release: the object is whole before it is seen. Acquire: so is the other one's.
+        match self.at.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: it came from a box that is leaked here, and is never freed.
+            Ok(_) => unsafe { &*made },
+            Err(theirs) => {
+                // SAFETY: `made` came from the box above and was not published; `theirs` is not
+                // null and came from a `&'static T`, or from a box leaked here.
+                unsafe {
+                    drop(Box::from_raw(made));
+                    &*theirs
+                }
+            }
+        }
+    }
+
     /// Replaces it.
     pub fn set(&self, value: Option<&'static T>) {
         let at = value.map_or(std::ptr::null_mut(), |v| std::ptr::from_ref(v).cast_mut());
@@ -128,6 +157,17 @@ impl<T: Send + Sync> Visited<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_that_make_the_same_object_get_the_same() {
+        static PLACE: StaticRef<u64> = StaticRef::empty();
+        let seen: Vec<&'static u64> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..4).map(|n| scope.spawn(move || PLACE.get_or_make(|| n))).collect();
+            threads.into_iter().map(|t| t.join().expect("ends")).collect()
+        });
+        assert!(seen.iter().all(|at| std::ptr::eq(*at, seen[0])), "{seen:?}");
+    }
 
     #[test]
     fn what_is_visited_is_freed_once_and_not_too_early() {

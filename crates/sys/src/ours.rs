@@ -76,6 +76,11 @@ impl Fd {
     }
 }
 
+/// A copy of the process's stderr, to be given to a child. Errors: it is closed.
+pub fn own_stderr() -> io::Result<OwnedFd> {
+    std::io::stderr().as_fd().try_clone_to_owned()
+}
+
 /// In a forked child: closes every descriptor of ours that came with the fork. The objects that
 /// own them must never be dropped or used in this process.
 pub fn close_all() {

@@ -33,6 +33,14 @@ impl<T: Sync + Send + 'static, const N: usize> Shelf<T, N> {
         unsafe { at.as_ref() }
     }
 
+    /// The object for which `is` holds, if it is there.
+    #[inline]
+    pub fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<&'static T> {
+        (0..PROBES.min(N))
+            .map_while(|probe| self.get((hash as usize).wrapping_add(probe) % N))
+            .find(|found| is(found))
+    }
+
     /// The object for which `is` holds, made by `make` when there is none yet. Equal objects must
     /// come with equal hashes. None: no room.
     #[inline]
@@ -108,6 +116,8 @@ mod tests {
             let seen: Vec<_> = threads.into_iter().map(|t| t.join().expect("ends")).collect();
             assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
         });
+        let found = SHELF.find(7 * 31, |other| *other == 7);
+        assert_eq!((found, SHELF.find(8 * 31, |_| false)), (Some(&7), None));
         let mut all = 0;
         SHELF.each(|_| all += 1);
         assert_eq!(all, 50);

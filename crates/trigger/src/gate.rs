@@ -18,6 +18,20 @@ pub enum Why {
     Ended,
     /// A request is past its limit and still running.
     Running,
+    /// A request ended with an error of this kind (a name id; 0: of no known kind).
+    Failed {
+        /// Name id of the error's type.
+        kind: u32,
+    },
+    /// Too large a share of requests failed, by this rule.
+    Share {
+        /// Number of the rule.
+        rule: u32,
+        /// Requests in the window, and those of them that failed.
+        counts: (u64, u64),
+    },
+    /// The program's own predicate chose a request that ended.
+    Chosen,
 }
 
 /// One yes.
@@ -59,6 +73,11 @@ impl Gate {
     /// Armed.
     pub fn new(timing: Timing) -> Gate {
         Gate { timing, state: State::Armed, doublings: 0, last_capture_ns: 0, told: 0, owed: 0 }
+    }
+
+    /// Works with other times from here on.
+    pub fn set_timing(&mut self, timing: Timing) {
+        self.timing = timing;
     }
 
     /// A request was slow. True when a capture will hold or holds it; false when it is suppressed.

@@ -4,17 +4,24 @@
 //! a percentile is over its limit; `gate` decides,
 //! given a slow request and the time, whether a capture is to be made and when: after the trigger it
 //! waits a while (the end of the story is part of the story), then it stays quiet for a cooldown
-//! that doubles while firings go on.
+//! that doubles while firings go on. `errors` reads `on_error=`, `quota` knows when there have been
+//! enough captures, `decay` how far limits fall while nothing fires.
 //!
 //! What it promises: the same inputs give the same decisions, and a storm of slow requests yields
 //! one capture a cooldown, the rest are counted.
 
 mod crowd;
+mod decay;
+mod errors;
 mod gate;
+mod quota;
 mod rules;
 mod units;
 
 pub use crowd::Crowd;
+pub use decay::decayed;
+pub use errors::{ErrorRules, MOST_ERROR_RULES};
 pub use gate::{Firing, Gate, Timing, Why};
+pub use quota::{Quota, Repeats};
 pub use rules::{name_matches, Rules, MOST_CROWDS};
 pub use units::{bytes, duration_ns, fraction, show_ns, switch, Wrong};

@@ -1,7 +1,7 @@
 //! The text of `slow=` as limits by request name.
 
 use crate::crowd::Crowd;
-use crate::units::{duration_ns, Wrong};
+use crate::units::{duration_ns, show_ns, Wrong};
 
 /// Limits in the order given. `500ms` holds for any request; `checkout>250ms` for names that
 /// contain the word; `GET /api/*>1s` for names that match the glob as a whole; `p99(checkout)>50ms/30s`
@@ -54,6 +54,16 @@ impl Rules {
         percentiles.map(|p| Crowd::new(p.allowed_ppm, p.window_ns)).collect()
     }
 
+    /// The same rules with all limits multiplied; none falls below a microsecond.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Rules {
+        let scale = |rule: &Rule| {
+            let limit_ns = ((rule.limit_ns as f64 * factor) as u64 / 1000 * 1000).max(1000);
+            Rule { limit_ns, ..rule.clone() }
+        };
+        Rules { rules: self.rules.iter().map(scale).collect() }
+    }
+
     /// How long a request of this name may take, ns; `u64::MAX` when no rule speaks of it. A rule
     /// with a name beats the rule for any; of several, the strictest holds.
     pub fn limit_ns(&self, name: &str) -> u64 {
@@ -69,6 +79,27 @@ impl Rules {
             self.rules.iter().filter(fits).min_by_key(|rule| rule.limit_ns)
         };
         strictest(true).or_else(|| strictest(false))
+    }
+}
+
+/// As `parse` reads them.
+impl std::fmt::Display for Rules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, rule) in self.rules.iter().enumerate() {
+            f.write_str(if i > 0 { ", " } else { "" })?;
+            let name = rule.name.as_deref().unwrap_or_default();
+            let limit = show_ns(rule.limit_ns);
+            match (rule.crowd, name) {
+                (None, "") => write!(f, "{limit}")?,
+                (None, _) => write!(f, "{name}>{limit}")?,
+                (Some(p), _) => {
+                    let percent = 100.0 - p.allowed_ppm as f64 / 10_000.0;
+                    let name = if name.is_empty() { String::new() } else { format!("({name})") };
+                    write!(f, "p{percent}{name}>{limit}/{}", show_ns(p.window_ns))?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -186,6 +217,17 @@ mod tests {
         crowds[0].note(1, 0, 0);
         crowds[0].note(2, 1000, 2);
         assert_eq!(crowds[0].is_over(), Some((1000, 2)), "2 of 1000 are more than 0.1 %");
+    }
+
+    #[test]
+    fn rules_are_scaled_and_written_as_they_are_read() {
+        let text = "p99.9(checkout)>50ms/30s, 1s, p95>200ms/60s, GET /a/*>1.5s";
+        let rules = Rules::parse(text).expect("valid");
+        assert_eq!(rules.to_string(), text);
+        let half = rules.scaled(0.5).to_string();
+        assert_eq!(half, "p99.9(checkout)>25ms/30s, 500ms, p95>100ms/60s, GET /a/*>750ms");
+        assert_eq!(Rules::parse(&half).expect("valid"), rules.scaled(0.5));
+        assert_eq!(rules.scaled(0.0).limit_ns("x"), 1000);
     }
 
     #[test]

@@ -28,7 +28,7 @@ def patch(native: Any, module: ModuleType) -> None:
 
 async def _handle(native: Any, request: int, handling: Awaitable[Any]) -> Any:
     native.request_enter(request)
-    error = True
+    error: bool | str = True
     try:
         result = await handling
         # (response, whether the connection was reset)

@@ -47,11 +47,12 @@ async def serve(
                 is_open = False
                 native.request_end(request, error)
 
-    failed = True
+    failed: bool | str = False
     try:
-        result = await application(scope, receive, sending)
-        failed = False
-        return result
+        return await application(scope, receive, sending)
+    except BaseException as raised:
+        failed = type(raised).__name__
+        raise
     finally:
         if is_open:
             is_open = False

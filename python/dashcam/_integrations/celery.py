@@ -26,11 +26,13 @@ def _run(native: Any, name: str, trace: Any, *args: Any, **kwargs: Any) -> Any:
     if not native.is_on() or native.current_request():
         return trace(*args, **kwargs)
     request = native.request_begin(name)
-    error = True
+    error: bool | str = True
     try:
         result = trace(*args, **kwargs)
         # (result, what became of it, runtime, text); nothing became of a success.
         error = getattr(result[1], "state", None) == "FAILURE"
+        if error:
+            error = type(getattr(result[1], "retval", None)).__name__
         return result
     finally:
         native.request_end(request, error)

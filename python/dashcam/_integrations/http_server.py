@@ -32,10 +32,12 @@ def patch(native: Any, module: ModuleType) -> None:
     @functools.wraps(handle)
     def handle_one_request(self: Any) -> None:
         self._dashcam_expects, self._dashcam_request = True, 0
-        failed = True
+        failed: bool | str = False
         try:
             handle(self)
-            failed = False
+        except BaseException as error:
+            failed = type(error).__name__
+            raise
         finally:
             self._dashcam_expects = False
             if self._dashcam_request:

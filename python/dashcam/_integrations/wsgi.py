@@ -37,24 +37,38 @@ def call(
     `connection` is the request's socket where the server does not put it into `environ`: with it,
     time the request waited for its handler is part of the request.
     """
-    if not native.is_on() or native.current_request():
+    if not native.is_on():
+        return application(environ, start_response)
+    current = native.current_request()
+    if current:
+        if environ.get("dashcam.request") != current:
+            start_response = _telling(native, current, start_response)
         return application(environ, start_response)
     name = raw_name(str(environ.get("REQUEST_METHOD", "?")), str(environ.get("PATH_INFO", "/")))
     if connection is None:
         connection = environ.get("gunicorn.socket") or environ.get("werkzeug.socket")
     request = native.request_begin(name, False, descriptor(connection))
     environ["dashcam.request"] = request
-    failed = True
-    body = None
     try:
-        body = application(environ, start_response)
-        failed = False
-    finally:
-        if failed or isinstance(body, (list, tuple)):
-            native.request_end(request, failed)
+        body = application(environ, _telling(native, request, start_response))
+    except BaseException as error:
+        native.request_end(request, type(error).__name__)
+        raise
     if isinstance(body, (list, tuple)):
+        native.request_end(request, False)
         return body
     return Body(native, request, body)
+
+
+def _telling(native: Any, request: int, start_response: Any) -> Any:
+    """A `start_response` that notes a reply of 500 and more as a failure of the request."""
+
+    def starting(status: str, *args: Any, **kwargs: Any) -> Any:
+        if status[:1] == "5":
+            native.request_failed(request, "")
+        return start_response(status, *args, **kwargs)
+
+    return starting
 
 
 def descriptor(connection: Any) -> int:
@@ -74,8 +88,8 @@ class Body:
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from self._body
-        except BaseException:
-            self._end(True)
+        except BaseException as error:
+            self._end(type(error).__name__)
             raise
         self._end(False)
 
@@ -92,7 +106,7 @@ class Body:
         if close is not None:
             close()
 
-    def _end(self, error: bool) -> None:
+    def _end(self, error: bool | str) -> None:
         request, self._request = self._request, 0
         if request:
             self._native.request_end(request, error)

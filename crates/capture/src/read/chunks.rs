@@ -22,6 +22,9 @@ pub struct Chunks<'a> {
 /// Splits `bytes`. Errors only when the file is no capture at all.
 pub fn split(bytes: &[u8]) -> Result<Chunks<'_>, ReadError> {
     let Some(mut rest) = bytes.strip_prefix(chunk::MAGIC) else {
+        if let Some(version) = version(bytes) {
+            return Err(ReadError::OtherVersion(version));
+        }
         let start = String::from_utf8_lossy(&bytes[..bytes.len().min(16)]);
         return Err(ReadError::NotACapture(match bytes.is_empty() {
             true => "nothing (the file is empty)".to_owned(),
@@ -60,6 +63,13 @@ pub fn split(bytes: &[u8]) -> Result<Chunks<'_>, ReadError> {
         found.damage.push(format!("cut off at byte {}: no end mark", bytes.len()));
     }
     Ok(found)
+}
+
+/// The number in the first line of a capture, whichever.
+fn version(bytes: &[u8]) -> Option<u64> {
+    let rest = bytes.strip_prefix(b"DASHCAM ")?;
+    let end = rest.iter().take(20).position(|b| *b == b'\n')?;
+    std::str::from_utf8(&rest[..end]).ok()?.parse().ok()
 }
 
 fn second_word(payload: &[u8]) -> u64 {

@@ -13,7 +13,8 @@ mod tables;
 
 pub use meta::Meta;
 pub use rows::{
-    Coverage, EventRow, GcRow, OffCpu, RequestRow, SpanRow, TaskRow, Text, ThreadRow, VitalRow,
+    Coverage, EventRow, GcRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow, Text, ThreadRow,
+    VitalRow,
 };
 pub use tables::{Code, StackNode};
 
@@ -36,6 +37,8 @@ pub enum ReadError {
     Io(std::path::PathBuf, std::io::Error),
     /// It is no capture: what was found at its start.
     NotACapture(String),
+    /// It is a capture of another version of the format: its number.
+    OtherVersion(u64),
     /// It is a capture without the parts nothing can be said without.
     NothingLeft(String),
 }
@@ -48,6 +51,11 @@ impl fmt::Display for ReadError {
                 f,
                 "not a dashcam capture: begins with {found}, wanted \"DASHCAM 2\"; \
                  captures end in .dashcam, black boxes of killed processes need `dashcam recover`"
+            ),
+            ReadError::OtherVersion(version) => write!(
+                f,
+                "a dashcam capture of format {version}, this dashcam reads format 2; \
+                 read it with the dashcam that made it"
             ),
             ReadError::NothingLeft(what) => write!(f, "capture is damaged beyond reading: {what}"),
         }
@@ -87,6 +95,8 @@ pub struct Capture {
     pub tasks: Vec<TaskRow>,
     /// Counters of the host and the process, by time.
     pub vitals: Vec<VitalRow>,
+    /// What windows told of metrics, by time.
+    pub metrics: Vec<MetricRow>,
     /// What is there of each thread, and what is missing.
     pub coverage: Vec<Coverage>,
     /// Blocks that were overwritten while they were copied: their records are missing.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use format::block::{unpack_pair, BLOCK_WORDS, FIRST_SEQ, HEADER_WORDS, OWNER};
+use format::metric::{Metric, Numbers};
 use format::record::{decode, flag, Attributes, Record, Value, STILL_OUT};
 
 use super::tables::words;
@@ -153,6 +154,23 @@ pub struct VitalRow {
     pub value: f64,
 }
 
+/// What one window told of one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricRow {
+    /// Name id.
+    pub name: u32,
+    /// Index into `format::metric::KINDS`.
+    pub kind: u8,
+    /// Tags: key, value.
+    pub tags: Vec<(u32, Text)>,
+    /// Begin of the window.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
+    /// What came in.
+    pub numbers: Numbers,
+}
+
 /// What is there of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coverage {
@@ -295,6 +313,11 @@ impl BlockReader {
             Record::Await(seen) => {
                 capture.awaits.entry(seen.request).or_default().push(seen);
             }
+            Record::Metric(metric) => {
+                let Metric { name, kind, from_ns, to_ns, numbers, tags } = metric;
+                let tags = list(tags);
+                capture.metrics.push(MetricRow { name, kind, tags, from_ns, to_ns, numbers });
+            }
             Record::OffCpu { tid, preempted, out_ns, in_ns } => {
                 let row = OffCpu { out_ns, in_ns, preempted };
                 capture.off_cpu.entry(tid).or_default().push(row);
@@ -324,6 +347,7 @@ impl BlockReader {
         capture.gcs.sort_by_key(|g| g.begin_ns);
         end_tasks(&mut capture.tasks, capture.meta.to_ns);
         capture.vitals.sort_by_key(|v| v.t_ns);
+        capture.metrics.sort_by_key(|m| m.to_ns);
         for samples in capture.samples.values_mut() {
             samples.sort_by_key(|s| s.t_ns);
         }

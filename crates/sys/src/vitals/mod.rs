@@ -23,20 +23,19 @@
 //! source fails, which is noted once. About 20 us a read.
 //!
 //! What it does not: pressure and steal are those of the whole host, also inside a container. The
-//! cgroup is looked for again every few reads. In a forked child open it anew.
+//! cgroup is looked for again when the process was moved; a quota set later above it is not noticed. In a forked child open it anew.
 
 mod cgroup;
 
 use crate::kept::{self, Kept};
 use crate::ours::Fd;
 use crate::{clock, task};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::AsRawFd;
 
 /// The source that `follow_cgroup` replaces.
 const CGROUP: &str = "cgroup throttling";
-/// Every so many reads the cgroup is looked for again; 0.1 ms.
-const CGROUP_EVERY: u32 = 3;
 
 /// Takes a value: its name, with the unit at the end unless it is a count, and the value.
 type Emit<'a> = &'a mut dyn FnMut(&'static str, f64);
@@ -64,9 +63,9 @@ pub struct Vitals {
     task_dir: Option<Fd>,
     fd_dir: Option<Fd>,
     missing: Vec<Missing>,
-    /// The cpu.stat that is read now.
-    cgroup: Option<String>,
-    reads: u32,
+    /// /proc/self/cgroup, and a hash of what it said last.
+    membership: Option<Kept>,
+    member_of: Option<u64>,
 }
 
 impl Vitals {
@@ -77,8 +76,8 @@ impl Vitals {
             task_dir: None,
             fd_dir: None,
             missing: Vec::new(),
-            cgroup: None,
-            reads: 0,
+            membership: Kept::open("/proc/self/cgroup").ok(),
+            member_of: None,
         };
         vitals.add("rss", "/proc/self/statm", emit_memory);
         vitals.add("pressure of cpu", "/proc/pressure/cpu", |text, emit| {
@@ -100,10 +99,7 @@ impl Vitals {
 
     /// Reads everything once and hands each value to `each`.
     pub fn read(&mut self, mut each: impl FnMut(&'static str, f64)) {
-        self.reads = self.reads.wrapping_add(1);
-        if self.reads % CGROUP_EVERY == 0 {
-            self.follow_cgroup();
-        }
+        self.follow_cgroup();
         emit_usage(&mut each);
         each("process_cpu_ns", clock::process_cpu_ns() as f64);
         if let Some(links) = self.task_dir.as_ref().and_then(links) {
@@ -140,21 +136,21 @@ impl Vitals {
 
     fn add_cgroup(&mut self) {
         match cgroup::find() {
-            Ok(path) => {
-                self.add(CGROUP, &path, emit_throttling);
-                self.cgroup = Some(path);
-            }
+            Ok(path) => self.add(CGROUP, &path, emit_throttling),
             Err(reason) => self.missing.push(Missing { source: CGROUP, reason: reason.to_owned() }),
         }
     }
 
-    /// The process may have been moved, or a quota set on a cgroup above.
+    /// The process may have been moved to another cgroup since.
     fn follow_cgroup(&mut self) {
-        let Ok(path) = cgroup::find() else { return };
-        if self.cgroup.as_ref() != Some(&path) {
+        let mut buf = [0u8; 1024];
+        let Some(Ok(text)) = self.membership.as_ref().map(|file| file.read(&mut buf)) else {
+            return;
+        };
+        let now = hash(text);
+        if self.member_of.replace(now).is_some_and(|before| before != now) {
             self.sources.retain(|source| source.name != CGROUP);
-            self.add(CGROUP, &path, emit_throttling);
-            self.cgroup = Some(path);
+            self.add_cgroup();
         }
     }
 
@@ -168,6 +164,12 @@ impl Missing {
     fn new(source: &'static str, error: &io::Error) -> Missing {
         Missing { source, reason: error.to_string() }
     }
+}
+
+fn hash(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn emit_usage(emit: Emit<'_>) {

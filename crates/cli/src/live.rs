@@ -1,0 +1,321 @@
+//! `dashcam ps`, `status`, `snap` and `set`: talks to the recorded processes of this user.
+//!
+//! How it works: each recorded process listens on a socket named after its number, in a folder that
+//! only its user can enter. A question is one line, the answer is one line of JSON. All folders that
+//! a service may have chosen are looked in, since its environment may differ from this shell's.
+//!
+//! What it promises: an answer, or a message within seconds: no process that hangs makes this hang.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde_json::{json, Value};
+use sys::local;
+
+use crate::read::{NOTHING, UNREADABLE, USAGE};
+
+/// A process that is alive answers within this time.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// And has written a capture within this.
+const CAPTURE: Duration = Duration::from_secs(40);
+/// Longest answer taken.
+const LONGEST: u64 = 16 << 20;
+
+/// Lists the recorded processes of this user, and removes sockets of dead ones.
+pub fn ps(as_json: bool) -> ExitCode {
+    let mut rows: Vec<Value> = Vec::new();
+    for folder in local::folders() {
+        local::tidy(&folder, usize::MAX);
+        for (pid, path) in local::sockets(&folder) {
+            match ask(&path, "ps", PATIENCE) {
+                Ok(row) => rows.push(row),
+                Err(why) => eprintln!("dashcam: process {pid}: {why}"),
+            }
+        }
+    }
+    rows.sort_by_key(|row| row["pid"].as_u64());
+    if as_json {
+        rows.iter_mut().filter_map(Value::as_object_mut).for_each(|row| drop(row.remove("ok")));
+        println!("{:#}", json!({"schema": 1, "processes": rows}));
+    } else if !rows.is_empty() {
+        print!("{}", table(&rows));
+    }
+    if rows.is_empty() {
+        eprintln!("dashcam: no recorded process of this user: {}", looked());
+        return ExitCode::from(NOTHING);
+    }
+    ExitCode::SUCCESS
+}
+
+fn table(rows: &[Value]) -> String {
+    let number = |row: &Value, key: &str| row[key].as_u64().unwrap_or(0).to_string();
+    let text = |row: &Value, key: &str| plain(row[key].as_str().unwrap_or("?"));
+    let head = ["PID", "SERVICE", "SINCE (UTC)", "STATE", "REQUESTS", "SLOW", "CAPTURES", "BOX"];
+    let mut lines: Vec<Vec<String>> = vec![head.map(str::to_owned).to_vec()];
+    lines.extend(rows.iter().map(|row| {
+        vec![
+            number(row, "pid"),
+            text(row, "service"),
+            utc(row["since_epoch_ns"].as_u64().unwrap_or(0)),
+            if row["on"] == true { "on" } else { "off" }.to_owned(),
+            number(row, "requests"),
+            number(row, "slow"),
+            number(row, "captures"),
+            text(row, "box"),
+        ]
+    }));
+    let width = |i: usize| lines.iter().map(|l| l[i].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &Vec<String>| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<String>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    lines.iter().map(line).collect()
+}
+
+/// Control characters of another process's text are not for this terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// `2026-11-21 10:14:03`.
+fn utc(epoch_ns: u64) -> String {
+    let seconds = epoch_ns / 1_000_000_000;
+    let (days, clock) = (seconds / 86_400, seconds % 86_400);
+    // Days to a date: the number of whole years, then of months, by subtraction.
+    let leap = |y: u64| y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
+    let (mut year, mut left) = (1970, days);
+    while left >= 365 + u64::from(leap(year)) {
+        left -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if left < length {
+            break;
+        }
+        left -= length;
+        month += 1;
+    }
+    let (h, m, s) = (clock / 3600, clock / 60 % 60, clock % 60);
+    format!("{year:04}-{month:02}-{:02} {h:02}:{m:02}:{s:02}", left + 1)
+}
+
+/// The state of a process: what `dashcam.status()` gives inside it.
+pub fn status(pid: u32, as_json: bool) -> ExitCode {
+    let answer = match question(pid, "status", PATIENCE) {
+        Ok(answer) => answer,
+        Err(code) => return code,
+    };
+    let status = &answer["status"];
+    if as_json {
+        println!("{status:#}");
+    } else {
+        print!("{}", described(status));
+    }
+    ExitCode::SUCCESS
+}
+
+/// `name: value` lines; what has parts, indented.
+fn described(status: &Value) -> String {
+    let mut out = String::new();
+    for (name, value) in status.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(parts) => {
+                out += &format!("{name}:\n");
+                for (name, value) in parts {
+                    // Counters at zero say nothing.
+                    if !(status["losses"].get(name).is_some() && value == 0) {
+                        out += &format!("  {}: {}\n", plain(name), one(value));
+                    }
+                }
+            }
+            Value::Array(items) => {
+                out += &format!("{name}: {}\n", items.len());
+                items.iter().for_each(|item| out += &format!("  {}\n", one(item)));
+            }
+            _ => out += &format!("{}: {}\n", plain(name), one(value)),
+        }
+    }
+    out
+}
+
+fn one(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), plain)
+}
+
+/// Makes a process save a capture; prints its path.
+pub fn snap(pid: u32, reason: Option<&str>) -> ExitCode {
+    let line = match reason {
+        None => "snap".to_owned(),
+        Some(reason) => format!("snap\t{}", word(reason)),
+    };
+    match question(pid, &line, CAPTURE) {
+        Ok(answer) => {
+            println!("{}", answer["path"].as_str().unwrap_or_default());
+            ExitCode::SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+/// Changes settings of a process; prints those that hold now.
+pub fn set(pid: u32, words: &[String]) -> ExitCode {
+    let pair = |text: &String| match text.as_str() {
+        "on" | "off" => format!("enabled={text}"),
+        _ => word(text),
+    };
+    if let Some(wrong) =
+        words.iter().find(|w| !w.contains('=') && !["on", "off"].contains(&w.as_str()))
+    {
+        eprintln!("dashcam: set: found {wrong:?}, wanted name=value (like slow=250ms), on or off");
+        return ExitCode::from(USAGE);
+    }
+    let pairs: Vec<String> = words.iter().map(pair).collect();
+    match question(pid, &format!("set\t{}", pairs.join("\t")), PATIENCE) {
+        Ok(answer) => {
+            for (name, value) in answer["settings"].as_object().into_iter().flatten() {
+                println!("{}: {}", plain(name), one(value));
+            }
+            ExitCode::SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+/// A word of a request: tabs and line ends would end it.
+fn word(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Asks process `pid`. Errors are told on stderr: 1 there is no such process, 2 it refused what was
+/// asked, 3 it could not be asked.
+fn question(pid: u32, line: &str, patience: Duration) -> Result<Value, ExitCode> {
+    let paths = local::folders().into_iter().flat_map(|folder| local::sockets(&folder));
+    let mut paths: Vec<PathBuf> = paths.filter(|(p, _)| *p == pid).map(|(_, path)| path).collect();
+    paths.retain(|path| local::is_alive(path));
+    // Of several (other pid namespaces) the one that this namespace knows by the number.
+    let known = |path: &PathBuf| {
+        let peer = local::connect(path).and_then(|stream| local::peer(&stream));
+        peer.is_ok_and(|(found, _)| found == pid)
+    };
+    let Some(path) = paths.iter().find(|p| known(p)).or(paths.first()) else {
+        let exists = Path::new(&format!("/proc/{pid}")).exists();
+        let what = if exists {
+            "process is not recorded, or is another user's"
+        } else {
+            "no such process"
+        };
+        eprintln!(
+            "dashcam: {pid}: {what}: {}; `dashcam ps` lists those that can be asked",
+            looked()
+        );
+        return Err(ExitCode::from(NOTHING));
+    };
+    match ask(path, line, patience) {
+        Ok(answer) => Ok(answer),
+        Err(Failure::Refused(why)) => {
+            eprintln!("dashcam: {pid}: {why}");
+            Err(ExitCode::from(USAGE))
+        }
+        Err(why) => {
+            eprintln!("dashcam: {pid}: {why}");
+            Err(ExitCode::from(UNREADABLE))
+        }
+    }
+}
+
+fn looked() -> String {
+    let folders = local::folders();
+    let folders: Vec<String> = folders.iter().map(|p| p.display().to_string()).collect();
+    format!("no socket of it in {}", folders.join(", "))
+}
+
+enum Failure {
+    /// It could not be asked.
+    Io(PathBuf, io::Error),
+    /// It did not answer in time.
+    Silent(Duration),
+    /// It answered with an error.
+    Refused(String),
+    /// It answered something else.
+    Odd(String),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Failure::Silent(time) => {
+                write!(f, "no answer within {} s; is it stopped?", time.as_secs())
+            }
+            Failure::Refused(why) => f.write_str(&plain(why)),
+            Failure::Odd(why) => write!(f, "found an answer that is no JSON object: {why}"),
+        }
+    }
+}
+
+fn ask(path: &Path, line: &str, patience: Duration) -> Result<Value, Failure> {
+    let io = |error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Failure::Silent(patience),
+        _ => Failure::Io(path.to_owned(), error),
+    };
+    let until = Instant::now() + patience;
+    let mut stream = local::connect(path).map_err(io)?;
+    stream.set_nonblocking(false).map_err(io)?;
+    stream.set_write_timeout(Some(patience)).map_err(io)?;
+    // Who is turned away at once has an answer waiting although nothing could be written.
+    let asked = stream.write_all(format!("{line}\n").as_bytes());
+    let mut answer = Vec::new();
+    let mut piece = [0; 16 * 1024];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || answer.len() as u64 > LONGEST {
+            return Err(Failure::Silent(patience));
+        }
+        stream.set_read_timeout(Some(left)).map_err(io)?;
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => answer.extend_from_slice(&piece[..length]),
+            Err(_) if answer.ends_with(b"\n") => break,
+            Err(error) => return Err(io(error)),
+        }
+    }
+    if answer.is_empty() {
+        asked.map_err(io)?;
+    }
+    let answer: Value =
+        serde_json::from_slice(&answer).map_err(|error| Failure::Odd(error.to_string()))?;
+    match answer["ok"].as_bool() {
+        Some(true) => Ok(answer),
+        Some(false) => Err(Failure::Refused(one(&answer["error"]))),
+        None => Err(Failure::Odd(answer.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_utc() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00");
+        assert_eq!(utc(951_782_400_000_000_000), "2000-02-29 00:00:00");
+        assert_eq!(utc(1_795_256_043_000_000_000), "2026-11-21 10:14:03");
+    }
+
+    #[test]
+    fn a_table_has_a_column_for_each_figure_and_no_control_characters() {
+        let row = json!({"pid": 4711, "service": "bil\u{1b}ly", "since_epoch_ns": 0, "on": true,
+            "requests": 12, "slow": 1, "captures": 1, "box": "/dev/shm/x.box"});
+        let text = table(&[row]);
+        assert_eq!(
+            text,
+            "PID   SERVICE  SINCE (UTC)          STATE  REQUESTS  SLOW  CAPTURES  BOX\n\
+             4711  bil?ly   1970-01-01 00:00:00  on     12        1     1         /dev/shm/x.box\n"
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Metrics in `dashcam show`: their windows, and a line for each.
+
+use std::collections::BTreeMap;
+
+use capture::read::{Capture, MetricRow, Text};
+use format::metric::{Numbers, KINDS};
+use serde_json::{json, Map, Value};
+
+/// Series listed; the rest are counted.
+const MOST: usize = 40;
+
+type Series<'c> = BTreeMap<(&'c str, Vec<(&'c str, &'c str)>, u8), Vec<&'c MetricRow>>;
+
+/// A metric's windows by name, tags and kind, the tags sorted as they are in the capture.
+fn series(capture: &Capture) -> Series<'_> {
+    let mut all: Series<'_> = BTreeMap::new();
+    for row in &capture.metrics {
+        let mut tags = Vec::new();
+        for (key, value) in &row.tags {
+            let value = if let Text::Text(value) = value { value.as_str() } else { "?" };
+            tags.push((capture.name(*key), value));
+        }
+        all.entry((capture.name(row.name), tags, row.kind)).or_default().push(row);
+    }
+    all
+}
+
+/// A line for each metric: what all windows of the capture told.
+pub fn print(capture: &Capture) {
+    let all = series(capture);
+    if all.is_empty() {
+        return;
+    }
+    println!("Metrics: {}", all.len());
+    for ((name, tags, kind), rows) in all.iter().take(MOST) {
+        let tag = |(key, value): &(&str, &str)| match *value {
+            "" => (*key).to_owned(),
+            value => format!("{key}={value}"),
+        };
+        let tags: Vec<String> = tags.iter().map(tag).collect();
+        let tags = if tags.is_empty() { String::new() } else { format!("{{{}}}", tags.join(",")) };
+        println!("  {:<12} {name}{tags}  {}", kind_text(*kind), line(rows));
+    }
+    if all.len() > MOST {
+        println!("  and {} more", all.len() - MOST);
+    }
+}
+
+fn kind_text(kind: u8) -> &'static str {
+    KINDS.get(usize::from(kind)).copied().unwrap_or("?")
+}
+
+/// What the windows say together.
+fn line(rows: &[&MetricRow]) -> String {
+    let count = rows.len();
+    let windows = format!("in {count} window{}", if count == 1 { "" } else { "s" });
+    let (mut total, mut values, mut level) = (0.0, (0.0, 0.0), None);
+    let (mut least, mut most, mut worst_p99) = (f64::INFINITY, f64::NEG_INFINITY, 0.0f64);
+    let mut members = 0.0f64;
+    for row in rows {
+        match row.numbers {
+            Numbers::Count(sum) => total += sum,
+            Numbers::Gauge { value, delta: true } => level = Some(level.unwrap_or(0.0) + value),
+            Numbers::Gauge { value, delta: false } => level = Some(value),
+            Numbers::Members { members: n, .. } => members = members.max(n),
+            Numbers::Values { count, sum, min, max, p99, .. } => {
+                values = (values.0 + count, values.1 + sum);
+                (least, most) = (least.min(min), most.max(max));
+                worst_p99 = worst_p99.max(p99);
+            }
+        }
+    }
+    match rows.last().map(|row| row.numbers) {
+        Some(Numbers::Count(_)) => format!("{total} {windows}"),
+        Some(Numbers::Gauge { .. }) => format!("{} {windows}", level.unwrap_or(0.0)),
+        Some(Numbers::Members { .. }) => format!("at most {members} members {windows}"),
+        Some(Numbers::Values { .. }) => {
+            let (n, sum) = values;
+            let mean = if n > 0.0 { sum / n } else { 0.0 };
+            format!(
+                "{n} values, mean {mean:.3}, {least} to {most}, worst p99 {worst_p99} {windows}"
+            )
+        }
+        None => windows,
+    }
+}
+
+/// All series with all their windows.
+pub fn to_json(capture: &Capture) -> Value {
+    let all = series(capture);
+    let list = all.iter().map(|((name, tags, kind), rows)| {
+        let tags: Map<String, Value> =
+            tags.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let windows: Vec<Value> = rows.iter().map(|row| window(row)).collect();
+        json!({"name": name, "kind": kind_text(*kind), "tags": tags, "windows": windows})
+    });
+    list.collect()
+}
+
+fn window(row: &MetricRow) -> Value {
+    let mut told = match row.numbers {
+        Numbers::Count(sum) => json!({"count": sum}),
+        Numbers::Gauge { value, delta } => json!({"value": value, "delta": delta}),
+        Numbers::Members { members, refused } => json!({"members": members, "refused": refused}),
+        Numbers::Values { count, sum, min, max, median, p99 } => {
+            json!({"count": count, "sum": sum, "min": min, "max": max, "median": median, "p99": p99})
+        }
+    };
+    told["from_ns"] = json!(row.from_ns);
+    told["to_ns"] = json!(row.to_ns);
+    told
+}

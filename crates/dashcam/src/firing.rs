@@ -1,0 +1,353 @@
+//! When a capture is made: asks the rules each pass, and posts jobs to the keeper.
+//!
+//! How it works: what the recorder's mailboxes and counters tell, and the requests that are open,
+//! become firings; those of a cause captured a short while ago are counted and dropped; the gate
+//! decides when the capture of the first is due; the quota of the day has the last word. SIGUSR2,
+//! `snap` and the end of the process pass by the gate: somebody wants these.
+//!
+//! All policy is in crate `trigger`; here it is connected.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use format::region::losses;
+use recorder::{ErrorJudge, OpenRequest, Recorder};
+use sys::signal::{usr2_came, usr2_taker, Taker};
+use trigger::{decayed, show_ns, Crowd, ErrorRules, Firing, Gate, Quota, Repeats, Timing, Why};
+
+use crate::config::{AtExit, Config};
+use crate::control::{lock, Job, Shared};
+use crate::live;
+
+/// Waiting for the request that fired to end, at most.
+const PATIENCE_NS: u64 = 10_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Ids of firings that no request made; a request's never reach so far.
+const NO_REQUEST: u64 = 1 << 63;
+
+/// A cause as far as a trigger knows it: the request's name, the sort of rule, the error's type.
+type Cause = (u32, u8, u32);
+
+/// A rule of `on_error`.
+struct ErrorRule {
+    text: String,
+    /// Of a rule that judges by share.
+    crowd: Option<Crowd>,
+    /// Failed requests at the last look.
+    failed: u64,
+}
+
+/// The trigger's memory.
+pub(crate) struct Triggers<'s> {
+    shared: &'s Shared,
+    config: &'static Config,
+    gate: Gate,
+    /// One a percentile rule, in their order.
+    crowds: Vec<Crowd>,
+    errors: Vec<ErrorRule>,
+    quota: Quota,
+    repeats: Repeats<Cause>,
+    slow_seen: u64,
+    failed_seen: u64,
+    chosen_seen: u64,
+    /// Requests still running that have fired already.
+    fired: Vec<u64>,
+    /// The last capture of ours, or the start.
+    captured_ns: u64,
+    /// What limits are multiplied by.
+    factor: f64,
+    /// The last look at what need not be looked at in each pass.
+    slow_look_ns: u64,
+}
+
+impl<'s> Triggers<'s> {
+    pub(crate) fn new(shared: &'s Shared, config: &'static Config, now: u64) -> Triggers<'s> {
+        let [slow_seen, failed_seen, chosen_seen] = shared.seen;
+        Triggers {
+            shared,
+            config,
+            gate: Gate::new(timing(config)),
+            crowds: config.rules.crowds(),
+            errors: error_rules(config),
+            quota: Quota::new(config.per_day),
+            repeats: Repeats::new(config.repeat_after_ns),
+            slow_seen,
+            failed_seen,
+            chosen_seen,
+            fired: Vec::new(),
+            captured_ns: now,
+            factor: 1.0,
+            slow_look_ns: 0,
+        }
+    }
+
+    /// Takes over settings that were changed meanwhile.
+    pub(crate) fn follow(&mut self, config: &'static Config) {
+        if config.rules != self.config.rules || config.decay_ns != self.config.decay_ns {
+            self.crowds = config.rules.crowds();
+            self.captured_ns = sys::clock::now_ns();
+            self.factor = 1.0;
+            live::judge_by(self.shared.recorder, config.rules.clone());
+        }
+        if config.error_rules != self.config.error_rules {
+            self.errors = error_rules(config);
+        }
+        self.gate.set_timing(timing(config));
+        self.quota.set_most(config.per_day);
+        self.repeats.set_within(config.repeat_after_ns);
+        self.config = config;
+    }
+
+    /// Asks all rules. `open` are the requests that run.
+    pub(crate) fn look(&mut self, now: u64, open: &[OpenRequest]) {
+        self.wishes();
+        if now.saturating_sub(self.slow_look_ns) >= SECOND_NS {
+            self.slow_look_ns = now;
+            self.decay(now);
+            signal_source(self.shared);
+        }
+        let mut firings: Vec<Firing> = Vec::new();
+        self.of_times(now, open, &mut firings);
+        self.of_errors(now, &mut firings);
+        let failures = self.shared.recorder.failures();
+        self.chosen_seen = failures.take_chosen(self.chosen_seen, |told| {
+            let took_ns = u64::from(told.detail) * 1000;
+            let (request, name) = (told.id, told.name);
+            firings.push(Firing { request, name, took_ns, why: Why::Chosen, at_ns: now });
+        });
+        for firing in firings {
+            let loss = match self.repeats.is_repeat(&cause(&firing), now) {
+                true => losses::FIRINGS_REPEATED,
+                false if self.gate.slow(firing) => continue,
+                false => losses::FIRINGS_SUPPRESSED,
+            };
+            self.shared.recorder.region().lose(loss, 1);
+        }
+        let open_requests = self.shared.recorder.open_requests();
+        if let Some(firing) = self.gate.due(now, |id| open_requests.is_open(id)) {
+            self.due(firing, now);
+        }
+    }
+
+    /// Makes the captures that somebody asked for by a signal; also while nothing is recorded.
+    pub(crate) fn wishes(&self) {
+        if usr2_came() {
+            self.send("signal: SIGUSR2".to_owned());
+        }
+    }
+
+    /// Requests past their limit, ended or running.
+    fn of_times(&mut self, now: u64, open: &[OpenRequest], firings: &mut Vec<Firing>) {
+        let recorder = self.shared.recorder;
+        let limits = recorder.limits();
+        for (crowd, group) in self.crowds.iter_mut().zip(1..) {
+            let (total, over) = limits.counts(group);
+            crowd.note(now, total, over);
+        }
+        self.slow_seen = limits.take_slow(self.slow_seen, |slow| {
+            let took_ns = u64::from(slow.took_us) * 1000;
+            let (request, name) = (slow.id, slow.name);
+            firings.push(Firing { request, name, took_ns, why: Why::Ended, at_ns: now });
+        });
+        self.fired.retain(|id| recorder.open_requests().is_open(*id));
+        for request in open {
+            let age = now.saturating_sub(request.begin_ns);
+            if age >= limits.limit_ns(request.name) && !self.fired.contains(&request.id) {
+                self.fired.push(request.id);
+                let (request, name) = (request.id, request.name);
+                firings.push(Firing { request, name, took_ns: age, why: Why::Running, at_ns: now });
+            }
+        }
+        // A request judged by a percentile fires when that is over its limit.
+        firings.retain(|firing| match limits.group_of(firing.name) {
+            0 => true,
+            group => self.crowds.get(group - 1).is_some_and(|crowd| crowd.is_over().is_some()),
+        });
+    }
+
+    /// Failed requests that a rule wants, and shares of failed ones that are over.
+    fn of_errors(&mut self, now: u64, firings: &mut Vec<Firing>) {
+        let failures = self.shared.recorder.failures();
+        self.failed_seen = failures.take_failed(self.failed_seen, |told| {
+            let (request, name) = (told.id, told.name);
+            let why = Why::Failed { kind: told.detail };
+            firings.push(Firing { request, name, took_ns: 0, why, at_ns: now });
+        });
+        for (number, rule) in self.errors.iter_mut().enumerate() {
+            let Some(crowd) = &mut rule.crowd else { continue };
+            let (total, failed) = failures.counts(number);
+            crowd.note(now, total, failed);
+            let more = failed > rule.failed;
+            rule.failed = failed;
+            if let (true, Some(counts)) = (more, crowd.is_over()) {
+                let why = Why::Share { rule: number as u32, counts };
+                let request = NO_REQUEST | failed;
+                firings.push(Firing { request, name: 0, took_ns: 0, why, at_ns: now });
+            }
+        }
+    }
+
+    fn due(&mut self, firing: Firing, now: u64) {
+        self.repeats.captured(cause(&firing), now);
+        if !self.quota.take(now) {
+            self.shared.recorder.region().lose(losses::CAPTURES_OVER_QUOTA, 1);
+            return;
+        }
+        self.send(self.reason(&firing));
+        self.captured_ns = now;
+    }
+
+    fn send(&self, reason: String) {
+        // A capture is judged by the rules it was made under.
+        let slow = (self.factor < 1.0).then(|| self.config.rules.scaled(self.factor).to_string());
+        self.shared.post(Job { reason, slow, done: None });
+    }
+
+    fn reason(&self, firing: &Firing) -> String {
+        let recorder = self.shared.recorder;
+        let name = |id| recorder.limits().name_text(id).unwrap_or("a request");
+        let took = show_ns(firing.took_ns / 1_000_000 * 1_000_000);
+        let fallen = match self.factor < 1.0 {
+            true => format!(" (limits fell to {:.1} % in a quiet time)", self.factor * 100.0),
+            false => String::new(),
+        };
+        match firing.why {
+            Why::Ended => format!("slow: a request took {took}: {}{fallen}", name(firing.name)),
+            Why::Running => {
+                let name = name(firing.name);
+                format!("slow: a request was still running after {took}: {name}{fallen}")
+            }
+            Why::Failed { kind } => {
+                let kind = match kind {
+                    0 => "an error".to_owned(),
+                    kind => kind_text(self.shared, kind),
+                };
+                format!("error: {kind} in {}", name(firing.name))
+            }
+            Why::Share { rule, counts: (total, failed) } => {
+                let text = self.errors.get(rule as usize).map_or("", |rule| rule.text.as_str());
+                format!("errors: {failed} of {total} requests failed: {text}")
+            }
+            Why::Chosen => {
+                format!("when: chosen by the program after {took}: {}", name(firing.name))
+            }
+        }
+    }
+
+    /// Lets limits fall while nothing fires, and sets them back when something did.
+    fn decay(&mut self, now: u64) {
+        let quiet_ns = now.saturating_sub(self.captured_ns);
+        let factor = decayed(quiet_ns, self.config.decay_ns);
+        if factor != self.factor {
+            self.factor = factor;
+            let rules = &self.config.rules;
+            let rules = if factor < 1.0 { rules.scaled(factor) } else { rules.clone() };
+            live::judge_by(self.shared.recorder, rules);
+        }
+    }
+
+    /// The end: a capture that was waiting for its post-trigger time is made now, or the one that
+    /// `at_exit` asks for.
+    pub(crate) fn last_words(&mut self) {
+        let crash = lock(&self.shared.crash).take();
+        if let Some(firing) = self.gate.due(u64::MAX, |_| false) {
+            return self.due(firing, sys::clock::now_ns());
+        }
+        let owed = self.gate.owed();
+        match (self.config.at_exit, crash) {
+            (AtExit::Never, _) => (),
+            (AtExit::Crash | AtExit::Always, Some(kind)) => {
+                self.send(format!("crash: ended by an uncaught {kind}"));
+            }
+            (AtExit::Always, None) => self.send("exit: recording ends".to_owned()),
+            _ if owed > 0 => {
+                self.send(format!("exit: {owed} slow requests since the last capture"))
+            }
+            _ => (),
+        }
+    }
+}
+
+/// What the mailboxes hold of an earlier start in this process, which is not told again.
+pub(crate) fn seen(recorder: &Recorder) -> [u64; 3] {
+    let failures = recorder.failures();
+    let failed = failures.take_failed(u64::MAX, |_| ());
+    [recorder.limits().slow_count(), failed, failures.take_chosen(u64::MAX, |_| ())]
+}
+
+fn cause(firing: &Firing) -> Cause {
+    match firing.why {
+        Why::Ended | Why::Running => (firing.name, 0, 0),
+        Why::Failed { kind } => (firing.name, 1, kind),
+        Why::Share { rule, .. } => (0, 2, rule),
+        Why::Chosen => (firing.name, 3, 0),
+    }
+}
+
+/// The text of an error's type: a walk over all names, once a capture.
+fn kind_text(shared: &Shared, kind: u32) -> String {
+    let mut found = String::new();
+    shared.recorder.tables().each_name(|id, text| {
+        if id == kind {
+            found = text.to_owned();
+        }
+    });
+    found
+}
+
+fn error_rules(config: &Config) -> Vec<ErrorRule> {
+    let rules = config.error_rules.crowds().into_iter();
+    rules.map(|(text, crowd)| ErrorRule { text, crowd, failed: 0 }).collect()
+}
+
+fn timing(config: &Config) -> Timing {
+    Timing { post_ns: config.post_ns, patience_ns: PATIENCE_NS, cooldown_ns: config.cooldown_ns }
+}
+
+/// `on_error` as the recorder asks it.
+pub(crate) struct Judge(pub ErrorRules);
+
+impl ErrorJudge for Judge {
+    fn of_name(&self, name: &str) -> u16 {
+        self.0.of_name(name)
+    }
+
+    fn of_kind(&self, kind: &str) -> u16 {
+        self.0.of_kind(kind)
+    }
+
+    fn single(&self) -> u16 {
+        self.0.single()
+    }
+}
+
+/// Judges failed requests by these rules from here on.
+pub(crate) fn judge_errors(shared: &Shared, rules: ErrorRules) {
+    shared.recorder.set_error_rules(Arc::new(Judge(rules)));
+}
+
+/// Takes SIGUSR2 if the settings ask for it and nobody else has it.
+pub(crate) fn take_signal(shared: &Shared) {
+    if shared.config().signal {
+        sys::signal::take_usr2();
+        signal_source(shared);
+    }
+}
+
+/// Says whose SIGUSR2 is; the program may take it at any time.
+fn signal_source(shared: &Shared) {
+    if !shared.config().signal {
+        return;
+    }
+    let ours = usr2_taker() == Taker::Ours;
+    // Told when it changes only: the list of sources is locked and searched.
+    if shared.signal_is_ours.swap(u8::from(ours), Ordering::Relaxed) != u8::from(ours) {
+        let state = match ours {
+            true => "on".to_owned(),
+            false => {
+                "off: the program has a handler of its own for SIGUSR2, or ignores it".to_owned()
+            }
+        };
+        shared.set_source("signal", state);
+    }
+}

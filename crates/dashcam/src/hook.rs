@@ -1,0 +1,103 @@
+//! `hook=`: a command of the user's for each capture, `COMMAND CAPTURE`.
+//!
+//! How it works: the keeper starts the words of the setting, with the capture's path behind them, in
+//! a process group of its own, and looks after it between captures. The words are no shell text:
+//! they are split at spaces and passed on as they are. `/bin/sh` stands between, with a fixed text,
+//! for one reason: it always ends with 0. A host that waits for all of its children (gunicorn's
+//! master) meets ours too, and must not take the hook's exit code for a worker's.
+//!
+//! What it promises: one hook at a time, `LIMIT` for each, at most `WAITING` behind it; its output
+//! goes to the service's stderr; what fails is said there in one line and counted in `hooks_failed`.
+//! It is not recorded itself. At the end of the process a hook that runs is left running.
+
+use std::collections::VecDeque;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use format::region::losses;
+
+use crate::control::{say, Shared};
+
+/// A hook may take so long.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Captures whose hook waits for the one before.
+const WAITING: usize = 16;
+/// `$@`: the user's words and the path.
+const WRAPPER: &str =
+    r#""$@" || echo "dashcam: hook $1: ended with exit code $?, wanted 0" >&2; exit 0"#;
+
+/// The hooks that run and wait.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    running: Option<(Child, Instant)>,
+    waiting: VecDeque<PathBuf>,
+}
+
+impl Hooks {
+    /// A capture was written.
+    pub(crate) fn captured(&mut self, shared: &Shared, path: &Path) {
+        if shared.config().hook.is_empty() {
+            return;
+        }
+        if self.waiting.len() >= WAITING {
+            return failed(shared, &format!("not run for {}: {WAITING} wait", path.display()));
+        }
+        self.waiting.push_back(path.to_owned());
+        self.look(shared);
+    }
+
+    /// Looks after the one that runs, and starts the next.
+    pub(crate) fn look(&mut self, shared: &Shared) {
+        if let Some((child, until)) = &mut self.running {
+            match child.try_wait() {
+                Ok(None) if Instant::now() < *until => return,
+                Ok(None) => {
+                    sys::signal::kill_group(child.id());
+                    // It is dead or dying; an error means that the host has waited for it.
+                    let _ = child.wait();
+                    failed(shared, &format!("found no end after {} s; killed", LIMIT.as_secs()));
+                }
+                // An error: the host has waited for it.
+                Ok(Some(_)) | Err(_) => (),
+            }
+            self.running = None;
+        }
+        if let Some(path) = self.waiting.pop_front() {
+            self.running = start(shared, &path);
+        }
+    }
+
+    /// The process ends: hooks that wait are started, none is waited for.
+    pub(crate) fn end(&mut self, shared: &Shared) {
+        for path in self.waiting.drain(..) {
+            start(shared, &path);
+        }
+    }
+}
+
+fn start(shared: &Shared, path: &Path) -> Option<(Child, Instant)> {
+    let hook = &shared.config().hook;
+    let started = Command::new("/bin/sh")
+        .args(["-c", WRAPPER, "dashcam-hook"])
+        .args(hook.split_whitespace())
+        .arg(path)
+        .env("DASHCAM_ENABLED", "off")
+        .stdin(Stdio::null())
+        .stdout(sys::ours::own_stderr().map_or_else(|_| Stdio::null(), Stdio::from))
+        .process_group(0)
+        .spawn();
+    match started {
+        Ok(child) => Some((child, Instant::now() + LIMIT)),
+        Err(error) => {
+            failed(shared, &format!("/bin/sh: {error}"));
+            None
+        }
+    }
+}
+
+fn failed(shared: &Shared, why: &str) {
+    shared.recorder.region().lose(losses::HOOKS_FAILED, 1);
+    say(&format!("hook {}: {why}", shared.config().hook));
+}

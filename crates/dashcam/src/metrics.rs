@@ -1,0 +1,212 @@
+//! Metrics, for Rust programs: `dashcam::counter("orders").inc()`.
+//!
+//! A handle is found by name (a lookup, tens of ns) and then costs a few ns a call; keep it where
+//! that matters, it is `Copy`. Calls never wait, never fail, and are kept also before `start`: they
+//! are in the first window. What is refused (too many series, no finite number) is counted.
+
+use std::time::Instant;
+
+use ::metrics::window::Kind;
+use ::metrics::{registry, Series};
+
+use crate::control;
+
+/// A metric's name, tags and rate; its last call makes the handle.
+///
+/// ```
+/// let orders = dashcam::metric("orders").tag("region", "eu").counter();
+/// orders.inc();
+/// dashcam::metric("db.query").rate(0.1).timing().record(1.25);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Metric<'a> {
+    name: &'a str,
+    tags: Vec<(Box<str>, Box<str>)>,
+    rate: f64,
+}
+
+/// Begins a metric of that name.
+pub fn metric(name: &str) -> Metric<'_> {
+    Metric { name, tags: Vec::new(), rate: 1.0 }
+}
+
+impl Metric<'_> {
+    /// Adds a tag; an empty value for one that has none.
+    pub fn tag(mut self, key: &str, value: &str) -> Self {
+        self.tags.push((key.into(), value.into()));
+        self
+    }
+
+    /// The share of the calls that are let through, above 0 and at most 1; sums and counts are
+    /// scaled up by it.
+    pub fn rate(mut self, rate: f64) -> Self {
+        self.rate = rate;
+        self
+    }
+
+    fn series(&self, kind: Kind) -> Handle {
+        Handle(registry().series_of(kind, self.name, &self.tags, self.rate))
+    }
+
+    /// A sum of increments.
+    pub fn counter(&self) -> Counter {
+        Counter(self.series(Kind::Counter))
+    }
+
+    /// A value that is set and changed.
+    pub fn gauge(&self) -> Gauge {
+        Gauge(self.series(Kind::Gauge))
+    }
+
+    /// Durations in milliseconds.
+    pub fn timing(&self) -> Values {
+        Values(self.series(Kind::Timing))
+    }
+
+    /// Values whose distribution an agent on this host computes.
+    pub fn histogram(&self) -> Values {
+        Values(self.series(Kind::Histogram))
+    }
+
+    /// Values whose distribution a server computes over all hosts.
+    pub fn distribution(&self) -> Values {
+        Values(self.series(Kind::Distribution))
+    }
+
+    /// Distinct members.
+    pub fn set(&self) -> Set {
+        Set(self.series(Kind::Set))
+    }
+}
+
+/// The counter of that name, without tags.
+pub fn counter(name: &str) -> Counter {
+    metric(name).counter()
+}
+
+/// The gauge of that name, without tags.
+pub fn gauge(name: &str) -> Gauge {
+    metric(name).gauge()
+}
+
+/// The timing of that name, without tags.
+pub fn timing(name: &str) -> Values {
+    metric(name).timing()
+}
+
+/// The histogram of that name, without tags.
+pub fn histogram(name: &str) -> Values {
+    metric(name).histogram()
+}
+
+/// The distribution of that name, without tags.
+pub fn distribution(name: &str) -> Values {
+    metric(name).distribution()
+}
+
+/// The set of that name, without tags.
+pub fn set(name: &str) -> Set {
+    metric(name).set()
+}
+
+/// None: it was refused, and so is each call.
+#[derive(Clone, Copy, Debug)]
+struct Handle(Option<&'static Series>);
+
+impl Handle {
+    #[inline]
+    fn with(self, call: impl FnOnce(&'static Series)) {
+        if control::is_forked() {
+            control::after_fork_child();
+        }
+        match self.0 {
+            Some(series) => call(series),
+            None => registry().refuse_series(),
+        }
+    }
+}
+
+/// A counter.
+#[derive(Clone, Copy, Debug)]
+pub struct Counter(Handle);
+
+impl Counter {
+    /// Adds 1.
+    #[inline]
+    pub fn inc(self) {
+        self.add(1);
+    }
+
+    /// Adds `n`, which may be negative. Exact up to 2^53 in a window.
+    #[inline]
+    pub fn add(self, n: i64) {
+        self.0.with(|series| ::metrics::count(series, n));
+    }
+
+    /// Adds a fraction.
+    pub fn add_float(self, n: f64) {
+        self.0.with(|series| ::metrics::count_float(series, n));
+    }
+}
+
+/// A gauge.
+#[derive(Clone, Copy, Debug)]
+pub struct Gauge(Handle);
+
+impl Gauge {
+    /// Sets it. The last set of all threads holds.
+    #[inline]
+    pub fn set(self, value: f64) {
+        self.0.with(|series| ::metrics::gauge_set(series, value));
+    }
+
+    /// Changes it.
+    #[inline]
+    pub fn add(self, delta: f64) {
+        self.0.with(|series| ::metrics::gauge_add(series, delta));
+    }
+}
+
+/// A timing, histogram or distribution.
+#[derive(Clone, Copy, Debug)]
+pub struct Values(Handle);
+
+impl Values {
+    /// Notes a value; of a timing, milliseconds.
+    #[inline]
+    pub fn record(self, value: f64) {
+        self.0.with(|series| ::metrics::value(series, value));
+    }
+
+    /// Notes the milliseconds from now until the timer is dropped.
+    #[must_use]
+    pub fn time(self) -> Timer {
+        Timer { values: self, began: Instant::now() }
+    }
+}
+
+/// Notes how long it lived when it is dropped, in milliseconds.
+#[derive(Debug)]
+pub struct Timer {
+    values: Values,
+    began: Instant,
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.values.record(self.began.elapsed().as_secs_f64() * 1000.0);
+    }
+}
+
+/// A set.
+#[derive(Clone, Copy, Debug)]
+pub struct Set(Handle);
+
+impl Set {
+    /// Notes a member; the same one again in a window changes nothing.
+    #[inline]
+    pub fn add(self, member: &str) {
+        self.0.with(|series| ::metrics::member(series, member));
+    }
+}

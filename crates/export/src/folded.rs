@@ -1,0 +1,68 @@
+//! Folded stacks, as Brendan Gregg's flamegraph.pl takes them: `root;...;leaf VALUE`, a line a
+//! stack, all threads together.
+//!
+//! A frame is `function (file:line)`; a thread without a stack is `thread name;[no Python stack]`. `;` and line breaks would end a frame or a line: they become
+//! `:` and a blank. Times are nanoseconds, so that the lines sum to what was measured
+//! (`flamegraph.pl --countname ns`). The format has no place for comments: the notes are left out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+
+use capture::read::Capture;
+
+use crate::frames::{self, Frames};
+use crate::states::Threads;
+use crate::{text, weights, Progress, Value};
+
+/// Writes one line a stack, sorted; stacks of value 0 are left out.
+pub fn write(
+    capture: &Capture,
+    value: Value,
+    out: &mut dyn Write,
+    progress: &mut Progress<'_>,
+) -> io::Result<()> {
+    let threads = Threads::new(capture);
+    let mut sums: HashMap<(Option<u32>, u32), u64> = HashMap::new();
+    for (done, tid) in threads.ids().enumerate() {
+        progress(done as u64, threads.ids().len() as u64);
+        for weighted in weights::of_thread(&threads, tid) {
+            // Threads are told apart where nothing else does.
+            let stack = weighted.stack();
+            let by = if stack.unwrap_or(0) == 0 { tid } else { 0 };
+            let sum = sums.entry((stack, by)).or_default();
+            *sum = sum.saturating_add(weighted.value(value));
+        }
+    }
+    // Stacks that differ in what is not shown are one line.
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    // In an order of their own, so that the same ones are cut, should any have to be.
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_unstable();
+    let mut frames = Frames::new(capture);
+    for ((stack, tid), sum) in sums.into_iter().filter(|(_, sum)| *sum > 0) {
+        let line = lines.entry(line(&threads, &mut frames, stack, tid)).or_default();
+        *line = line.saturating_add(sum);
+    }
+    for (line, sum) in lines {
+        writeln!(out, "{line} {sum}")?;
+    }
+    out.flush()
+}
+
+fn line(threads: &Threads<'_>, frames: &mut Frames<'_>, stack: Option<u32>, tid: u32) -> String {
+    let frames = frames.of(stack.unwrap_or(0));
+    if frames.is_empty() {
+        return format!("{};{}", escaped(&threads.name(tid)), frames::no_frames(stack));
+    }
+    let text = |frame| escaped(&text::frame(threads.capture, frame));
+    frames.iter().rev().map(text).collect::<Vec<_>>().join(";")
+}
+
+fn escaped(frame: &str) -> String {
+    let safe = |c: char| match c {
+        ';' => ':',
+        c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => ' ',
+        c => c,
+    };
+    frame.chars().map(safe).collect()
+}

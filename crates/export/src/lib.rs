@@ -1,0 +1,119 @@
+//! Captures in formats that other tools open: pprof, folded, speedscope, Chrome JSON, Perfetto.
+//!
+//! How it works: one file a format, each a function from a capture to bytes. Two views are shared.
+//! `weights` is what flame graphs want: stacks with the wall, CPU and off-CPU time spent in them.
+//! `scene` is what timelines want: tracks of nested slices, instants and counters. Both take a
+//! thread's states from `diagnosis::timeline`, so that an export never says other than the verdict.
+//!
+//! What it promises: the same capture gives the same bytes; sums of wall, CPU and off-CPU are those
+//! of the records; text of the host is escaped as the format wants it; any capture that can be read
+//! gives a valid file, an empty one too. What a format cannot hold stands in docs/exports.md, and
+//! what the capture lacks (sources off, losses, damage) in a note inside of the file.
+//!
+//! Missing on purpose: no I/O but the writer that is passed in, and no choice of what to export.
+
+pub mod chrome;
+pub mod context;
+pub mod folded;
+pub mod frames;
+pub mod notes;
+pub mod perfetto;
+pub mod pprof;
+pub mod scene;
+pub mod speedscope;
+pub mod states;
+pub mod text;
+pub mod weights;
+
+use std::io::{self, Write};
+
+use capture::read::Capture;
+
+/// A format that can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `profile.proto`, gzipped: `go tool pprof`, and everything that took pprof over.
+    Pprof,
+    /// A line a stack: flamegraph.pl, inferno, and most viewers of flame graphs.
+    Folded,
+    /// speedscope.app's own JSON.
+    Speedscope,
+    /// Trace event JSON: chrome://tracing, Perfetto.
+    Chrome,
+    /// Perfetto's protobuf: ui.perfetto.dev, `trace_processor`.
+    Perfetto,
+}
+
+impl Format {
+    /// All formats, in the order of the documentation.
+    pub const ALL: [Format; 5] =
+        [Format::Pprof, Format::Folded, Format::Speedscope, Format::Chrome, Format::Perfetto];
+
+    /// Its word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Pprof => "pprof",
+            Format::Folded => "folded",
+            Format::Speedscope => "speedscope",
+            Format::Chrome => "chrome",
+            Format::Perfetto => "perfetto",
+        }
+    }
+
+    /// How its files end, without the first dot.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Pprof => "pb.gz",
+            Format::Folded => "folded",
+            Format::Speedscope => "speedscope.json",
+            Format::Chrome => "trace.json",
+            Format::Perfetto => "perfetto-trace",
+        }
+    }
+
+    /// Whether its bytes are no text.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Format::Pprof | Format::Perfetto)
+    }
+
+    /// Whether it holds one value a stack, chosen by `Value`.
+    pub fn has_one_value(self) -> bool {
+        matches!(self, Format::Folded | Format::Speedscope)
+    }
+}
+
+/// What a stack is weighed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Value {
+    /// Wall time, ns.
+    #[default]
+    Wall,
+    /// CPU time, ns.
+    Cpu,
+    /// Time off the CPU, any reason, ns.
+    OffCpu,
+    /// Number of samples.
+    Samples,
+}
+
+/// Told how far the writing is: done, in all; the unit is the format's own.
+pub type Progress<'p> = dyn FnMut(u64, u64) + 'p;
+
+/// Writes `capture` as `format` into `out`. `value` counts for formats with one value a stack.
+///
+/// Costs memory in the order of the capture's. Errors are those of `out`.
+pub fn write(
+    capture: &Capture,
+    format: Format,
+    value: Value,
+    out: &mut dyn Write,
+    progress: &mut Progress<'_>,
+) -> io::Result<()> {
+    match format {
+        Format::Pprof => pprof::write(capture, out, progress),
+        Format::Folded => folded::write(capture, value, out, progress),
+        Format::Speedscope => speedscope::write(capture, value, out, progress),
+        Format::Chrome => chrome::write(capture, out, progress),
+        Format::Perfetto => perfetto::write(capture, out, progress),
+    }
+}

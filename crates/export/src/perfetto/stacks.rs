@@ -1,0 +1,114 @@
+//! Samples of stacks, by time over all threads, and what they refer to, each told when it is first
+//! needed.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use capture::read::Frame;
+use format::record::Sample;
+
+use super::proto::{
+    self, Callstack, InternedData, InternedString, Mapping, PerfSample, TracePacket,
+};
+use super::Packets;
+use crate::frames::Frames;
+use crate::states::Threads;
+
+/// Writes the samples that have a stack.
+pub fn write(threads: &Threads<'_>, packets: &mut Packets<'_>) -> io::Result<()> {
+    let capture = threads.capture;
+    let mut samples: Vec<&Sample> =
+        capture.samples.values().flatten().filter(|s| s.stack != 0).collect();
+    samples.sort_by_key(|s| (s.t_ns, s.tid));
+    let mut frames = Frames::new(capture);
+    let mut known = Known::default();
+    let mut wall_ns = 0u64;
+    for sample in samples {
+        let Some(told) = known.stack(&mut frames, sample.stack) else { continue };
+        // Nothing new: no packet for it.
+        let interned_data = (told != InternedData::default()).then_some(told);
+        wall_ns = wall_ns.saturating_add(sample.wall_ns);
+        packets.push(TracePacket {
+            timestamp: Some(sample.t_ns),
+            interned_data,
+            perf_sample: Some(PerfSample {
+                cpu: Some(0),
+                pid: Some(capture.meta.pid),
+                tid: Some(sample.tid),
+                callstack_iid: Some(u64::from(sample.stack)),
+                cpu_mode: Some(proto::MODE_USER),
+                timebase_count: Some(wall_ns),
+            }),
+            ..TracePacket::default()
+        })?;
+    }
+    Ok(())
+}
+
+/// What was told already. Ids are those of the capture, or count up from 1.
+#[derive(Default)]
+struct Known {
+    stacks: HashSet<u32>,
+    frames: HashMap<(u32, u32), u64>,
+    functions: HashMap<String, u64>,
+    files: HashMap<String, u64>,
+}
+
+impl Known {
+    /// What has to be told before the stack can be named; None: it has no frames.
+    fn stack(&mut self, frames: &mut Frames<'_>, stack: u32) -> Option<InternedData> {
+        let mut told = InternedData::default();
+        if self.stacks.contains(&stack) {
+            return Some(told);
+        }
+        let mut frame_ids: Vec<u64> =
+            frames.of(stack).iter().map(|frame| self.frame(frame, &mut told)).collect();
+        if frame_ids.is_empty() {
+            return None;
+        }
+        // Outermost first.
+        frame_ids.reverse();
+        told.callstacks.push(Callstack { iid: Some(u64::from(stack)), frame_ids });
+        self.stacks.insert(stack);
+        Some(told)
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, told: &mut InternedData) -> u64 {
+        let key = (frame.code, frame.line);
+        if let Some(iid) = self.frames.get(&key) {
+            return *iid;
+        }
+        let function = interned(&mut self.functions, frame.function, &mut told.function_names);
+        let new_file = !self.files.contains_key(frame.file);
+        let file = interned(&mut self.files, frame.file, &mut told.source_paths);
+        if new_file {
+            // Older readers show the mapping for want of a file; they put a slash in front.
+            let path = frame.file.strip_prefix('/').unwrap_or(frame.file).as_bytes().to_vec();
+            told.mapping_paths.push(InternedString { iid: Some(file), str: Some(path) });
+            told.mappings.push(Mapping { iid: Some(file), path_string_ids: vec![file] });
+        }
+        let iid = self.frames.len() as u64 + 1;
+        self.frames.insert(key, iid);
+        told.frames.push(proto::Frame {
+            iid: Some(iid),
+            function_name_id: Some(function),
+            mapping_id: Some(file),
+            // Older readers tell frames of one function apart by it.
+            rel_pc: Some(u64::from(frame.line)),
+            source_path_iid: Some(file),
+            line_number: Some(frame.line),
+            kind: Some(proto::INTERPRETED),
+        });
+        iid
+    }
+}
+
+fn interned(known: &mut HashMap<String, u64>, text: &str, told: &mut Vec<InternedString>) -> u64 {
+    if let Some(iid) = known.get(text) {
+        return *iid;
+    }
+    let iid = known.len() as u64 + 1;
+    known.insert(text.to_owned(), iid);
+    told.push(InternedString { iid: Some(iid), str: Some(text.as_bytes().to_vec()) });
+    iid
+}

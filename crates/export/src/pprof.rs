@@ -1,0 +1,350 @@
+//! pprof: gzipped `profile.proto`, as `go tool pprof` reads it.
+//!
+//! The messages are those of github.com/google/pprof/proto/profile.proto, the fields that are used.
+//! Values are integers: samples/count, wall, cpu, off-cpu/nanoseconds (`weights` says where from).
+//! Labels: `thread`, `thread id`, `request`, `request id`, `span` (the innermost open one), `wait`,
+//! `target` (peer or path), `holder` (thread that had the lock or the GIL), `trace id`. Functions
+//! are Python's qualified names; every location is one function at one line, without an address.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+
+use capture::read::{Capture, Frame};
+use flate2::{write::GzEncoder, Compression};
+use prost::Message;
+
+use crate::context::{trace_id, Contexts};
+use crate::frames::Frames;
+use crate::states::Threads;
+use crate::weights::{self, Weighted};
+use crate::{notes, text, Progress};
+
+/// `perftools.profiles.Profile`.
+#[derive(Clone, PartialEq, Message)]
+#[allow(missing_docs)]
+pub struct Profile {
+    #[prost(message, repeated, tag = "1")]
+    pub sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    pub sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "4")]
+    pub location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    pub function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    pub string_table: Vec<String>,
+    #[prost(int64, tag = "9")]
+    pub time_nanos: i64,
+    #[prost(int64, tag = "10")]
+    pub duration_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    pub period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    pub period: i64,
+    #[prost(int64, repeated, tag = "13")]
+    pub comment: Vec<i64>,
+    #[prost(int64, tag = "14")]
+    pub default_sample_type: i64,
+}
+
+/// What a value is, and its unit: indices into the string table.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+#[allow(missing_docs)]
+pub struct ValueType {
+    #[prost(int64, tag = "1")]
+    pub kind: i64,
+    #[prost(int64, tag = "2")]
+    pub unit: i64,
+}
+
+/// A stack, innermost first, with its values and labels.
+#[derive(Clone, PartialEq, Message)]
+#[allow(missing_docs)]
+pub struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    pub location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    pub value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    pub label: Vec<Label>,
+}
+
+/// A label: text (`str`) or a number with a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+#[allow(missing_docs)]
+pub struct Label {
+    #[prost(int64, tag = "1")]
+    pub key: i64,
+    #[prost(int64, tag = "2")]
+    pub str: i64,
+    #[prost(int64, tag = "3")]
+    pub num: i64,
+    #[prost(int64, tag = "4")]
+    pub num_unit: i64,
+}
+
+/// A place in the source.
+#[derive(Clone, PartialEq, Message)]
+#[allow(missing_docs)]
+pub struct Location {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(message, repeated, tag = "4")]
+    pub line: Vec<Line>,
+}
+
+/// A function at a line.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+#[allow(missing_docs)]
+pub struct Line {
+    #[prost(uint64, tag = "1")]
+    pub function_id: u64,
+    #[prost(int64, tag = "2")]
+    pub line: i64,
+}
+
+/// A function.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+#[allow(missing_docs)]
+pub struct Function {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(int64, tag = "2")]
+    pub name: i64,
+    #[prost(int64, tag = "3")]
+    pub system_name: i64,
+    #[prost(int64, tag = "4")]
+    pub filename: i64,
+    #[prost(int64, tag = "5")]
+    pub start_line: i64,
+}
+
+/// Writes the profile of all threads.
+pub fn write(
+    capture: &Capture,
+    out: &mut dyn Write,
+    progress: &mut Progress<'_>,
+) -> io::Result<()> {
+    let profile = profile(capture, progress);
+    let mut packed = GzEncoder::new(out, Compression::default());
+    packed.write_all(&profile.encode_to_vec())?;
+    packed.finish()?.flush()
+}
+
+/// What tells one entry of the profile from another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    tid: u32,
+    stack: Option<u32>,
+    request: Option<usize>,
+    span_name: Option<u32>,
+    wait: Option<&'static str>,
+    target: u64,
+    holder: u32,
+}
+
+/// The profile of all threads, not packed.
+pub fn profile(capture: &Capture, progress: &mut Progress<'_>) -> Profile {
+    let contexts = Contexts::new(capture);
+    let threads = Threads::new(capture);
+    let mut sums: BTreeMap<Key, [u64; 4]> = BTreeMap::new();
+    for (done, tid) in threads.ids().enumerate() {
+        progress(done as u64, threads.ids().len() as u64);
+        for weighted in weights::of_thread(&threads, tid) {
+            let sum = sums.entry(key(capture, &contexts, &weighted)).or_default();
+            let Weighted { samples, wall_ns, cpu_ns, off_cpu_ns, .. } = weighted;
+            for (sum, more) in sum.iter_mut().zip([samples, wall_ns, cpu_ns, off_cpu_ns]) {
+                *sum = sum.saturating_add(more);
+            }
+        }
+    }
+    let mut made = Maker::new(&threads);
+    for (key, values) in &sums {
+        made.sample(key, *values);
+    }
+    made.finish()
+}
+
+fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
+    let at = contexts.at(weighted.tid, weighted.t_ns);
+    let wait = weighted.wait();
+    // Somebody who waits for a CPU waits for no peer and no lock.
+    let sample = weighted.sample.filter(|_| wait.is_some() && !weighted.ready);
+    Key {
+        tid: weighted.tid,
+        stack: weighted.stack(),
+        request: at.request,
+        span_name: at.span.map(|i| capture.spans[i].name),
+        wait,
+        // An address is of use to nobody outside of the process: names only.
+        target: sample
+            .map(|s| text::target_and_limit(s).0)
+            .filter(|target| text::target(capture, *target).is_some())
+            .unwrap_or(0),
+        holder: sample.map_or(0, text::holder),
+    }
+}
+
+struct Maker<'t, 'c> {
+    threads: &'t Threads<'c>,
+    capture: &'c Capture,
+    profile: Profile,
+    frames: Frames<'c>,
+    strings: HashMap<String, i64>,
+    /// By code and line.
+    locations: HashMap<(u32, u32), u64>,
+    functions: HashMap<u32, u64>,
+    /// Locations of a stack, once looked up.
+    stacks: HashMap<Option<u32>, Vec<u64>>,
+}
+
+impl<'t, 'c> Maker<'t, 'c> {
+    fn new(threads: &'t Threads<'c>) -> Maker<'t, 'c> {
+        let mut made = Maker {
+            threads,
+            capture: threads.capture,
+            profile: Profile::default(),
+            frames: Frames::new(threads.capture),
+            strings: HashMap::new(),
+            locations: HashMap::new(),
+            functions: HashMap::new(),
+            stacks: HashMap::new(),
+        };
+        made.string("");
+        for (kind, unit) in [
+            ("samples", "count"),
+            ("wall", "nanoseconds"),
+            ("cpu", "nanoseconds"),
+            ("off-cpu", "nanoseconds"),
+        ] {
+            let value_type = ValueType { kind: made.string(kind), unit: made.string(unit) };
+            made.profile.sample_type.push(value_type);
+        }
+        made
+    }
+
+    fn string(&mut self, text: &str) -> i64 {
+        if let Some(index) = self.strings.get(text) {
+            return *index;
+        }
+        let index = self.profile.string_table.len() as i64;
+        self.strings.insert(text.to_owned(), index);
+        self.profile.string_table.push(text.to_owned());
+        index
+    }
+
+    fn sample(&mut self, key: &Key, values: [u64; 4]) {
+        if values == [0; 4] {
+            return;
+        }
+        let location_id = self.stack(key.stack);
+        let label = self.labels(key);
+        let value = values.map(whole).to_vec();
+        self.profile.sample.push(Sample { location_id, value, label });
+    }
+
+    fn labels(&mut self, key: &Key) -> Vec<Label> {
+        let capture = self.capture;
+        let mut out = vec![
+            self.text_label("thread", &self.threads.name(key.tid)),
+            self.number_label("thread id", u64::from(key.tid)),
+        ];
+        if let Some(request) = key.request {
+            let row = &capture.requests[request];
+            out.push(self.text_label("request", capture.name(row.name)));
+            out.push(self.number_label("request id", row.id));
+            if let Some(id) = trace_id(capture, request) {
+                out.push(self.text_label("trace id", id));
+            }
+        }
+        if let Some(name) = key.span_name {
+            out.push(self.text_label("span", capture.name(name)));
+        }
+        if let Some(wait) = key.wait {
+            out.push(self.text_label("wait", wait));
+        }
+        if let Some(target) = text::target(capture, key.target) {
+            out.push(self.text_label("target", target));
+        }
+        if key.holder != 0 {
+            out.push(self.text_label("holder", &self.threads.name(key.holder)));
+        }
+        out
+    }
+
+    fn text_label(&mut self, key: &str, text: &str) -> Label {
+        // Index 0 would make it a number.
+        let text = if text.is_empty() { "?" } else { text };
+        Label { key: self.string(key), str: self.string(text), num: 0, num_unit: 0 }
+    }
+
+    fn number_label(&mut self, key: &str, number: u64) -> Label {
+        let (key, num_unit) = (self.string(key), self.string("id"));
+        Label { key, str: 0, num: number as i64, num_unit }
+    }
+
+    fn stack(&mut self, stack: Option<u32>) -> Vec<u64> {
+        if let Some(known) = self.stacks.get(&stack) {
+            return known.clone();
+        }
+        let frames = self.frames.or_placeholder(stack);
+        let ids: Vec<u64> = frames.iter().map(|frame| self.location(frame)).collect();
+        self.stacks.insert(stack, ids.clone());
+        ids
+    }
+
+    fn location(&mut self, frame: &Frame<'_>) -> u64 {
+        if let Some(id) = self.locations.get(&(frame.code, frame.line)) {
+            return *id;
+        }
+        let function_id = self.function(frame);
+        let id = self.locations.len() as u64 + 1;
+        self.locations.insert((frame.code, frame.line), id);
+        let line = vec![Line { function_id, line: i64::from(frame.line) }];
+        self.profile.location.push(Location { id, line });
+        id
+    }
+
+    fn function(&mut self, frame: &Frame<'_>) -> u64 {
+        if let Some(id) = self.functions.get(&frame.code) {
+            return *id;
+        }
+        let id = self.functions.len() as u64 + 1;
+        self.functions.insert(frame.code, id);
+        let code = (frame.code as usize).checked_sub(1).and_then(|i| self.capture.codes.get(i));
+        let name = if frame.function.is_empty() { "?" } else { frame.function };
+        // Where both names are the same, go tool pprof takes `<locals>` for a template of C++ and
+        // cuts it out.
+        let system_name = self.string(&format!("{}:{name}", frame.file));
+        let name = self.string(name);
+        let function = Function {
+            id,
+            name,
+            system_name,
+            filename: self.string(frame.file),
+            start_line: code.map_or(0, |c| i64::from(c.first_line)),
+        };
+        self.profile.function.push(function);
+        id
+    }
+
+    fn finish(mut self) -> Profile {
+        let meta = &self.capture.meta;
+        let from_ns = meta.from_ns;
+        self.profile.time_nanos = whole(meta.epoch_ns(from_ns));
+        self.profile.duration_nanos = whole(self.threads.end_ns.saturating_sub(from_ns));
+        self.profile.period = whole(meta.all["settings"]["period_ns"].as_u64().unwrap_or(0));
+        let wall = ValueType { kind: self.string("wall"), unit: self.string("nanoseconds") };
+        self.profile.period_type = Some(wall);
+        self.profile.default_sample_type = wall.kind;
+        for line in notes::of(self.threads) {
+            let line = self.string(&line);
+            self.profile.comment.push(line);
+        }
+        self.profile
+    }
+}
+
+fn whole(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

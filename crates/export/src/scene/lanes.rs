@@ -1,0 +1,145 @@
+//! Laying slices into lanes, so that those of one lane nest.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::Slice;
+
+/// Lanes of a group that are tried before a new one is taken.
+const MOST_TRIED: usize = 16;
+
+struct Lane<'c> {
+    slices: Vec<Slice<'c>>,
+    /// Ends of the open slices, outermost first.
+    open: Vec<u64>,
+    group: u64,
+    /// End of the outermost slice.
+    until_ns: u64,
+}
+
+/// Lays slices into as few lanes as is simple. In a lane two slices are apart, or of one group and
+/// one within the other. A group's first lane is kept as long as it nests. Each lane is sorted by
+/// begin, outer slices first.
+pub fn nested(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
+    slices.sort_by_key(|s| (s.begin_ns, Reverse(s.end_ns)));
+    let mut lanes: Vec<Lane<'_>> = Vec::new();
+    let mut of_group: HashMap<u64, Vec<usize>> = HashMap::new();
+    let mut free = Free::default();
+    for mut slice in slices {
+        slice.end_ns = slice.end_ns.max(slice.begin_ns);
+        let (begin_ns, end_ns, group) = (slice.begin_ns, slice.end_ns, slice.group);
+        let known = of_group.entry(group).or_default();
+        let fits = |i: &&usize| {
+            let lane = &mut lanes[**i];
+            while lane.open.last().is_some_and(|open_ns| *open_ns <= begin_ns) {
+                lane.open.pop();
+            }
+            lane.group == group && lane.open.last().is_none_or(|open_ns| *open_ns >= end_ns)
+        };
+        let found = known.iter().take(MOST_TRIED).find(fits).copied();
+        let i = found.unwrap_or_else(|| {
+            let i = free.take(&mut lanes, begin_ns);
+            lanes[i].group = group;
+            known.push(i);
+            i
+        });
+        let lane = &mut lanes[i];
+        if lane.open.is_empty() {
+            lane.until_ns = end_ns;
+            free.busy.push(Reverse((end_ns, i)));
+        }
+        lane.open.push(end_ns);
+        lane.slices.push(slice);
+    }
+    lanes.into_iter().map(|lane| lane.slices).collect()
+}
+
+/// Finds lanes whose slices are over.
+#[derive(Default)]
+struct Free {
+    /// By the end of the outermost slice, with the lane.
+    busy: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Over, by lane: the first one is taken, so that the upper ones are full.
+    over: BinaryHeap<Reverse<usize>>,
+}
+
+impl Free {
+    /// A lane in which nothing is open any more, or a new one; empty.
+    fn take(&mut self, lanes: &mut Vec<Lane<'_>>, begin_ns: u64) -> usize {
+        while let Some(Reverse((until_ns, i))) = self.busy.peek().copied() {
+            if until_ns > begin_ns {
+                break;
+            }
+            self.busy.pop();
+            self.over.push(Reverse(i));
+        }
+        while let Some(Reverse(i)) = self.over.pop() {
+            // Its group may have gone on in it meanwhile.
+            if lanes[i].until_ns <= begin_ns {
+                lanes[i].open.clear();
+                return i;
+            }
+        }
+        lanes.push(Lane { slices: Vec::new(), open: Vec::new(), group: 0, until_ns: 0 });
+        lanes.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(begin_ns: u64, end_ns: u64, group: u64) -> Slice<'static> {
+        let (name, category, args) = ("s".into(), "span", Vec::new());
+        Slice { begin_ns, end_ns, name, category, args, group, flow: None }
+    }
+
+    fn shape(slices: Vec<Slice<'_>>) -> Vec<Vec<(u64, u64)>> {
+        let times = |s: &Slice<'_>| (s.begin_ns, s.end_ns);
+        nested(slices).iter().map(|lane| lane.iter().map(times).collect()).collect()
+    }
+
+    #[test]
+    fn what_nests_stays_and_what_overlaps_goes_to_a_lane_of_its_own() {
+        let one =
+            [(0, 10), (0, 4), (4, 9), (5, 12), (12, 13), (20, 30)].map(|(b, e)| slice(b, e, 1));
+        let wanted = [vec![(0, 10), (0, 4), (4, 9), (12, 13), (20, 30)], vec![(5, 12)]];
+        assert_eq!(shape(one.to_vec()), wanted);
+    }
+
+    #[test]
+    fn groups_share_a_lane_only_one_after_the_other() {
+        let two =
+            [slice(0, 10, 1), slice(2, 5, 2), slice(5, 8, 3), slice(1, 2, 1), slice(10, 11, 4)];
+        let wanted = [vec![(0, 10), (1, 2), (10, 11)], vec![(2, 5), (5, 8)]];
+        assert_eq!(shape(two.to_vec()), wanted);
+    }
+
+    #[test]
+    fn any_slices_end_up_nested_and_none_is_lost() {
+        let mut word = 88_172_645_463_325_252u64;
+        let mut random = |below: u64| {
+            word ^= word << 13;
+            word ^= word >> 7;
+            word ^= word << 17;
+            word % below
+        };
+        for _ in 0..200 {
+            let made: Vec<_> = (0..100)
+                .map(|_| {
+                    let begin_ns = random(60);
+                    slice(begin_ns, begin_ns + random(25), random(5))
+                })
+                .collect();
+            let lanes = nested(made);
+            assert_eq!(lanes.iter().map(Vec::len).sum::<usize>(), 100);
+            for (a, b) in lanes.iter().flat_map(|l| {
+                l.iter().enumerate().flat_map(|(i, a)| l[i + 1..].iter().map(move |b| (a, b)))
+            }) {
+                let apart = a.end_ns <= b.begin_ns;
+                let within = a.group == b.group && b.end_ns <= a.end_ns;
+                assert!(a.begin_ns <= b.begin_ns && (apart || within), "{a:?} {b:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Slices and marks of requests and threads.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io;
+
+use capture::read::{RequestRow, SpanRow};
+
+use super::{arg, attributes, nested, Arg, Args, Mark, Slice, Stand, Track, Visit};
+use crate::states::Threads;
+
+/// Group of everything that nests on a thread.
+const ON_THREAD: u64 = 0;
+
+/// The requests' tracks.
+pub fn requests<'c>(
+    threads: &Threads<'c>,
+    by_id: &HashMap<u64, usize>,
+    visit: &mut Visit<'_, 'c>,
+) -> io::Result<()> {
+    let capture = threads.capture;
+    let mut slices = Vec::new();
+    for row in &capture.requests {
+        slices.push(request(threads, row));
+        let (begin_ns, end_ns) =
+            (row.begin_ns, row.started_ns.min(slices[slices.len() - 1].end_ns));
+        if end_ns > begin_ns {
+            let (name, category, args) = (Cow::Borrowed("queued"), "queued", Vec::new());
+            slices.push(Slice {
+                begin_ns,
+                end_ns,
+                name,
+                category,
+                args,
+                group: row.id,
+                flow: None,
+            });
+        }
+    }
+    for row in &capture.spans {
+        if on_loop(capture.requests.as_slice(), by_id, row) {
+            slices.push(Slice { group: row.request, ..span(threads, row) });
+        }
+    }
+    // A mark stands on the lane of its request.
+    let mut handed: HashMap<u64, Vec<Mark<'c>>> = HashMap::new();
+    for (i, task) in capture.tasks.iter().enumerate() {
+        if let Some(owner) = by_id.get(&task.request) {
+            let name = Cow::Owned(format!("handed to {}", threads.name(task.tid)));
+            let mut args = vec![];
+            arg(&mut args, "request id", Arg::Count(task.request));
+            let (t_ns, category, flow) = (task.queued_ns, "handed", Some(flow_id(i)));
+            let tid = capture.requests[*owner].tid;
+            let mark = Mark { t_ns, tid, name, category, args, flow };
+            handed.entry(task.request).or_default().push(mark);
+        }
+    }
+    for (lane, slices) in nested(slices).into_iter().enumerate() {
+        let own = slices.iter().filter(|s| s.category == "request");
+        let mut marks: Vec<Mark<'c>> =
+            own.filter_map(|s| handed.remove(&s.group)).flatten().collect();
+        marks.sort_by_key(|m| m.t_ns);
+        visit(Track { stand: Stand::Requests, name: "requests".to_owned(), lane, slices, marks })?;
+    }
+    Ok(())
+}
+
+fn on_loop(requests: &[RequestRow], by_id: &HashMap<u64, usize>, span: &SpanRow) -> bool {
+    let owner = by_id.get(&span.request).map(|i| &requests[*i]);
+    owner.is_some_and(|r| r.on_loop && r.tid == span.tid)
+}
+
+/// Flow of the task at an index: never 0.
+fn flow_id(task: usize) -> u64 {
+    task as u64 + 1
+}
+
+fn request<'c>(threads: &Threads<'c>, row: &'c RequestRow) -> Slice<'c> {
+    let capture = threads.capture;
+    let mut args = attributes(capture, &row.attributes);
+    arg(&mut args, "request id", Arg::Count(row.id));
+    arg(&mut args, "thread", Arg::Text(threads.name(row.tid)));
+    told(&mut args, row);
+    Slice {
+        begin_ns: row.begin_ns,
+        end_ns: row.end_ns.unwrap_or(threads.end_ns).max(row.begin_ns),
+        name: Cow::Borrowed(capture.name(row.name)),
+        category: "request",
+        args,
+        group: row.id,
+        flow: None,
+    }
+}
+
+fn told(args: &mut Args<'_>, row: &RequestRow) {
+    for (name, is) in [
+        ("error", row.error),
+        ("on event loop", row.on_loop),
+        ("still running", row.end_ns.is_none()),
+    ] {
+        if is {
+            arg(args, name, Arg::Bool(true));
+        }
+    }
+}
+
+fn span<'c>(threads: &Threads<'c>, row: &'c SpanRow) -> Slice<'c> {
+    let capture = threads.capture;
+    let mut args = attributes(capture, &row.attributes);
+    if row.request != 0 {
+        arg(&mut args, "request id", Arg::Count(row.request));
+    }
+    if row.error {
+        arg(&mut args, "error", Arg::Bool(true));
+    }
+    Slice {
+        begin_ns: row.begin_ns,
+        end_ns: row.end_ns.max(row.begin_ns),
+        name: Cow::Borrowed(capture.name(row.name)),
+        category: "span",
+        args,
+        group: ON_THREAD,
+        flow: None,
+    }
+}
+
+/// What stands on each thread, by thread; taken as the threads are visited.
+pub struct ThreadRows<'c> {
+    slices: HashMap<u32, Vec<Slice<'c>>>,
+    marks: HashMap<u32, Vec<Mark<'c>>>,
+}
+
+impl<'c> ThreadRows<'c> {
+    /// Sorts the rows of the capture by thread.
+    pub fn new(threads: &Threads<'c>, by_id: &HashMap<u64, usize>) -> ThreadRows<'c> {
+        let capture = threads.capture;
+        let mut rows = ThreadRows { slices: HashMap::new(), marks: HashMap::new() };
+        for row in capture.requests.iter().filter(|r| !r.on_loop) {
+            let whole = request(threads, row);
+            let begin_ns = row.started_ns.max(row.begin_ns);
+            let end_ns = whole.end_ns.max(begin_ns);
+            let (category, group) = ("handler", ON_THREAD);
+            rows.slice(row.tid, Slice { begin_ns, end_ns, category, group, ..whole });
+        }
+        rows.tasks(threads, by_id);
+        for row in capture.spans.iter().filter(|s| !on_loop(&capture.requests, by_id, s)) {
+            rows.slice(row.tid, span(threads, row));
+        }
+        for row in &capture.gcs {
+            let mut args = vec![];
+            arg(&mut args, "generation", Arg::Count(u64::from(row.generation)));
+            arg(&mut args, "collected", Arg::Count(row.collected));
+            let (begin_ns, end_ns) = (row.begin_ns, row.end_ns.max(row.begin_ns));
+            let name = Cow::Owned(format!("GC generation {}", row.generation));
+            let (category, group, flow) = ("gc", ON_THREAD, None);
+            rows.slice(row.tid, Slice { begin_ns, end_ns, name, category, args, group, flow });
+        }
+        for row in &capture.events {
+            let mut args = attributes(capture, &row.attributes);
+            if row.request != 0 {
+                arg(&mut args, "request id", Arg::Count(row.request));
+            }
+            let name = Cow::Borrowed(capture.name(row.name));
+            let (t_ns, tid, category, flow) = (row.t_ns, row.tid, "event", None);
+            let mark = Mark { t_ns, tid, name, category, args, flow };
+            rows.marks.entry(row.tid).or_default().push(mark);
+        }
+        rows
+    }
+
+    fn tasks(&mut self, threads: &Threads<'c>, by_id: &HashMap<u64, usize>) {
+        let capture = threads.capture;
+        for (i, row) in capture.tasks.iter().enumerate() {
+            let owner = by_id.get(&row.request).map(|i| &capture.requests[*i]);
+            let name = owner.map_or("?", |r| capture.name(r.name));
+            let mut args = vec![];
+            arg(&mut args, "request id", Arg::Count(row.request));
+            let queued_ns = row.begin_ns.saturating_sub(row.queued_ns);
+            arg(&mut args, "queued_ns", Arg::Count(queued_ns));
+            let (begin_ns, end_ns) = (row.begin_ns, row.end_ns.max(row.begin_ns));
+            let (category, group) = ("task", ON_THREAD);
+            let name = Cow::Owned(format!("for {name}"));
+            let flow = owner.map(|_| flow_id(i));
+            self.slice(row.tid, Slice { begin_ns, end_ns, name, category, args, group, flow });
+        }
+    }
+
+    fn slice(&mut self, tid: u32, slice: Slice<'c>) {
+        self.slices.entry(tid).or_default().push(slice);
+    }
+}
+
+/// A thread's own track, and those for what does not nest on it.
+pub fn thread<'c>(
+    threads: &Threads<'c>,
+    tid: u32,
+    rows: &mut ThreadRows<'c>,
+    visit: &mut Visit<'_, 'c>,
+) -> io::Result<()> {
+    let mut lanes = nested(rows.slices.remove(&tid).unwrap_or_default()).into_iter();
+    let (stand, name) = (Stand::Thread(tid), threads.name(tid));
+    let slices = lanes.next().unwrap_or_default();
+    // Events are read by time over all threads, so by time on each.
+    let marks = rows.marks.remove(&tid).unwrap_or_default();
+    visit(Track { stand, name, lane: 0, slices, marks })?;
+    for (lane, slices) in lanes.enumerate() {
+        let name = format!("{} (overlapping)", threads.name(tid));
+        visit(Track { stand: Stand::Overflow(tid), name, lane, slices, marks: Vec::new() })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Words shared by the formats: names of threads, waits, targets and frames.
+
+use capture::read::{Capture, Frame, Text};
+use format::record::{Sample, TARGET_IS_NAME};
+
+/// A name by its target word: the peer or path waited for.
+pub fn target(capture: &Capture, target: u64) -> Option<&str> {
+    (target & TARGET_IS_NAME != 0).then(|| capture.name(target as u32))
+}
+
+/// A sample's target and time limit in ns; (0, 0) where these words tell what a running thread used.
+pub fn target_and_limit(sample: &Sample) -> (u64, u64) {
+    match sample.usage() {
+        Some(_) => (0, 0),
+        None => (sample.target, sample.timeout_ns),
+    }
+}
+
+/// The thread that stood in the way, 0 none: the lock's holder, else the GIL's.
+pub fn holder(sample: &Sample) -> u32 {
+    match sample.lock_holder {
+        0 if sample.gil_holder != sample.tid => sample.gil_holder,
+        holder => holder,
+    }
+}
+
+/// `function (file:line)`, the file without the folders that all of an installation share.
+pub fn frame(capture: &Capture, frame: &Frame<'_>) -> String {
+    format!("{} ({}:{})", frame.function, short_file(capture, frame.file), frame.line)
+}
+
+/// A file without the folder of the interpreter's library or of the installed packages.
+pub fn short_file<'f>(capture: &Capture, file: &'f str) -> &'f str {
+    // The longest folder first: packages often lie below the library.
+    let folders = capture.meta.site.iter().chain(&capture.meta.stdlib);
+    let below = |folder: &String| {
+        file.strip_prefix(folder.trim_end_matches('/')).and_then(|f| f.strip_prefix('/'))
+    };
+    folders.filter_map(below).min_by_key(|f| f.len()).unwrap_or(file)
+}
+
+/// An attribute's value as text.
+pub fn value(value: &Text) -> String {
+    match value {
+        Text::Int(v) => v.to_string(),
+        Text::Float(v) => v.to_string(),
+        Text::Bool(v) => v.to_string(),
+        Text::Text(v) => v.clone(),
+    }
+}

@@ -1,0 +1,362 @@
+//! The table of series, the shards, and the bounds of both.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use sys::cell::StaticRef;
+use sys::shelf::Shelf;
+
+use crate::bank::Banks;
+use crate::series::{Key, Series};
+use crate::shard::{Shard, MOST_SHARDS, PAGE};
+use crate::window::{Kind, Reading};
+use crate::{local, merge};
+
+/// Most series that can be asked for.
+pub const MOST_SERIES: usize = 8192;
+/// Series when nothing is asked for.
+pub const DEFAULT_SERIES: usize = 2000;
+/// Most bytes of banks (everything but counters) in all shards.
+pub const MOST_BYTES: usize = 32 << 20;
+/// At least half empty, so that every probe ends soon.
+const SLOTS: usize = 16_384;
+
+/// What became of something that came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Refused {
+    /// It is kept.
+    No,
+    /// Not a finite number, or the sum would not be one.
+    Value,
+    /// No place for it at this instant: all banks were busy, again and again.
+    Busy,
+}
+
+impl From<Option<bool>> for Refused {
+    fn from(kept: Option<bool>) -> Refused {
+        match kept {
+            Some(true) => Refused::No,
+            Some(false) => Refused::Value,
+            None => Refused::Busy,
+        }
+    }
+}
+
+/// What takes room; all zero at first, so that it costs a binary nothing.
+pub struct Tables {
+    series: Shelf<Series, SLOTS>,
+    /// The same by slot.
+    by_slot: [StaticRef<Series>; MOST_SERIES],
+    shards: [StaticRef<Shard>; MOST_SHARDS],
+    /// For threads without one, for what comes from inside a count, and for threads that end.
+    shared: Shard,
+}
+
+impl Tables {
+    /// Empty ones.
+    #[must_use]
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Tables {
+        Tables {
+            series: Shelf::empty(),
+            by_slot: [const { StaticRef::empty() }; MOST_SERIES],
+            shards: [const { StaticRef::empty() }; MOST_SHARDS],
+            shared: Shard::new(true),
+        }
+    }
+}
+
+/// Everything there is of metrics. The process has one, `registry()`; tests make their own.
+pub struct Registry {
+    tables: &'static Tables,
+    /// Slots given out.
+    slots: AtomicUsize,
+    most: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Number of this process among its ancestors, from 1. Changed by a child that is alone.
+    generation: AtomicU64,
+    /// The generation, or 0 while nothing is to be counted. What handles compare with.
+    mark: AtomicU64,
+    /// The generation that collects now, 0: nobody. A child is not kept out by its parent.
+    collecting: AtomicU64,
+    /// Calls refused since the last look, by reason. Relaxed counters.
+    refused_series: AtomicU64,
+    refused_values: AtomicU64,
+}
+
+static TABLES: Tables = Tables::new();
+static REGISTRY: Registry = Registry::new(&TABLES);
+/// Whether forked children are told apart.
+static HOOKED: AtomicBool = AtomicBool::new(false);
+
+/// The registry of this process.
+#[inline]
+pub fn registry() -> &'static Registry {
+    &REGISTRY
+}
+
+extern "C" fn on_fork_child() {
+    local::forget();
+    REGISTRY.after_fork_child();
+}
+
+impl Registry {
+    /// Without any series.
+    #[must_use]
+    pub const fn new(tables: &'static Tables) -> Registry {
+        Registry {
+            tables,
+            slots: AtomicUsize::new(0),
+            most: AtomicUsize::new(DEFAULT_SERIES),
+            bytes: AtomicUsize::new(0),
+            generation: AtomicU64::new(1),
+            mark: AtomicU64::new(1),
+            collecting: AtomicU64::new(0),
+            refused_series: AtomicU64::new(0),
+            refused_values: AtomicU64::new(0),
+        }
+    }
+
+    /// The generation of this process; 0 while counting is turned off. One load.
+    #[inline]
+    pub fn mark(&self) -> u64 {
+        self.mark.load(Ordering::Relaxed)
+    }
+
+    /// Turns counting on or off. Off, every call is a load and a branch.
+    pub fn turn(&self, on: bool) {
+        let generation = self.generation();
+        self.mark.store(if on { generation } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Sets how many series there may be, at most `MOST_SERIES`. Those that are there stay.
+    pub fn set_most(&self, series: usize) {
+        self.most.store(series.min(MOST_SERIES), Ordering::Relaxed);
+    }
+
+    /// How many series there are.
+    pub fn series(&self) -> usize {
+        self.slots.load(Ordering::Relaxed).min(MOST_SERIES)
+    }
+
+    /// The series of that kind, name, tags and rate, entered if it is new: then it allocates. Tags
+    /// may come in any order. None, and the caller counts each call of it with `refuse_series`: there
+    /// are too many, a text is too long (255 bytes), there are more than 32 tags, the name is empty,
+    /// or the rate is not in (0, 1].
+    pub fn series_of(
+        &self,
+        kind: Kind,
+        name: &str,
+        tags: &[(Box<str>, Box<str>)],
+        rate: f64,
+    ) -> Option<&'static Series> {
+        let mut sorted;
+        let tags = match tags.is_sorted() {
+            true => tags,
+            false => {
+                sorted = tags.to_vec();
+                sorted.sort();
+                &sorted
+            }
+        };
+        let key = Key { kind, name, tags, rate };
+        let hash = key.hash();
+        let found = self.tables.series.find(hash, |series| key.is(series));
+        let found = found.or_else(|| self.enter(&key, hash));
+        if let Some(series) = found {
+            // Also for who forked while another thread was between the two tables.
+            let place = &self.tables.by_slot[series.slot];
+            if place.get().is_none() {
+                place.set(Some(series));
+            }
+        }
+        found
+    }
+
+    #[cold]
+    fn enter(&self, key: &Key<'_>, hash: u64) -> Option<&'static Series> {
+        if std::ptr::eq(self, &REGISTRY) && !HOOKED.swap(true, Ordering::Relaxed) {
+            // An error (no memory for the hook): a child would send its parent's counts again.
+            sys::fork::register(None, None, Some(on_fork_child)).ok()?;
+        }
+        let most = self.most.load(Ordering::Relaxed);
+        // Looked at before a slot is taken, so that refusals do not use up slots.
+        let bytes = Banks::bytes(key.kind, true) + self.bytes.load(Ordering::Relaxed);
+        if !key.is_within_bounds() || bytes > MOST_BYTES {
+            return None;
+        }
+        let next = |slot: usize| (slot < most).then_some(slot + 1);
+        let slot = self.slots.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+        // A race for the same new series costs the loser's slot.
+        let made = key.make(slot);
+        if !self.tables.shared.prepare(self, &made) {
+            return None;
+        }
+        let (_, series) = self.tables.series.find_or_add(hash, |series| key.is(series), || made)?;
+        Some(series)
+    }
+
+    /// A shard for the caller alone, until `release`. None: all are taken.
+    pub fn claim(&self) -> Option<&'static Shard> {
+        let generation = self.generation();
+        let mut shards =
+            self.tables.shards.iter().map(|place| place.get_or_make(|| Shard::new(false)));
+        shards.find(|shard| shard.claim(generation))
+    }
+
+    /// Gives a shard back that was claimed in `generation`. What was counted into it stays. Another
+    /// generation than the present one: it was the parent's, and is nobody's here.
+    pub fn release(&self, shard: &Shard, generation: u64) {
+        if generation == self.generation() {
+            shard.release(generation);
+        }
+    }
+
+    /// Number of this process among its ancestors, from 1.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// The shard that everybody may count into at any time, at the price of contention.
+    #[inline]
+    pub fn shared(&self) -> &'static Shard {
+        &self.tables.shared
+    }
+
+    /// Adds to a counter.
+    #[inline]
+    pub fn count(&self, shard: &Shard, series: &Series, n: i64) {
+        if shard.lets_through(series) && !shard.count(series, n) {
+            self.refuse_value();
+        }
+    }
+
+    /// Adds a fraction to a counter.
+    pub fn count_float(&self, shard: &Shard, series: &Series, n: f64) {
+        if n.is_finite() && !shard.lets_through(series) {
+            return;
+        }
+        if !n.is_finite() || !shard.count_float(series, n) {
+            self.refuse_value();
+        }
+    }
+
+    /// Notes a value of a timing, histogram or distribution.
+    pub fn value(&self, shard: &Shard, series: &Series, value: f64) {
+        self.put(shard, series, value, |shard, banks| shard.value(banks, value));
+    }
+
+    /// Sets a gauge.
+    pub fn gauge_set(&self, shard: &Shard, series: &Series, value: f64) {
+        self.put(shard, series, value, |shard, banks| shard.gauge_set(series, banks, value));
+    }
+
+    /// Changes a gauge.
+    pub fn gauge_add(&self, shard: &Shard, series: &Series, delta: f64) {
+        self.put(shard, series, delta, |shard, banks| shard.gauge_add(series, banks, delta));
+    }
+
+    /// Notes a member of a set.
+    pub fn member(&self, shard: &Shard, series: &Series, member: &str) {
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        let hash = member.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        self.put(shard, series, 0.0, |shard, banks| shard.member(banks, hash, member));
+    }
+
+    #[inline]
+    fn put(
+        &self,
+        shard: &Shard,
+        series: &Series,
+        value: f64,
+        put: impl Fn(&Shard, &Banks) -> Refused,
+    ) {
+        if !value.is_finite() {
+            return self.refuse_value();
+        }
+        if !shard.lets_through(series) {
+            return;
+        }
+        // Without bytes for banks of its own the thread uses the shared ones, which are there.
+        let own = shard.banks(self, series).map(|banks| put(shard, banks));
+        let done = own.or_else(|| {
+            self.tables.shared.banks(self, series).map(|b| put(&self.tables.shared, b))
+        });
+        if done != Some(Refused::No) {
+            self.refuse_value();
+        }
+    }
+
+    pub(crate) fn take_bytes(&self, bytes: usize) -> bool {
+        let more = |taken: usize| (taken + bytes <= MOST_BYTES).then_some(taken + bytes);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// Counts a call that no series could be had for.
+    #[cold]
+    pub fn refuse_series(&self) {
+        self.refused_series.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a value that was no finite number, or found no place.
+    #[cold]
+    pub fn refuse_value(&self) {
+        self.refused_values.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Calls refused since the last look: for want of a series, and because of their value.
+    pub fn take_refused(&self) -> (u64, u64) {
+        let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
+        (take(&self.refused_series), take(&self.refused_values))
+    }
+
+    /// Everything that came in since the last call, each series once (and rate). One collector at a
+    /// time: None while another one is inside.
+    pub fn take(&self) -> Option<Vec<Reading>> {
+        let generation = self.generation();
+        let holder = self.collecting.load(Ordering::Relaxed);
+        // Acquire and release: what the collector before has seen is seen.
+        let enter = || {
+            self.collecting.compare_exchange(
+                holder,
+                generation,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+        };
+        if holder == generation || enter().is_err() {
+            return None;
+        }
+        let mut readings = Vec::new();
+        let shards = || self.tables.shards.iter().filter_map(StaticRef::get);
+        let shards = || shards().filter(|s| s.is_of(generation)).chain([&self.tables.shared]);
+        for page in 0..self.series().div_ceil(PAGE) {
+            let parts: Vec<_> = shards().filter_map(|shard| shard.look(page)).collect();
+            for at in 0..PAGE {
+                let slot = page * PAGE + at;
+                let Some(series) = self.tables.by_slot.get(slot).and_then(StaticRef::get) else {
+                    continue;
+                };
+                let parts = parts.iter().map(|(cells, banks)| (&cells[at], banks[at].get()));
+                if let Some(value) = merge::value(series, parts) {
+                    readings.push(Reading { id: series.id.clone(), value });
+                }
+            }
+        }
+        self.collecting.store(0, Ordering::Release);
+        Some(readings)
+    }
+
+    /// In a forked child, alone: nothing that was counted so far is its own. Atomics only; what
+    /// shards hold is passed over, and dropped when they are claimed.
+    fn after_fork_child(&self) {
+        let generation = self.generation() + 1;
+        self.generation.store(generation, Ordering::Relaxed);
+        if self.mark() != 0 {
+            self.mark.store(generation, Ordering::Relaxed);
+        }
+        // A bank of the shared shard whose holder is gone is never free again; there are others.
+        self.tables.shared.forget();
+        self.take_refused();
+    }
+}

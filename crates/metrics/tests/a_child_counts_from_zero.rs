@@ -1,0 +1,113 @@
+//! Forks between a count and its window: the parent's counts are the parent's, the child has its
+//! own, and the child's child too.
+#![allow(clippy::expect_used, missing_docs)]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{of, series, take};
+use metrics::window::Kind;
+
+fn count(n: u64) {
+    (0..n).for_each(|_| {
+        metrics::count(series(Kind::Counter, "calls"), 1);
+        metrics::value(series(Kind::Timing, "took"), 1.5);
+        metrics::gauge_add(series(Kind::Gauge, "depth"), 1.0);
+        metrics::member(series(Kind::Set, "users"), "somebody");
+    });
+}
+
+/// What the next window holds: calls, values, depth.
+fn window() -> (f64, f64, f64) {
+    let readings = take();
+    let (took, depth) = (of(&readings, "took"), of(&readings, "depth"));
+    (of(&readings, "calls").count, took.count, depth.sum)
+}
+
+fn child(depth: u32) -> i32 {
+    if window() != (0.0, 0.0, 0.0) {
+        return 10;
+    }
+    count(7);
+    std::thread::spawn(|| count(5)).join().expect("ends");
+    if window() != (12.0, 12.0, 12.0) {
+        return 11;
+    }
+    count(3);
+    if depth < 3 && fork(depth + 1) != 0 {
+        return 12;
+    }
+    if window() != (3.0, 3.0, 3.0) {
+        return 13;
+    }
+    // A series of the child's own.
+    metrics::count(series(Kind::Counter, "only the child's"), 2);
+    if of(&take(), "only the child's").count == 2.0 {
+        0
+    } else {
+        14
+    }
+}
+
+/// The exit code of a child.
+fn fork(depth: u32) -> i32 {
+    // SAFETY: the child runs `child` and leaves by `_exit`; glibc makes its allocator usable there.
+    match unsafe { libc::fork() } {
+        0 => {
+            let code = std::panic::catch_unwind(|| child(depth)).unwrap_or(99);
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(code) }
+        }
+        pid => {
+            let mut status = 0;
+            // SAFETY: our child; the status is ours.
+            unsafe { libc::waitpid(pid, &mut status, 0) };
+            assert!(libc::WIFEXITED(status), "{status}");
+            libc::WEXITSTATUS(status)
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(tsan, ignore = "ThreadSanitizer allows no threads behind a fork")]
+fn a_child_counts_from_zero_and_the_parent_goes_on() {
+    count(100);
+    assert_eq!(fork(0), 0);
+    std::thread::spawn(|| count(20)).join().expect("ends");
+    assert_eq!(fork(0), 0);
+    assert_eq!(window(), (120.0, 120.0, 120.0));
+    // While others count, and somebody collects.
+    let (stop, done) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    let (counted, taken) = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(move || {
+                    let mut all = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        count(10);
+                        all += 10;
+                    }
+                    all
+                })
+            })
+            .collect();
+        let collector = scope.spawn(move || {
+            let mut all = (0.0, 0.0, 0.0);
+            while !done.load(Ordering::Relaxed) {
+                let (a, b, c) = window();
+                all = (all.0 + a, all.1 + b, all.2 + c);
+            }
+            all
+        });
+        for number in 0..300 {
+            assert_eq!(fork(3), 0, "child {number}");
+        }
+        stop.store(true, Ordering::Relaxed);
+        let counted: u64 = writers.into_iter().map(|w| w.join().expect("ends")).sum();
+        done.store(true, Ordering::Relaxed);
+        (counted as f64, collector.join().expect("ends"))
+    });
+    let (a, b, c) = window();
+    assert_eq!((taken.0 + a, taken.1 + b, taken.2 + c), (counted, counted, counted));
+}

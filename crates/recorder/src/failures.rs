@@ -1,0 +1,230 @@
+//! Requests that ended with an error, and those the program's own predicate chose.
+//!
+//! How it works: rules are numbered bits. Which rules speak of a name is known from when the name is
+//! met; which speak of an error's type is asked when a request fails. A request that ends well and
+//! whose name no rule speaks of costs one load here; a failed one a few loads and additions, and a
+//! lookup of its type under a lock.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use format::block::{pack_pair, unpack_pair};
+use sys::cell::StaticRef;
+
+use crate::limits::{entry, NAMES};
+use crate::mailbox::Mailbox;
+
+/// Rules at most: one bit each.
+pub const ERROR_RULES: usize = 16;
+
+/// What the rules say.
+pub trait ErrorJudge: Send + Sync {
+    /// The rules that speak of requests of this name, a bit each.
+    fn of_name(&self, name: &str) -> u16;
+    /// The rules that speak of errors of this type ("": without one), a bit each.
+    fn of_kind(&self, kind: &str) -> u16;
+    /// The rules that want to be told of each failed request, a bit each.
+    fn single(&self) -> u16;
+}
+
+/// A request that failed, or that was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its id.
+    pub id: u64,
+    /// Its name.
+    pub name: ring::Name,
+    /// Name of the error's type, 0 none; of one that was chosen, how long it took in microseconds.
+    pub detail: u32,
+}
+
+/// How a request failed: the name of the error's type, and the rules that speak of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Failed(u64);
+
+impl Failed {
+    /// Told apart from 0, "did not fail", whatever the rest is.
+    const MARK: u32 = 1 << 16;
+
+    pub(crate) fn new(kind: ring::Name, bits: u16) -> Failed {
+        Failed(pack_pair(kind, u32::from(bits) | Failed::MARK))
+    }
+
+    pub(crate) fn from_word(word: u64) -> Failed {
+        Failed(word)
+    }
+
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn has_no_type(self) -> bool {
+        unpack_pair(self.0).0 == 0
+    }
+
+    pub(crate) fn is(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// Counters by rule, and the mailboxes.
+pub struct Failures {
+    judge: Mutex<Option<Arc<dyn ErrorJudge>>>,
+    /// Rules that speak of any error. Relaxed, as all words here: each stands for itself.
+    any: AtomicU16,
+    single: AtomicU16,
+    /// By name id, the rules that speak of it.
+    marks: Box<[AtomicU16]>,
+    /// Requests that ended, and those of them that failed, by rule.
+    counts: [[AtomicU64; 2]; ERROR_RULES],
+    failed: Mailbox,
+    chosen: Mailbox,
+}
+
+impl Failures {
+    pub(crate) fn new() -> Failures {
+        Failures {
+            judge: Mutex::new(None),
+            any: AtomicU16::new(0),
+            single: AtomicU16::new(0),
+            marks: (0..NAMES).map(|_| AtomicU16::new(0)).collect(),
+            counts: [const { [const { AtomicU64::new(0) }; 2] }; ERROR_RULES],
+            failed: Mailbox::new(),
+            chosen: Mailbox::new(),
+        }
+    }
+
+    pub(crate) fn replace(&self, judge: Arc<dyn ErrorJudge>) {
+        self.any.store(judge.of_kind(""), Ordering::Relaxed);
+        self.single.store(judge.single(), Ordering::Relaxed);
+        *self.judge.lock().unwrap_or_else(|p| p.into_inner()) = Some(judge);
+    }
+
+    fn judge(&self) -> Option<Arc<dyn ErrorJudge>> {
+        self.judge.lock().unwrap_or_else(|p| p.into_inner()).clone()
+    }
+
+    pub(crate) fn know(&self, name: ring::Name, text: &str) {
+        let bits = self.judge().map_or(0, |judge| judge.of_name(text));
+        self.marks[entry(name)].store(bits, Ordering::Relaxed);
+    }
+
+    /// The rules that speak of errors of this type.
+    pub(crate) fn bits_of(&self, kind: &str) -> u16 {
+        self.judge().map_or(0, |judge| judge.of_kind(kind))
+    }
+
+    pub(crate) fn ended(&self, id: u64, name: ring::Name, error: bool, failed: Failed) {
+        let marks = self.marks[entry(name)].load(Ordering::Relaxed);
+        if marks != 0 {
+            self.count(id, name, marks, error, failed);
+        }
+    }
+
+    #[cold]
+    fn count(&self, id: u64, name: ring::Name, marks: u16, error: bool, failed: Failed) {
+        let (kind, rest) = unpack_pair(failed.0);
+        let bits = match (failed.is(), error) {
+            (true, _) => rest as u16,
+            (false, true) => self.any.load(Ordering::Relaxed),
+            (false, false) => 0,
+        } & marks;
+        for (rule, [ended, fails]) in self.counts.iter().enumerate() {
+            if marks & 1 << rule != 0 {
+                ended.fetch_add(1, Ordering::Relaxed);
+                fails.fetch_add(u64::from(bits >> rule & 1), Ordering::Relaxed);
+            }
+        }
+        if bits & self.single.load(Ordering::Relaxed) != 0 {
+            self.failed.post(id, pack_pair(name, kind));
+        }
+    }
+
+    /// Requests a rule speaks of that ended so far, and those of them that failed.
+    pub fn counts(&self, rule: usize) -> (u64, u64) {
+        let count = |i: usize| self.counts[rule % ERROR_RULES][i].load(Ordering::Relaxed);
+        (count(0), count(1))
+    }
+
+    /// Failed requests that rules want to be told of, as `Limits::take_slow`.
+    pub fn take_failed(&self, seen: u64, mut each: impl FnMut(Told)) -> u64 {
+        self.failed.take(seen, |id, word| {
+            let (name, detail) = unpack_pair(word);
+            each(Told { id, name, detail });
+        })
+    }
+
+    /// Requests that the predicate chose, as `Limits::take_slow`.
+    pub fn take_chosen(&self, seen: u64, mut each: impl FnMut(Told)) -> u64 {
+        self.chosen.take(seen, |id, word| {
+            let (name, detail) = unpack_pair(word);
+            each(Told { id, name, detail });
+        })
+    }
+
+    fn choose(&self, id: u64, name: ring::Name, took_ns: u64) {
+        let took_us = u32::try_from(took_ns / 1000).unwrap_or(u32::MAX);
+        self.chosen.post(id, pack_pair(name, took_us));
+    }
+}
+
+/// A request that has just ended, for a predicate.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended<'a> {
+    /// Its name; "(another)" beyond the first 4,095 distinct ones.
+    pub name: &'a str,
+    /// How long it took.
+    pub took_ns: u64,
+    /// It ended with an error.
+    pub error: bool,
+}
+
+/// Chooses requests to make a capture for; called on the request's own thread.
+pub type Predicate = Box<dyn Fn(&Ended<'_>) -> bool + Send + Sync>;
+
+static PREDICATE: StaticRef<Predicate> = StaticRef::empty();
+
+thread_local! {
+    /// This thread is inside the predicate: a request that ends in there is not asked about.
+    static ASKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Asks `predicate` about each request that ends from here on; None: no one any more. The one
+/// before stays in memory, since it may be running: not to be set in a circle.
+pub fn set_predicate(predicate: Option<Predicate>) {
+    PREDICATE.set(predicate.map(|p| &*Box::leak(Box::new(p))));
+}
+
+/// Asks the predicate, if there is one. Cost without: one load.
+#[inline]
+pub(crate) fn ask(
+    recorder: &crate::Recorder,
+    id: u64,
+    name: ring::Name,
+    took_ns: u64,
+    error: bool,
+) {
+    if let Some(predicate) = PREDICATE.get() {
+        ask_now(predicate, recorder, id, name, took_ns, error);
+    }
+}
+
+#[cold]
+fn ask_now(
+    predicate: &Predicate,
+    recorder: &crate::Recorder,
+    id: u64,
+    name: ring::Name,
+    took_ns: u64,
+    error: bool,
+) {
+    if ASKING.replace(true) {
+        return;
+    }
+    let text = recorder.limits().name_text(name).unwrap_or("(another)");
+    if predicate(&Ended { name: text, took_ns, error }) {
+        recorder.failures().choose(id, name, took_ns);
+    }
+    ASKING.set(false);
+}

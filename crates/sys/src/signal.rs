@@ -1,0 +1,88 @@
+//! SIGUSR2 as a wish, where the program has no use for it; and ending a group of processes.
+//!
+//! How it works: the handler stores one flag, which whoever asks finds and clears. What it promises:
+//! a program's own handler, or its wish to ignore the signal, is never replaced; one it installs
+//! later replaces ours. Interrupted calls are restarted (SA_RESTART) where the kernel can.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Raised by the handler. Relaxed: it carries nothing but itself.
+static RAISED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn raise(_signal: libc::c_int) {
+    RAISED.store(true, Ordering::Relaxed);
+}
+
+/// Who takes SIGUSR2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taker {
+    /// We do.
+    Ours,
+    /// Nobody: it would end the process.
+    Nobody,
+    /// The program has a handler, or ignores it.
+    Program,
+}
+
+/// Who takes SIGUSR2 now. A syscall.
+pub fn usr2_taker() -> Taker {
+    // SAFETY: all zeroes is a valid sigaction; asking changes nothing.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: NULL for the new action is allowed; `now` is ours and whole.
+    let asked = unsafe { libc::sigaction(libc::SIGUSR2, std::ptr::null(), &mut now) };
+    match now.sa_sigaction {
+        _ if asked != 0 => Taker::Program,
+        at if at == raise as *const () as usize => Taker::Ours,
+        libc::SIG_DFL => Taker::Nobody,
+        _ => Taker::Program,
+    }
+}
+
+/// Takes SIGUSR2 if nobody does, for the life of the process; a wish raised before is forgotten.
+/// Whether it is ours then. Between looking and taking a handler that the program installs at that
+/// very moment could be lost; a program starts us before its threads.
+pub fn take_usr2() -> bool {
+    RAISED.store(false, Ordering::Relaxed);
+    if usr2_taker() != Taker::Nobody {
+        return usr2_taker() == Taker::Ours;
+    }
+    // SAFETY: all zeroes is a valid sigaction with an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = raise as *const () as usize;
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: `raise` has the type of a handler, touches one atomic only, and stays loaded.
+    unsafe { libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()) == 0 }
+}
+
+/// Whether the signal came since the last call.
+pub fn usr2_came() -> bool {
+    RAISED.load(Ordering::Relaxed) && RAISED.swap(false, Ordering::Relaxed)
+}
+
+/// Ends all processes of a group. An error (there is none any more) is no matter.
+pub fn kill_group(group: u32) {
+    if let Ok(group @ 2..) = i32::try_from(group) {
+        // SAFETY: no pointers; a group of 2 or more is never "everybody".
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test: the signal is the process's.
+    #[test]
+    fn the_signal_is_taken_only_where_nobody_has_it() {
+        // SAFETY: SIG_IGN is a valid disposition.
+        unsafe { libc::signal(libc::SIGUSR2, libc::SIG_IGN) };
+        assert!(!take_usr2() && usr2_taker() == Taker::Program);
+        // SAFETY: SIG_DFL is a valid disposition.
+        unsafe { libc::signal(libc::SIGUSR2, libc::SIG_DFL) };
+        assert!(take_usr2() && take_usr2() && usr2_taker() == Taker::Ours);
+        assert!(!usr2_came());
+        // SAFETY: the handler is ours.
+        unsafe { libc::raise(libc::SIGUSR2) };
+        assert!(usr2_came() && !usr2_came());
+    }
+}

@@ -1,0 +1,98 @@
+//! Which requests the page holds: as dots, and with their timeline.
+
+use std::collections::HashMap;
+
+use capture::read::{Capture, RequestRow};
+use diagnosis::requests::{Judged, Requests};
+use diagnosis::scene::Scene;
+
+use crate::detail::Detail;
+use crate::windows::Windows;
+use crate::Limits;
+
+/// What was chosen of a capture.
+pub struct Chosen<'c> {
+    /// The capture.
+    pub capture: &'c Capture,
+    /// Requests in the scatter, by begin; whether each is slow.
+    pub dots: Vec<(Judged<'c>, bool)>,
+    /// Place in `dots` by request id.
+    pub place: HashMap<u64, usize>,
+    /// The requests with their timeline: the slow ones, slowest first, then normal ones.
+    pub details: Vec<Detail<'c>>,
+    /// What is kept of the threads.
+    pub windows: Windows,
+    /// What the page does not hold, in words.
+    pub left_out: Vec<String>,
+    /// Time zero of the page: the first begin of anything in it.
+    pub zero_ns: u64,
+}
+
+impl<'c> Chosen<'c> {
+    /// Chooses.
+    pub fn of(capture: &'c Capture, limit_ns: &dyn Fn(&str) -> u64, limits: Limits) -> Chosen<'c> {
+        let requests = Requests::divide(capture, limit_ns);
+        let dots = dots(&requests, limits.dots);
+        let scene = Scene::new(capture);
+        let slow: Vec<Judged<'c>> = requests.slow.iter().take(limits.slow).copied().collect();
+        let normal = if limits.normal == 0 { Vec::new() } else { requests.controls(limits.normal) };
+        let mut windows = Windows::default();
+        let mut details: Vec<Detail<'c>> = Vec::new();
+        for request in slow.iter().chain(&normal) {
+            details.push(Detail::of(&scene, request, &mut windows));
+        }
+        let place = dots.iter().enumerate().map(|(i, (d, _))| (d.row.id, i)).collect();
+        let begins = dots.iter().map(|(d, _)| d.row.begin_ns);
+        let left_out = left_out(&requests, &dots, slow.len(), normal.len());
+        let zero_ns = begins.chain([capture.meta.from_ns]).min().unwrap_or(0);
+        Chosen { capture, dots, place, details, windows, left_out, zero_ns }
+    }
+}
+
+/// All slow requests and every n-th normal one; the controls are among them by the same steps or are
+/// added.
+fn dots<'c>(requests: &Requests<'c>, most: usize) -> Vec<(Judged<'c>, bool)> {
+    let slow = requests.slow.iter().take(most).map(|r| (*r, true));
+    let mut out: Vec<(Judged<'c>, bool)> = slow.collect();
+    let room = most.saturating_sub(out.len()).max(1);
+    let step = requests.normal.len().div_ceil(room).max(1);
+    out.extend(requests.normal.iter().step_by(step).map(|r| (*r, false)));
+    out.sort_by_key(|(r, _)| (r.row.begin_ns, r.row.id));
+    out
+}
+
+fn left_out(
+    requests: &Requests<'_>,
+    dots: &[(Judged<'_>, bool)],
+    slow: usize,
+    normal: usize,
+) -> Vec<String> {
+    use diagnosis::causes::thousands;
+    let count = |n: usize| thousands(n as u64);
+    let mut out = Vec::new();
+    let (all_slow, all_normal) = (requests.slow.len(), requests.normal.len());
+    if slow < all_slow {
+        let (kept, all) = (count(slow), count(all_slow));
+        out.push(format!("Timelines: of the {kept} slowest of {all} slow requests."));
+    }
+    if normal < all_normal {
+        let (kept, all) = (count(normal), count(all_normal));
+        out.push(format!("Timelines: of {kept} of {all} normal requests, spread evenly."));
+    }
+    if dots.len() < all_slow + all_normal {
+        let (kept, all) = (count(dots.len()), count(all_slow + all_normal));
+        out.push(format!("Dots: {kept} of {all} requests; all slow ones first, then every n-th."));
+    }
+    out.push("Spans and events: only of requests with a timeline.".to_owned());
+    out.push(
+        "Threads: only while a request with a timeline ran, and a little around it, and only those \
+         it ran on or waited for."
+            .to_owned(),
+    );
+    out
+}
+
+/// A request's end; the capture's for one that still ran.
+pub fn is_open(row: &RequestRow) -> bool {
+    row.end_ns.is_none()
+}

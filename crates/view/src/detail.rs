@@ -1,0 +1,75 @@
+//! One request with its timeline: its pieces, and the threads it ran on or waited for.
+
+use std::collections::HashMap;
+
+use diagnosis::pieces::{self, Piece};
+use diagnosis::requests::Judged;
+use diagnosis::scene::Scene;
+use diagnosis::timeline::State;
+
+use crate::windows::{stretches, Windows};
+
+/// Most threads beneath a request.
+const MOST_LANES: usize = 10;
+/// A thread that was waited for this part of the request's time gets a lane.
+const LEAST_PART: f64 = 0.01;
+/// Time kept before and after a request: a tenth of it, within these.
+const PAD_NS: (u64, u64) = (2_000_000, 200_000_000);
+
+/// A request and what is known of its time.
+pub struct Detail<'c> {
+    /// The request.
+    pub request: Judged<'c>,
+    /// Its time, exclusive.
+    pub pieces: Vec<Piece<'c>>,
+    /// Its threads: its own first, then those it was waited for, the longest first.
+    pub lanes: Vec<u32>,
+    /// Threads that were waited for and got no lane.
+    pub lanes_left: usize,
+}
+
+impl<'c> Detail<'c> {
+    /// Cuts a request and keeps the windows of its threads.
+    pub fn of(scene: &Scene<'c>, request: &Judged<'c>, windows: &mut Windows) -> Detail<'c> {
+        let pieces = pieces::of_request(scene, request);
+        let pad_ns = (request.ns() / 10).clamp(PAD_NS.0, PAD_NS.1);
+        let from_ns = request.row.begin_ns.saturating_sub(pad_ns);
+        // Far from the end of the number line: a damaged file's times are added to elsewhere.
+        let to_ns = request.end_ns.saturating_add(pad_ns).min(u64::MAX >> 2);
+        let (lanes, lanes_left) = lanes(scene, request, &pieces);
+        lanes.iter().for_each(|tid| windows.keep(*tid, from_ns, to_ns));
+        Detail { request: *request, pieces, lanes, lanes_left }
+    }
+}
+
+/// The request's own thread, those that worked for it, and those they waited for, followed from
+/// thread to thread.
+fn lanes(scene: &Scene<'_>, request: &Judged<'_>, pieces: &[Piece<'_>]) -> (Vec<u32>, usize) {
+    let mut weights: HashMap<u32, u64> = HashMap::new();
+    for piece in pieces {
+        *weights.entry(piece.segment.tid).or_default() += piece.segment.ns();
+        if let Some(culprit) = piece.claim.culprit {
+            *weights.entry(culprit.tid).or_default() += piece.segment.ns();
+        }
+    }
+    for task in scene.capture.tasks.iter().filter(|t| t.request == request.row.id) {
+        *weights.entry(task.tid).or_default() += task.end_ns.saturating_sub(task.begin_ns);
+    }
+    let least = (request.ns() as f64 * LEAST_PART) as u64;
+    let mut lanes = vec![request.row.tid];
+    while lanes.len() < MOST_LANES {
+        if let Some(tid) = lanes.last() {
+            for s in stretches(scene.capture, *tid, request.row.begin_ns, request.end_ns) {
+                if s.what.state == State::Wait && s.what.holder != 0 {
+                    *weights.entry(s.what.holder).or_default() += s.to_ns - s.from_ns;
+                }
+            }
+        }
+        let open = weights.iter().filter(|(tid, ns)| !lanes.contains(tid) && **ns >= least);
+        let Some((next, _)) = open.max_by_key(|(tid, ns)| (**ns, **tid)) else { break };
+        lanes.push(*next);
+    }
+    let left = weights.iter().filter(|(tid, ns)| !lanes.contains(tid) && **ns >= least);
+    let left = left.count();
+    (lanes, left)
+}

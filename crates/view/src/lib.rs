@@ -1,0 +1,70 @@
+//! A capture and its verdict as ONE self-contained HTML page.
+//!
+//! How it works: the requests that matter (`choice`) are cut into pieces by the diagnosis, the
+//! threads they waited for are followed (`detail`), and the states of these threads are kept for the
+//! windows around the requests only (`windows`). All of it becomes columns of whole numbers beside
+//! tables of names, frames and stacks (`intern`, `json`), deflated and in base64, which is put into
+//! the page that `viewer/` builds (`html`; viewer/dist/page.html is part of this crate).
+//!
+//! What it promises: the page asks no network for anything; nothing in a capture can break out of
+//! where it is put: text is escaped, and data is base64; the page stays below `Limits::bytes` by
+//! keeping fewer requests, and says what was left out. A pure function of its input.
+//! What it costs: a few times the verdict; memory for the chosen windows.
+//! What is missing on purpose: everything outside of the windows. It is a page to read, no archive.
+
+mod choice;
+mod detail;
+mod html;
+mod intern;
+mod json;
+mod whole;
+mod windows;
+
+use capture::read::Capture;
+use diagnosis::Diagnosis;
+
+use choice::Chosen;
+
+/// How much a page may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Slow requests with their timeline; the slowest.
+    pub slow: usize,
+    /// Normal requests with their timeline, for comparison.
+    pub normal: usize,
+    /// Requests in the scatter; the slow ones first, then every n-th.
+    pub dots: usize,
+    /// Size of the data in the page, bytes. Fewer requests are kept until it fits.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { slow: 200, normal: 60, dots: 20_000, bytes: 8 << 20 }
+    }
+}
+
+/// The page of a capture. `file` is its path as people know it; `limit_ns` the time a request of a
+/// name may take, the same that `diagnosis` was made with.
+pub fn page(
+    capture: &Capture,
+    diagnosis: &Diagnosis<'_>,
+    file: &str,
+    limit_ns: &dyn Fn(&str) -> u64,
+    limits: Limits,
+) -> String {
+    let mut limits = limits;
+    loop {
+        let chosen = Chosen::of(capture, limit_ns, limits);
+        let packed = html::pack(&whole::data(&chosen, diagnosis, file));
+        let least = limits.slow <= 1 && limits.normal == 0 && limits.dots <= 100;
+        if packed.len() <= limits.bytes || least {
+            let title = format!("{} - dashcam", capture.meta.service);
+            return html::fill(&title, &diagnosis::to_text(diagnosis), &packed);
+        }
+        limits.slow = (limits.slow / 2).max(1);
+        limits.normal /= 2;
+        // Dots are cheap: they go last.
+        limits.dots = if limits.slow <= 10 { limits.dots / 2 } else { limits.dots };
+    }
+}

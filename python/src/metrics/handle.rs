@@ -1,0 +1,307 @@
+//! Bound handles: `Counter`, `Gauge`, `Timing`, `Histogram`, `Distribution`, `Set`.
+
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::os::raw::c_int;
+
+use ::metrics::window::Kind;
+use ::metrics::{registry, Series};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyString, PyType};
+
+use super::arguments::{wrong, Arguments};
+use super::{guarded, leaked, method, none, put, Op, KINDS};
+
+/// The object. All zero (as when the type is called from Python) is a handle of nothing.
+#[repr(C)]
+pub(super) struct Handle {
+    base: ffi::PyObject,
+    /// The generation `words` belong to; 0 none.
+    mark: Cell<u64>,
+    /// A counter's words in the shard of who holds the GIL.
+    words: Cell<Option<&'static ::metrics::Cell>>,
+    /// None: it was refused.
+    series: Cell<Option<&'static Series>>,
+    /// Its name and tags as text, or NULL. Owned.
+    text: Cell<*mut ffi::PyObject>,
+}
+
+impl Handle {
+    /// Adds to a counter's words, when they are known.
+    #[inline]
+    fn add(&self, n: i64) -> bool {
+        match self.words.get() {
+            Some(words) if self.mark.get() == registry().mark() => words.add(n),
+            _ => false,
+        }
+    }
+
+    /// Does what `op` says with `value` (NULL: none was given). A new reference to None, or NULL
+    /// and an exception.
+    ///
+    /// Safety: the GIL is held; `value` is NULL or alive.
+    #[inline]
+    pub unsafe fn act(&self, op: Op, value: *mut ffi::PyObject) -> *mut ffi::PyObject {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            if op == Op::Add {
+                if value.is_null() && self.add(1) {
+                    return none();
+                }
+            } else if matches!(op, Op::Value | Op::Set | Op::Change)
+                && !value.is_null()
+                && ffi::PyFloat_CheckExact(value) != 0
+            {
+                let py = Python::assume_attached();
+                self.note(py, op, ffi::PyFloat_AS_DOUBLE(value));
+                return none();
+            }
+            guarded(|py| {
+                self.slowly(py, op, Bound::from_borrowed_ptr_or_opt(py, value))?;
+                Ok(none())
+            })
+        }
+    }
+
+    fn note(&self, py: Python<'_>, op: Op, value: f64) {
+        put(py, self.series.get(), |shard, series| match op {
+            Op::Set => registry().gauge_set(shard, series, value),
+            Op::Change => registry().gauge_add(shard, series, value),
+            _ => registry().value(shard, series, value),
+        });
+    }
+
+    fn slowly(&self, py: Python<'_>, op: Op, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        let name = || self.series.get().map_or("metric", |series| &*series.id.name);
+        match (op, value) {
+            (Op::Add, None) => self.add_slowly(py, 1),
+            (Op::Add, Some(n)) => match whole(&n) {
+                Some(n) if self.add(n) => (),
+                Some(n) => self.add_slowly(py, n),
+                None => {
+                    let n = number(&n).ok_or_else(|| wrong(name(), "n", &n, "int or float"))?;
+                    put(py, self.series.get(), |shard, series| {
+                        registry().count_float(shard, series, n);
+                    });
+                }
+            },
+            (Op::Member, Some(member)) => {
+                let member = super::arguments::text(&member)?;
+                let text = member.to_string_lossy();
+                put(py, self.series.get(), |shard, series| {
+                    registry().member(shard, series, &text);
+                });
+            }
+            (_, Some(value)) => {
+                let wrong = || wrong(name(), "value", &value, "int or float");
+                self.note(py, op, number(&value).ok_or_else(wrong)?);
+            }
+            (_, None) => (),
+        }
+        Ok(())
+    }
+
+    /// Adds, and remembers where, for as long as this process is what it is.
+    fn add_slowly(&self, py: Python<'_>, n: i64) {
+        put(py, self.series.get(), |shard, series| {
+            registry().count(shard, series, n);
+            if series.rate >= 1.0 && !std::ptr::eq(shard, registry().shared()) {
+                self.words.set(Some(shard.cell(series)));
+                self.mark.set(registry().mark());
+            }
+        });
+    }
+}
+
+/// A number as a float; one that is too large for it is infinite, which is refused and counted.
+fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
+    match value.extract() {
+        Ok(number) => Some(number),
+        Err(_) => value.is_instance_of::<pyo3::types::PyInt>().then_some(f64::INFINITY),
+    }
+}
+
+/// A whole number that fits; other numbers are taken as floats.
+fn whole(n: &Bound<'_, PyAny>) -> Option<i64> {
+    let mut overflow: c_int = 0;
+    // SAFETY: a live object; for an int the call cannot fail, it tells what does not fit.
+    unsafe {
+        if ffi::PyLong_Check(n.as_ptr()) == 0 {
+            return None;
+        }
+        let whole = ffi::PyLong_AsLongLongAndOverflow(n.as_ptr(), &mut overflow);
+        (overflow == 0).then_some(whole)
+    }
+}
+
+static TYPES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
+
+/// A handle of a series.
+pub(super) fn make<'py>(
+    py: Python<'py>,
+    kind: Kind,
+    series: Option<&'static Series>,
+    name: &Bound<'py, PyString>,
+    tags: &[(Box<str>, Box<str>)],
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(class) = TYPES[kind as usize].get(py) else {
+        return Err(pyo3::exceptions::PyRuntimeError::new_err("dashcam is not imported"));
+    };
+    let tags: Vec<String> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let text = PyString::new(py, &format!("{}{{{}}}", name.to_string_lossy(), tags.join(",")));
+    // SAFETY: the type is ours, with room for a `Handle`, zeroed; nobody else has the object yet.
+    unsafe {
+        let made = ffi::PyType_GenericAlloc(class.as_ptr().cast(), 0);
+        let made = Bound::from_owned_ptr_or_err(py, made)?;
+        let handle = &*made.as_ptr().cast::<Handle>();
+        handle.series.set(series);
+        handle.text.set(text.into_ptr());
+        Ok(made)
+    }
+}
+
+unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
+    // SAFETY: called by CPython for the last reference to a handle; its type is a heap type, of
+    // which each object holds a reference.
+    unsafe {
+        let class = ffi::Py_TYPE(object);
+        ffi::Py_XDECREF((*object.cast::<Handle>()).text.get());
+        ffi::PyObject_Free(object.cast());
+        ffi::Py_DECREF(class.cast());
+    }
+}
+
+unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with a handle, the GIL held.
+    unsafe {
+        let text = (*object.cast::<Handle>()).text.get();
+        match text.is_null() {
+            true => ffi::PyUnicode_FromString(c"<dashcam metric>".as_ptr()),
+            false => ffi::PyUnicode_FromFormat(
+                c"<dashcam.%s %U>".as_ptr(),
+                (*ffi::Py_TYPE(object)).tp_name.add("dashcam._native.".len()),
+                text,
+            ),
+        }
+    }
+}
+
+/// A method with one argument: positional, or by its name.
+#[inline]
+unsafe fn one(
+    handle: *mut ffi::PyObject,
+    (op, name, argument): (Op, &'static str, &'static str),
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with a handle of the right type, the GIL held, `count` arguments.
+    unsafe {
+        let handle = &*handle.cast::<Handle>();
+        match (keywords.is_null(), count) {
+            (true, 0) if op == Op::Add => handle.act(op, std::ptr::null_mut()),
+            (true, 1) => handle.act(op, *args),
+            _ => guarded(|py| {
+                let mut given = Arguments::new(args, count, keywords).list(py)?;
+                match given.pop() {
+                    Some((None, value)) if given.is_empty() => Ok(handle.act(op, value.as_ptr())),
+                    Some((Some(key), value)) if given.is_empty() && key == argument => {
+                        Ok(handle.act(op, value.as_ptr()))
+                    }
+                    _ => Err(pyo3::exceptions::PyTypeError::new_err(format!(
+                        "{name}() takes one argument, '{argument}'"
+                    ))),
+                }
+            }),
+        }
+    }
+}
+
+macro_rules! methods {
+    ($($function:ident $op:ident $name:literal $argument:literal;)*) => {
+        $(unsafe extern "C" fn $function(
+            handle: *mut ffi::PyObject,
+            args: *const *mut ffi::PyObject,
+            count: ffi::Py_ssize_t,
+            keywords: *mut ffi::PyObject,
+        ) -> *mut ffi::PyObject {
+            // SAFETY: called by CPython, as `one` wants it.
+            unsafe { one(handle, (Op::$op, $name, $argument), args, count, keywords) }
+        })*
+    };
+}
+
+methods! {
+    inc Add "inc" "n";
+    set Set "set" "value";
+    change Change "add" "delta";
+    record Value "record" "value";
+    record_ms Value "record" "ms";
+    member Member "add" "member";
+}
+
+/// Name of the type, and its methods.
+fn described(kind: Kind) -> (&'static CStr, Vec<ffi::PyMethodDef>) {
+    match kind {
+        Kind::Counter => (
+            c"dashcam._native.Counter",
+            vec![method(c"inc", inc, c"inc($self, n=1)\n--\n\nAdds n.")],
+        ),
+        Kind::Gauge => (
+            c"dashcam._native.Gauge",
+            vec![
+                method(c"set", set, c"set($self, value)\n--\n\nSets it."),
+                method(c"add", change, c"add($self, delta)\n--\n\nChanges it."),
+            ],
+        ),
+        Kind::Timing => (
+            c"dashcam._native.Timing",
+            vec![method(c"record", record_ms, c"record($self, ms)\n--\n\nNotes milliseconds.")],
+        ),
+        Kind::Histogram => (
+            c"dashcam._native.Histogram",
+            vec![method(c"record", record, c"record($self, value)\n--\n\nNotes a value.")],
+        ),
+        Kind::Distribution => (
+            c"dashcam._native.Distribution",
+            vec![method(c"record", record, c"record($self, value)\n--\n\nNotes a value.")],
+        ),
+        Kind::Set => (
+            c"dashcam._native.Set",
+            vec![method(c"add", member, c"add($self, member)\n--\n\nNotes a member.")],
+        ),
+    }
+}
+
+/// Makes the six types and adds them to the module.
+pub(super) fn make_types(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    for kind in KINDS {
+        let (name, methods) = described(kind);
+        let slot = |slot: c_int, pfunc: *mut std::ffi::c_void| ffi::PyType_Slot { slot, pfunc };
+        let mut slots = [
+            slot(ffi::Py_tp_dealloc, dealloc as *mut std::ffi::c_void),
+            slot(ffi::Py_tp_repr, repr as *mut std::ffi::c_void),
+            slot(ffi::Py_tp_methods, leaked(methods).cast()),
+            slot(0, std::ptr::null_mut()),
+        ];
+        let mut spec = ffi::PyType_Spec {
+            name: name.as_ptr(),
+            basicsize: size_of::<Handle>() as c_int,
+            itemsize: 0,
+            flags: ffi::Py_TPFLAGS_DEFAULT as _,
+            slots: slots.as_mut_ptr(),
+        };
+        // SAFETY: the spec is whole and copied by the call; methods and names live for ever.
+        let class = unsafe {
+            let class = ffi::PyType_FromSpec(&mut spec);
+            Bound::from_owned_ptr_or_err(py, class)?.cast_into::<PyType>()?
+        };
+        module.add(class.name()?, &class)?;
+        // A second import of the module keeps the first types.
+        let _ = TYPES[kind as usize].set(py, class.unbind());
+    }
+    Ok(())
+}

@@ -1,0 +1,322 @@
+//! Metrics from Python: by name (`count("orders")`) and by bound handle (`counter("orders").inc()`).
+//!
+//! How it works: functions and types are laid out by hand, since a call costs less than what a
+//! wrapper would add. Handles are entered into dicts, by name, and by name, tags and rate together;
+//! a call by name finds its handle there. All threads that hold the GIL count into one shard,
+//! because only one of them runs at a time, and nothing here lets it go in the middle of a count; a
+//! counter's handle keeps the address of its words there.
+//!
+//! What it promises: no lock, no system call, no allocation once a name is known. Wrong types raise
+//! TypeError, a rate outside (0, 1] ValueError; everything else is kept or counted as refused.
+
+mod arguments;
+mod handle;
+
+use std::ffi::CStr;
+use std::os::raw::c_int;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ::metrics::window::Kind;
+use ::metrics::{registry, Series, Shard};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use sys::cell::StaticRef;
+
+use crate::process::wake;
+use arguments::Arguments;
+use handle::Handle;
+
+/// Most handles remembered with tags or a rate; beyond, they are looked up in the registry.
+const MOST: usize = 20_000;
+const KINDS: [Kind; 6] =
+    [Kind::Counter, Kind::Gauge, Kind::Timing, Kind::Histogram, Kind::Distribution, Kind::Set];
+
+/// Name -> handle, by kind. Grows with series only, which are bounded.
+static PLAIN: [PyOnceLock<Py<PyDict>>; 6] = [const { PyOnceLock::new() }; 6];
+/// (name, key, value, ..., rate) -> handle, by kind.
+static TAGGED: [PyOnceLock<Py<PyDict>>; 6] = [const { PyOnceLock::new() }; 6];
+
+/// The shard of who holds the GIL, and the generation it was claimed in. Under the GIL.
+static SHARD: StaticRef<Shard> = StaticRef::empty();
+static SHARD_MARK: AtomicU64 = AtomicU64::new(0);
+
+/// What a call does to its series.
+#[derive(Clone, Copy, PartialEq)]
+enum Op {
+    /// Adds to a counter; 1 when nothing is given.
+    Add,
+    /// Notes a value.
+    Value,
+    /// Sets a gauge.
+    Set,
+    /// Changes a gauge.
+    Change,
+    /// Notes a member of a set.
+    Member,
+    /// Returns the handle.
+    Bind,
+}
+
+/// A function by name.
+struct Door {
+    kind: Kind,
+    op: Op,
+    name: &'static str,
+    /// Of the argument behind the metric's name.
+    argument: &'static str,
+}
+
+/// The shard to count into; None while counting is off. In a forked child the first call starts
+/// the recorder afresh.
+#[inline]
+fn shard(py: Python<'_>) -> Option<&'static Shard> {
+    let mark = registry().mark();
+    match SHARD_MARK.load(Ordering::Relaxed) == mark {
+        true => SHARD.get(),
+        false => claim(py),
+    }
+}
+
+#[cold]
+fn claim(py: Python<'_>) -> Option<&'static Shard> {
+    wake(py);
+    // Only now: while it waked, another thread may have come here.
+    let mark = registry().mark();
+    if mark == 0 {
+        return None;
+    }
+    if SHARD_MARK.load(Ordering::Relaxed) != mark {
+        SHARD.set(registry().claim().or_else(|| Some(registry().shared())));
+        SHARD_MARK.store(mark, Ordering::Relaxed);
+    }
+    SHARD.get()
+}
+
+/// None, as a new reference.
+#[inline]
+unsafe fn none() -> *mut ffi::PyObject {
+    // SAFETY: the caller holds the GIL; None lives for ever.
+    unsafe {
+        let none = ffi::Py_None();
+        ffi::Py_INCREF(none);
+        none
+    }
+}
+
+/// Runs what may allocate or raise; a panic of ours becomes an exception.
+#[cold]
+unsafe fn guarded(
+    body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>,
+) -> *mut ffi::PyObject {
+    // SAFETY: only called from functions that CPython calls, which hold the GIL.
+    let py = unsafe { Python::assume_attached() };
+    let result = catch_unwind(AssertUnwindSafe(|| body(py))).unwrap_or_else(|_| {
+        Err(PyRuntimeError::new_err("dashcam: internal error; please report it"))
+    });
+    result.unwrap_or_else(|error| {
+        error.restore(py);
+        std::ptr::null_mut()
+    })
+}
+
+/// A call by name.
+#[inline]
+unsafe fn by_name(
+    door: &'static Door,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: CPython calls with the GIL held, `count` arguments at `args`, and a tuple of keywords
+    // or NULL. The dict and what is in it live for ever, so the borrowed handle does too.
+    unsafe {
+        let least = if door.op == Op::Add || door.op == Op::Bind { 1 } else { 2 };
+        let most = if door.op == Op::Bind { 1 } else { 2 };
+        if keywords.is_null() && (least..=most).contains(&count) {
+            let py = Python::assume_attached();
+            let name = *args;
+            if let (Some(dict), 1) =
+                (PLAIN[door.kind as usize].get(py), ffi::PyUnicode_CheckExact(name))
+            {
+                let found = ffi::PyDict_GetItemWithError(dict.as_ptr(), name);
+                if !found.is_null() {
+                    let value = if count == 2 { *args.add(1) } else { std::ptr::null_mut() };
+                    return act(door, found, value);
+                }
+            }
+        }
+        guarded(|py| slowly(py, door, Arguments::new(args, count, keywords)))
+    }
+}
+
+#[inline]
+unsafe fn act(
+    door: &'static Door,
+    found: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: `found` is a live handle, `value` NULL or a live object; the GIL is held.
+    unsafe {
+        if door.op == Op::Bind {
+            ffi::Py_INCREF(found);
+            return found;
+        }
+        (*found.cast::<Handle>()).act(door.op, value)
+    }
+}
+
+fn slowly(
+    py: Python<'_>,
+    door: &'static Door,
+    arguments: Arguments,
+) -> PyResult<*mut ffi::PyObject> {
+    let given = arguments.read(py, door)?;
+    if registry().mark() == 0 && door.op != Op::Bind {
+        // Off: nothing is entered.
+        // SAFETY: the GIL is held.
+        return Ok(unsafe { none() });
+    }
+    let found = handle_of(py, door.kind, &given.name, given.tags.as_ref(), given.rate)?;
+    let value = given.value.as_ref().map_or(std::ptr::null_mut(), |v| v.as_ptr());
+    // SAFETY: the handle is kept by `found` until the call is over; the GIL is held.
+    let result = unsafe { act(door, found.as_ptr(), value) };
+    match result.is_null() {
+        true => Err(PyErr::take(py).unwrap_or_else(|| PyTypeError::new_err("no value"))),
+        false => Ok(result),
+    }
+}
+
+/// The handle of a series: the one that is known, or a new one. A refused one is not remembered:
+/// there may be room later.
+fn handle_of<'py>(
+    py: Python<'py>,
+    kind: Kind,
+    name: &Bound<'py, PyString>,
+    tags: Option<&Bound<'py, PyDict>>,
+    rate: f64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let is_plain = tags.is_none_or(|tags| tags.is_empty()) && rate == 1.0;
+    let cache = if is_plain { &PLAIN } else { &TAGGED };
+    let dict = cache[kind as usize].get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    let mut pairs: Vec<(Bound<'_, PyString>, Bound<'_, PyString>)> = Vec::new();
+    for (key, value) in tags.into_iter().flatten() {
+        pairs.push((arguments::text(&key)?, arguments::text(&value)?));
+    }
+    let key = match is_plain {
+        true => name.clone().into_any(),
+        false => {
+            let mut words = vec![name.clone().into_any()];
+            for (key, value) in &pairs {
+                words.extend([key.clone().into_any(), value.clone().into_any()]);
+            }
+            words.push(rate.into_pyobject(py)?.into_any());
+            PyTuple::new(py, words)?.into_any()
+        }
+    };
+    if let Some(found) = dict.get_item(&key)? {
+        return Ok(found);
+    }
+    let tags: Vec<(Box<str>, Box<str>)> = pairs
+        .iter()
+        .map(|(key, value)| (key.to_string_lossy().into(), value.to_string_lossy().into()))
+        .collect();
+    let series = registry().series_of(kind, &name.to_string_lossy(), &tags, rate);
+    let made = handle::make(py, kind, series, name, &tags)?;
+    if series.is_some() && dict.len() < MOST {
+        dict.set_item(&key, &made)?;
+    }
+    Ok(made)
+}
+
+/// Counts a call into a series; `series` None: it was refused.
+fn put(py: Python<'_>, series: Option<&'static Series>, put: impl FnOnce(&Shard, &'static Series)) {
+    match (shard(py), series) {
+        (None, _) => (),
+        (Some(_), None) => registry().refuse_series(),
+        (Some(shard), Some(series)) => put(shard, series),
+    }
+}
+
+macro_rules! doors {
+    ($($function:ident $text:literal $kind:ident $op:ident $argument:literal $doc:literal;)*) => {
+        $(unsafe extern "C" fn $function(
+            _module: *mut ffi::PyObject,
+            args: *const *mut ffi::PyObject,
+            count: ffi::Py_ssize_t,
+            keywords: *mut ffi::PyObject,
+        ) -> *mut ffi::PyObject {
+            static DOOR: Door = Door {
+                kind: Kind::$kind, op: Op::$op, name: $text, argument: $argument,
+            };
+            // SAFETY: called by CPython, as `by_name` wants it.
+            unsafe { by_name(&DOOR, args, count, keywords) }
+        })*
+
+        fn functions() -> Vec<ffi::PyMethodDef> {
+            vec![$(method(
+                // SAFETY: a literal with its NUL.
+                unsafe { CStr::from_bytes_with_nul_unchecked(concat!($text, "\0").as_bytes()) },
+                $function,
+                // SAFETY: as above.
+                unsafe { CStr::from_bytes_with_nul_unchecked(concat!($doc, "\0").as_bytes()) },
+            ),)*]
+        }
+    };
+}
+
+doors! {
+    count "count" Counter Add "n" "count(name, n=1, *, tags=None, rate=1)\n--\n\nAdds n to a counter.";
+    gauge "gauge" Gauge Set "value" "gauge(name, value, *, tags=None, rate=1)\n--\n\nSets a gauge.";
+    gauge_add "gauge_add" Gauge Change "delta" "gauge_add(name, delta, *, tags=None, rate=1)\n--\n\nChanges a gauge.";
+    timing "timing" Timing Value "ms" "timing(name, ms, *, tags=None, rate=1)\n--\n\nNotes a duration in milliseconds.";
+    histogram "histogram" Histogram Value "value" "histogram(name, value, *, tags=None, rate=1)\n--\n\nNotes a value; the agent on this host makes percentiles of it.";
+    distribution "distribution" Distribution Value "value" "distribution(name, value, *, tags=None, rate=1)\n--\n\nNotes a value; the server makes percentiles over all hosts of it.";
+    set "set" Set Member "member" "set(name, member, *, tags=None, rate=1)\n--\n\nNotes a member of a set.";
+    counter_handle "counter" Counter Bind "" "counter(name, *, tags=None, rate=1)\n--\n\nA bound counter: the cheap way.";
+    gauge_handle "gauge_handle" Gauge Bind "" "gauge_handle(name, *, tags=None, rate=1)\n--\n\nA bound gauge.";
+    timing_handle "timing_handle" Timing Bind "" "timing_handle(name, *, tags=None, rate=1)\n--\n\nA bound timing.";
+    histogram_handle "histogram_handle" Histogram Bind "" "histogram_handle(name, *, tags=None, rate=1)\n--\n\nA bound histogram.";
+    distribution_handle "distribution_handle" Distribution Bind "" "distribution_handle(name, *, tags=None, rate=1)\n--\n\nA bound distribution.";
+    set_handle "set_handle" Set Bind "" "set_handle(name, *, tags=None, rate=1)\n--\n\nA bound set.";
+}
+
+type Fast = ffi::PyCFunctionFastWithKeywords;
+
+/// A method of the cheapest way to be called that takes keywords.
+fn method(name: &'static CStr, function: Fast, doc: &'static CStr) -> ffi::PyMethodDef {
+    const FLAGS: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
+    ffi::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: function },
+        ml_flags: FLAGS,
+        ml_doc: doc.as_ptr(),
+    }
+}
+
+/// Methods as CPython keeps them: for ever, with an empty one behind.
+fn leaked(mut methods: Vec<ffi::PyMethodDef>) -> *mut ffi::PyMethodDef {
+    methods.push(ffi::PyMethodDef::zeroed());
+    methods.leak().as_mut_ptr()
+}
+
+/// Adds functions and types to the module.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    handle::make_types(module)?;
+    // SAFETY: the module is alive, the list is leaked and ends with an empty entry.
+    let code = unsafe { ffi::PyModule_AddFunctions(module.as_ptr(), leaked(functions())) };
+    match code {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(module.py())),
+    }
+}
+
+/// Takes a window now and waits for it, at most two seconds, without the GIL.
+#[pyfunction]
+pub fn flush_metrics(py: Python<'_>) -> bool {
+    wake(py);
+    py.detach(dashcam::flush)
+}

@@ -1,0 +1,96 @@
+// Flame graph of pieces: a tree of frames, weighed by time.
+//
+// Four weighings: all time, on CPU, off CPU, and the difference: what a slow request spends more
+// than a normal one, on average. Frames are told apart by function and file, not by line.
+
+import { RUN, type Book } from "../data.ts";
+
+export type Mode = "wall" | "cpu" | "off" | "difference";
+
+export interface Node {
+  key: string;
+  name: string;
+  frame: number;
+  /** Time in the selection, ns; in `difference` the mean of a slow request. */
+  value: number;
+  /** `difference` only: the mean of a normal request. */
+  normal: number;
+  children: Map<string, Node>;
+}
+
+function node(key: string, name: string, frame: number): Node {
+  return { key, name, frame, value: 0, normal: 0, children: new Map() };
+}
+
+/** `short`: without the interpreter's own frames and the recorder's. */
+export function grow(book: Book, requests: number[], mode: Mode, short: boolean): Node {
+  const root = node("", "all", -1);
+  const known = requests.filter((r) => book.detailOf.has(r));
+  if (mode !== "difference") {
+    for (const request of known) add(book, root, request, mode, short, 1, 0);
+    return root;
+  }
+  const slow = known.filter((r) => book.isSlow(r));
+  // Where only slow ones are selected, all normal ones are what they are compared with.
+  let normal = known.filter((r) => !book.isSlow(r));
+  if (normal.length === 0) normal = [...book.detailOf.keys()].filter((r) => !book.isSlow(r));
+  for (const request of slow) add(book, root, request, mode, short, 1 / slow.length, 0);
+  for (const request of normal) add(book, root, request, mode, short, 0, 1 / normal.length);
+  return root;
+}
+
+function add(
+  book: Book, root: Node, request: number, mode: Mode, short: boolean, value: number, normal: number,
+): void {
+  const pieces = book.detailOf.get(request)!.pieces;
+  const frames = book.data.frames;
+  for (let i = 0; i < pieces.from.length; i++) {
+    const run = pieces.state[i] === RUN;
+    if ((mode === "cpu" && !run) || (mode === "off" && run)) continue;
+    const ns = pieces.length[i];
+    const whole = book.frames(pieces.stack[i]).reverse();
+    const stack = short ? whole.filter((f) => frames.owner[f] < 2) : whole;
+    let at = root;
+    at.value += ns * value;
+    at.normal += ns * normal;
+    const step = (key: string, name: string, frame: number) => {
+      let next = at.children.get(key);
+      if (!next) at.children.set(key, (next = node(key, name, frame)));
+      next.value += ns * value;
+      next.normal += ns * normal;
+      at = next;
+    };
+    if (whole.length === 0) step("?", "stack not seen", -1);
+    for (const f of stack) step(`${frames.function[f]} ${frames.file[f]}`, book.functionName(f), f);
+    // The leaf says what it was, so that a wait is told from work in the same function.
+    if (mode !== "cpu") step(`= ${pieces.cause[i]}`, book.cause(pieces.cause[i]), -2);
+  }
+}
+
+/** A box of the graph, `left` and `right` from 0 to 1. */
+export interface Box { node: Node; depth: number; left: number; right: number }
+
+/** Width of a node: in `difference` the larger of both, so that what became less shows too. */
+export function width(node: Node, mode: Mode): number {
+  return mode === "difference" ? Math.max(node.value, node.normal) : node.value;
+}
+
+/** Boxes under `root`, by depth; those narrower than `least` (0 to 1) are left out with what is on them. */
+export function lay(root: Node, mode: Mode, least: number): Box[] {
+  const out: Box[] = [];
+  const place = (node: Node, depth: number, left: number, right: number) => {
+    out.push({ node, depth, left, right });
+    const children = [...node.children.values()].sort((a, b) => width(b, mode) - width(a, mode));
+    const sum = children.reduce((all, child) => all + width(child, mode), 0);
+    const whole = Math.max(width(node, mode), sum);
+    let at = left;
+    for (const child of children) {
+      const part = whole > 0 ? (width(child, mode) / whole) * (right - left) : 0;
+      if (part < least) break;
+      place(child, depth + 1, at, at + part);
+      at += part;
+    }
+  };
+  if (width(root, mode) > 0) place(root, 0, 0, 1);
+  return out;
+}

@@ -1,0 +1,80 @@
+// What is known of one bar, as text: times, cause, target, holder, stacks.
+
+import { STATE_NAMES, type Book, type Pieces, type States } from "../data.ts";
+import { h } from "../dom.ts";
+import { duration } from "../format.ts";
+import { stateText } from "./draw.ts";
+
+export function inspectText(text: string): HTMLElement { return h("p", { class: "soft" }, text); }
+
+/** A stack, innermost first; the program's own frames stand out. */
+export function stackList(book: Book, stack: number): HTMLElement {
+  const frames = book.frames(stack);
+  if (frames.length === 0) return inspectText("No stack was seen.");
+  const { owner, file, line } = book.data.frames;
+  const items = frames.map((f) => h("li", { class: `owner${owner[f]}`, title: `${book.name(file[f])}:${line[f]}` },
+    h("span", {}, book.functionName(f)), " ", h("code", {}, book.place(f))));
+  return h("ol", { class: "stack" }, ...items);
+}
+
+function facts(rows: [string, string][]): HTMLElement {
+  return h("dl", {}, ...rows.filter((r) => r[1] !== "").flatMap(([k, v]) =>
+    [h("dt", {}, k), h("dd", {}, v)]));
+}
+
+const how = (exact: number) => (exact ? "exact" : "estimate");
+
+export function inspectState(book: Book, s: States, i: number): HTMLElement {
+  const holder = s.holder[i] ? book.thread(s.holder[i] - 1) : "";
+  return h("div", {}, h("h3", {}, stateText(book, s, i)),
+    facts([
+      ["Thread", book.thread(s.thread)],
+      ["Time", `${duration(s.length[i])}, ${how(s.exact[i])}`],
+      ["State", STATE_NAMES[s.state[i]] ?? "?"],
+      ["Waited for", book.name(s.target[i])],
+      ["Held by", holder],
+    ]), stackList(book, s.stack[i]));
+}
+
+export function inspectPiece(book: Book, p: Pieces, i: number): HTMLElement {
+  if (p.from.length === 0) return inspectText("Nothing is known of its time.");
+  // Pieces are cut between samples; the stretch around this one is what a reader means.
+  const same = (a: number) => p.cause[a] === p.cause[i] && p.stack[a] === p.stack[i];
+  let [begin, end] = [i, i];
+  while (begin > 0 && same(begin - 1)) begin--;
+  while (end + 1 < p.from.length && same(end + 1)) end++;
+  const length = p.from[end] + p.length[end] - p.from[begin];
+  const culprit = p.culprit[i] ? book.thread(p.culprit[i] - 1) : "";
+  const known = p.measured[i] ? "" : " (inferred)";
+  return h("div", {}, h("h3", {}, book.cause(p.cause[i])),
+    facts([
+      ["Time", `${duration(length)}, ${how(p.exact[i])}`],
+      ["State", STATE_NAMES[p.state[i]] ?? "?"],
+      ["Thread", book.thread(p.thread[i])],
+      ["Waited for", book.name(p.target[i])],
+      ["In its way", culprit && culprit + known],
+    ]), stackList(book, p.stack[i]),
+    p.culprit_stack[i] > 0 && h("h4", {}, "What was in its way did this"),
+    p.culprit_stack[i] > 0 && stackList(book, p.culprit_stack[i]));
+}
+
+/** `begin`: of the request the event belongs to. */
+export function inspectEvent(book: Book, event: number, begin: number): HTMLElement {
+  const e = book.data.events;
+  return h("div", {}, h("h3", {}, book.name(e.name[event])), facts([
+    ["When", `${duration(e.at[event] - begin)} after the request began`],
+    ["Thread", book.thread(e.thread[event])],
+    ["Attributes", book.name(e.attributes[event])],
+  ]));
+}
+
+export function inspectSpan(book: Book, span: number, show: () => void): HTMLElement {
+  const s = book.data.spans;
+  return h("div", {}, h("h3", {}, book.name(s.name[span])),
+    facts([
+      ["Time", duration(s.length[span])],
+      ["Thread", book.thread(s.thread[span])],
+      ["Attributes", book.name(s.attributes[span])],
+      ["Ended", s.error[span] ? "by an error" : ""],
+    ]), h("button", { onclick: show }, "Zoom to it"));
+}
