@@ -81,7 +81,8 @@ mod tests {
     #[test]
     fn past_the_bound_stacks_are_cut_and_say_so() {
         let mut capture = Capture { names: vec!["f".to_owned()], ..Capture::default() };
-        capture.codes = vec![Code { function: 0, file: 0, first_line: 1, releases: false }];
+        capture.codes =
+            vec![Code { function: 0, file: 0, first_line: 1, releases: false, native: false }];
         capture.stacks = (0..100).map(|i| StackNode { parent: i, code: 1, line: i + 1 }).collect();
         let mut frames = Frames { capture: &capture, left: 120 };
         assert_eq!(frames.of(100).len(), 100, "whole");

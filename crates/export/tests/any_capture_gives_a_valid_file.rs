@@ -107,7 +107,13 @@ fn any_rows_give_files() {
             let name = random() as u32;
             let event = EventRow { name, tid, t_ns: random(), request: id, attributes: vec![] };
             made.events.push(event);
-            let code = Code { function: name, file: name, first_line: name, releases: false };
+            let code = Code {
+                function: name,
+                file: name,
+                first_line: name,
+                releases: false,
+                native: false,
+            };
             made.codes.push(code);
             let (parent, code) = (random() as u32, random() as u32);
             made.stacks.push(StackNode { parent, code, line: name });

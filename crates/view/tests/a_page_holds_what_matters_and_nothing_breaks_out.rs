@@ -53,8 +53,8 @@ fn capture(slow: u64, normal: u64) -> Capture {
     made.names =
         ["GET /", HOSTILE, "inner", "/srv/app.py", "rss_bytes"].map(str::to_owned).to_vec();
     made.codes = vec![
-        Code { function: 1, file: 3, first_line: 1, releases: false },
-        Code { function: 2, file: 3, first_line: 9, releases: false },
+        Code { function: 1, file: 3, first_line: 1, releases: false, native: false },
+        Code { function: 2, file: 3, first_line: 9, releases: false, native: false },
     ];
     made.stacks =
         vec![StackNode { parent: 0, code: 1, line: 4 }, StackNode { parent: 1, code: 2, line: 12 }];

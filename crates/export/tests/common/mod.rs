@@ -117,7 +117,8 @@ pub fn capture(exact: bool) -> Capture {
     made.meta.sources = vec![("switches".to_owned(), switches.to_owned())];
     made.meta.losses = vec![("stacks_torn".to_owned(), 3), ("names_refused".to_owned(), 0)];
     made.names = NAMES.iter().map(|n| (*n).to_owned()).collect();
-    let code = |function, file| Code { function, file, first_line: 3, releases: false };
+    let code =
+        |function, file| Code { function, file, first_line: 3, releases: false, native: false };
     made.codes = vec![code(4, 8), code(5, 7), code(6, 7), code(3, 7)];
     let node = |parent, code, line| StackNode { parent, code, line };
     // 2: main > busy; 3: main > nap; 4: main > hostile.
