@@ -19,7 +19,7 @@ import inspect
 import json
 import os
 from time import perf_counter
-from typing import Any, Callable, Iterable, TypeVar
+from typing import Any, Callable, Iterable, List, Optional, TypeVar
 
 from dashcam import _native
 from dashcam.compat._shared import refuse, same_server
@@ -27,7 +27,7 @@ from dashcam.compat._shared import refuse, same_server
 __all__ = ["DogStatsd", "initialize", "statsd"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_Tags = "list[str] | None"
+_Tags = Optional[List[str]]
 # Series whose tags are remembered; beyond, they are read at each call.
 _MOST = 10_000
 # Kind -> the call by name, the maker of handles, the handle's method.
