@@ -177,3 +177,46 @@ def test_series_beyond_the_remembered_ones_still_count(bench: Bench) -> None:
     assert done.returncode == 0, done.stderr
     shown = str(bench.show(done.stdout.strip()))
     assert all(f"'{n}'" in shown for n in range(10))
+
+
+FORK = """
+import os, warnings
+import dashcam
+from dashcam.compat.datadog import statsd
+warnings.simplefilter("ignore")  # of threads in a process that forks: they are ours
+dashcam.start(service="till")
+statsd.increment("n", 1, tags=["a:b"])
+pid = os.fork()
+if pid == 0:
+    statsd.increment("n", 10, tags=["a:b"])
+    statsd.flush()
+    os._exit(0)
+os.waitpid(pid, 0)
+statsd.increment("n", 100, tags=["a:b"])
+statsd.flush()
+"""
+
+
+def test_a_forked_child_counts_for_itself(tmp_path: Path) -> None:
+    found, said = run(tmp_path, FORK, real=False)
+    assert said == ""
+    assert found["n|c|a:b"] == 111
+
+
+def test_marks_are_refused_by_plain_statsd_and_counted(tmp_path: Path) -> None:
+    program = """
+import dashcam
+from dashcam import compat
+from dashcam.compat.datadog import statsd
+dashcam.start()
+statsd.event("title", "text")
+statsd.service_check("db", 0)
+statsd.increment("n")
+statsd.flush()
+assert compat.refused() == {"mark": 2}
+assert dashcam.status()["statsd"]["dropped_lines"]["unsupported"] == 2
+"""
+    found, said = run(tmp_path, program, real=False, DASHCAM_STATSD_DIALECT="statsd")
+    assert "the sink did not take it" in said
+    assert "marks" not in found
+    assert found["n|c|"] == 1
