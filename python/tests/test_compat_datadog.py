@@ -11,6 +11,7 @@ from conftest import Bench
 from dashcam.compat import datadog as ours
 
 PROGRAM = """
+from decimal import Decimal
 import asyncio, sys
 if sys.argv[1] == "real":
     from datadog import initialize, statsd, DogStatsd
@@ -29,6 +30,8 @@ for n in range(100):
     statsd.increment("orders", 3, tags=["region:eu", "express"])
     statsd.decrement("orders", 2, tags=["region:eu", "express"])
     statsd.count("bytes", 512)
+statsd.increment("kinds", Decimal("2.5"))
+statsd.decrement("kinds", 1.0)
 statsd.gauge("depth", 7)
 statsd.gauge("depth", 9.5)
 statsd.gauge("nothing", None)
@@ -145,6 +148,12 @@ statsd.count_with_timestamp("c", 1)
 statsd.increment("b", tags=["k:1", "k:2"])
 statsd.event("no", "server")
 assert compat.refused() == {"value": 8, "misuse": 2, "timestamp": 1, "tags": 1, "mark": 1}, compat.refused()
+class Worse(Bad):
+    __repr__ = Bad.__str__
+statsd.increment(Worse(), Worse())
+statsd.decrement(Worse(), Worse())
+statsd.event(Worse(), Worse())
+statsd.timed(Worse()).stop()
 statsd.increment("fine", sample_rate=0)
 statsd.increment("fine", sample_rate=3)
 print("went on")

@@ -10,6 +10,7 @@ from conftest import Bench
 from dashcam.compat import statsd as ours
 
 PROGRAM = """
+from decimal import Decimal
 import asyncio, datetime, functools, sys
 if sys.argv[1] == "real":
     import statsd
@@ -24,6 +25,8 @@ for n in range(100):
     client.incr("orders")
     client.incr("orders", 3)
     client.decr("orders", 2)
+client.incr("kinds", Decimal("2.5"))
+client.incr("kinds", "1")
 client.incr("half", 0.5)
 client.gauge("depth", 7)
 client.gauge("depth", 5, delta=True)
@@ -127,8 +130,12 @@ timer = client.timer("t")
 timer.send()
 timer.start().stop()
 timer.send()
+class Worse(Bad):
+    __repr__ = Bad.__str__
+client.incr(Worse(), Worse())
+client.decr("a", Worse())
 client.incr("a", 2)
-assert compat.refused() == {"value": 6, "misuse": 3}, compat.refused()
+assert compat.refused() == {"value": 8, "misuse": 3}, compat.refused()
 print("went on")
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Callable
 
 from dashcam import _native
 
@@ -32,6 +33,14 @@ def refuse(reason: str, text: str) -> None:
     _refused[reason] = _refused.get(reason, 0) + 1
     _native.count("dashcam.compat.refused", 1, tags={"reason": reason})
     say(reason, f"{text}; further ones are only counted, in dashcam.compat.refused")
+
+
+def shown(value: object, how: Callable[[object], str] = repr) -> str:
+    """A value for a message; its own methods may raise anything."""
+    try:
+        return how(value)[:200]
+    except Exception:  # noqa: BLE001
+        return f"<{type(value).__name__}>"
 
 
 def say(key: str, text: str) -> None:

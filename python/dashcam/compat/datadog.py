@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any, Callable, Iterable, List, Optional, TypeVar
 
 from dashcam import _native
-from dashcam.compat._shared import refuse, same_server
+from dashcam.compat._shared import refuse, same_server, shown
 
 __all__ = ["DogStatsd", "initialize", "statsd"]
 
@@ -99,7 +99,7 @@ class _Timed:
     def __exit__(self, type: Any, value: Any, traceback: Any) -> None:
         if self._begin is None or not self.metric:
             why = "stop() before start()" if self.metric else "found no metric, wanted its name"
-            refuse("misuse", f"timed {self.metric or ''}: {why}")
+            refuse("misuse", f"timed {shown(self.metric)}: {why}")
             return
         self._note(self._begin)
 
@@ -108,7 +108,7 @@ class _Timed:
         use_ms = self.statsd.use_ms if self.use_ms is None else self.use_ms
         # Seconds unless asked: the client's own way, which dashboards are made for.
         self.elapsed = round(1000 * elapsed) if use_ms else elapsed
-        self.timing_func(self.metric, self.elapsed, self.tags, self.sample_rate)
+        self.timing_func(self.metric or "", self.elapsed, self.tags, self.sample_rate)
 
     def start(self) -> None:
         """Begins the block."""
@@ -167,6 +167,8 @@ class DogStatsd:
         if value is None:
             return True
         try:
+            if not isinstance(value, (int, float)) and kind != "set":
+                value = float(value)  # Decimal, numpy's, "5": as the client
             if rate is None:
                 rate = self.default_sample_rate
             constant, namespace = self.constant_tags, self.namespace
@@ -187,7 +189,7 @@ class DogStatsd:
                     known[key] = found
             found(value)
         except Exception as error:  # noqa: BLE001  a value's own methods may raise anything
-            refuse("value", f"{metric!r}: {error}")
+            refuse("value", f"{shown(metric)}: {shown(error, str)}")
         return True
 
     def increment(self, metric: str, value: float = 1, tags: _Tags = None,
@@ -199,9 +201,9 @@ class DogStatsd:
                   sample_rate: float | None = None, cardinality: str | None = None) -> bool:
         """Takes from a counter."""
         try:
-            less = -value if value else value
-        except TypeError:
-            refuse("value", f"decrement({metric!r}): found {value!r}, wanted a number")
+            less = -(value if isinstance(value, (int, float)) else float(value)) if value is not None else None
+        except Exception:  # noqa: BLE001
+            refuse("value", f"decrement({shown(metric)}): found {shown(value)}, wanted a number")
             return True
         return self._note("count", metric, less, tags, sample_rate)
 
@@ -231,7 +233,7 @@ class DogStatsd:
 
     def _timeless(self, metric: str, timestamp: Any) -> None:
         if timestamp:
-            refuse("timestamp", f"{metric!r}: found a timestamp, wanted none; it is counted now")
+            refuse("timestamp", f"{shown(metric)}: found a timestamp, wanted none; it is counted now")
 
     def histogram(self, metric: str, value: float, tags: _Tags = None,
                   sample_rate: float | None = None, cardinality: str | None = None) -> bool:
@@ -254,7 +256,7 @@ class DogStatsd:
         try:
             member = None if value is None else str(value)
         except Exception as error:  # noqa: BLE001  its __str__ may raise anything
-            refuse("value", f"set({metric!r}): {error}")
+            refuse("value", f"set({shown(metric)}): {shown(error, str)}")
             return True
         return self._note("set", metric, member, tags, sample_rate)
 
@@ -283,7 +285,7 @@ class DogStatsd:
                 source=source_type_name, at_s=int(date_happened) if date_happened else None,
                 low=priority == "low", tags=_pairs([*self.constant_tags, *(tags or ())])))
         except Exception as error:  # noqa: BLE001
-            refuse("value", f"event({title!r}): {error}")
+            refuse("value", f"event({shown(title)}): {shown(error, str)}")
 
     def service_check(self, check_name: str, status: int, tags: _Tags = None,
                       timestamp: int | None = None, cardinality: str | None = None,
@@ -296,7 +298,7 @@ class DogStatsd:
                 host=hostname, message=message,
                 tags=_pairs([*self.constant_tags, *(tags or ())])))
         except Exception as error:  # noqa: BLE001
-            refuse("value", f"service_check({check_name!r}): {error}")
+            refuse("value", f"service_check({shown(check_name)}): {shown(error, str)}")
 
     def _marked(self, taken: bool | None) -> None:
         if not taken:

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any, Callable, TypeVar
 
 from dashcam import _native
-from dashcam.compat._shared import refuse, same_server
+from dashcam.compat._shared import refuse, same_server, shown
 
 __all__ = ["StatsClient", "TCPStatsClient", "UnixSocketStatsClient"]
 
@@ -52,7 +52,7 @@ class Timer:
             return waiting  # type: ignore[return-value]
 
         # A partial has no name: its function has.
-        named = f
+        named: Any = f
         while isinstance(named, functools.partial):
             named = named.func
 
@@ -80,7 +80,7 @@ class Timer:
     def stop(self, send: bool = True) -> Timer:
         """Ends the block; with `send` false the figure waits for `send()`."""
         if self._begin is None:
-            refuse("misuse", f"timer {self.stat!r}: stop() before start()")
+            refuse("misuse", f"timer {shown(self.stat)}: stop() before start()")
             return self
         self.ms = 1000.0 * (perf_counter() - self._begin)
         if send:
@@ -91,7 +91,7 @@ class Timer:
         """Notes the figure, once."""
         if self.ms is None or self._sent:
             why = "before stop()" if self.ms is None else "twice"
-            refuse("misuse", f"timer {self.stat!r}: send() {why}")
+            refuse("misuse", f"timer {shown(self.stat)}: send() {why}")
             return
         self._sent = True
         self.client.timing(self.stat, self.ms, self.rate)
@@ -122,9 +122,9 @@ class _Base:
     def decr(self, stat: str, count: float = 1, rate: float = 1) -> None:
         """Takes from a counter."""
         try:
-            less = -count
-        except TypeError:
-            refuse("value", f"decr({stat!r}): found {count!r}, wanted a number")
+            less = -(count if isinstance(count, (int, float)) else float(count))
+        except Exception:  # noqa: BLE001
+            refuse("value", f"decr({shown(stat)}): found {shown(count)}, wanted a number")
             return
         self._put(_native.count, stat, less, rate)
 
@@ -145,12 +145,14 @@ class _Client(_Base):
             name = f"{self._prefix}.{stat}" if self._prefix else stat
             if function is _native.set:
                 value = str(value)
+            elif not isinstance(value, (int, float)):  # Decimal, numpy's, "5": as the client
+                value = float(value)
             if rate >= 1:
                 function(name, value)
             elif rate > 0:
                 function(name, value, rate=rate)
         except Exception as error:  # noqa: BLE001  a value's own methods may raise anything
-            refuse("value", f"{stat!r}: {error}")
+            refuse("value", f"{shown(stat)}: {shown(error, str)}")
 
     def close(self) -> None:
         """Nothing is open."""
