@@ -43,6 +43,17 @@ def shown(value: object, how: Callable[[object], str] = repr) -> str:
         return f"<{type(value).__name__}>"
 
 
+def as_float(value: object) -> float | None:
+    """What is no int or float but goes for one with the clients: Decimal, numpy's, "5". None: it
+    is one already, or cannot be."""
+    if isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except Exception:  # noqa: BLE001
+        return None
+
+
 def say(key: str, text: str) -> None:
     """A line on stderr, once for each key. A broken stderr is nobody's harm."""
     if key in _told:

@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import Any, Callable, Iterable, List, Optional, TypeVar
 
 from dashcam import _native
-from dashcam.compat._shared import refuse, same_server, shown
+from dashcam.compat._shared import as_float, refuse, same_server, shown
 
 __all__ = ["DogStatsd", "initialize", "statsd"]
 
@@ -167,8 +167,6 @@ class DogStatsd:
         if value is None:
             return True
         try:
-            if not isinstance(value, (int, float)) and kind != "set":
-                value = float(value)  # Decimal, numpy's, "5": as the client
             if rate is None:
                 rate = self.default_sample_rate
             constant, namespace = self.constant_tags, self.namespace
@@ -189,6 +187,8 @@ class DogStatsd:
                     known[key] = found
             found(value)
         except Exception as error:  # noqa: BLE001  a value's own methods may raise anything
+            if kind != "set" and (other := as_float(value)) is not None:
+                return self._note(kind, metric, other, tags, rate)
             refuse("value", f"{shown(metric)}: {shown(error, str)}")
         return True
 

@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any, Callable, TypeVar
 
 from dashcam import _native
-from dashcam.compat._shared import refuse, same_server, shown
+from dashcam.compat._shared import as_float, refuse, same_server, shown
 
 __all__ = ["StatsClient", "TCPStatsClient", "UnixSocketStatsClient"]
 
@@ -145,13 +145,14 @@ class _Client(_Base):
             name = f"{self._prefix}.{stat}" if self._prefix else stat
             if function is _native.set:
                 value = str(value)
-            elif not isinstance(value, (int, float)):  # Decimal, numpy's, "5": as the client
-                value = float(value)
             if rate >= 1:
                 function(name, value)
             elif rate > 0:
                 function(name, value, rate=rate)
         except Exception as error:  # noqa: BLE001  a value's own methods may raise anything
+            if function is not _native.set and (other := as_float(value)) is not None:
+                self._put(function, stat, other, rate)
+                return
             refuse("value", f"{shown(stat)}: {shown(error, str)}")
 
     def close(self) -> None:
