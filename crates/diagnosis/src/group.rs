@@ -260,7 +260,34 @@ fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) ->
             }
         }
     }
+    if matches!(cause, Cause::Cpu | Cause::CpuStarved) {
+        join_unseen(&mut groups);
+    }
     groups
+}
+
+/// Computing that no sample saw most likely went on where the samples saw the same request compute:
+/// it joins the group that has most of that request. That little was seen, the group's confidence
+/// says.
+fn join_unseen(groups: &mut Vec<Group<'_>>) {
+    let Some(at) = groups.iter().position(|g| g.place.is_none()) else { return };
+    let mut unseen = groups.swap_remove(at);
+    let mut left = Vec::new();
+    for piece in std::mem::take(&mut unseen.pieces) {
+        let part = |g: &Group<'_>| -> f64 {
+            let same =
+                g.pieces.iter().filter(|w| w.request == piece.request && w.piece.claim.stack != 0);
+            same.map(|w| w.excess_ns).sum()
+        };
+        let most = groups.iter_mut().max_by(|a, b| part(a).total_cmp(&part(b)));
+        match most.filter(|g| part(g) > 0.0) {
+            Some(group) => group.pieces.push(piece),
+            None => left.push(piece),
+        }
+    }
+    if !left.is_empty() {
+        groups.push(Group { pieces: left, ..unseen });
+    }
 }
 
 fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {

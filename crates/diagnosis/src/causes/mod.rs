@@ -144,6 +144,8 @@ pub struct Described<'a> {
     pub culprit_measured: bool,
     /// What was waited for.
     pub target: Option<&'a str>,
+    /// How often a slow request waited so, on average; 0 when only estimates tell.
+    pub times: usize,
     /// Mean time a slow request spent so.
     pub mean_ms: f64,
 }
