@@ -202,12 +202,12 @@ impl Judge<'_, '_> {
             summary: self.summary(group, slow.len(), mean_ns, target.as_deref()),
             place: group.place.clone(),
             culprit: group.culprit.clone(),
+            advice: causes::advice(group.cause, target.as_deref()),
             target,
             path,
             request: self.scene.capture.name(name).to_owned(),
             evidence: self.evidence(group, mean_ns),
             missing,
-            advice: causes::advice(group.cause),
             threads: tids.collect::<std::collections::HashSet<u32>>().len(),
             seen_ns,
         })
@@ -347,7 +347,10 @@ impl Judge<'_, '_> {
         let seen = part(&|p| p.piece.claim.seen);
         let unseen = group.place.is_none() && group.cause != Cause::Stopped;
         if seen < 0.5 && !unseen {
-            let text = format!("only {:.0} % of it was seen by a sample", (seen * 100.0).max(0.0));
+            let text = match seen {
+                seen if seen < 0.01 => "hardly any of it was seen by a sample".to_owned(),
+                seen => format!("only {:.0} % of it was seen by a sample", seen * 100.0),
+            };
             let to = if seen < 0.1 { Confidence::Possible } else { Confidence::Likely };
             lower(to, text, &mut level);
         }

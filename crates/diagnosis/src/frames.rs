@@ -105,10 +105,10 @@ impl<'c> Frames<'c> {
         let mut path: Vec<String> =
             self.of(stack).filter(user).map(|f| last_part(f.function).to_owned()).collect();
         path.reverse();
+        path.retain(|name| name != "<module>" && !is_part_of_a_function(name));
         if path.last() == Some(&to.function) {
             path.pop();
         }
-        path.retain(|name| name != "<module>");
         path
     }
 

@@ -286,7 +286,9 @@ impl<'c> Scene<'c> {
                 own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
             let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
             let Some(next) = longest.and_then(|wait| self.direct_holder(wait)) else { break };
-            if seen.contains(&next.tid) {
+            // Guessed, and it stands where the wait began: another of those that wait.
+            let fellow = !next.measured && self.same_place(next.stack, segment.stack());
+            if fellow || seen.contains(&next.tid) {
                 break;
             }
             seen.push(next.tid);
@@ -334,9 +336,14 @@ impl<'c> Scene<'c> {
         let tid = self.releaser(segment)?;
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did.
-        let place = self.frames.innermost(stack);
-        (place.is_none() || place != self.frames.innermost(segment.stack()))
-            .then_some(Culprit::thread(tid, stack, false))
+        let fellow = self.same_place(stack, segment.stack());
+        (!fellow).then_some(Culprit::thread(tid, stack, false))
+    }
+
+    /// Whether two stacks have the same known innermost place.
+    fn same_place(&self, a: u32, b: u32) -> bool {
+        let place = self.frames.innermost(a);
+        place.is_some() && place == self.frames.innermost(b)
     }
 
     /// Whether the wait ended because its time was up: nobody ended it.

@@ -130,10 +130,11 @@ fn rhythm(seen_ns: &[u64]) -> String {
     match (gaps.iter().min(), gaps.iter().max()) {
         (Some(low), Some(high)) if gaps.len() >= 2 => {
             let bursts = gaps.len() + 1;
-            let (low, high) = (seconds(*low), seconds(*high));
+            let (low, high) = (format!("{:.1}", seconds(*low)), format!("{:.1}", seconds(*high)));
+            let apart = if low == high { low } else { format!("{low}-{high}") };
             match alone {
-                true => format!("; every {low:.1}-{high:.1} s"),
-                false => format!("; in {bursts} bursts, {low:.1}-{high:.1} s apart"),
+                true => format!("; every {apart} s"),
+                false => format!("; in {bursts} bursts, {apart} s apart"),
             }
         }
         _ if last - first <= BURST_NS => "; all within half a second".to_owned(),

@@ -13,7 +13,7 @@ use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
+const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
      work out of it.";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -40,6 +40,16 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
             Some(Claim { target, ..Claim::of(Cause::LockWait, segment) })
         }
         _ => None,
+    }
+}
+
+/// Of an Event it is who sets it that counts.
+pub fn advice(target: Option<&str>) -> &'static str {
+    match target {
+        Some(EVENT) => {
+            "Look at what the thread that sets the Event does before; give the wait a time limit."
+        }
+        _ => ADVICE,
     }
 }
 

@@ -221,10 +221,10 @@ pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
 }
 
 /// One sentence of advice.
-pub fn advice(cause: Cause) -> &'static str {
+pub fn advice(cause: Cause, target: Option<&str>) -> &'static str {
     match cause {
         Cause::Sleep => sleep::ADVICE,
-        Cause::LockWait => lock_wait::ADVICE,
+        Cause::LockWait => lock_wait::advice(target),
         Cause::GilWait => gil_wait::ADVICE,
         Cause::GcPause => gc_pause::ADVICE,
         Cause::Cpu => cpu::ADVICE,
