@@ -337,7 +337,13 @@ impl<'c> Scene<'c> {
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did.
         let fellow = self.same_place(stack, segment.stack());
-        (!fellow).then_some(Culprit::thread(tid, stack, false))
+        // One that waited for a thread's end ran because that thread ended, not because it let go.
+        let joins = self
+            .frames
+            .of(stack)
+            .take(2)
+            .any(|f| is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]));
+        (!fellow && !joins).then_some(Culprit::thread(tid, stack, false))
     }
 
     /// Whether two stacks have the same known innermost place.

@@ -145,6 +145,36 @@ fn one_that_stands_where_the_waiter_stands_is_a_fellow_waiter() {
 }
 
 #[test]
+fn one_that_joins_a_thread_lets_go_of_nothing() {
+    let mut made = lock(6);
+    made.names.extend(["Thread.join".to_owned(), "/usr/lib/python3.11/threading.py".to_owned()]);
+    made.codes.push(Code { function: 8, file: 9, first_line: 1, releases: false });
+    // Stack 6: join, called by slow_job.
+    made.stacks.push(StackNode { parent: 3, code: 6, line: 50 });
+    let verdict = diagnose(&made, |_| 300 * MS);
+    assert!(verdict.findings[0].culprit.is_none());
+}
+
+#[test]
+fn an_event_is_set_and_not_held() {
+    let mut made = lock(5);
+    made.meta.stdlib = vec!["/x".to_owned()];
+    made.names.extend(["Event.wait", "Condition.wait", "/x/threading.py"].map(str::to_owned));
+    let code = |function| Code { function, file: 10, first_line: 1, releases: false };
+    made.codes.extend([code(8), code(9)]);
+    // Stack 7: Condition.wait, called by Event.wait, called by view.
+    made.stacks.push(StackNode { parent: 2, code: 6, line: 50 });
+    made.stacks.push(StackNode { parent: 6, code: 7, line: 60 });
+    seen(&mut made, 7, &[(50, WaitKind::Futex, 7), (300, WaitKind::Futex, 7)]);
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "lock-wait");
+    let words = "app.py:12 view() waited 499 ms for an Event; who was to set it is not known";
+    assert_eq!(first.summary, words);
+    assert!(first.advice.contains("sets the Event"), "{}", first.advice);
+}
+
+#[test]
 fn work_nobody_saw_joins_what_was_seen_of_the_same_request() {
     let mut made = capture();
     made.requests.push(request(99, BEGIN, 500));
