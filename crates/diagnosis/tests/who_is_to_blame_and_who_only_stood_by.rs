@@ -139,9 +139,16 @@ fn a_main_thread_knows_no_lock_because_its_module_is_under_everything_it_does() 
 
 #[test]
 fn one_that_stands_where_the_waiter_stands_is_a_fellow_waiter() {
-    let verdict_of = lock(2);
-    let verdict = diagnose(&verdict_of, |_| 300 * MS);
-    assert!(verdict.findings[0].culprit.is_none());
+    let mut made = lock(3);
+    // It stood in the waiter's place at first, and in slow_job for most of the wait.
+    let waits = WaitKind::SocketRead;
+    off(&mut made, 1, &[(0, 150), (151, 497), (498, 600)]);
+    seen(&mut made, 1, &[(20, waits, 2), (100, waits, 2), (200, waits, 3), (400, waits, 3)]);
+    seen(&mut made, 7, &[(50, WaitKind::Futex, 2), (300, WaitKind::Futex, 2)]);
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let culprits = verdict.findings.iter().filter_map(|f| f.culprit.as_ref());
+    let named: Vec<&str> = culprits.map(|c| c.function.as_str()).collect();
+    assert_eq!(named, ["slow_job"]);
 }
 
 #[test]
