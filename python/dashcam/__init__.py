@@ -126,6 +126,15 @@ def flush() -> bool:
     return bool(_native.flush_metrics())
 
 
+def __getattr__(name: str) -> Any:
+    # Only who wants the handler pays for importing `logging`.
+    if name == "LogHandler":
+        from dashcam.log import LogHandler
+
+        return LogHandler
+    raise AttributeError(f"module 'dashcam' has no attribute {name!r}")
+
+
 def start(**settings: Any) -> bool:
     """Starts recording; idempotent. All settings are keyword-only and optional.
 

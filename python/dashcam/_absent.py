@@ -112,6 +112,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 event = request_enter = request_end = request_failed = request_rename = task_end = gc_callback = _nothing
 set_runtime = stop = before_exit = when = name_thread = name_tid = _nothing
+statsd_event = statsd_check = _nothing
 count = gauge = gauge_add = timing = histogram = distribution = set = _nothing
 
 

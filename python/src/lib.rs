@@ -9,6 +9,7 @@
 //! at `start`); calls that wait release the GIL. Missing on purpose: reading captures.
 
 mod event_loop;
+mod marks;
 mod metrics;
 mod moments;
 mod names;
@@ -28,6 +29,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<streams::PyStream>()?;
     let functions = [
         wrap_pyfunction!(metrics::flush_metrics, module)?,
+        wrap_pyfunction!(marks::statsd_event, module)?,
+        wrap_pyfunction!(marks::statsd_check, module)?,
         wrap_pyfunction!(moments::event, module)?,
         wrap_pyfunction!(moments::request_begin, module)?,
         wrap_pyfunction!(moments::request_enter, module)?,

@@ -50,7 +50,7 @@ pub(crate) fn close() {
 pub(crate) fn json() -> String {
     let Some(sink) = SINK.get() else { return "\"off\"".to_owned() };
     let stats = sink.stats();
-    let mut dropped = Object::new();
+    let (lost, mut dropped) = (stats.lost(), Object::new());
     for reason in REASONS {
         dropped = dropped.int(reason.name(), stats.lost_by(reason).lines);
     }
@@ -61,10 +61,22 @@ pub(crate) fn json() -> String {
         .int("sent_packets", stats.sent.packets)
         .int("sent_bytes", stats.sent.bytes)
         .int("waiting_lines", stats.waiting.lines)
+        .int("dropped_packets", lost.packets)
+        .int("dropped_bytes", lost.bytes)
         .raw("dropped_lines", &dropped.finish())
         .int("connects", stats.connects)
         .int("without_tags", stats.without_tags)
         .text("down", stats.down.map_or("", |reason| reason.name()))
         .text("last_error", &stats.last_error)
         .finish()
+}
+
+/// Sends an event to the server. None: there is no target. False: not taken, and counted. Never waits.
+pub fn event(event: &statsd::Event) -> Option<bool> {
+    SINK.get().map(|sink| sink.event(event))
+}
+
+/// Sends the outcome of a check. As `event`.
+pub fn service_check(check: &statsd::ServiceCheck) -> Option<bool> {
+    SINK.get().map(|sink| sink.service_check(check))
 }

@@ -68,6 +68,12 @@ pub use sys::shelf::Shelf;
 pub use when::{when, when_no_more};
 pub use windows::{flush, on_window, Sink};
 
+/// Events and service checks for the StatsD server that the environment names.
+pub mod marks {
+    pub use crate::forward::{event, service_check};
+    pub use statsd::{Alert, Event, ServiceCheck, Status};
+}
+
 /// What the macros expand to.
 #[doc(hidden)]
 pub mod __private {

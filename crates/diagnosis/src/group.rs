@@ -246,6 +246,8 @@ fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) ->
             (_, Some(first)) if small => {
                 first.pieces.append(&mut rest);
             }
+            // No CPU is no CPU wherever the thread stood.
+            (None, Some(first)) if cause == Cause::CpuStarved => first.pieces.append(&mut rest),
             (None, _) => {
                 groups.push(Group {
                     cause,

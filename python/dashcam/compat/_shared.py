@@ -1,0 +1,91 @@
+"""What the doors have in common: refusals with their counter, and whom the environment names.
+
+Reasons: `value` (not a number, not a name), `tags` (not text; a key twice: the last one counts),
+`misuse` (a timer that was not started, `timed` without a name), `timestamp` (counted now instead),
+`mark` (an event or check that no server took).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Callable
+
+from dashcam import _native
+
+# As crates/statsd/src/env.rs reads them.
+_TARGETS = ("DASHCAM_STATSD", "STATSD_SOCKET_PATH", "STATSD_SOCKET", "STATSD_ADDR")
+_DD_TARGETS = ("DD_DOGSTATSD_URL", "DD_DOGSTATSD_SOCKET", "DD_AGENT_HOST")
+_YES = ("1", "true", "yes", "on")
+
+_refused: dict[str, int] = {}
+_told: set[str] = set()
+
+
+def refused() -> dict[str, int]:
+    """Reason -> calls that were refused, or kept only in part, in this process. Threads that count
+    at one instant may lose one here; the metric `dashcam.compat.refused` loses none."""
+    return dict(_refused)
+
+
+def refuse(reason: str, text: str) -> None:
+    """Counts a refusal; says the first of each reason on stderr."""
+    _refused[reason] = _refused.get(reason, 0) + 1
+    _native.count("dashcam.compat.refused", 1, tags={"reason": reason})
+    say(reason, f"{text}; further ones are only counted, in dashcam.compat.refused")
+
+
+def shown(value: object, how: Callable[[object], str] = repr) -> str:
+    """A value for a message; its own methods may raise anything."""
+    try:
+        return how(value)[:200]
+    except Exception:  # noqa: BLE001
+        return f"<{type(value).__name__}>"
+
+
+def as_float(value: object) -> float | None:
+    """What is no int or float but goes for one with the clients: Decimal, numpy's, "5". None: it
+    is one already, or cannot be."""
+    if isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except Exception:  # noqa: BLE001
+        return None
+
+
+def say(key: str, text: str) -> None:
+    """A line on stderr, once for each key. A broken stderr is nobody's harm."""
+    if key in _told:
+        return
+    _told.add(key)
+    try:
+        print(f"dashcam: {text}", file=sys.stderr)
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def target() -> str | None:
+    """The server that the environment names, as it stands there; None: none."""
+    for name in _TARGETS:
+        if os.environ.get(name):
+            return None if os.environ[name].lower() == "off" else os.environ[name]
+    if os.environ.get("DD_DOGSTATSD_DISABLE", "").lower() in _YES:
+        return None
+    for name in _DD_TARGETS:
+        if os.environ.get(name):
+            port = os.environ.get("DD_DOGSTATSD_PORT", "8125")
+            return os.environ[name] + (f":{port}" if name == "DD_AGENT_HOST" else "")
+    return None
+
+
+def same_server(wanted: str, is_usual: bool) -> None:
+    """Says once a server that lines do not go where the code says. `wanted`: udp://host:port or
+    unix:///path. `is_usual`: the code left it at the client's default."""
+    found = target()
+    if found is None:
+        say(f"server {wanted}", f"metrics for {wanted} stay in the black box: the environment names "
+            f"no StatsD server and the code's is not used; to send them set DASHCAM_STATSD={wanted}")
+    elif not is_usual and wanted.split("://")[-1] not in found:
+        say(f"server {wanted}", f"metrics for {wanted} go to {found}: the environment decides, "
+            "the code's server is not used")
