@@ -291,6 +291,9 @@ fn join_unseen<'c>(cause: Cause, unseen: Vec<Weighed<'c>>, groups: &mut Vec<Grou
             None => left.push(piece),
         }
     }
+    if let (Cause::CpuStarved, Some(first)) = (cause, groups.first_mut()) {
+        first.pieces.append(&mut left);
+    }
     if !left.is_empty() {
         groups.push(Group { cause, place: None, culprit: None, pieces: left });
     }
