@@ -199,15 +199,15 @@ impl Judge<'_, '_> {
             fingerprint: fingerprint(group),
             slow_requests: slow.len(),
             normal_requests,
-            summary: self.summary(group, mean_ns, target.as_deref()),
+            summary: self.summary(group, slow.len(), mean_ns, target.as_deref()),
             place: group.place.clone(),
             culprit: group.culprit.clone(),
+            advice: causes::advice(group.cause, target.as_deref()),
             target,
             path,
             request: self.scene.capture.name(name).to_owned(),
             evidence: self.evidence(group, mean_ns),
             missing,
-            advice: causes::advice(group.cause),
             threads: tids.collect::<std::collections::HashSet<u32>>().len(),
             seen_ns,
         })
@@ -236,11 +236,14 @@ impl Judge<'_, '_> {
         long.filter(has).count()
     }
 
-    fn summary(&self, group: &Group<'_>, mean_ns: f64, target: Option<&str>) -> String {
-        let mut tids: Vec<u32> =
-            group.pieces.iter().filter_map(|p| p.piece.claim.culprit.map(|c| c.tid)).collect();
-        tids.sort_unstable();
-        tids.dedup();
+    fn summary(
+        &self,
+        group: &Group<'_>,
+        slow: usize,
+        mean_ns: f64,
+        target: Option<&str>,
+    ) -> String {
+        let tids = culprit_tids(group);
         let thread = tids.first().and_then(|tid| self.scene.capture.thread_name(*tid));
         let described = Described {
             place: group.place.as_ref(),
@@ -251,6 +254,7 @@ impl Judge<'_, '_> {
             culprit_is_task: group.pieces.iter().any(|p| is_task(p)),
             culprit_measured: culprit_measured(group),
             target,
+            times: waits(group) / slow.max(1),
             mean_ms: mean_ns / 1e6,
         };
         causes::sentence(group.cause, &described)
@@ -341,8 +345,12 @@ impl Judge<'_, '_> {
             lower(Confidence::Likely, text, &mut level);
         }
         let seen = part(&|p| p.piece.claim.seen);
-        if seen < 0.5 {
-            let text = format!("only {:.0} % of it was seen by a sample", (seen * 100.0).max(0.0));
+        let unseen = group.place.is_none() && group.cause != Cause::Stopped;
+        if seen < 0.5 && !unseen {
+            let text = match seen {
+                seen if seen < 0.01 => "hardly any of it was seen by a sample".to_owned(),
+                seen => format!("only {:.0} % of it was seen by a sample", seen * 100.0),
+            };
             let to = if seen < 0.1 { Confidence::Possible } else { Confidence::Likely };
             lower(to, text, &mut level);
         }
@@ -358,7 +366,7 @@ impl Judge<'_, '_> {
                 "which thread the request waited for was inferred from who ran when it ended";
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
-        if group.place.is_none() && group.cause != Cause::Stopped {
+        if unseen {
             lower(Confidence::Possible, "no stack was seen".to_owned(), &mut level);
         }
         if share < 0.3 {
@@ -377,6 +385,38 @@ impl Judge<'_, '_> {
 fn mean_ns(group: &Group<'_>, slow: usize) -> f64 {
     let sum: f64 = group.pieces.iter().map(|p| p.piece.segment.ns() as f64).sum();
     sum / slow.max(1) as f64
+}
+
+/// How many waits the pieces of a group are: pieces that touch are one wait, seen more than once. 0
+/// when not all of the times are exact, as estimates have no such edges.
+fn waits(group: &Group<'_>) -> usize {
+    if !group.pieces.iter().all(|p| p.piece.segment.exact) {
+        return 0;
+    }
+    let mut edges: Vec<(usize, u32, u64, u64)> = group
+        .pieces
+        .iter()
+        .map(|p| (p.request, p.piece.segment.tid, p.piece.segment.from_ns, p.piece.segment.to_ns))
+        .collect();
+    edges.sort_unstable();
+    let joined = edges.windows(2).filter(|w| (w[0].0, w[0].1, w[0].3) == (w[1].0, w[1].1, w[1].2));
+    edges.len() - joined.count()
+}
+
+/// The culprit's threads, the heaviest first, without those that are to blame for less than a tenth
+/// of what the heaviest is: waiters who held the lock for a moment when their turn came.
+fn culprit_tids(group: &Group<'_>) -> Vec<u32> {
+    let mut sums: std::collections::BTreeMap<u32, f64> = Default::default();
+    for piece in &group.pieces {
+        if let Some(culprit) = piece.piece.claim.culprit {
+            *sums.entry(culprit.tid).or_default() += piece.excess_ns;
+        }
+    }
+    let mut tids: Vec<(u32, f64)> = sums.into_iter().collect();
+    tids.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let most = tids.first().map_or(0.0, |(_, sum)| *sum);
+    tids.retain(|(_, sum)| *sum * 10.0 >= most);
+    tids.into_iter().map(|(tid, _)| tid).collect()
 }
 
 /// Whether at least half of the excess has a culprit that was measured.

@@ -111,10 +111,12 @@ impl<'c> Frames<'c> {
         let mut path: Vec<String> =
             self.of(stack).filter(user).map(|f| last_part(f.function).to_owned()).collect();
         path.reverse();
+        // `{closure#0}` is Rust's word for a part of a function.
+        let part = |name: &str| is_part_of_a_function(name) || name.starts_with('{');
+        path.retain(|name| name != "<module>" && !part(name));
         if path.last() == Some(&to.function) {
             path.pop();
         }
-        path.retain(|name| name != "<module>" && !name.starts_with('{'));
         path
     }
 

@@ -234,7 +234,9 @@ const MAIN_PATH: f64 = 0.75;
 /// By the deepest own function that most of the weight passes through.
 fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
     let total: f64 = pieces.iter().map(|w| w.excess_ns).sum();
-    let mut rest = pieces;
+    let computing = matches!(cause, Cause::Cpu | Cause::CpuStarved);
+    let put_off = |w: &Weighed<'_>| computing && w.piece.claim.stack == 0;
+    let (unseen, mut rest): (Vec<_>, Vec<_>) = pieces.into_iter().partition(put_off);
     let mut groups: Vec<Group<'c>> = Vec::new();
     while !rest.is_empty() {
         let weight: f64 = rest.iter().map(|w| w.excess_ns).sum();
@@ -262,7 +264,39 @@ fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) ->
             }
         }
     }
+    join_unseen(cause, unseen, &mut groups);
     groups
+}
+
+/// Computing that no sample saw most likely went on where the samples saw the same request compute:
+/// it joins the group that has most of that request. That little was seen, the group's confidence
+/// says. What is left is a group without a place.
+fn join_unseen<'c>(cause: Cause, unseen: Vec<Weighed<'c>>, groups: &mut Vec<Group<'c>>) {
+    let parts: Vec<HashMap<usize, f64>> = groups
+        .iter()
+        .map(|group| {
+            let mut sums = HashMap::new();
+            for w in &group.pieces {
+                *sums.entry(w.request).or_default() += w.excess_ns;
+            }
+            sums
+        })
+        .collect();
+    let mut left = Vec::new();
+    for piece in unseen {
+        let part = |i: &usize| parts[*i].get(&piece.request).copied().unwrap_or(0.0);
+        match (0..parts.len()).max_by(|a, b| part(a).total_cmp(&part(b))).filter(|i| part(i) > 0.0)
+        {
+            Some(most) => groups[most].pieces.push(piece),
+            None => left.push(piece),
+        }
+    }
+    if let (Cause::CpuStarved, Some(first)) = (cause, groups.first_mut()) {
+        first.pieces.append(&mut left);
+    }
+    if !left.is_empty() {
+        groups.push(Group { cause, place: None, culprit: None, pieces: left });
+    }
 }
 
 fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {

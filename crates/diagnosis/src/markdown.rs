@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::causes::{thousands, Cause};
 use crate::finding::{Diagnosis, Finding};
-use crate::text::{closing, headline, when};
+use crate::text::{closing, has_advice, headline, when};
 
 /// The verdict as Markdown; `file` is the capture's path.
 pub fn to_markdown(diagnosis: &Diagnosis<'_>, file: &str) -> String {
@@ -73,7 +73,7 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
             let _ = writeln!(out, "- {}", plain(missing));
         }
     }
-    if f.cause != Cause::Unknown {
+    if has_advice(f) {
         let _ = writeln!(out, "\n**Advice:** {}", plain(f.advice));
     }
 }

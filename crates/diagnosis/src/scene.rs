@@ -162,16 +162,19 @@ impl<'c> Scene<'c> {
         slice_between(samples, from_ns, to_ns)
     }
 
-    /// The stack `tid` spent most of `[from, to)` in, by its samples; the nearest one otherwise.
+    /// The stack `tid` spent most of `[from, to)` in; the nearest one to its middle when nothing is
+    /// known of it. By time, not by samples: a thread that waits is sampled less often than one that
+    /// runs. Cost: one timeline.
     pub fn main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
-        let mut counts: Vec<(u32, usize)> = Vec::new();
-        for sample in self.samples_in(tid, from_ns, to_ns).iter().filter(|s| s.stack != 0) {
-            match counts.iter_mut().find(|(stack, _)| *stack == sample.stack) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((sample.stack, 1)),
+        let mut sums: Vec<(u32, u64)> = Vec::new();
+        let own = timeline::of_thread(self.capture, tid, from_ns, to_ns);
+        for segment in own.iter().filter(|s| s.stack() != 0) {
+            match sums.iter_mut().find(|(stack, _)| *stack == segment.stack()) {
+                Some((_, sum)) => *sum += segment.ns(),
+                None => sums.push((segment.stack(), segment.ns())),
             }
         }
-        let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(stack, _)| stack);
+        let most = sums.into_iter().max_by_key(|(_, sum)| *sum).map(|(stack, _)| stack);
         let middle = from_ns + (to_ns - from_ns) / 2;
         most.or_else(|| self.sample_near(tid, middle).map(|s| s.stack)).unwrap_or(0)
     }
@@ -283,7 +286,9 @@ impl<'c> Scene<'c> {
                 own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
             let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
             let Some(next) = longest.and_then(|wait| self.direct_holder(wait)) else { break };
-            if seen.contains(&next.tid) {
+            // Guessed, and it stands where the wait began: another of those that wait.
+            let fellow = !next.measured && self.same_place(next.stack, segment.stack());
+            if fellow || seen.contains(&next.tid) {
                 break;
             }
             seen.push(next.tid);
@@ -329,7 +334,22 @@ impl<'c> Scene<'c> {
             return None;
         }
         let tid = self.releaser(segment)?;
-        Some(Culprit::thread(tid, self.main_stack(tid, from, to), false))
+        let stack = self.main_stack(tid, from, to);
+        // One that stood where we stand most of the while waited as we did.
+        let fellow = self.same_place(stack, segment.stack());
+        // One that waited for a thread's end ran because that thread ended, not because it let go.
+        let joins = self
+            .frames
+            .of(stack)
+            .take(2)
+            .any(|f| is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]));
+        (!fellow && !joins).then_some(Culprit::thread(tid, stack, false))
+    }
+
+    /// Whether two stacks have the same known innermost place.
+    fn same_place(&self, a: u32, b: u32) -> bool {
+        let place = self.frames.innermost(a);
+        place.is_some() && place == self.frames.innermost(b)
     }
 
     /// Whether the wait ended because its time was up: nobody ended it.
@@ -364,9 +384,10 @@ impl<'c> Scene<'c> {
             let seen = self.sample_near(*tid, from + (to - from) / 2);
             !seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
         };
+        // A module's top level is under everything its thread does: it knows what it stands at only.
         let knows = |tid: &u32| {
-            let stack = self.main_stack(*tid, from, to);
-            self.frames.any(stack, |f| Some(f.file) == file)
+            let mut own = self.frames.of(self.main_stack(*tid, from, to)).enumerate();
+            own.any(|(i, f)| Some(f.file) == file && (i == 0 || f.function != "<module>"))
         };
         let releases = |tid: &u32| {
             let stack = self.main_stack(*tid, from, to);

@@ -34,13 +34,19 @@ pub(crate) fn headline(out: &mut String, d: &Diagnosis<'_>) {
             out,
             "Nothing to blame: none of {total} requests took over {limit} (typical {typical})."
         )
+    } else if d.slow == d.total {
+        // Nothing to compare with: the excess is their whole time.
+        let (limit, worst) = (ns_text(d.threshold_ns), ns_text(d.worst_ns));
+        let all =
+            if d.slow == 1 { "The only request".into() } else { format!("All {total} requests") };
+        let why = "no normal one to compare with, so all of their time counts as excess";
+        writeln!(out, "{all} took over {limit} (worst {worst}; {why}).")
     } else {
         let (limit, typical) = (ns_text(d.threshold_ns), ns_text(d.typical_ns));
         let worst = ns_text(d.worst_ns);
-        let verb = "took";
         writeln!(
             out,
-            "{slow} of {total} requests {verb} over {limit} (typical {typical}, worst {worst})."
+            "{slow} of {total} requests took over {limit} (typical {typical}, worst {worst})."
         )
     };
 }
@@ -65,9 +71,14 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     for missing in &f.missing {
         let _ = writeln!(out, "   Not certain: {missing}.");
     }
-    if f.cause != Cause::Unknown {
+    if has_advice(f) {
         let _ = writeln!(out, "   Advice: {}", f.advice);
     }
+}
+
+/// What was computed where nobody knows cannot be looked into.
+pub(crate) fn has_advice(f: &Finding) -> bool {
+    !(f.cause == Cause::Unknown || f.cause == Cause::Cpu && f.place.is_none())
 }
 
 /// `, reached from GET /checkout > price() > lookup()`.
@@ -89,16 +100,46 @@ pub(crate) fn when(d: &Diagnosis<'_>, f: &Finding) -> String {
     let Some(first) = f.seen_ns.first() else {
         return text;
     };
-    let gaps: Vec<u64> = f.seen_ns.windows(2).map(|w| w[1] - w[0]).collect();
-    let (low, high) = (gaps.iter().min(), gaps.iter().max());
-    if let (Some(low), Some(high), true) = (low, high, gaps.len() >= 2) {
-        let (low, high) = (*low as f64 / 1e9, *high as f64 / 1e9);
-        let _ = write!(text, "; every {low:.1}-{high:.1} s");
-    }
+    text.push_str(&rhythm(&f.seen_ns));
     let clock = d.capture.meta.epoch_ns(*first) / 1_000_000_000 % 86_400;
     let (h, m, s) = (clock / 3600, clock / 60 % 60, clock % 60);
     let _ = write!(text, "; first at {h:02}:{m:02}:{s:02} UTC");
     text
+}
+
+/// Requests that began this near to each other belong to one burst.
+const BURST_NS: u64 = 500_000_000;
+
+/// `; in 4 bursts, 1.5-2.1 s apart`, `; all within 0.2 s`, `; over 7.9 s`; nothing of one request.
+fn rhythm(seen_ns: &[u64]) -> String {
+    let (Some(first), Some(last), true) = (seen_ns.first(), seen_ns.last(), seen_ns.len() > 1)
+    else {
+        return String::new();
+    };
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut gaps: Vec<u64> = Vec::new();
+    let (mut burst, mut alone) = (*first, true);
+    for pair in seen_ns.windows(2) {
+        if pair[1] - pair[0] > BURST_NS {
+            gaps.push(pair[1] - burst);
+            burst = pair[1];
+        } else {
+            alone = false;
+        }
+    }
+    match (gaps.iter().min(), gaps.iter().max()) {
+        (Some(low), Some(high)) if gaps.len() >= 2 => {
+            let bursts = gaps.len() + 1;
+            let (low, high) = (format!("{:.1}", seconds(*low)), format!("{:.1}", seconds(*high)));
+            let apart = if low == high { low } else { format!("{low}-{high}") };
+            match alone {
+                true => format!("; every {apart} s"),
+                false => format!("; in {bursts} bursts, {apart} s apart"),
+            }
+        }
+        _ if last - first <= BURST_NS => "; all within half a second".to_owned(),
+        _ => format!("; over {:.1} s", seconds(last - first)),
+    }
 }
 
 pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {

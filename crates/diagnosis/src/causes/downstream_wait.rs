@@ -13,6 +13,9 @@ pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
     "Look at the peer at this time; give the call a time limit, and a cache or a fallback.";
 
+/// So many waits in one request are worth a word: calls in a loop.
+const MANY: usize = 10;
+
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let waits = matches!(
         segment.wait(),
@@ -41,5 +44,9 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
 
 pub fn sentence(d: &Described<'_>) -> String {
     let peer = d.target.map_or_else(|| "a peer".to_owned(), str::to_owned);
-    format!("{} waited {} for {peer}", at(d.place), ms_text(d.mean_ms))
+    let waited = format!("{} waited {} for {peer}", at(d.place), ms_text(d.mean_ms));
+    match d.times {
+        times if times >= MANY => format!("{waited} in {times} waits, one after the other"),
+        _ => waited,
+    }
 }

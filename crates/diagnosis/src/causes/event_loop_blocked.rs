@@ -31,7 +31,14 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     {
         return None;
     }
-    is_kept(scene, segment).then(|| Claim::of(Cause::EventLoopBlocked, segment))
+    // A client library that waits for its peer is the messenger: the user's call is what to change.
+    let prefer_user = segment.state == State::Wait
+        && matches!(
+            segment.wait(),
+            WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll | WaitKind::Connect
+        );
+    let kept = is_kept(scene, segment);
+    kept.then(|| Claim { prefer_user, ..Claim::of(Cause::EventLoopBlocked, segment) })
 }
 
 /// Whether code, the GIL or a lack of CPU kept the loop in a segment of its thread.

@@ -7,13 +7,13 @@
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, holder, Awaited};
-use crate::frames::is_stdlib;
+use crate::frames::{is_stdlib, last_part};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
+const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
      work out of it.";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -27,9 +27,13 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         {
             None
         }
+        // Nor does an executor's worker wait for one that has nothing to do: a look at it from before
+        // its work began.
+        WaitKind::Futex if idles(scene, segment) => None,
         WaitKind::Futex => {
             let culprit = scene.lock_holder(segment);
-            Some(Claim { culprit, ..Claim::of(Cause::LockWait, segment) })
+            let target = waits_for_event(scene, segment).then(|| EVENT.to_owned());
+            Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
             let target = segment.sample.and_then(|s| scene.target(s));
@@ -37,6 +41,33 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         }
         _ => None,
     }
+}
+
+/// Of an Event it is who sets it that counts.
+pub fn advice(target: Option<&str>) -> &'static str {
+    match target {
+        Some(EVENT) => {
+            "Look at what the thread that sets the Event does before; give the wait a time limit."
+        }
+        _ => ADVICE,
+    }
+}
+
+/// What the target says of a `threading.Event`, which has a setter and no holder.
+const EVENT: &str = "threading.Event";
+
+/// `Event.wait` calls `Condition.wait`.
+fn waits_for_event(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let mut frames = scene.frames.of(segment.stack()).take(2);
+    let waits = frames.by_ref().filter(|f| is_stdlib(f, "threading.py", &["wait"])).count();
+    waits == 2
+}
+
+fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let leaf = scene.frames.of(segment.stack()).next();
+    leaf.is_some_and(|f| {
+        f.file.ends_with("/concurrent/futures/thread.py") && last_part(f.function) == "_worker"
+    })
 }
 
 /// Of a suspended task: a lock, whose holder is the task suspended inside its `async with`; or an
@@ -53,16 +84,24 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
+    let (is_event, held) = if d.target == Some(EVENT) { (true, "set") } else { (false, "held") };
     let what = match d.target {
+        Some(_) if is_event => "an Event".to_owned(),
         Some(target) => format!("the file lock of {target}"),
         None => "a lock".to_owned(),
     };
     let waited = format!("{} waited {} for {what}", at(d.place), ms_text(d.mean_ms));
     let Some(culprit) = d.culprit else {
-        return format!("{waited}; who held it is not known");
+        return match is_event {
+            true => format!("{waited}; who was to set it is not known"),
+            false => format!("{waited}; who held it is not known"),
+        };
     };
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
-    let known = if d.culprit_measured { "held by" } else { "most likely held by" };
+    let known = match d.culprit_measured {
+        true => format!("{held} by"),
+        false => format!("most likely {held} by"),
+    };
     match d.culprit_threads {
         _ if d.culprit_is_task => {
             format!("{waited}, {known} {} in another task{doing}", culprit.short())

@@ -144,6 +144,8 @@ pub struct Described<'a> {
     pub culprit_measured: bool,
     /// What was waited for.
     pub target: Option<&'a str>,
+    /// How often a slow request waited so, on average; 0 when only estimates tell.
+    pub times: usize,
     /// Mean time a slow request spent so.
     pub mean_ms: f64,
 }
@@ -219,10 +221,10 @@ pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
 }
 
 /// One sentence of advice.
-pub fn advice(cause: Cause) -> &'static str {
+pub fn advice(cause: Cause, target: Option<&str>) -> &'static str {
     match cause {
         Cause::Sleep => sleep::ADVICE,
-        Cause::LockWait => lock_wait::ADVICE,
+        Cause::LockWait => lock_wait::advice(target),
         Cause::GilWait => gil_wait::ADVICE,
         Cause::GcPause => gc_pause::ADVICE,
         Cause::Cpu => cpu::ADVICE,

@@ -12,7 +12,8 @@ use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
-    "Look at memory pressure and swap at this time; touch the memory before the request needs it.";
+    "Look at memory pressure and swap at this time; allocate less in the request, or touch the \
+     memory before the request needs it.";
 
 /// A fault of one small page costs 0.3 to 10 us; kernel time beyond this per fault went elsewhere.
 const FAULT_US: u64 = 25;

@@ -79,6 +79,6 @@ pub fn sentence(d: &Described<'_>) -> String {
             format!("{waited} that was taken up by {}{doing}", culprit.short())
         }
         Some(culprit) => format!("{waited} whose workers were busy in {}", culprit.short()),
-        None => waited,
+        None => format!("{waited}; what kept it busy is not known"),
     }
 }

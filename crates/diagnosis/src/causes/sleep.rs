@@ -15,7 +15,11 @@ use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \
-     background, or give it a deadline shorter than the request's.";
+     background, or give it a deadline shorter than the request's; if it waits for something that \
+     is busy, such as a locked database, find out what keeps that busy.";
+
+/// So many pauses in one request are a loop's.
+const MANY: usize = 4;
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait {
@@ -44,5 +48,11 @@ pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Opti
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} slept for {}", at(d.place), ms_text(d.mean_ms))
+    let slept = format!("{} slept for {}", at(d.place), ms_text(d.mean_ms));
+    match d.times {
+        times if times >= MANY => {
+            format!("{slept} in {times} pauses (it retries, or asks again until something is free)")
+        }
+        _ => slept,
+    }
 }

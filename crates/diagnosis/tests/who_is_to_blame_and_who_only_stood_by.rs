@@ -1,0 +1,237 @@
+//! On captures made by hand: the culprit is who was in the way longest, never a bystander, and the
+//! words fit what was seen.
+#![allow(clippy::expect_used, missing_docs)]
+
+use capture::read::{Capture, Code, OffCpu, RequestRow, StackNode, TaskRow};
+use diagnosis::{diagnose, to_text};
+use format::record::Sample;
+use format::wait::{HolderSource, WaitKind};
+
+const MS: u64 = 1_000_000;
+const BEGIN: u64 = 60_000 * MS;
+
+/// Names of the capture: a request, functions, files.
+const NAMES: [&str; 8] =
+    ["GET /", "<module>", "view", "slow_job", "quick_job", "serve", "/srv/app.py", "/srv/web.py"];
+
+fn sample(tid: u32, t_ns: u64, wait: WaitKind, stack: u32) -> Sample {
+    Sample {
+        t_ns,
+        tid,
+        stack,
+        flags: 0,
+        gil_holder: 0,
+        wall_ns: 0,
+        cpu_ns: 0,
+        run_delay_ns: 0,
+        wait,
+        holder_source: HolderSource::None,
+        call: 0,
+        lock_holder: 0,
+        target: 0,
+        timeout_ns: 0,
+    }
+}
+
+fn request(id: u64, begin_ns: u64, ms: u64) -> RequestRow {
+    RequestRow {
+        id,
+        name: 0,
+        tid: 7,
+        begin_ns,
+        started_ns: begin_ns,
+        end_ns: Some(begin_ns + ms * MS),
+        error: false,
+        on_loop: false,
+        attributes: Vec::new(),
+    }
+}
+
+/// Stack ids: 1 the module, 2 view called by it, 3 slow_job, 4 quick_job, 5 serve called by the
+/// module.
+fn capture() -> Capture {
+    let mut made = Capture::default();
+    made.meta.sources = vec![("switches".to_owned(), "on".to_owned())];
+    made.meta.to_ns = 100_000 * MS;
+    made.names = NAMES.iter().map(|n| (*n).to_owned()).collect();
+    let code = |function, file| Code { function, file, first_line: 1, releases: false };
+    made.codes = vec![code(1, 6), code(2, 6), code(3, 6), code(4, 6), code(5, 7)];
+    let node = |parent, code, line| StackNode { parent, code, line };
+    made.stacks =
+        vec![node(0, 1, 90), node(1, 2, 12), node(0, 3, 20), node(0, 4, 30), node(1, 5, 40)];
+    made.requests = (0..50).map(|i| request(i + 1, (i + 1) * 1000 * MS, 2)).collect();
+    made
+}
+
+/// Thread `tid` is off the CPU in these stretches, ms after the slow request's begin.
+fn off(made: &mut Capture, tid: u32, stretches: &[(u64, u64)]) {
+    let row = |(from, to): &(u64, u64)| OffCpu {
+        out_ns: BEGIN + from * MS,
+        in_ns: BEGIN + to * MS,
+        preempted: false,
+    };
+    made.off_cpu.insert(tid, stretches.iter().map(row).collect());
+}
+
+/// Thread `tid` was seen so, at ms after the slow request's begin.
+fn seen(made: &mut Capture, tid: u32, looks: &[(u64, WaitKind, u32)]) {
+    let look =
+        |(at, wait, stack): &(u64, WaitKind, u32)| sample(tid, BEGIN + at * MS, *wait, *stack);
+    made.samples.insert(tid, looks.iter().map(look).collect());
+}
+
+#[test]
+fn a_pool_is_busy_with_what_took_longest_not_with_what_was_seen_most_often() {
+    let mut made = capture();
+    made.requests.push(request(99, BEGIN, 500));
+    off(&mut made, 7, &[(0, 499)]);
+    seen(&mut made, 7, &[(50, WaitKind::Futex, 2), (300, WaitKind::Futex, 2)]);
+    // The worker: 470 ms of waiting, seen twice; then 20 ms of running, seen four times.
+    off(&mut made, 9, &[(0, 470)]);
+    seen(
+        &mut made,
+        9,
+        &[
+            (100, WaitKind::SocketRead, 3),
+            (350, WaitKind::SocketRead, 3),
+            (472, WaitKind::Running, 4),
+            (476, WaitKind::Running, 4),
+            (480, WaitKind::Running, 4),
+            (484, WaitKind::Running, 4),
+        ],
+    );
+    made.tasks.push(TaskRow {
+        request: 99,
+        tid: 9,
+        queued_ns: BEGIN,
+        begin_ns: BEGIN + 490 * MS,
+        end_ns: BEGIN + 499 * MS,
+    });
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "pool-wait");
+    assert_eq!(first.culprit.as_ref().expect("a culprit").function, "slow_job");
+}
+
+/// Thread 7 waits for a lock in `view`; thread 1, the main thread, ran when that ended.
+fn lock(main: u32) -> Capture {
+    let mut made = capture();
+    made.requests.push(request(99, BEGIN, 500));
+    off(&mut made, 7, &[(0, 499)]);
+    seen(&mut made, 7, &[(50, WaitKind::Futex, 2), (300, WaitKind::Futex, 2)]);
+    off(&mut made, 1, &[(0, 497), (498, 600)]);
+    seen(&mut made, 1, &[(100, WaitKind::SocketRead, main), (350, WaitKind::SocketRead, main)]);
+    made
+}
+
+#[test]
+fn a_main_thread_knows_no_lock_because_its_module_is_under_everything_it_does() {
+    let verdict = |made: &Capture| {
+        let verdict = diagnose(made, |_| 300 * MS);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause.text(), "lock-wait");
+        first.culprit.as_ref().map(|c| c.function.clone())
+    };
+    assert_eq!(verdict(&lock(5)), None, "the module called a server in another file");
+    assert_eq!(verdict(&lock(3)).as_deref(), Some("slow_job"), "code of the waiter's own file");
+    assert_eq!(verdict(&lock(1)).as_deref(), Some("<module>"), "the module itself");
+}
+
+#[test]
+fn one_that_stands_where_the_waiter_stands_is_a_fellow_waiter() {
+    let mut made = lock(3);
+    // It stood in the waiter's place at first, and in slow_job for most of the wait.
+    let waits = WaitKind::SocketRead;
+    off(&mut made, 1, &[(0, 150), (151, 497), (498, 600)]);
+    seen(&mut made, 1, &[(20, waits, 2), (100, waits, 2), (200, waits, 3), (400, waits, 3)]);
+    seen(&mut made, 7, &[(50, WaitKind::Futex, 2), (300, WaitKind::Futex, 2)]);
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let culprits = verdict.findings.iter().filter_map(|f| f.culprit.as_ref());
+    let named: Vec<&str> = culprits.map(|c| c.function.as_str()).collect();
+    assert_eq!(named, ["slow_job"]);
+}
+
+#[test]
+fn one_that_joins_a_thread_lets_go_of_nothing() {
+    let mut made = lock(6);
+    made.names.extend(["Thread.join".to_owned(), "/usr/lib/python3.11/threading.py".to_owned()]);
+    made.codes.push(Code { function: 8, file: 9, first_line: 1, releases: false });
+    // Stack 6: join, called by slow_job.
+    made.stacks.push(StackNode { parent: 3, code: 6, line: 50 });
+    let verdict = diagnose(&made, |_| 300 * MS);
+    assert!(verdict.findings[0].culprit.is_none());
+}
+
+#[test]
+fn an_event_is_set_and_not_held() {
+    let mut made = lock(5);
+    made.meta.stdlib = vec!["/x".to_owned()];
+    made.names.extend(["Event.wait", "Condition.wait", "/x/threading.py"].map(str::to_owned));
+    let code = |function| Code { function, file: 10, first_line: 1, releases: false };
+    made.codes.extend([code(8), code(9)]);
+    // Stack 7: Condition.wait, called by Event.wait, called by view.
+    made.stacks.push(StackNode { parent: 2, code: 6, line: 50 });
+    made.stacks.push(StackNode { parent: 6, code: 7, line: 60 });
+    seen(&mut made, 7, &[(50, WaitKind::Futex, 7), (300, WaitKind::Futex, 7)]);
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "lock-wait");
+    let words = "app.py:12 view() waited 499 ms for an Event; who was to set it is not known";
+    assert_eq!(first.summary, words);
+    assert!(first.advice.contains("sets the Event"), "{}", first.advice);
+}
+
+#[test]
+fn work_nobody_saw_joins_what_was_seen_of_the_same_request() {
+    let mut made = capture();
+    made.requests.push(request(99, BEGIN, 500));
+    // Runs throughout with short breaks; seen only in the first quarter.
+    off(&mut made, 7, &[(100, 101), (200, 201), (300, 301), (400, 401)]);
+    seen(&mut made, 7, &[(20, WaitKind::Running, 2), (60, WaitKind::Running, 2)]);
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let cpu: Vec<_> = verdict.findings.iter().filter(|f| f.cause.text() == "cpu").collect();
+    assert_eq!(cpu.len(), 1, "one request's computing is one finding");
+    assert_eq!(cpu[0].place.as_ref().expect("a place").function, "view");
+    assert!(cpu[0].missing.iter().any(|m| m.contains("was seen by a sample")), "{:?}", cpu[0]);
+}
+
+#[test]
+fn many_short_pauses_are_told_from_one_long_one() {
+    let pauses = |stretches: &[(u64, u64)]| {
+        let mut made = capture();
+        made.requests.push(request(99, BEGIN, 500));
+        off(&mut made, 7, stretches);
+        let looks = stretches.iter().map(|(from, _)| (from + 5, WaitKind::Sleep, 2));
+        seen(&mut made, 7, &looks.collect::<Vec<_>>());
+        diagnose(&made, |_| 300 * MS).findings[0].summary.clone()
+    };
+    let many: Vec<(u64, u64)> = (0..8).map(|i| (i * 60 + 1, i * 60 + 59)).collect();
+    assert!(pauses(&many).contains("in 8 pauses"), "{}", pauses(&many));
+    assert_eq!(pauses(&[(1, 499)]), "app.py:12 view() slept for 498 ms");
+}
+
+#[test]
+fn without_a_normal_request_nothing_is_called_typical() {
+    let mut made = capture();
+    made.requests = (0..4).map(|i| request(i + 1, BEGIN + i * 1000 * MS, 500)).collect();
+    let text = to_text(&diagnose(&made, |_| 300 * MS));
+    let first = text.lines().next().expect("a line");
+    assert!(first.starts_with("All 4 requests took over 300 ms (worst 500 ms"), "{first}");
+    assert!(!first.contains("typical"), "{first}");
+}
+
+#[test]
+fn requests_that_come_together_are_a_burst() {
+    let rhythm = |starts: &[u64]| {
+        let mut made = capture();
+        for (i, at) in starts.iter().enumerate() {
+            made.requests.push(request(100 + i as u64, BEGIN + at * MS, 400));
+        }
+        let text = to_text(&diagnose(&made, |_| 300 * MS));
+        text.lines().nth(2).expect("a third line").to_owned()
+    };
+    assert!(rhythm(&[0, 10, 20]).contains("all within half a second"));
+    assert!(rhythm(&[0, 10, 2000, 2010, 4500]).contains("in 3 bursts, 2.0-2.5 s apart"));
+    assert!(rhythm(&[0, 2000, 4500]).contains("every 2.0-2.5 s"));
+    assert!(rhythm(&[0, 400, 800, 1200]).contains("over 1.2 s"));
+}
