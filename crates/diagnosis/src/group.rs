@@ -186,8 +186,33 @@ fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Ve
     for piece in pieces {
         parts.entry(key(&piece)).or_default().push(piece);
     }
-    let groups = parts.into_values().map(|pieces| finish(scene, cause, pieces)).collect();
+    let mut groups = parts.into_values().map(|pieces| finish(scene, cause, pieces)).collect();
+    if cause == Cause::LockWait {
+        groups = join_unheld(scene, groups);
+    }
     join_small(scene, cause, groups)
+}
+
+/// Waits whose holder was not seen join those at the same place whose holder was, when that is one
+/// only: it is the same lock. That most of it was not seen, the group's confidence says.
+fn join_unheld<'c>(scene: &Scene<'c>, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
+    let (mut held, unheld): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|g| g.culprit.is_some());
+    for group in unheld {
+        let spot = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+        let own = spot(&group);
+        let mut there =
+            held.iter_mut().filter(|g| own.is_some() && g.culprit.is_some() && spot(g) == own);
+        match (there.next(), there.next()) {
+            (Some(one), None) => {
+                one.pieces.extend(group.pieces);
+                let pieces = std::mem::take(&mut one.pieces);
+                *one = finish(scene, Cause::LockWait, pieces);
+            }
+            _ => held.push(group),
+        }
+    }
+    held
 }
 
 fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Group<'c> {

@@ -149,6 +149,7 @@ fn one_that_stands_where_the_waiter_stands_is_a_fellow_waiter() {
     let culprits = verdict.findings.iter().filter_map(|f| f.culprit.as_ref());
     let named: Vec<&str> = culprits.map(|c| c.function.as_str()).collect();
     assert_eq!(named, ["slow_job"]);
+    assert_eq!(verdict.findings.len(), 1, "the part without a holder is the same lock's");
 }
 
 #[test]
