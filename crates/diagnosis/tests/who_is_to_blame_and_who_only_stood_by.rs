@@ -54,7 +54,8 @@ fn capture() -> Capture {
     made.meta.sources = vec![("switches".to_owned(), "on".to_owned())];
     made.meta.to_ns = 100_000 * MS;
     made.names = NAMES.iter().map(|n| (*n).to_owned()).collect();
-    let code = |function, file| Code { function, file, first_line: 1, releases: false };
+    let code =
+        |function, file| Code { function, file, first_line: 1, releases: false, native: false };
     made.codes = vec![code(1, 6), code(2, 6), code(3, 6), code(4, 6), code(5, 7)];
     let node = |parent, code, line| StackNode { parent, code, line };
     made.stacks =
@@ -156,7 +157,7 @@ fn one_that_stands_where_the_waiter_stands_is_a_fellow_waiter() {
 fn one_that_joins_a_thread_lets_go_of_nothing() {
     let mut made = lock(6);
     made.names.extend(["Thread.join".to_owned(), "/usr/lib/python3.11/threading.py".to_owned()]);
-    made.codes.push(Code { function: 8, file: 9, first_line: 1, releases: false });
+    made.codes.push(Code { function: 8, file: 9, first_line: 1, releases: false, native: false });
     // Stack 6: join, called by slow_job.
     made.stacks.push(StackNode { parent: 3, code: 6, line: 50 });
     let verdict = diagnose(&made, |_| 300 * MS);
@@ -168,7 +169,8 @@ fn an_event_is_set_and_not_held() {
     let mut made = lock(5);
     made.meta.stdlib = vec!["/x".to_owned()];
     made.names.extend(["Event.wait", "Condition.wait", "/x/threading.py"].map(str::to_owned));
-    let code = |function| Code { function, file: 10, first_line: 1, releases: false };
+    let code =
+        |function| Code { function, file: 10, first_line: 1, releases: false, native: false };
     made.codes.extend([code(8), code(9)]);
     // Stack 7: Condition.wait, called by Event.wait, called by view.
     made.stacks.push(StackNode { parent: 2, code: 6, line: 50 });
