@@ -120,7 +120,8 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<u32> {
     if !joins && waits < 2 || scene.timed_out(segment) {
         return None;
     }
-    let other = scene.releaser(segment)?;
+    let ended = || if joins { scene.ended_at(segment) } else { None };
+    let other = scene.releaser(segment).or_else(ended)?;
     // A thread that stands in its own accept or poll loop is nobody's worker.
     let seen = scene.sample_near(other, segment.from_ns + segment.ns() / 2);
     let idles = seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll));

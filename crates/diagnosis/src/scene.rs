@@ -294,7 +294,13 @@ impl<'c> Scene<'c> {
             seen.push(next.tid);
             culprit = Culprit { measured: culprit.measured && next.measured, ..next };
         }
-        Some(culprit)
+        // One that waited for a thread's end ran because that thread ended, not because it let go.
+        let joins = self
+            .frames
+            .of(culprit.stack)
+            .take(2)
+            .any(|f| is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]));
+        (culprit.measured || !joins).then_some(culprit)
     }
 
     /// The holder of the lock `segment` waits for, when that thread waited most of the while for a
@@ -337,13 +343,7 @@ impl<'c> Scene<'c> {
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did.
         let fellow = self.same_place(stack, segment.stack());
-        // One that waited for a thread's end ran because that thread ended, not because it let go.
-        let joins = self
-            .frames
-            .of(stack)
-            .take(2)
-            .any(|f| is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]));
-        (!fellow && !joins).then_some(Culprit::thread(tid, stack, false))
+        (!fellow).then_some(Culprit::thread(tid, stack, false))
     }
 
     /// Whether two stacks have the same known innermost place.
@@ -418,6 +418,25 @@ impl<'c> Scene<'c> {
             [.., (_, any)] if self.stand_together(&able, from, to) => Some(*any),
             _ => None,
         }
+    }
+
+    /// A thread that was seen during the wait `segment` is a piece of, in the code of the file that
+    /// waits, and never behind it: for waits for a thread's end. None when several fit that stood at
+    /// different places.
+    pub fn ended_at(&self, segment: &Segment<'_>) -> Option<u32> {
+        let lock = segment.sample.map(|s| s.target)?;
+        let (from, to) = self.whole_wait(segment, lock);
+        let file = self.frames.innermost(segment.stack())?.file;
+        let ended = |tid: &u32, samples: &[Sample]| {
+            let last = samples.last().map_or(0, |s| s.t_ns);
+            let inside = *tid != segment.tid && (from..to).contains(&last);
+            inside && self.frames.any(self.main_stack(*tid, from, to), |f| f.file == file)
+        };
+        let all = self.capture.samples.iter().filter(|(tid, samples)| ended(tid, samples));
+        let mut able: Vec<u32> = all.map(|(tid, _)| *tid).collect();
+        able.sort_unstable();
+        let one = able.len() == 1 || self.stand_together(&able, from, to);
+        able.last().copied().filter(|_| one)
     }
 
     /// Whether these threads spent most of `[from, to)` in the same function.
