@@ -76,7 +76,7 @@ impl<'c> Scene<'c> {
         let loops = on_loop.map(|r| r.tid).collect();
         let id = |name: &str| capture.name_id(name);
         let fork = id(own_span::FORK);
-        let forks = capture.spans.iter().filter(|s| Some(s.name) == fork).collect();
+        let forks = capture.own_spans.iter().filter(|s| Some(s.name) == fork).collect();
         let writes = id(own_span::CAPTURE);
         Scene { capture, frames: Frames::new(capture), gaps: gaps(capture), loops, forks, writes }
     }
@@ -243,7 +243,7 @@ impl<'c> Scene<'c> {
 
     /// The part of `[from, to)` in which a thread of the recorder's wrote a capture, ns.
     pub fn recorder_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let own = self.capture.spans.iter().filter(|s| Some(s.name) == self.writes);
+        let own = self.capture.own_spans.iter().filter(|s| Some(s.name) == self.writes);
         own.map(|s| s.end_ns.min(to_ns).saturating_sub(s.begin_ns.max(from_ns))).sum()
     }
 

@@ -301,11 +301,11 @@ fn a_fork_is_told_from_the_work_around_it() {
         error: false,
         attributes: Vec::new(),
     };
-    capture.spans.push(span(7));
+    capture.own_spans.push(span(7));
     let verdict = diagnose(&capture, |_| 300 * MS);
     assert_eq!(verdict.findings[0].cause.text(), "fork");
     // Somebody else's fork is nothing to a thread that runs.
-    capture.spans[0].tid = 8;
+    capture.own_spans[0].tid = 8;
     assert_eq!(diagnose(&capture, |_| 300 * MS).findings[0].cause.text(), "cpu");
 }
 

@@ -4,3 +4,5 @@
 pub const FORK: &str = "dashcam.fork";
 /// The recorder wrote a capture.
 pub const CAPTURE: &str = "dashcam.capture";
+/// All of them.
+pub const ALL: [&str; 2] = [FORK, CAPTURE];

@@ -81,6 +81,9 @@ pub struct Capture {
     pub requests: Vec<RequestRow>,
     /// Spans, by begin.
     pub spans: Vec<SpanRow>,
+    /// Spans of the recorder itself, by begin: time inside `fork`, captures being written; see
+    /// `format::own_span`.
+    pub own_spans: Vec<SpanRow>,
     /// Events, by time.
     pub events: Vec<EventRow>,
     /// Samples by thread id, by time.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use format::block::{unpack_pair, BLOCK_WORDS, FIRST_SEQ, HEADER_WORDS, OWNER};
 use format::metric::{Metric, Numbers};
+use format::own_span;
 use format::record::{decode, flag, Attributes, Record, Value, STILL_OUT};
 
 use super::tables::words;
@@ -343,6 +344,10 @@ impl BlockReader {
         capture.requests.extend(self.begun.into_values());
         capture.requests.sort_by_key(|r| (r.begin_ns, r.id));
         capture.spans.sort_by_key(|s| s.begin_ns);
+        let spans = std::mem::take(&mut capture.spans);
+        let is_own = |s: &SpanRow| own_span::ALL.contains(&capture.name(s.name));
+        let (own, spans) = spans.into_iter().partition(is_own);
+        (capture.own_spans, capture.spans) = (own, spans);
         capture.events.sort_by_key(|e| e.t_ns);
         capture.gcs.sort_by_key(|g| g.begin_ns);
         end_tasks(&mut capture.tasks, capture.meta.to_ns);
