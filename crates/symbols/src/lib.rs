@@ -37,7 +37,11 @@ pub fn name_native(capture: &mut Capture) -> Vec<String> {
     }
     let mut namer = Namer::default();
     let mut samples = std::mem::take(&mut capture.samples);
-    for sample in samples.values_mut().flatten().filter(|sample| sample.stack != 0) {
+    // In order, so that ids, and with them what exports write, are the same each time.
+    let mut threads: Vec<_> = samples.iter_mut().collect();
+    threads.sort_unstable_by_key(|(tid, _)| **tid);
+    let stacks = threads.into_iter().flat_map(|(_, own)| own);
+    for sample in stacks.filter(|sample| sample.stack != 0) {
         sample.stack = namer.renamed(capture, sample.stack);
     }
     capture.samples = samples;
