@@ -195,5 +195,6 @@ async def wait():
     assert result.returncode == 0, result.stderr
     why = bench.dashcam("why", result.stdout.strip().splitlines()[-1], "--json")
     first = json.loads(why.stdout)["causes"][0]
-    assert first["cause"] in ("event-loop-blocked", "cpu"), first["summary"]
+    # On a busy machine half of that half second it has no CPU, and that is the truth.
+    assert first["cause"] in ("event-loop-blocked", "cpu", "cpu-starved"), first["summary"]
     assert first["where"]["function"] == "digest", first["summary"]
