@@ -378,7 +378,8 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "dashcam: {text}");
 }
 
-/// Stops recording and waits for our threads, at most two seconds. What was recorded stays in the
+/// Stops recording and waits for our threads, at most two seconds, and for StatsD's lines, at most
+/// half a second. What was recorded stays in the
 /// black box; a later `start` goes on in it.
 pub fn stop() {
     if PARENT.get().is_some() {
@@ -409,6 +410,8 @@ pub fn stop() {
             let _ = thread.join();
         }
     }
+    // A program may end right behind this: the last window is on its way by then.
+    forward::flush(Duration::from_millis(500));
     recorder::pause();
 }
 
