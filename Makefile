@@ -5,15 +5,17 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-rust test-python test-host viewer zoo statsd stress bench lint install-c clean
+.PHONY: help setup demo test test-rust test-python test-host viewer zoo statsd otlp stress bench lint install-c clean
 
 help:
 	@echo "make demo    the story of Billy: a spike, a capture, the cause (about 2 minutes)"
 	@echo "make test    all tests"
 	@echo "make viewer  builds the page that 'dashcam view' writes, from viewer/ (needs Node)"
-	@echo "make zoo     every sick program and its twin, switches on and off"
+	@echo "make zoo     every sick program and its twin, switches on and off; SEED=1 COUNT=70: and generated ones (hours)"
 	@echo "make statsd  the StatsD sink against real servers"
-	@echo "make stress  2,000,000 threads, and the models at greater depth (10 minutes)"
+	@echo "make otlp    OTLP against a real OpenTelemetry Collector"
+	@echo "make test-host    CPython's own tests under dashcam run (15 minutes)"
+	@echo "make stress  2,000,000 threads, 50 million counts, and the models at greater depth (10 minutes)"
 	@echo "make bench   costs, beside rivals, in one run"
 	@echo "make install-c PREFIX=/usr/local    libdashcam, dashcam.h, dashcam.pc"
 	@echo "make setup   environments in .venv with dashcam built and installed"
@@ -34,22 +36,30 @@ test-rust:
 test-python: setup
 	tools/test python
 
-test-host: setup
+test-host:
 	tools/test host
 
 # The built page is committed: who changes viewer/src runs this and commits dist/page.html too.
 viewer:
 	cd viewer && npm ci --ignore-scripts && npm run check && npm run build
 
+SEED ?= 1
+COUNT ?= 70
+ZOO_USER ?= nobody
+# By hand, then generated ones; as the one who asks and, for root, as a user without rights.
 zoo: setup
-	$$(ls -d .venv/3.* | sort -V | head -n 1)/bin/python tests/zoo/run.py --switches both
+	tools/zoo $(SEED) $(COUNT) "$(ZOO_USER)"
 
 statsd:
 	tools/test statsd
 
+otlp:
+	tools/test otlp
+
 # Longer than a test may take: 2,000,000 threads, the models with one more preemption.
 stress:
 	DASHCAM_CHURN=2000000 cargo test --release -p dashcam --test threads_come_and_go -- --nocapture
+	DASHCAM_COUNTS=10000000 cargo test --release -p dashcam-metrics --test one_shard_goes_from_thread_to_thread
 	LOOM_MAX_PREEMPTIONS=3 tools/loom
 
 bench: setup

@@ -11,7 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RIVALS = ROOT / "bench" / "rivals"
+# Ways to measure a recorder, and all ways.
 WAYS = ("calls", "churn", "snapshot")
+ALL_WAYS = (*WAYS, "metrics")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,22 @@ RUST: "list[tuple[str, str, str, tuple[str, ...], tuple[str, ...], str]]" = [
      "a processor that drops; no events outside spans, no dump"),
 ]
 
+# Clients that count: name, title, crate whose version is told, note.
+CLIENTS: "list[tuple[str, str, str, str]]" = [
+    ("dashcam", "dashcam", "", "the recorder on as by default, and its StatsD sink"),
+    ("dashcam-facade", "metrics facade, over dashcam", "", "by name is its macro; ours too"),
+    ("metrics-prometheus", "metrics facade, Prometheus recorder", "metrics-exporter-prometheus",
+     "by name is the macro; sends nothing"),
+    ("cadence-udp", "cadence, UDP", "cadence", "a datagram a call"),
+    ("cadence-buffered", "cadence, buffered UDP", "cadence", "lines packed under a lock"),
+    ("cadence-queuing", "cadence, queue + UDP", "cadence", "a thread sends a datagram a line; queue without bound"),
+    ("cadence-queuing-buffered", "cadence, queue + buffered UDP", "cadence", "a thread packs; queue without bound"),
+    ("prometheus", "prometheus", "prometheus", "the tag is with_label_values; sends nothing"),
+    ("prometheus-client", "prometheus-client", "prometheus-client", "the tag is Family::get_or_create; sends nothing"),
+    ("opentelemetry", "OpenTelemetry SDK (Rust)", "opentelemetry_sdk",
+     "a reader is there and does not read; the tag is a KeyValue made at each call; sends nothing"),
+]
+
 
 def locked(crate: str) -> str:
     """Version of a crate in the bench's lock file."""
@@ -82,6 +100,12 @@ def rust(binary: Path) -> "list[Program]":
                 programs.append(Program(name, title, command, (way,), counted, note))
     limits = (str(binary), "run", "calls", "limits")
     programs.append(Program("limits", "limits", limits, ("calls",), ()))
+    for name, title, crate, note in CLIENTS:
+        title = f"{title} {locked(crate)}" if crate else title
+        command = (str(binary), "run", "metrics", name)
+        # Two of ours cannot both be first.
+        counted = () if name == "dashcam-facade" else ("metrics",)
+        programs.append(Program(name, title, command, ("metrics",), counted, note))
     big = {"BENCH_RING_MIB": "1024"}
     command = (str(binary), "run", "snapshot", "dashcam")
     programs.append(Program("dashcam-1GiB", "dashcam, 1 GiB", command, ("snapshot",), (), "", big))
@@ -93,10 +117,12 @@ def churn_of_ours(command: "tuple[str, ...]") -> "list[Program]":
     it has on by default and they have not at all."""
     # Three percent of threads/s are to be told apart: ours is measured longer than the others.
     env = {"BENCH_CHURN_TURNS": "4"}
-    off, on = {**env, "DASHCAM_SWITCHES": "off"}, {**env, "DASHCAM_SWITCHES": "on"}
+    off = {**env, "DASHCAM_SWITCHES": "off"}
+    # A storm that lasts: after its first second the records pause (docs/decisions/0014).
+    on = {**env, "DASHCAM_SWITCHES": "on", "BENCH_CHURN_STORM_MS": "1700"}
     alone = Program("dashcam", "dashcam, recorder and sampler", command, ("churn",), WAYS, "", off)
     title = "dashcam, and the kernel's switch records"
-    note = "the default; the kernel makes two event objects for each new thread, and two records a switch"
+    note = "the default; a storm that lasts: after its first second switch records pause"
     return [alone, Program("dashcam-switches", title, command, ("churn",), (), note, on)]
 
 

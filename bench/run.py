@@ -1,7 +1,7 @@
 """Recorders side by side, taken in turn (A B C, B C A ...), so that the machine's moods meet all of
 them; prints tables, writes every figure to build/bench.json. See docs/overhead.md.
 
-    python3 bench/run.py BINARY [--quick] [--only calls|churn|snapshot] [--rivals a,b]
+    python3 bench/run.py BINARY [--quick] [--only calls|churn|snapshot|metrics] [--rivals a,b]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import tables
 from programs import LttngSession, Program
 
 # Rounds of each way: full, quick.
-ROUNDS = {"calls": (7, 2), "churn": (3, 1), "snapshot": (3, 1)}
+ROUNDS = {"calls": (7, 2), "churn": (3, 1), "snapshot": (3, 1), "metrics": (5, 1)}
 # A program that takes longer is ended, and told as skipped.
 MOST_SECONDS = 120
 
@@ -89,7 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binary", type=Path)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=programs.WAYS)
+    parser.add_argument("--only", choices=programs.ALL_WAYS)
     parser.add_argument("--rivals", default="", help="names, with commas; dashcam and limits always run")
     given = parser.parse_args()
     begin = time.monotonic()
@@ -108,7 +108,7 @@ def main() -> int:
         wanted = {*given.rivals.split(","), "dashcam", "limits", "plain", "dashcam-1GiB"}
         found_machine = machine()
         ways: "dict[str, Any]" = {}
-        for way in programs.WAYS:
+        for way in programs.ALL_WAYS:
             chosen = [p for p in everything if way in p.ways]
             if given.quick:
                 chosen = [p for p in chosen if p.name != "dashcam-1GiB"]
@@ -118,7 +118,7 @@ def main() -> int:
                 rounds = ROUNDS[way][given.quick]
                 ways[way] = interleave(way, chosen, rounds, out, given.quick)
                 told += [f"{way} of {n}: {why}" for n, why in ways[way]["skipped"].items()]
-        counts = instructions.count(given.binary.resolve(), out, given.quick)
+        counts = {} if given.only == "metrics" else instructions.count(given.binary.resolve(), out, given.quick)
     finally:
         shutil.rmtree(out, ignore_errors=True)
     rows = tables.show(found_machine, ways, everything, counts)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Callable
 
+import counters
 from programs import Program
 
 Metric = Callable[["dict[str, Any]"], "float | None"]
@@ -58,9 +59,11 @@ def off(figures: "dict[str, Any]", name: str) -> "float | None":
 
 
 def scaling(figures: "dict[str, Any]") -> "float | None":
-    """Throughput of two threads beside one."""
+    """Throughput of two threads beside one; by thread and CPU where the program tells."""
     if "event_2_threads" not in figures:
         return None
+    if "scaling" in figures:
+        return float(figures["scaling"])
     return 2.0 * float(figures["event_1_thread"]) / float(figures["event_2_threads"])
 
 
@@ -331,18 +334,22 @@ def show(machine: "dict[str, Any]", found: "dict[str, Any]", everything: "list[P
         rows += churn(ways["churn"])
     if "snapshot" in ways:
         rows += snapshot(ways["snapshot"])
+    if "metrics" in ways:
+        rows += counters.show(found["metrics"], everything)
     if counts:
         print("\nInstructions a call, beyond the empty loop (callgrind)")
         for case, instructions in counts.items():
             print(f"  {case:44}{instructions:8.0f}")
-    else:
+    elif set(ways) != {"metrics"}:
         print("\nSKIPPED: instructions a call: valgrind is not installed")
-    notes = {p.title: p.note for p in everything if p.note}
-    print("\n* cannot be first: a limit, or a part of this bench. What each is:")
+    notes = {p.title: p.note for p in everything if p.note and set(p.ways) & set(ways) - {"metrics"}}
+    if notes:
+        print("\n* cannot be first: a limit, or a part of this bench. What each is:")
     for title, note in notes.items():
         print(f"  {title}: {note}")
-    print("\nGoals")
     lines = goals(ways)
+    if lines:
+        print("\nGoals")
     for line in lines:
         print(f"  {line}")
     lost = [f"{r['table']}: {line}" for r in rows for line in

@@ -5,13 +5,14 @@ take turns; medians. Each variant is a process of its own, since hooks are not t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import statistics
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, AsyncIterator, Awaitable, Callable
 
 ROUNDS, TIMES = 7, 4_000
 REQUEST = b"GET /price/12345 HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -57,8 +58,9 @@ def fastapi_app() -> Any:
     return app
 
 
-async def measure(app: Any, implementation: str) -> float:
-    """us a request."""
+@contextlib.asynccontextmanager
+async def calls(app: Any, implementation: str) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
+    """A function that serves so many requests."""
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
@@ -76,12 +78,18 @@ async def measure(app: Any, implementation: str) -> float:
             while not protocol.cycle.response_complete:
                 await asyncio.sleep(0)
 
-    await some(500)
-    began = time.perf_counter()
-    await some(TIMES)
-    took = time.perf_counter() - began
+    yield some
     for one in (client, connection, listener):
         one.close()
+
+
+async def measure(app: Any, implementation: str) -> float:
+    """us a request."""
+    async with calls(app, implementation) as some:
+        await some(500)
+        began = time.perf_counter()
+        await some(TIMES)
+        took = time.perf_counter() - began
     return took / TIMES * 1e6
 
 

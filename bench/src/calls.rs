@@ -2,6 +2,7 @@
 //! thread and on two. Every rival runs in these loops.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -113,27 +114,45 @@ pub fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-/// Ns an event takes each of `threads` threads that record at once, each on a core of its own.
-fn events_on<R: Rival>(rival: R, threads: usize, turns: u64) -> f64 {
-    let barrier = Barrier::new(threads);
-    let one = |index: usize| {
-        machine::pin(index);
+/// Ns an event takes the threads pinned to those CPUs, each by its own clock, while all record.
+fn events_on<R: Rival>(rival: R, cpus: &[usize], turns: u64) -> Vec<f64> {
+    let (barrier, done) = (Barrier::new(cpus.len()), AtomicUsize::new(0));
+    let one = |cpu: usize| {
+        machine::pin(cpu);
         events(&rival, turns / 10);
         barrier.wait();
         let begin = Instant::now();
         events(&rival, turns);
-        (begin, Instant::now())
+        let took = begin.elapsed().as_nanos() as f64 / turns as f64;
+        // The other one is not to be measured alone.
+        done.fetch_add(1, Ordering::Relaxed);
+        while done.load(Ordering::Relaxed) < cpus.len() {
+            events(&rival, SCOPE);
+        }
+        took
     };
-    let spans: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let one = &one;
-        let running: Vec<_> = (0..threads).map(|i| scope.spawn(move || one(i))).collect();
-        running.into_iter().filter_map(|t| t.join().ok()).collect()
-    });
-    let begin = spans.iter().map(|s| s.0).min();
-    let end = spans.iter().map(|s| s.1).max();
-    match (begin, end) {
-        (Some(begin), Some(end)) => (end - begin).as_nanos() as f64 / turns as f64,
-        _ => f64::NAN,
+        let running: Vec<_> = cpus.iter().map(|&cpu| scope.spawn(move || one(cpu))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap_or(f64::NAN)).collect()
+    })
+}
+
+/// One thread on either of two CPUs, then both at once, in turn: the CPUs of a shared machine are
+/// not equally fast for long. Throughput of both, times the mean of either one's.
+fn two_threads<R: Rival>(rival: R, effort: &Effort, figures: &mut Figures) {
+    let turns = effort.turns * 3;
+    let mut rows: [Vec<f64>; 3] = Default::default();
+    for _ in 0..effort.runs * 4 {
+        let alone = [events_on(rival, &[0], turns)[0], events_on(rival, &[1], turns)[0]];
+        let both = events_on(rival, &[0, 1], turns);
+        let rate = |ns: &[f64]| ns.iter().map(|ns| 1.0 / ns).sum::<f64>();
+        rows[0].push((alone[0] + alone[1]) / 2.0);
+        rows[1].push((both[0] + both[1]) / 2.0);
+        rows[2].push(2.0 * rate(&both) / rate(&alone));
+    }
+    for (name, row) in ["event_1_thread", "event_2_threads", "scaling"].into_iter().zip(rows) {
+        figures.number(name, median(row));
     }
 }
 
@@ -175,15 +194,7 @@ pub fn measure<R: Rival>(
     more(&on, effort, figures);
     machine::unpin();
     if R::HAS_EVENTS && machine::cpus().len() >= 2 {
-        let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..effort.runs {
-            for (index, times) in times.iter_mut().enumerate() {
-                times.push(events_on(on, index + 1, effort.turns * 3));
-            }
-        }
-        let [one, two] = times.map(median);
-        figures.number("event_1_thread", one);
-        figures.number("event_2_threads", two);
+        two_threads(on, effort, figures);
     }
     on
 }

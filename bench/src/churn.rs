@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::machine::cpu_ns;
+
 use crate::calls::SETTLE;
 use crate::machine;
 use crate::report::Figures;
@@ -20,13 +22,17 @@ pub struct Effort {
     pub block: Duration,
     /// Turns of the order of eight blocks.
     pub turns: usize,
+    /// Threads come and go this long before the blocks of a turn: what is measured is a storm that
+    /// lasts, not its first second.
+    pub storm: Duration,
 }
 
-/// Threads a second, and how many. `silent`: they record nothing, for rivals that are always on.
-fn block<R: Rival>(rival: R, silent: bool, spawners: usize, length: Duration) -> (f64, u64) {
+/// Threads a second, threads a second of CPU time of this process (which a busy machine changes
+/// less), and how many. `silent`: they record nothing, for rivals that are always on.
+fn block<R: Rival>(rival: R, silent: bool, spawners: usize, length: Duration) -> (f64, f64, u64) {
     let stop = AtomicBool::new(false);
     let count = AtomicU64::new(0);
-    let begin = Instant::now();
+    let (begin, cpu_before) = (Instant::now(), cpu_ns());
     std::thread::scope(|scope| {
         for _ in 0..spawners {
             scope.spawn(|| {
@@ -48,7 +54,8 @@ fn block<R: Rival>(rival: R, silent: bool, spawners: usize, length: Duration) ->
         stop.store(true, Ordering::Relaxed);
     });
     let threads = count.load(Ordering::Relaxed);
-    (threads as f64 / begin.elapsed().as_secs_f64(), threads)
+    let cpu_seconds = (cpu_ns() - cpu_before) as f64 / 1e9;
+    (threads as f64 / begin.elapsed().as_secs_f64(), threads as f64 / cpu_seconds, threads)
 }
 
 /// Rates of both states, and growth.
@@ -56,6 +63,8 @@ fn block<R: Rival>(rival: R, silent: bool, spawners: usize, length: Duration) ->
 struct Rates {
     on: Vec<f64>,
     off: Vec<f64>,
+    cpu_on: Vec<f64>,
+    cpu_off: Vec<f64>,
     grown: u64,
     threads: u64,
 }
@@ -63,13 +72,15 @@ struct Rates {
 impl Rates {
     fn add<R: Rival>(&mut self, rival: R, on: bool, spawners: usize, length: Duration) {
         let before = machine::rss_bytes();
-        let (rate, threads) = block(rival, !on && !R::HAS_OFF, spawners, length);
+        let (rate, a_cpu_second, threads) = block(rival, !on && !R::HAS_OFF, spawners, length);
         if on {
             self.on.push(rate);
+            self.cpu_on.push(a_cpu_second);
             self.grown += machine::rss_bytes().saturating_sub(before);
             self.threads += threads;
         } else {
             self.off.push(rate);
+            self.cpu_off.push(a_cpu_second);
         }
     }
 }
@@ -80,7 +91,10 @@ pub fn measure<R: Rival>(setup: &Setup, effort: &Effort, figures: &mut Figures) 
     // Stacks and arenas of the C library, which every program has once.
     block(off, true, 64, effort.block);
     let mut rates: [Rates; 3] = Default::default();
-    let round = |rival, on, rates: &mut [Rates; 3]| {
+    let round = |rival: R, on: bool, rates: &mut [Rates; 3]| {
+        if !effort.storm.is_zero() {
+            block(rival, !on && !R::HAS_OFF, 2, effort.storm);
+        }
         for (rates, spawners) in rates.iter_mut().zip(SPAWNERS) {
             rates.add(rival, on, spawners, effort.block);
         }
@@ -107,6 +121,8 @@ pub fn measure<R: Rival>(setup: &Setup, effort: &Effort, figures: &mut Figures) 
     for (rates, spawners) in rates.iter().zip(SPAWNERS) {
         figures.list(&format!("on_{spawners}"), &rates.on);
         figures.list(&format!("off_{spawners}"), &rates.off);
+        figures.list(&format!("cpu_on_{spawners}"), &rates.cpu_on);
+        figures.list(&format!("cpu_off_{spawners}"), &rates.cpu_off);
         let bytes = rates.grown as f64 / rates.threads.max(1) as f64;
         figures.number(&format!("bytes_a_thread_{spawners}"), bytes);
     }

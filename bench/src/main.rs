@@ -3,16 +3,18 @@
 //!
 //! ```text
 //! dashcam-bench run calls|churn|snapshot RIVAL    (RIVAL `limits`, with `calls`: the machine)
+//! dashcam-bench run metrics CLIENT                counters; starts `dashcam-bench receive`, a server
 //! dashcam-bench count CASE TURNS                  for callgrind; `count list` names the cases
 //! ```
 //! Environment: BENCH_OUT (folder for dumps), BENCH_RING_MIB (64), BENCH_QUICK (1: fewer turns),
-//! BENCH_CHURN_TURNS (1).
+//! BENCH_CHURN_TURNS (1), BENCH_CHURN_STORM_MS (0: how long threads come and go before each turn).
 
 mod calls;
 mod churn;
 mod count;
 mod limits;
 mod machine;
+mod metrics;
 mod report;
 mod rivals;
 mod snapshot;
@@ -26,6 +28,7 @@ struct Order {
     setup: Setup,
     quick: bool,
     churn_turns: usize,
+    churn_storm: Duration,
 }
 
 fn order() -> Order {
@@ -38,7 +41,8 @@ fn order() -> Order {
     let counting = std::env::args().nth(1).as_deref() == Some("count");
     let setup = Setup { ring_bytes: mib << 20, out, counting };
     let churn_turns = text("BENCH_CHURN_TURNS").parse().unwrap_or(1);
-    Order { setup, quick: text("BENCH_QUICK") == "1", churn_turns }
+    let churn_storm = Duration::from_millis(text("BENCH_CHURN_STORM_MS").parse().unwrap_or(0));
+    Order { setup, quick: text("BENCH_QUICK") == "1", churn_turns, churn_storm }
 }
 
 type More<R> = fn(&R, &calls::Effort, &mut Figures);
@@ -52,8 +56,9 @@ fn run<R: Rival>(order: &Order, way: &str, more: More<R>) -> bool {
             calls::measure::<R>(&order.setup, &effort, &mut figures, more)
         }
         "churn" => {
-            let block = Duration::from_millis(if order.quick { 40 } else { 100 });
-            let effort = churn::Effort { block, turns: order.churn_turns };
+            let block = Duration::from_millis(if order.quick { 40 } else { 250 });
+            let effort =
+                churn::Effort { block, turns: order.churn_turns, storm: order.churn_storm };
             churn::measure::<R>(&order.setup, &effort, &mut figures)
         }
         "snapshot" if R::HAS_DUMP => {
@@ -79,8 +84,19 @@ fn limits(order: &Order) -> bool {
     true
 }
 
+fn metrics_of(order: &Order, client: &str) -> bool {
+    match metrics::run(client, &order.setup, order.quick) {
+        Some(Err(why)) => {
+            eprintln!("{client}: {why}");
+            std::process::exit(1);
+        }
+        done => done.is_some(),
+    }
+}
+
 fn measure(order: &Order, way: &str, rival: &str) -> bool {
     match (way, rival) {
+        ("metrics", client) => metrics_of(order, client),
         ("calls", "limits") => limits(order),
         (_, "dashcam") => run(order, way, limits::of_dashcam),
         (_, "plain") => plainly::<rivals::plain::Plain>(order, way),
@@ -104,6 +120,7 @@ fn main() {
     let order = order();
     let known = match words.as_slice() {
         ["run", way, rival] => measure(&order, way, rival),
+        ["receive"] => metrics::serve(),
         ["count", "list"] => {
             count::CASES.iter().for_each(|case| println!("{case}"));
             true
@@ -114,7 +131,7 @@ fn main() {
         _ => false,
     };
     if !known {
-        eprintln!("usage: dashcam-bench run calls|churn|snapshot RIVAL | count CASE TURNS");
+        eprintln!("usage: dashcam-bench run calls|churn|snapshot|metrics RIVAL | count CASE TURNS");
         std::process::exit(2);
     }
 }

@@ -68,8 +68,9 @@ typedef enum dashcam_kind {
 
 // A setting: `{"slow", "500ms"}`. Names and values are those of the environment variables
 // `DASHCAM_<NAME>`, which win: service, out, slow, memory, window, post, cooldown, keep,
-// keep_bytes, rate_hz, budget_percent, switches, stacks, threads, metrics_series, on_error, signal,
-// per_day, repeat_after, decay, at_exit, hook, control, enabled.
+// keep_bytes, rate_hz, budget_percent, switches, stacks, threads, metrics_series, on_error,
+// on_metric, openmetrics, signal, per_day, repeat_after, decay, at_exit, hook, control, otlp,
+// otlp_share, propagate, otel, enabled.
 typedef struct dashcam_setting {
     // Name.
     const char *name;
@@ -80,8 +81,8 @@ typedef struct dashcam_setting {
 // A text as a number; from dashcam_name. 0 is none.
 typedef uint32_t dashcam_name_t;
 
-// An open span. The caller keeps it; nothing is allocated, and one that is never ended costs
-// nothing and is not recorded. All zero: none.
+// An open span. The caller keeps it; nothing is allocated. Captures tell it as open until it or its
+// thread ends; one that is never ended is told as open. All zero: none.
 typedef struct dashcam_span {
     // When it began, of dashcam_now_ns.
     uint64_t begin_ns;
@@ -91,6 +92,8 @@ typedef struct dashcam_span {
     dashcam_name_t name;
     // Which recorder it belongs to.
     uint32_t epoch;
+    // Where captures find it while it is open.
+    uint32_t place;
 } dashcam_span;
 
 // The value of an attribute.
@@ -227,6 +230,19 @@ int dashcam_request_end(struct dashcam_request request,
                         int failed,
                         const struct dashcam_attribute *attributes,
                         size_t count);
+
+// Makes an open request part of its caller's trace, which the header `traceparent` of W3C Trace
+// Context tells; `tracestate` may be NULL. One record; allocates and locks for a `tracestate` only.
+// Not in a signal handler. Returns DASHCAM_OK, DASHCAM_E_NULL, DASHCAM_E_TEXT, and DASHCAM_E_HANDLE
+// when there is no such request or the header is not valid: its trace begins here then.
+int dashcam_request_continue(struct dashcam_request request,
+                             const char *traceparent,
+                             const char *tracestate);
+
+// The header `traceparent` for calls that this thread makes now, into `buffer` of `size` bytes; 56
+// are enough. Empty outside of requests and spans. Allocates. Not in a signal handler. Returns
+// DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_SMALL.
+int dashcam_traceparent(char *buffer, size_t size);
 
 // Works for a request on the calling thread until dashcam_task_end: its spans and events belong to
 // the request. `request` is dashcam_request.id; `queued_ns` is when the work was handed over (of

@@ -2,11 +2,11 @@
 
 use std::ffi::{c_char, c_int};
 
-use dashcam::{Attribute, Request, Value};
+use dashcam::{Attribute, OpenPlace, Request, Value};
 
 use crate::codes::{code, guarded, Done, Failed, DASHCAM_E_HANDLE, DASHCAM_OK};
 use crate::process::{awake, epoch, off};
-use crate::text::{slice, text};
+use crate::text::{copy_out, slice, text};
 
 /// A text as a number; from dashcam_name. 0 is none.
 pub type dashcam_name_t = u32;
@@ -52,8 +52,8 @@ pub struct dashcam_attribute {
     pub value: dashcam_value,
 }
 
-/// An open span. The caller keeps it; nothing is allocated, and one that is never ended costs
-/// nothing and is not recorded. All zero: none.
+/// An open span. The caller keeps it; nothing is allocated. Captures tell it as open until it or its
+/// thread ends; one that is never ended is told as open. All zero: none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct dashcam_span {
@@ -65,6 +65,8 @@ pub struct dashcam_span {
     pub name: dashcam_name_t,
     /// Which recorder it belongs to.
     pub epoch: u32,
+    /// Where captures find it while it is open.
+    pub place: u32,
 }
 
 /// An open request. The caller keeps it and ends it once.
@@ -128,7 +130,12 @@ pub extern "C" fn dashcam_span_begin(name: dashcam_name_t) -> dashcam_span {
     let begun = guarded(|| {
         let epoch = epoch()?;
         let request = dashcam::current_request();
-        Ok(dashcam_span { begin_ns: dashcam::now_ns(), request, name, epoch })
+        let begin_ns = dashcam::now_ns();
+        let place = match dashcam::handle_id(name, epoch) {
+            Some(id) => dashcam::begin_span(id, begin_ns, request),
+            None => OpenPlace::NONE,
+        };
+        Ok(dashcam_span { begin_ns, request, name, epoch, place: place.number() })
     });
     begun.unwrap_or_default()
 }
@@ -146,14 +153,17 @@ pub unsafe extern "C" fn dashcam_span_end(
     count: usize,
 ) -> c_int {
     code(|| {
-        let epoch = same(span.epoch)?;
-        let name = known(span.name, epoch)?;
-        // SAFETY: the caller's promise: NULL, or `count` attributes with texts that end.
-        unsafe {
-            listed(attributes, count, epoch, |list| {
-                dashcam::span(name, span.begin_ns, span.request, failed != 0, list);
-            })
-        }
+        let done = same(span.epoch).and_then(|epoch| {
+            let name = known(span.name, epoch)?;
+            // SAFETY: the caller's promise: NULL, or `count` attributes with texts that end.
+            unsafe {
+                listed(attributes, count, epoch, |list| {
+                    dashcam::span(name, span.begin_ns, span.request, failed != 0, list);
+                })
+            }
+        });
+        dashcam::end_span(OpenPlace::from_number(span.place), span.begin_ns);
+        done
     })
 }
 
@@ -222,6 +232,48 @@ pub unsafe extern "C" fn dashcam_request_end(
             open.end(name, failed != 0, &[]);
         }
         same(epoch).and(done)
+    })
+}
+
+/// Makes an open request part of its caller's trace, which the header `traceparent` of W3C Trace
+/// Context tells; `tracestate` may be NULL. One record; allocates and locks for a `tracestate` only.
+/// Not in a signal handler. Returns DASHCAM_OK, DASHCAM_E_NULL, DASHCAM_E_TEXT, and DASHCAM_E_HANDLE
+/// when there is no such request or the header is not valid: its trace begins here then.
+#[no_mangle]
+pub unsafe extern "C" fn dashcam_request_continue(
+    request: dashcam_request,
+    traceparent: *const c_char,
+    tracestate: *const c_char,
+) -> c_int {
+    code(|| {
+        same(request.epoch)?;
+        // SAFETY: the caller's promise: NULL, or a text that ends.
+        let parent = unsafe { text(traceparent, "traceparent is NULL")? };
+        let state = match tracestate.is_null() {
+            true => "",
+            // SAFETY: as above.
+            false => unsafe { text(tracestate, "tracestate is NULL")? },
+        };
+        match dashcam::continue_trace(request.id, parent, state) {
+            true => Ok(DASHCAM_OK),
+            false => Err(Failed::new(DASHCAM_E_HANDLE, "no open request, or no valid traceparent")),
+        }
+    })
+}
+
+/// The header `traceparent` for calls that this thread makes now, into `buffer` of `size` bytes; 56
+/// are enough. Empty outside of requests and spans. Allocates. Not in a signal handler. Returns
+/// DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_SMALL.
+#[no_mangle]
+pub unsafe extern "C" fn dashcam_traceparent(buffer: *mut c_char, size: usize) -> c_int {
+    code(|| {
+        epoch()?;
+        if buffer.is_null() {
+            return Err(Failed::null("buffer is NULL"));
+        }
+        // SAFETY: not NULL; the caller promises `size` bytes.
+        unsafe { copy_out(&dashcam::traceparent().unwrap_or_default(), buffer, size)? };
+        Ok(DASHCAM_OK)
     })
 }
 

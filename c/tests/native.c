@@ -1,5 +1,5 @@
 // Waits three calls deep, for `dashcam why` to name by function, file and line: a pause, a mutex that
-// another thread holds, a peer that answers late. Lines marked WAIT-... are where the test looks.
+// another thread holds, a peer that answers late; and computing, inlined and not. Lines marked WAIT-... are where the test looks.
 #include <pthread.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -38,6 +38,29 @@ APART static void ask(long ms) {
     turns++;
 }
 
+static long cpu_ms(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+static volatile unsigned long digested;
+
+APART static void digest(long ms) {
+    for (long end = cpu_ms() + ms; cpu_ms() < end; turns++)
+        for (unsigned long i = 0; i < 100000; i++) digested = digested * 31 + i; // WAIT-cpu
+}
+
+static inline __attribute__((always_inline)) void mix(volatile unsigned long *table) {
+    for (unsigned long i = 0; i < 100000; i++) table[i % 64] += i ^ table[(i + 7) % 64]; // WAIT-inlined
+}
+
+APART static void total(long ms) {
+    volatile unsigned long table[64] = {0};
+    for (long end = cpu_ms() + ms; cpu_ms() < end; turns++)
+        mix(table);
+}
+
 APART static void lookup(const char *kind, long ms) {
     char room[600];
     memset(room, (int)ms, sizeof room);
@@ -46,7 +69,14 @@ APART static void lookup(const char *kind, long ms) {
         back_off(ms);
         break;
     case 'l':
+    case 'h':
         reserve(ms);
+        break;
+    case 'c':
+        digest(ms);
+        break;
+    case 'i':
+        total(ms);
         break;
     default:
         ask(ms);
@@ -59,10 +89,13 @@ APART static void price(const char *kind, long ms) {
     turns++;
 }
 
-APART static void restock(long ms) {
+APART static void restock(long ms, int computes) {
     pthread_mutex_lock(&stock);
     turns++;
-    rest(ms);
+    if (computes)
+        digest(ms);
+    else
+        rest(ms);
     pthread_mutex_unlock(&stock);
     turns++;
 }
@@ -81,9 +114,10 @@ static volatile int wanted;
 static void *holder(void *unused) {
     (void)unused;
     for (;;) {
-        if (wanted) {
+        int how = wanted;
+        if (how) {
             wanted = 0;
-            restock(160);
+            restock(160, how == 2);
         }
         rest(1);
     }
@@ -95,16 +129,17 @@ int main(int argc, char **argv) {
     const char *kind = argv[2];
     start(argv[1]);
     dashcam_name_t name = dashcam_name("GET /checkout");
+    int locks = kind[0] == 'l' || kind[0] == 'h';
     pthread_t thread;
     SAME(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    SAME(pthread_create(&thread, NULL, kind[0] == 'l' ? holder : peer, NULL), 0);
+    SAME(pthread_create(&thread, NULL, locks ? holder : peer, NULL), 0);
     // The sampler is up by then.
     rest(100);
     for (int turn = 0; turn < 160; turn++) {
         int slow = turn % 40 == 39;
-        if (slow && kind[0] == 'l') {
+        if (slow && locks) {
             // The other thread takes the mutex first.
-            wanted = 1;
+            wanted = kind[0] == 'l' ? 1 : 2;
             rest(5);
         }
         dashcam_request request = dashcam_request_begin(name);

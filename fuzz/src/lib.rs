@@ -40,7 +40,11 @@ pub fn chunks(mut data: &[u8]) -> Vec<u8> {
         chunk::END,
     ];
     let mut out = chunk::MAGIC.to_vec();
-    put(&mut out, chunk::META, br#"{"start_ns":1,"from_ns":1,"to_ns":100000,"settings":{"slow":"1ms"}}"#);
+    put(
+        &mut out,
+        chunk::META,
+        br#"{"start_ns":1,"from_ns":1,"to_ns":100000,"settings":{"slow":"1ms"}}"#,
+    );
     while let [tag, low, high, rest @ ..] = data {
         let length = (usize::from(*low) | usize::from(*high) << 8).min(rest.len());
         put(&mut out, tags[usize::from(*tag) % tags.len()], &rest[..length]);

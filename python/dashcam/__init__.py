@@ -6,8 +6,8 @@
         with dashcam.span("db.query", rows=3):
             ...
 
-How it works: the recorder is native (`dashcam._native`); this package adds decorators, the hooks
-for gc, fork and exit, and the integrations that turn web requests into `request`s. Without the
+How it works: the recorder is native (`dashcam._native`); this package adds the hooks for gc, fork
+and exit, and the integrations that turn web requests into `request`s. Without the
 native module (an interpreter it was not built for) everything here stays callable and does
 nothing; `status()` says why.
 
@@ -18,11 +18,9 @@ and passed over.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import json
 from pathlib import Path
-from typing import Any, Callable, TypeVar, overload
+from typing import TYPE_CHECKING, Any, MutableMapping
 
 from dashcam import _process
 
@@ -33,79 +31,52 @@ except ImportError as error:  # another interpreter, or not built
 
     _native.why = _native.explain(error)
 
-from dashcam import metric  # noqa: E402
+from dashcam import metric, reading  # noqa: E402
+
+# No module `__getattr__` instead, to import `logging` only for who wants it: with one, CPython looks
+# `dashcam.span` up the slow way each time, 20 ns.
+from dashcam.log import LogHandler  # noqa: E402
+from dashcam.reading import Capture, CaptureError, Diagnosis  # noqa: E402
 
 __version__ = "0.1.0"
-# Without `set`: who imports all names keeps Python's own.
+# Without `set` and `open`: who imports all names keeps Python's own.
 __all__ = [
-    "count", "counter", "distribution", "event", "flush", "gauge", "gauge_add", "histogram",
-    "metric", "request", "snap", "span", "start", "status", "stop", "stream", "timing", "trace",
+    "Capture", "CaptureError", "Diagnosis", "LogHandler", "count", "counter", "distribution", "event", "flush", "gauge", "gauge_add", "histogram",
+    "inject", "metric", "request", "snap", "span", "start", "status", "stop", "stream", "timing", "trace",
+    "trace_id", "traceparent",
     "__version__",
 ]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class _Decorates:
-    """Makes a context manager usable as a decorator, for plain and for async functions.
-
-    Each call of the function enters a fresh one, so recursion and threads do not meet in it.
-    """
-
-    def __call__(self, function: F) -> F:
-        kind, name = type(self), self.name  # type: ignore[attr-defined]
-        attributes = self.attributes or {}  # type: ignore[attr-defined]
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def waiting(*args: Any, **kwargs: Any) -> Any:
-                with kind(name, **attributes):
-                    return await function(*args, **kwargs)
-
-            return waiting  # type: ignore[return-value]
-
-        @functools.wraps(function)
-        def calling(*args: Any, **kwargs: Any) -> Any:
-            with kind(name, **attributes):
-                return function(*args, **kwargs)
-
-        return calling  # type: ignore[return-value]
-
-
-class _Span(_native.Span, _Decorates):  # type: ignore[misc]
-    __slots__ = ()
-
-
-class _Request(_native.Request, _Decorates):  # type: ignore[misc]
-    __slots__ = ()
-
-
-def request(name: str, **attributes: Any) -> _Request:
-    """A unit of work whose latency is judged: `with request("GET /x"): ...`, or a decorator.
-
-    Attributes are str, int, float or bool; others are recorded as their str(). At most 8, texts
-    up to 64 bytes; what is cut is counted. Follows context variables, so asyncio tasks keep theirs.
-    """
-    return _Request(name, **attributes)
-
-
-@overload
-def span(name: F) -> F: ...
-@overload
-def span(name: str, **attributes: Any) -> _Span: ...
-def span(name: Any, **attributes: Any) -> Any:
-    """Nested work: `with span("db.query", rows=3): ...`; `@span` and `@span("name")` too."""
-    if callable(name):
-        return _Span(name.__qualname__)(name)
-    return _Span(name, **attributes)
-
+if TYPE_CHECKING:
+    from dashcam._absent import event, request, span
+else:
+    # The native functions themselves: a wrapper would cost more than they do.
+    event, request, span = _native.event, _native.request, _native.span
 
 trace = span
 
 
-def event(name: str, **attributes: Any) -> None:
-    """Something that happened now, in the current request if there is one."""
-    _native.event(name, **attributes)
+def traceparent() -> str | None:
+    """The header `traceparent` (W3C Trace Context) for calls made now: the current request's trace,
+    and the innermost span open on this thread. None outside of requests and spans."""
+    parent: str | None = _native.traceparent()
+    return parent
+
+
+def trace_id() -> str | None:
+    """The current request's trace id, 32 hex digits, as tracing tools and captures know it. None
+    outside of requests and spans."""
+    found: str | None = _native.trace_id()
+    return found
+
+
+def inject(headers: MutableMapping[str, str]) -> MutableMapping[str, str]:
+    """Adds `traceparent`, and `tracestate` if the caller sent one, to the headers of a call that is
+    about to be made; returns `headers`. Headers that have a `traceparent` stay as they are. With
+    the setting `propagate` the usual clients need no such call."""
+    from dashcam._integrations import outgoing
+
+    return outgoing.inject(_native, headers)
 
 
 # Metrics by name; see docs/metrics.md. The native functions themselves: a wrapper would cost more
@@ -121,18 +92,9 @@ counter = _native.counter
 
 
 def flush() -> bool:
-    """Takes a window of metrics now and waits until sinks have it, at most two seconds. False: it
-    took longer, or nothing is being recorded."""
+    """Takes a window of metrics now and waits until sinks have it, and until what goes to a collector
+    by OTLP is sent, at most two seconds. False: it took longer, or nothing is being recorded."""
     return bool(_native.flush_metrics())
-
-
-def __getattr__(name: str) -> Any:
-    # Only who wants the handler pays for importing `logging`.
-    if name == "LogHandler":
-        from dashcam.log import LogHandler
-
-        return LogHandler
-    raise AttributeError(f"module 'dashcam' has no attribute {name!r}")
 
 
 def start(**settings: Any) -> bool:
@@ -140,9 +102,13 @@ def start(**settings: Any) -> bool:
 
     service, out, slow ("500ms", "checkout>250ms", several with commas), memory ("64MiB"),
     window, post, cooldown, keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads,
-    on_error ("TimeoutError, errors(checkout)>5%/30s"), signal ("USR2"), per_day, repeat_after,
-    decay, at_exit, hook, control, metrics_series, enabled; docs/triggers.md has them. Each has an environment variable DASHCAM_<NAME>, which wins. Returns whether recording
-    was started by this call. Raises ValueError for a wrong value or an unknown setting.
+    on_error ("TimeoutError, errors(checkout)>5%/30s"), on_metric ("queue.depth>100"),
+    openmetrics ("127.0.0.1:9464"), signal ("USR2"), per_day, repeat_after,
+    decay, at_exit, hook, control, metrics_series, otlp ("http://localhost:4318"), otlp_share,
+    propagate, otel, enabled: docs/settings.md has them, with defaults and ranges. Each has an
+    environment variable DASHCAM_<NAME>, which wins. Returns whether recording was started by this
+    call. Raises ValueError for a wrong value or an unknown setting; while recording is on already,
+    settings are not looked at, and one line on stderr says so.
 
     when: a callable (name, seconds, error) -> bool, asked at the end of each request on its own
     thread, whether to make a capture. It should cost microseconds; after ten exceptions it is asked
@@ -194,13 +160,21 @@ def stream(sink: str | Path, **settings: str) -> Stream:
     """Streams records to a new file, or to a listening unix socket ("unix:/run/x.sock"), in the
     format of captures: `dashcam show` and `dashcam why` read it, also while it grows.
 
-    kinds ("request,span,event,gc,sample,off_cpu,vital,metric"; default all), names (words or globs with
-    commas), min_duration ("5ms"), on_full ("drop-newest", "overwrite-oldest", "block:5ms"), memory
+    kinds ("request,span,event,gc,sample,off_cpu,vital,metric,trace"; default all), names (words or globs
+    with commas), min_duration ("5ms"), on_full ("drop-newest", "overwrite-oldest", "block:5ms"), memory
     of its queue ("4MiB"). A slow or dead reader costs this stream its records and nobody else
     anything, unless it is asked to block. Up to 63 at once. Raises ValueError for a wrong setting,
     OSError when the sink cannot be opened or nothing is being recorded.
     """
     return Stream(_native.Stream(str(sink), settings))
+
+
+def open(path: str | Path) -> Capture:
+    """Reads a capture, or the newest (`*.dashcam`) in a folder: `.tables` (Arrow), `.why()`,
+    `.summary()`. Costs up to seven times the file's size in memory. Raises CaptureError, an OSError,
+    for what is no capture or cannot be read; of a cut or damaged one `.damage` says what is gone.
+    """
+    return reading.open(path)
 
 
 def status() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Stands in where the native module cannot be loaded: everything is callable, nothing is recorded.
 
-`why` says what was wrong; `status()` and the first `start` tell it.
+`why` says what was wrong; `status()` and the first `start` tell it. Type checkers read the
+signatures of `span`, `request` and `event` here.
 """
 
 from __future__ import annotations
@@ -8,41 +9,99 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any
+from importlib.machinery import EXTENSION_SUFFIXES
+from typing import Any, Callable, TypeVar, overload
 
 why = "the native module is not there"
+elsewhere = False
+"""Whether another interpreter of this process holds the recorder."""
 
 
 def explain(error: ImportError) -> str:
-    """What is wrong: a module for another interpreter, or none."""
+    """What is wrong: held by another interpreter of this process, a module for another Python, or
+    none."""
+    global elsewhere
+    elsewhere = "interpreter" in str(error)
+    if elsewhere:
+        return "another interpreter of this process holds the recorder, and records its threads"
     folder = os.path.dirname(os.path.abspath(__file__))
     others = sorted(n for n in os.listdir(folder) if n.startswith("_native.") and n.endswith(".so"))
-    if others:
+    if others and not any(n.endswith(s) for n in others for s in EXTENSION_SUFFIXES):
         return "found only " + ", ".join(others)
     return str(error) if "circular" not in str(error) else "it was not built"
 
 
-class Span:
-    """Does nothing."""
+F = TypeVar("F", bound=Callable[..., Any])
 
-    def __init__(self, name: str, **attributes: Any) -> None:
+
+class Span:
+    """Nested work, in a `with`, or as a decorator of a plain or async function."""
+
+    def __init__(self, name: str, attributes: dict[str, Any]) -> None:
         self.name, self.attributes = name, attributes
 
-    def __enter__(self) -> Span:
+    def set(self, **attributes: Any) -> None:
+        """Adds attributes, or replaces those it has, until its end."""
+        self.attributes.update(attributes)
+
+    def __call__(self, function: F) -> F:
+        return function
+
+    def __enter__(self: S) -> S:
         return self
 
-    def __exit__(self, *exc: object) -> bool:
-        return False
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+
+S = TypeVar("S", bound=Span)
 
 
 class Request(Span):
-    """Does nothing."""
+    """Judged work, in a `with`, or as a decorator of a plain or async function."""
 
     id = 0
+    """Its id; 0 while it is not open."""
+
+
+def _made(kind: type[Span], given: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    if len(given) == 1 and callable(given[0]):
+        return given[0]
+    (name,) = given or (attributes.pop("name"),)
+    return kind(name, attributes)
+
+
+@overload
+def span(name: F, /) -> F: ...
+@overload
+def span(name: str, **attributes: Any) -> Span: ...
+def span(*name: Any, **attributes: Any) -> Any:
+    """Nested work: `with span("db.query", rows=3): ...`; `@span` and `@span("name")` too."""
+    return _made(Span, name, attributes)
+
+
+@overload
+def request(name: F, /) -> F: ...
+@overload
+def request(name: str, **attributes: Any) -> Request: ...
+def request(*name: Any, **attributes: Any) -> Any:
+    """A unit of work whose latency is judged: `with request("GET /x"): ...`, or a decorator."""
+    return _made(Request, name, attributes)
+
+
+def event(name: str, **attributes: Any) -> None:
+    """Something that happened now, in the current request if there is one."""
 
 
 def start(config: dict[str, str]) -> bool:
     """Says once that nothing is recorded."""
+    if elsewhere:
+        print(
+            f"dashcam: calls of this interpreter are not recorded: {why}; wanted one interpreter "
+            "(mod_wsgi: WSGIApplicationGroup %{GLOBAL}); the program runs on",
+            file=sys.stderr,
+        )
+        return False
     found = f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}"
     print(
         f"dashcam: not recording: no native module for {found}: {why}; wanted CPython 3.9 to 3.13 "
@@ -72,6 +131,30 @@ def status_json() -> str:
 def request_begin(name: str, on_loop: bool = False, fd: int = -1, enter: bool = True) -> int:
     """No request."""
     return 0
+
+
+def request_arrives(
+    method: str, path: str, on_loop: bool = False, connection: Any = None, enter: bool = True
+) -> int:
+    """No request."""
+    return 0
+
+
+def asgi_arrives(method: str, path: str, transport: Any = None, headers: Any = None) -> int:
+    """No request."""
+    return 0
+
+
+def wsgi_call(
+    application: Any, environ: Any, start_response: Any, connection: Any = None
+) -> Any:
+    """Calls the application."""
+    return application(environ, start_response)
+
+
+def wsgi_is_known(environ: Any) -> bool:
+    """There is nothing to tell."""
+    return True
 
 
 def task_begin(request: int, queued_ns: int) -> None:
@@ -106,14 +189,23 @@ def flush_metrics() -> bool:
     return False
 
 
+def leave() -> bool:
+    return True
+
+
 def _nothing(*args: Any, **kwargs: Any) -> None:
     """Does nothing."""
 
 
-event = request_enter = request_end = request_failed = request_rename = task_end = gc_callback = _nothing
+request_enter = request_end = request_failed = request_rename = request_route = _nothing
+task_end = gc_callback = _nothing
 set_runtime = stop = before_exit = when = name_thread = name_tid = _nothing
 statsd_event = statsd_check = _nothing
 count = gauge = gauge_add = timing = histogram = distribution = set = _nothing
+
+
+traceparent = tracestate = trace_id = span_open = span_close = lost_span = exception = _nothing
+request_identify = request_told = _nothing
 
 
 def current_request() -> int:
@@ -127,3 +219,13 @@ def is_on() -> bool:
 
 
 is_started = is_on
+
+
+def request_continue(request: int, traceparent: str, tracestate: str = "") -> bool:
+    """Never."""
+    return False
+
+
+def setting_is_on(name: str) -> bool:
+    """Never."""
+    return False

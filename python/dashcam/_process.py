@@ -8,8 +8,10 @@ costs one call that returns at once.
 from __future__ import annotations
 
 import atexit
+import functools
 import gc
 import os
+import signal
 import sys
 import sysconfig
 import threading
@@ -17,6 +19,8 @@ from typing import Any
 
 _hooked = False
 _settings: dict[str, str] | None = None
+# The predicate that is asked.
+_when: Any = None
 _notices: list[str] = []
 
 
@@ -37,8 +41,12 @@ def start(native: Any, settings: dict[str, Any]) -> bool:
     if when is not None and not callable(when):
         raise ValueError(f"when: found {when!r}, wanted a callable (name, seconds, error) -> bool")
     given = {name: _text(value) for name, value in settings.items() if value is not None}
-    global _settings
+    global _settings, _when
     if native.is_started():
+        # A predicate has no environment variable: `dashcam run` leaves it to the program.
+        if when is not None and _when is None:
+            _when = when
+            native.when(when)
         if _settings is not None and given and given != _settings:
             print("dashcam: already recording; the settings of this start() are not used",
                   file=sys.stderr)
@@ -46,7 +54,7 @@ def start(native: Any, settings: dict[str, Any]) -> bool:
     native.set_runtime(*_folders())
     started = bool(native.start(given))
     if started:
-        _settings = given
+        _settings, _when = given, when
         _hook(native)
         if when is not None:
             native.when(when)
@@ -78,6 +86,9 @@ def _hook(native: Any) -> None:
     _hooked = True
     gc.callbacks.append(native.gc_callback)
     atexit.register(_before_exit, native)
+    for name in ("_exit", "execv", "execve"):
+        _flush_before(native, name)
+    _end_before_signals_of_its_own(native)
     _name_new_threads(native)
     from dashcam import _integrations
 
@@ -88,6 +99,47 @@ def _before_exit(native: Any) -> None:
     # Set by the interpreter when it has shown the exception that ends the program.
     kind = getattr(sys, "last_type", None)
     native.before_exit(getattr(kind, "__name__", "") or "")
+
+
+def _flush_before(native: Any, name: str) -> None:
+    """These functions of `os` run no exit handlers: what was counted last is sent first. The others
+    of `os` that exec call one of them, and so do multiprocessing's and Celery's children at their end."""
+    original = getattr(os, name, None)
+    if original is None:
+        notice(f"os has no {name}: metrics are not sent before it")
+        return
+
+    @functools.wraps(original)
+    def leaving(*args: Any, **kwargs: Any) -> Any:
+        try:
+            native.leave()
+        except Exception:  # noqa: BLE001  never in the way of an end
+            pass
+        return original(*args, **kwargs)
+
+    # Pickled by its name: multiprocessing may be given it as a target.
+    leaving.__module__ = "os"
+    setattr(os, name, leaving)
+
+
+def _end_before_signals_of_its_own(native: Any) -> None:
+    """uvicorn ends in order and then raises the signal it was ended by once more, with the default
+    action: so no exit handler runs."""
+    original = signal.raise_signal
+    ends = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    @functools.wraps(original)
+    def raising(signalnum: int, *args: Any) -> None:
+        try:
+            is_last = signalnum in ends and signal.getsignal(signalnum) is signal.SIG_DFL
+            if is_last and signalnum not in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
+                native.before_exit("")
+        except Exception:  # noqa: BLE001  never in the way of an end
+            pass
+        original(signalnum, *args)
+
+    raising.__module__ = "signal"
+    signal.raise_signal = raising
 
 
 def _name_existing_threads(native: Any) -> None:

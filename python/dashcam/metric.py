@@ -16,7 +16,6 @@ may be made before `dashcam.start()`. Calls never wait and never raise but for a
 from __future__ import annotations
 
 import functools
-import inspect
 from time import perf_counter_ns
 from typing import Any, Callable, TypeVar
 
@@ -53,6 +52,8 @@ class timed:
         self._timing.record((perf_counter_ns() - self._began.pop()) / 1e6)
 
     def __call__(self, function: F) -> F:
+        import inspect  # takes longer to import than all else here, and few decorate
+
         record = self._timing.record
         if inspect.iscoroutinefunction(function):
 

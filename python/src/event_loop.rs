@@ -11,20 +11,22 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
+use sys::cell::StaticRef;
+
+use crate::kept::word;
 
 struct Asyncio {
     running_loop: Py<PyAny>,
     current_tasks: Py<PyDict>,
 }
 
-static ASYNCIO: PyOnceLock<Asyncio> = PyOnceLock::new();
+static ASYNCIO: StaticRef<Asyncio> = StaticRef::empty();
 
 /// The address of the task that runs on this thread, 0 when the loop runs a callback instead; None
 /// when no loop runs here.
 pub fn running_task(py: Python<'_>) -> Option<u64> {
-    let asyncio = match ASYNCIO.get(py) {
+    let asyncio = match ASYNCIO.get() {
         Some(asyncio) => asyncio,
         None => look(py)?,
     };
@@ -38,7 +40,8 @@ fn look(py: Python<'_>) -> Option<&Asyncio> {
     // SAFETY: a borrowed reference to the dict of modules, which lives as long as the interpreter;
     // the GIL is held.
     let modules = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyImport_GetModuleDict())? };
-    let module = modules.cast_into::<PyDict>().ok()?.get_item("_asyncio").ok().flatten()?;
+    let module = modules.cast_into::<PyDict>().ok()?;
+    let module = module.get_item(word!(py, "_asyncio")).ok().flatten()?;
     let asyncio = Asyncio {
         running_loop: module.getattr("_get_running_loop").ok()?.unbind(),
         current_tasks: module.getattr("_current_tasks").ok()?.cast_into().ok()?.unbind(),
@@ -48,5 +51,5 @@ fn look(py: Python<'_>) -> Option<&Asyncio> {
         // Leaked on purpose: the sampler keeps the address for the life of the process.
         dashcam::set_asyncio_tasks(set.into_ptr() as usize);
     }
-    Some(ASYNCIO.get_or_init(py, || asyncio))
+    Some(ASYNCIO.get_or_make(|| asyncio))
 }

@@ -1,46 +1,72 @@
 //! The native half of the Python package: `dashcam._native`.
 //!
-//! How it works: thin functions and two context managers over the `dashcam` crate. The current
-//! request is a context variable, so asyncio tasks keep theirs; names are interned once and found
-//! again through a dict of Python strings. The pure-Python half (python/dashcam) adds decorators,
-//! integrations and the settings' surface.
+//! How it works: thin functions and two context managers over the `dashcam` crate. What a program
+//! calls often (spans, events, metrics) is laid out by hand. The current request is a context
+//! variable, so asyncio tasks keep theirs; names are interned once and found again by the address of
+//! the Python string. The pure-Python half (python/dashcam) adds decorators, integrations and the
+//! settings' surface.
 //!
 //! What it promises: nothing here raises into the host because of the recorder (wrong settings do,
 //! at `start`); calls that wait release the GIL. Missing on purpose: reading captures.
 
+mod call;
 mod event_loop;
+mod kept;
 mod marks;
 mod metrics;
 mod moments;
 mod names;
 mod process;
 mod streams;
+mod traces;
 
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+
+/// A second interpreter of this process imports the module: its objects belong to the first.
+fn elsewhere() -> PyErr {
+    PyImportError::new_err("another interpreter of this process holds the recorder")
+}
 
 /// The module.
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     names::make_context_variable(module.py())?;
     metrics::add_to(module)?;
-    module.add_class::<moments::Span>()?;
-    module.add_class::<moments::Request>()?;
+    moments::add_to(module)?;
     module.add_class::<moments::Task>()?;
     module.add_class::<streams::PyStream>()?;
+    module.add_class::<traces::OpenSpan>()?;
     let functions = [
         wrap_pyfunction!(metrics::flush_metrics, module)?,
+        wrap_pyfunction!(metrics::leave, module)?,
         wrap_pyfunction!(marks::statsd_event, module)?,
         wrap_pyfunction!(marks::statsd_check, module)?,
-        wrap_pyfunction!(moments::event, module)?,
+        wrap_pyfunction!(moments::request_arrives, module)?,
         wrap_pyfunction!(moments::request_begin, module)?,
         wrap_pyfunction!(moments::request_enter, module)?,
         wrap_pyfunction!(moments::request_end, module)?,
         wrap_pyfunction!(moments::request_failed, module)?,
         wrap_pyfunction!(moments::request_rename, module)?,
+        wrap_pyfunction!(moments::request_route, module)?,
+        wrap_pyfunction!(moments::asgi_arrives, module)?,
+        wrap_pyfunction!(moments::wsgi_call, module)?,
+        wrap_pyfunction!(moments::wsgi_is_known, module)?,
         wrap_pyfunction!(moments::current_request, module)?,
         wrap_pyfunction!(moments::task_begin, module)?,
         wrap_pyfunction!(moments::task_end, module)?,
         wrap_pyfunction!(moments::gc_callback, module)?,
+        wrap_pyfunction!(traces::traceparent, module)?,
+        wrap_pyfunction!(traces::tracestate, module)?,
+        wrap_pyfunction!(traces::trace_id, module)?,
+        wrap_pyfunction!(traces::request_continue, module)?,
+        wrap_pyfunction!(traces::request_identify, module)?,
+        wrap_pyfunction!(traces::request_told, module)?,
+        wrap_pyfunction!(traces::span_open, module)?,
+        wrap_pyfunction!(traces::span_close, module)?,
+        wrap_pyfunction!(traces::exception, module)?,
+        wrap_pyfunction!(traces::lost_span, module)?,
+        wrap_pyfunction!(traces::setting_is_on, module)?,
         wrap_pyfunction!(process::set_runtime, module)?,
         wrap_pyfunction!(process::start, module)?,
         wrap_pyfunction!(process::stop, module)?,

@@ -1,19 +1,140 @@
 //! Names and the current request, seen from Python.
+//!
+//! How it works: a name in a program's text is one str object for as long as its code lives, so its
+//! id is found by its address, in a small table where each address has one place. An address that is
+//! not there is looked up in a dict, by its characters, and takes the place. The table holds a
+//! reference to each str in it, so that its address cannot become another's. Ids belong to a
+//! recorder, whose epoch stands beside them.
+//!
+//! What it promises: one multiplication and three comparisons for a name that is in the table. The
+//! strs kept are at most `PLACES` a table, each at most `LONGEST` characters.
 
-use pyo3::exceptions::PyRuntimeError;
+use std::cell::Cell;
+use std::ptr::null_mut;
+
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
-use recorder::{Attribute, Recorder};
+use pyo3::types::PyString;
+use recorder::Recorder;
+use sys::cell::StaticRef;
 
-/// Python string -> name id. Emptied after a fork, when ids begin anew. Bounded by the name area:
-/// a refused name is not entered.
-static NAMES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-/// The same for names of requests, whose limits are looked up once.
-static REQUESTS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+use crate::kept::Dict;
+
+/// Places of a table; a power of two.
+const PLACES: usize = 512;
+/// Longer strs are looked up in the dict each time.
+const LONGEST: isize = 256;
+
+/// A str and its id.
+struct Place {
+    /// Owned, or NULL. Exactly a str.
+    text: Cell<*mut ffi::PyObject>,
+    /// Of the recorder the id belongs to.
+    epoch: Cell<u32>,
+    id: Cell<u32>,
+}
+
+/// Str -> id.
+struct Table {
+    /// By address.
+    places: [Place; PLACES],
+    /// By characters. Emptied after a fork, when ids begin anew. Bounded by the name area: a
+    /// refused name is not entered.
+    dict: Dict,
+}
+
+// SAFETY: only who holds the GIL touches it: every function here takes a `Python` or says so. There
+// is one GIL, since the module refuses to be imported into another interpreter.
+unsafe impl Sync for Table {}
+
+impl Table {
+    const fn new() -> Table {
+        let places = [const {
+            Place { text: Cell::new(null_mut()), epoch: Cell::new(0), id: Cell::new(0) }
+        }; PLACES];
+        Table { places, dict: Dict::new() }
+    }
+
+    /// The id of `text`.
+    ///
+    /// Safety: the GIL is held; `text` is exactly a str, held by the caller.
+    #[inline]
+    unsafe fn id(
+        &'static self,
+        recorder: &Recorder,
+        text: *mut ffi::PyObject,
+        intern: impl FnOnce(&str) -> u32,
+    ) -> u32 {
+        // Objects lie 16 bytes apart; Fibonacci's multiplier spreads what is left.
+        let mixed = (text as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = &self.places[(mixed >> (64 - PLACES.trailing_zeros())) as usize];
+        if place.text.get() == text && place.epoch.get() == recorder.epoch() {
+            return place.id.get();
+        }
+        // SAFETY: as promised.
+        let text = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), text) };
+        // SAFETY: as promised: a str.
+        let text = unsafe { text.cast_into_unchecked::<PyString>() };
+        self.look_up(place, recorder, &text, intern)
+    }
+
+    #[cold]
+    fn look_up(
+        &'static self,
+        place: &Place,
+        recorder: &Recorder,
+        text: &Bound<'_, PyString>,
+        intern: impl FnOnce(&str) -> u32,
+    ) -> u32 {
+        let id = self.by_characters(text, intern);
+        // SAFETY: a str.
+        let length = unsafe { ffi::PyUnicode_GET_LENGTH(text.as_ptr()) };
+        if id != 0 && length <= LONGEST {
+            place.epoch.set(recorder.epoch());
+            place.id.set(id);
+            let old = place.text.replace(text.clone().into_ptr());
+            // SAFETY: its reference was the table's; the place holds another one already. What
+            // goes is exactly a str, so no code of the program runs.
+            unsafe { ffi::Py_XDECREF(old) };
+        }
+        id
+    }
+
+    fn by_characters(
+        &'static self,
+        text: &Bound<'_, PyString>,
+        intern: impl FnOnce(&str) -> u32,
+    ) -> u32 {
+        let py = text.py();
+        let dict = self.dict.made(py);
+        if let Some(id) = dict.get_item(text).ok().flatten().and_then(|id| id.extract().ok()) {
+            return id;
+        }
+        let id = intern(&text.to_string_lossy());
+        if id != 0 && dict.len() < MOST {
+            let _ = dict.set_item(text, id);
+        }
+        id
+    }
+
+    fn forget(&self, py: Python<'_>) {
+        if let Some(dict) = self.dict.get() {
+            dict.bind(py).clear();
+        }
+        for place in &self.places {
+            place.epoch.set(0);
+            // SAFETY: as in `look_up`; the place is empty before.
+            unsafe { ffi::Py_XDECREF(place.text.replace(null_mut())) };
+        }
+    }
+}
+
+/// Names of spans, events and attributes.
+static NAMES: Table = Table::new();
+/// Names of requests, whose limits are looked up once.
+static REQUESTS: Table = Table::new();
 /// The id of the request this context works for; 0 none.
-static CURRENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static CURRENT: StaticRef<Py<PyAny>> = StaticRef::empty();
 
 /// Most names either dict remembers; beyond, names are looked up in the recorder each time.
 const MOST: usize = 20_000;
@@ -26,124 +147,100 @@ pub fn make_context_variable(py: Python<'_>) -> PyResult<()> {
         let made = ffi::PyContextVar_New(c"dashcam_request".as_ptr(), std::ptr::null_mut());
         Bound::from_owned_ptr_or_err(py, made)?
     };
-    CURRENT.set(py, variable.unbind()).map_err(|_| PyRuntimeError::new_err("imported twice"))
+    CURRENT.put(variable.unbind()).map_err(|_| crate::elsewhere())
 }
 
-/// The id of the request this context works for; 0 none.
-pub fn current(py: Python<'_>) -> u64 {
-    let Some(variable) = CURRENT.get(py) else { return 0 };
-    let mut value: *mut ffi::PyObject = std::ptr::null_mut();
-    // SAFETY: `variable` is a context variable; on success `value` is null (unset) or a new
-    // reference that the Bound below takes over. The GIL is held (`py`).
-    let found = unsafe {
-        if ffi::PyContextVar_Get(variable.as_ptr(), std::ptr::null_mut(), &mut value) != 0 {
+/// The id of the request this context works for; 0 none. Cost: CPython keeps the last answer for a
+/// thread until its context changes, some ns; else a look into a tree, some 20.
+#[inline]
+pub fn current(_py: Python<'_>) -> u64 {
+    let Some(variable) = CURRENT.get() else { return 0 };
+    let mut value: *mut ffi::PyObject = null_mut();
+    // SAFETY: `variable` is a context variable; on success `value` is NULL (unset) or a new
+    // reference, given back here. The GIL is held (`py`).
+    unsafe {
+        if ffi::PyContextVar_Get(variable.as_ptr(), null_mut(), &mut value) != 0 {
             ffi::PyErr_Clear();
             return 0;
         }
-        Bound::from_owned_ptr_or_opt(py, value)
-    };
-    found.and_then(|id| id.extract().ok()).unwrap_or(0)
+        if value.is_null() {
+            return 0;
+        }
+        let id = ffi::PyLong_AsUnsignedLongLong(value);
+        ffi::Py_DECREF(value);
+        if id == u64::MAX {
+            // Somebody else has put something into it; no request has this id.
+            ffi::PyErr_Clear();
+            return 0;
+        }
+        id
+    }
 }
 
-/// Makes `id` the current request; the token that restores the one before.
-pub fn set_current(py: Python<'_>, id: u64) -> Option<Py<PyAny>> {
-    let variable = CURRENT.get(py)?;
-    let value = id.into_pyobject(py).ok()?;
-    // SAFETY: both are valid objects, the GIL is held; null is an error, cleared below.
-    let token = unsafe {
-        let token = ffi::PyContextVar_Set(variable.as_ptr(), value.as_ptr());
+/// Makes `id` the current request.
+pub fn set_current(_py: Python<'_>, id: u64) {
+    let Some(variable) = CURRENT.get() else { return };
+    // SAFETY: live objects, the GIL is held; NULL is an error, cleared here.
+    unsafe {
+        let value = ffi::PyLong_FromUnsignedLongLong(id);
+        let token = match value.is_null() {
+            true => null_mut(),
+            false => ffi::PyContextVar_Set(variable.as_ptr(), value),
+        };
         if token.is_null() {
             ffi::PyErr_Clear();
         }
-        Bound::from_owned_ptr_or_opt(py, token)
-    };
-    token.map(Bound::unbind)
+        ffi::Py_XDECREF(token);
+        ffi::Py_XDECREF(value);
+    }
 }
 
-/// Restores what `set_current` replaced. A token of another context (a generator that was moved)
-/// is passed over.
-pub fn restore(py: Python<'_>, token: Option<Py<PyAny>>) {
-    let (Some(variable), Some(token)) = (CURRENT.get(py), token) else { return };
-    // SAFETY: as above; the call reports foreign or used tokens as a Python error.
-    unsafe {
-        if ffi::PyContextVar_Reset(variable.as_ptr(), token.as_ptr()) != 0 {
-            ffi::PyErr_Clear();
-        }
+/// As `set_current`; the one that was current before. No token is kept: it would hold its context,
+/// and with that what the program has put there.
+pub fn swap_current(py: Python<'_>, id: u64) -> u64 {
+    let before = current(py);
+    set_current(py, id);
+    before
+}
+
+/// Makes `before` current again if `id` still is: in another context (a generator that was moved)
+/// another one may be.
+pub fn restore(py: Python<'_>, id: u64, before: u64) {
+    if current(py) == id {
+        set_current(py, before);
     }
 }
 
 /// The id of a name.
-pub fn name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
-    lookup(&NAMES, text, |t| recorder.tables().name(t))
+///
+/// Safety: the GIL is held; `text` is exactly a str, held by the caller.
+#[inline]
+pub unsafe fn id(recorder: &Recorder, text: *mut ffi::PyObject) -> u32 {
+    // SAFETY: as promised.
+    unsafe { NAMES.id(recorder, text, |text| recorder.tables().name(text)) }
 }
 
 /// The id of a request's name.
-pub fn request_name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
-    lookup(&REQUESTS, text, |t| recorder.request_name(t))
+///
+/// Safety: as `id`.
+#[inline]
+pub unsafe fn request_id(recorder: &Recorder, text: *mut ffi::PyObject) -> u32 {
+    // SAFETY: as promised.
+    unsafe { REQUESTS.id(recorder, text, |text| recorder.request_name(text)) }
 }
 
-fn lookup(
-    cache: &PyOnceLock<Py<PyDict>>,
-    text: &Bound<'_, PyString>,
-    intern: impl FnOnce(&str) -> u32,
-) -> u32 {
-    let py = text.py();
-    let dict = cache.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
-    if let Some(id) = dict.get_item(text).ok().flatten().and_then(|id| id.extract().ok()) {
-        return id;
-    }
-    let id = intern(&text.to_string_lossy());
-    if id != 0 && dict.len() < MOST {
-        let _ = dict.set_item(text, id);
-    }
-    id
+/// The id of a name, of any kind of str.
+pub fn name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
+    NAMES.by_characters(text, |text| recorder.tables().name(text))
+}
+
+/// The id of a request's name, of any kind of str.
+pub fn request_name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
+    REQUESTS.by_characters(text, |text| recorder.request_name(text))
 }
 
 /// Forgets all ids: the recorder is another one.
 pub fn forget(py: Python<'_>) {
-    for cache in [&NAMES, &REQUESTS] {
-        if let Some(dict) = cache.get(py) {
-            dict.bind(py).clear();
-        }
-    }
-}
-
-/// Calls `with` with the keyword attributes as the recorder takes them. Values that are not str,
-/// int, float or bool are recorded as their `str()`.
-pub fn with_attributes<R>(
-    recorder: &Recorder,
-    attributes: Option<&Bound<'_, PyDict>>,
-    with: impl FnOnce(&[Attribute<'_>]) -> R,
-) -> R {
-    use format::record::{Value, MAX_ATTRIBUTES};
-    let Some(dict) = attributes.filter(|d| !d.is_empty()) else { return with(&[]) };
-    let mut texts: Vec<String> = Vec::new();
-    // First the texts, then the values that borrow them. One more than allowed, so that the
-    // recorder counts what was cut.
-    let items: Vec<_> = dict.iter().take(MAX_ATTRIBUTES + 1).collect();
-    for (_, value) in &items {
-        let is_plain = value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>();
-        texts.push(match is_plain {
-            true => String::new(),
-            false => value.str().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default(),
-        });
-    }
-    let mut out: Vec<Attribute<'_>> = Vec::with_capacity(items.len());
-    for ((key, value), text) in items.iter().zip(&texts) {
-        let Ok(key) = key.cast::<PyString>() else { continue };
-        let value = if let Ok(flag) = value.cast::<PyBool>() {
-            Value::Bool(flag.is_true())
-        } else if let Ok(float) = value.cast::<PyFloat>() {
-            Value::Float(float.value())
-        } else if value.is_instance_of::<PyInt>() {
-            match value.extract::<i64>() {
-                Ok(int) => Value::Int(int),
-                Err(_) => Value::Float(value.extract::<f64>().unwrap_or(f64::NAN)),
-            }
-        } else {
-            Value::Text(text)
-        };
-        out.push((name(recorder, key), value));
-    }
-    with(&out)
+    NAMES.forget(py);
+    REQUESTS.forget(py);
 }

@@ -6,6 +6,7 @@ use dashcam::Runtime;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use recorder::Recorder;
 use samplers::python_stacks::{RuntimeInfo, TypeAddresses};
 
 use crate::names;
@@ -131,6 +132,23 @@ fn start_afresh(py: Python<'_>) {
     if let Ok(name) = thread_name() {
         recorder::name_thread(&name);
     }
+}
+
+/// The recorder, while anybody takes records. In a forked child the first call starts it afresh.
+/// Cost: two loads.
+#[inline]
+pub fn recording(py: Python<'_>) -> Option<&'static Recorder> {
+    if !recorder::is_on() {
+        return None;
+    }
+    // A forked child has none until it is woken.
+    recorder::current().or_else(|| wake_and_look(py))
+}
+
+#[cold]
+fn wake_and_look(py: Python<'_>) -> Option<&'static Recorder> {
+    wake(py);
+    recorder::current().filter(|_| recorder::is_on())
 }
 
 /// The state as JSON text.

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import inspect
 import os
-import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import limited
+from conftest import PATIENCE_S
 from test_metrics_reach_a_statsd_server import Server
 
 
@@ -42,8 +43,8 @@ def run(tmp_path: Path, program: str, real: bool, **env: str) -> "tuple[dict[str
     if not real:
         env.setdefault("DASHCAM_STATSD", f"udp://127.0.0.1:{server.port}")
     try:
-        done = subprocess.run([sys.executable, "-W", "error", str(path), door, str(server.port)],
-                              env=env, capture_output=True, text=True, timeout=60)
+        done = limited.run([sys.executable, "-W", "error", str(path), door, str(server.port)],
+                           PATIENCE_S, env=env, capture_output=True, text=True)
     finally:
         lines = server.end()
     assert done.returncode == 0, done.stderr
@@ -75,6 +76,11 @@ def sums(lines: "list[str]") -> "dict[str, Any]":
     for key, list_ in values.items():
         found[key] = sorted(set(list_)) if "|s|" in key else sorted(list_)
     return found
+
+
+def names(module: object) -> "set[str]":
+    """Public names of a module that are no modules themselves."""
+    return {n for n, value in vars(module).items() if n[0] != "_" and not inspect.ismodule(value)}
 
 
 def misses(ours: type, real: type, passed: "tuple[str, ...]" = ()) -> "list[str]":

@@ -1,9 +1,16 @@
-"""Programs under test run in processes of their own: what is tested is what a host would see."""
+"""Programs under test run in processes of their own: what is tested is what a host would see.
+
+Nothing here waits for ever: commands have a limit and are ended with all they started
+(tests/tools/limited.py), waits say what they waited for, and a test that stands is ended where it
+stands.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,12 +18,19 @@ import textwrap
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tools"))
+import limited  # noqa: E402
+
 BIN = Path(sys.executable).parent
 DASHCAM = str(BIN / "dashcam")
+# Far above what anything takes here, on a machine with ten times too much to do.
+PATIENCE_S = 90.0
+# For each of a test's set-up, itself and its end; `@pytest.mark.seconds(900)` says otherwise.
+TEST_S = 400.0
 
 
 class Bench:
@@ -32,23 +46,32 @@ class Bench:
         path.write_text(textwrap.dedent(code), encoding="utf-8")
         return path
 
+    def run(self, words: list[str], **env: str) -> "subprocess.CompletedProcess[str]":
+        """Runs a command to its end."""
+        return limited.run(words, PATIENCE_S, cwd=self.folder, env={**os.environ, **env},
+                           capture_output=True, text=True)
+
     def python(self, code: str, **env: str) -> "subprocess.CompletedProcess[str]":
         """Runs code that uses the package itself, warnings being errors."""
         path = self.write("program.py", code)
-        return subprocess.run([sys.executable, "-W", "error", str(path)], cwd=self.folder,
-                              env={**os.environ, **env}, capture_output=True, text=True, timeout=60)
+        return self.run([sys.executable, "-W", "error", str(path)], **env)
 
     def dashcam(self, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
         """Runs the command."""
-        return subprocess.run([DASHCAM, *words], cwd=self.folder, env={**os.environ, **env},
-                              capture_output=True, text=True, timeout=60)
+        return self.run([DASHCAM, *words], **env)
 
     def start(self, words: list[str], **env: str) -> "subprocess.Popen[str]":
-        """Starts a service; it is ended with the test."""
-        process = subprocess.Popen(words, cwd=self.folder, env={**os.environ, **env},
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        """Starts a service, in a process group of its own; it is ended with the test."""
+        process = subprocess.Popen(words, cwd=self.folder, env={**os.environ, **env}, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   start_new_session=True)
         self.running.append(process)
         return process
+
+    def stop(self, service: "subprocess.Popen[str]", sign: int = signal.SIGTERM) -> str:
+        """Ends a service in order; what it wrote to stderr."""
+        service.send_signal(sign)
+        return str(service.communicate(timeout=PATIENCE_S)[1])
 
     def show(self, path: Path | str) -> dict[str, Any]:
         """What is in a capture."""
@@ -62,12 +85,64 @@ class Bench:
         found = (self.folder / folder).glob("*.dashcam")
         return sorted(found, key=lambda p: p.stat().st_mtime)
 
-    def wait_captures(self, seconds: float = 15) -> list[Path]:
-        """As `captures`, once there is one."""
-        end = time.monotonic() + seconds
-        while not self.captures() and time.monotonic() < end:
-            time.sleep(0.05)
+    def wait_captures(self, seconds: float = PATIENCE_S) -> list[Path]:
+        """As `captures`, once there is one; none if there is none in time."""
+        with contextlib.suppress(Waited):
+            wait_for("a capture", self.captures, seconds)
         return self.captures()
+
+    def clear(self) -> None:
+        """Ends what runs still: services with their groups, and whatever else stands in the folder
+        (the group of a service that was waited for may be another's by now)."""
+        for process in self.running:
+            limited.end(process)
+        for pid in standing_in(self.folder):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for process in self.running:
+            limited.last_words(process)
+
+
+class Waited(AssertionError):
+    """In vain, and for what."""
+
+
+def wait_for(what: str, found: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
+    """The first answer that is true."""
+    end = time.monotonic() + seconds
+    while not (answer := found()):
+        if time.monotonic() > end:
+            raise Waited(f"waited {seconds:g} s in vain for {what}; found {answer!r}")
+        time.sleep(0.03)
+    return answer
+
+
+def blames(verdict: str, cause: str, *words: str) -> bool:
+    """Whether a finding of a verdict is this cause and has all these words: the first one, or, where
+    there was no CPU for long, one behind what that led to (a thread that did not start, for example)."""
+    findings = [line for line in verdict.splitlines() if line[:1].isdigit() and line[1:3] == ". "]
+    own = [line for line in findings if line[3:].startswith(f"{cause}: ")]
+    return own != [] and (own[0] == findings[0] or on_a_busy_machine()) and all(w in own[0] for w in words)
+
+
+def on_a_busy_machine() -> bool:
+    """Whether some task waited for a CPU for a quarter of the last minute, by the kernel's figures."""
+    try:
+        first = Path("/proc/pressure/cpu").read_text("ascii").split()
+        return float(dict(word.split("=") for word in first[1:5])["avg60"]) >= 25
+    except (OSError, KeyError, ValueError):
+        return False
+
+
+def standing_in(folder: Path) -> list[int]:
+    """Processes whose current directory is the folder or below."""
+    found, inside = [], str(folder.resolve())
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            cwd = os.readlink(entry / "cwd").removesuffix(" (deleted)")
+            if (cwd == inside or cwd.startswith(inside + "/")) and int(entry.name) != os.getpid():
+                found.append(int(entry.name))
+    return found
 
 
 def free_port() -> int:
@@ -77,12 +152,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def get(port: int, path: str = "/", seconds: float = 20) -> str:
-    """Asks a service, waiting until it is up."""
+def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
+    """Asks a service once, waiting until it is up."""
     end = time.monotonic() + seconds
     while True:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as reply:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=seconds) as reply:
                 return str(reply.read().decode())
         except urllib.error.HTTPError as error:
             return str(error.code)
@@ -97,6 +172,82 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     """A folder of one's own."""
     made = Bench(tmp_path)
     yield made
-    for process in made.running:
-        process.kill()
-        process.communicate()
+    made.clear()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Markers of ours."""
+    config.addinivalue_line("markers", "seconds(n): what a test may take; without it 400")
+
+
+@contextlib.contextmanager
+def in_time(item: pytest.Item, part: str) -> Iterator[None]:
+    """Raises in the main thread, where the test stands, when its part of a test takes too long; again
+    and again, should somebody wait for what does not end while that error goes up."""
+    marker = item.get_closest_marker("seconds")
+    seconds = float(marker.args[0]) if marker else TEST_S
+
+    def late(*_: object) -> None:
+        pytest.fail(f"{part} of {item.name} is not done after {seconds:g} s; it stands here")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 30)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Its fixtures."""
+    with in_time(item, "the set-up"):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """The test."""
+    with in_time(item, "the test"):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """What ends its fixtures."""
+    with in_time(item, "the end"):
+        yield
+
+
+# As in tools/rust_tests: so many are no accident.
+MOST_UNSTEADY = 3
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run in which many tests had to be run again has failed, whatever came of them then."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    again = {report.nodeid for report in reporter.stats.get("rerun", [])} if reporter else set()
+    if len(again) > MOST_UNSTEADY and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Shows how tests failed that passed when run again, and tells tools/test which tests failed, and
+    which did so only once."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"failed, and run again: {report.nodeid}")
+        terminalreporter.line(report.longreprtext)
+    path = os.environ.get("DASHCAM_TEST_NOTES")
+    if not path:
+        return
+    told = {name: [report.nodeid for report in terminalreporter.stats.get(name, [])]
+            for name in ("failed", "error", "rerun")}
+    version = "%d.%d" % sys.version_info[:2]
+    with open(path, "a", encoding="utf-8") as file:
+        for test in dict.fromkeys(told["failed"] + told["error"]):
+            file.write(f"failed: {test} on {version}\n")
+        for test in dict.fromkeys(told["rerun"]):
+            if test not in told["failed"]:
+                file.write(f"unsteady: {test} on {version} failed once and passed then\n")

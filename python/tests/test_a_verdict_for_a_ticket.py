@@ -6,9 +6,9 @@ from conftest import Bench
 
 PROGRAM = """
     import dashcam, time
-    dashcam.start(service="billy", slow="80ms", post="50ms")
+    dashcam.start(service="billy", slow="250ms", post="50ms")
     def backoff():
-        time.sleep(0.15)
+        time.sleep(0.4)
     def price():
         backoff()
     for i in range(40):
@@ -28,7 +28,7 @@ def test_the_first_line_is_the_answer_and_names_stay_names(bench: Bench) -> None
     text = bench.dashcam("why", "--md", capture)
     assert text.returncode == 0, text.stderr
     lines = text.stdout.splitlines()
-    assert lines[0].startswith("**2 of 40 requests took over 80 ms (typical "), lines[0]
+    assert lines[0].startswith("**2 of 40 requests took over 250 ms (typical "), lines[0]
     assert ": sleep in `backoff()` at `program.py:5`, " in lines[0]
     chain = next(line for line in lines if line.startswith("**Chain:**"))
     assert "``GET /<script>alert(1)</script>|`x` # *bold*`` → " in chain
@@ -41,7 +41,7 @@ def test_the_first_line_is_the_answer_and_names_stay_names(bench: Bench) -> None
 
 
 def test_nothing_to_blame_is_an_answer_too(bench: Bench) -> None:
-    capture = bench.python(PROGRAM.replace("80ms", "9s")).stdout.strip()
+    capture = bench.python(PROGRAM.replace("250ms", "9s")).stdout.strip()
     text = bench.dashcam("why", "--md", capture)
     assert text.returncode == 1
     assert text.stdout.startswith("**Nothing to blame: none of 40 requests took over 9,000 ms")

@@ -3,15 +3,13 @@ one request, named METHOD route, and `why` names what made one slow."""
 
 from __future__ import annotations
 
-import signal
 import socket
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BIN, DASHCAM, Bench, free_port, get
+from conftest import BIN, DASHCAM, PATIENCE_S, Bench, blames, free_port, get, wait_for
 
 FASTAPI = """
     import time
@@ -48,10 +46,12 @@ STARLETTE = """
 """
 BARE = """
     import asyncio, time
+    async def rest(): await asyncio.sleep(0.4)
     async def app(scope, receive, send):
         if scope["type"] != "http": return
         if scope["path"] == "/hold": time.sleep(0.4)
         if scope["path"] == "/wait": await asyncio.to_thread(time.sleep, 0.4)
+        if scope["path"] == "/rest": await rest()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"o", "more_body": True})
         await send({"type": "http.response.body", "body": b"k"})
@@ -101,7 +101,7 @@ AIOHTTP = """
 """
 
 UVICORN = [str(BIN / "uvicorn"), "--port", "{port}", "--log-level", "warning"]
-GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "1"]
+GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "30"]
 HYPERCORN = [str(BIN / "hypercorn"), "-b", "127.0.0.1:{port}", "--log-level", "warning"]
 FAST = [*UVICORN, "--http", "httptools", "--loop", "uvloop"]
 PLAIN = [*UVICORN, "--http", "h11", "--loop", "asyncio"]
@@ -134,6 +134,10 @@ CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
          "event-loop-blocked", "hold()"),
     "bare, uvicorn":
         (BARE, [*FAST, "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
+    "bare, uvicorn, suspended":
+        (BARE, [*FAST, "program:app"], "", BRACES, "/rest", "sleep", "rest()"),
+    "bare, hypercorn, suspended":
+        (BARE, [*HYPERCORN, "program:app"], "", BRACES, "/rest", "sleep", "rest()"),
     "bare, hypercorn":
         (BARE, [*HYPERCORN, "program:app"], "", BRACES, "/hold", "event-loop-blocked", "app()"),
     "django, gunicorn":
@@ -156,18 +160,16 @@ CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
 }
 
 
-def serve(bench: Bench, code: str, words: list[str], port: int) -> Any:
+def serve(bench: Bench, code: str, words: list[str], port: int, slow: str) -> Any:
     """The service under `dashcam run`, once its program is loaded: a request that came before
-    would rightly be a slow one."""
+    would rightly be a slow one. Which ones may be slow is said by name: on a busy machine others would
+    be too, and be captured in their place."""
     bench.write("loading.py", 'open("loaded", "w").close()')
     bench.write("program.py", code)
     command = [word.format(port=port) for word in words]
-    service = bench.start([DASHCAM, "run", "--slow", "200ms", "--post", "400ms", "--", *command],
+    service = bench.start([DASHCAM, "run", "--slow", f"{slow}>200ms", "--post", "400ms", "--", *command],
                           PORT=str(port))
-    end = time.monotonic() + 20
-    while not (bench.folder / "loaded").exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    wait_for("the program to load", (bench.folder / "loaded").exists)
     return service
 
 
@@ -175,13 +177,12 @@ def serve(bench: Bench, code: str, words: list[str], port: int) -> Any:
 def test_requests_are_named_and_the_cause_of_a_slow_one_is_told(bench: Bench, case: str) -> None:
     code, words, prefix, name, slow, cause, function = CASES[case]
     port = free_port()
-    service = serve(bench, code, words, port)
+    service = serve(bench, code, words, port, f"GET {slow}")
     for _ in range(5):
         assert get(port, f"{prefix}/price/12345678").strip('"') in ("12345678", "ok")
     get(port, slow)
     captures = bench.wait_captures()
-    service.send_signal(signal.SIGTERM)
-    _, errors = service.communicate(timeout=15)
+    errors = bench.stop(service)
     assert captures, errors
     names = {r["name"]: r["count"] for r in bench.show(captures[0])["requests"]}
     if "--workers" in words:  # the other one had its part of them
@@ -190,7 +191,7 @@ def test_requests_are_named_and_the_cause_of_a_slow_one_is_told(bench: Bench, ca
         assert names == {name: 5, f"GET {slow}": 1}, (names, errors)
     assert captures[0].name.startswith(("uvicorn-", "gunicorn-", "hypercorn-", "program-"))
     verdict = bench.dashcam("why", "captures").stdout
-    assert f"1. {cause}:" in verdict and "program.py:" in verdict and function in verdict, verdict
+    assert blames(verdict, cause, "program.py:", function), verdict
 
 
 def test_a_request_that_waits_for_a_blocked_loop_is_slow_from_its_arrival(bench: Bench) -> None:
@@ -199,24 +200,28 @@ def test_a_request_that_waits_for_a_blocked_loop_is_slow_from_its_arrival(bench:
         import asyncio, time
         from fastapi import FastAPI
         app = FastAPI()
-        def stir(): time.sleep(0.5)
+        def stir():
+            open("stirring", "w").close()
+            time.sleep(1)
         @app.get("/stir")
         async def stirring(): asyncio.get_running_loop().call_later(0.05, stir)
         @app.get("/price/{sku}")
         async def price(sku: str): return sku
+        @app.get("/late/{sku}")
+        async def late(sku: str): return sku
         import loading
-    """, [*PLAIN, "program:app"], port)
+    """, [*PLAIN, "program:app"], port, "GET /late/*")
     for _ in range(5):
         get(port, "/price/1")
     get(port, "/stir")
     # Connects, and its data arrives, while the loop cannot look.
-    time.sleep(0.15)
-    get(port, "/price/2")
+    wait_for("the loop to be kept", (bench.folder / "stirring").exists)
+    get(port, "/late/2")
     captures = bench.wait_captures()
-    service.send_signal(signal.SIGTERM)
-    assert captures, service.communicate(timeout=15)
+    errors = bench.stop(service)
+    assert captures, errors
     verdict = bench.dashcam("why", "captures").stdout
-    assert "1. event-loop-blocked:" in verdict and "stir()" in verdict, verdict
+    assert blames(verdict, "event-loop-blocked", "stir()"), verdict
 
 
 def test_errors_streams_background_work_and_what_is_not_http(bench: Bench) -> None:
@@ -234,7 +239,7 @@ def test_errors_streams_background_work_and_what_is_not_http(bench: Bench) -> No
         app = FastAPI(lifespan=asynccontextmanager(lifespan))
         @app.get("/boom")
         async def boom(): raise ValueError("boom")
-        def afterwards(): time.sleep(0.3)
+        def afterwards(): time.sleep(0.5)
         @app.get("/later")
         async def later(work: BackgroundTasks): work.add_task(afterwards)
         @app.get("/stream")
@@ -247,20 +252,19 @@ def test_errors_streams_background_work_and_what_is_not_http(bench: Bench) -> No
         @app.get("/snap")
         def snap(): return [str(dashcam.snap()), started]
         import loading
-    """, [*FAST, "program:app"], port)
+    """, [*FAST, "program:app"], port, "none")
     assert get(port, "/boom") == "500"
     assert get(port, "/stream") == "012"
     get(port, "/later")
     assert get(port, "/none") == "404"
     reply = get(port, "/snap")
-    service.send_signal(signal.SIGTERM)
-    service.communicate(timeout=15)
+    bench.stop(service)
     assert reply.endswith(",[1]]"), reply
     shown = bench.show(reply.split('"')[1])
     by_name = {r["name"]: r for r in shown["requests"]}
     assert set(by_name) == {"GET /boom", "GET /later", "GET /none", "GET /stream", "GET /snap"}, by_name
-    assert not list(Path(bench.folder).glob("captures/*slow*"))
-    assert by_name["GET /stream"]["median_ms"] > 140 and by_name["GET /later"]["median_ms"] < 150
+    # To the last piece; and not to the end of the work in the background, half a second later.
+    assert by_name["GET /stream"]["median_ms"] > 140 and by_name["GET /later"]["median_ms"] < 500
 
 
 CELERY = """
@@ -282,7 +286,7 @@ def test_each_run_of_a_celery_task_is_a_request(bench: Bench, pool: str) -> None
     (bench.folder / "queue").mkdir()
     bench.write("program.py", CELERY)
     service = bench.start([
-        DASHCAM, "run", "--slow", "200ms", "--post", "400ms", "--", str(BIN / "celery"), "-A",
+        DASHCAM, "run", "--slow", "celery shop.ship>200ms", "--post", "400ms", "--", str(BIN / "celery"), "-A",
         "program", "worker", "-P", pool, "-c", "1", "-l", "warning", "--without-gossip",
         "--without-mingle", "--without-heartbeat"])
     bench.write("ask.py", """
@@ -291,15 +295,17 @@ def test_each_run_of_a_celery_task_is_a_request(bench: Bench, pool: str) -> None
         program.ship.delay()
     """)
     asked = bench.start([sys.executable, "ask.py"])
-    assert asked.wait(30) == 0, asked.communicate()
-    captures = bench.wait_captures(30)
-    service.send_signal(signal.SIGTERM)
-    _, errors = service.communicate(timeout=20)
+    _, told = asked.communicate(timeout=PATIENCE_S)
+    assert asked.returncode == 0, told
+    captures = bench.wait_captures()
+    errors = bench.stop(service)
     assert captures, errors
-    names = {r["name"]: r["count"] for r in bench.show(captures[0])["requests"]}
-    assert names == {"celery program.add": 5, "celery shop.ship": 1}, (names, errors)
+    # The newest, made at the end: the broker gives tasks out in any order, some after the slow one.
+    names = {r["name"]: r["count"] for r in bench.show(bench.captures()[-1])["requests"]}
+    assert names.pop("celery shop.ship") == 1, (names, errors)
+    assert set(names) <= {"celery program.add"} and names.get("celery program.add", 0) <= 5, names
     verdict = bench.dashcam("why", "captures").stdout
-    assert "1. sleep:" in verdict and "program.py:" in verdict and "ship()" in verdict, verdict
+    assert blames(verdict, "sleep", "program.py:", "ship()"), verdict
 
 
 def test_nothing_is_imported_that_the_program_does_not_import(bench: Bench) -> None:
@@ -331,22 +337,25 @@ def test_a_thread_that_still_works_when_the_capture_is_made_is_followed(bench: B
         import dashcam
         from fastapi import FastAPI
         app = FastAPI()
-        def hang(): time.sleep(30)
+        def hang():
+            open("hanging", "w").close()
+            time.sleep(30)
         @app.get("/hang")
         def hanging(): hang()
         @app.get("/snap")
         async def snap(): return str(dashcam.snap())
         import loading
-    """, [*FAST, "program:app"], port)
+    """, [*FAST, "program:app"], port, "GET /hang")
     get(port, "/snap")
     with socket.create_connection(("127.0.0.1", port)) as caller:
         caller.sendall(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
+        wait_for("the request to hang", (bench.folder / "hanging").exists)
         time.sleep(1)
         made = get(port, "/snap").strip('"')
     service.kill()
     assert bench.show(made)["open_requests"] == 2  # /snap itself, too
     verdict = bench.dashcam("why", made).stdout
-    assert "1. sleep:" in verdict and "hang()" in verdict, verdict
+    assert blames(verdict, "sleep", "hang()"), verdict
 
 
 @pytest.mark.parametrize("words", [[*PLAIN, "--ws", "wsproto", "program:app"], OWN],
@@ -379,7 +388,7 @@ def test_websockets_are_no_requests(bench: Bench, words: list[str]) -> None:
             app.add_routes([web.get("/talk", talk), web.get("/snap", snap)])
             import loading
             web.run_app(app, host="127.0.0.1", port=int(os.environ["PORT"]), print=None)
-    """, words, port)
+    """, words, port, "none")
     bench.write("talk.py", f"""
         import asyncio, time, urllib.request, aiohttp
         async def main():
@@ -393,10 +402,9 @@ def test_websockets_are_no_requests(bench: Bench, words: list[str]) -> None:
         asyncio.run(main())
     """)
     talk = bench.start([sys.executable, "talk.py"])
-    reply, errors = talk.communicate(timeout=30)
+    reply, errors = talk.communicate(timeout=PATIENCE_S)
     assert talk.returncode == 0, errors
     shown = bench.show(reply.strip())
-    service.send_signal(signal.SIGTERM)
-    service.communicate(timeout=15)
+    bench.stop(service)
     assert [r["name"] for r in shown["requests"]] in ([], ["GET /snap"]), shown["requests"]
     assert shown["open_requests"] <= 1 and len(bench.captures()) == 1

@@ -6,7 +6,8 @@ import inspect
 from pathlib import Path
 
 import datadog as real
-from compat_doors import misses, run
+import pytest
+from compat_doors import misses, names, run
 from conftest import Bench
 from dashcam.compat import datadog as ours
 
@@ -110,6 +111,11 @@ def fields(line: str) -> "list[str]":
 
 
 def test_nothing_of_the_surface_is_missing() -> None:
+    # Told in docs/metrics.md as not there; the rest are things that the module imports for itself.
+    absent = {"lambda_metric", "datadog_lambda_wrapper"}
+    assert names(real) - names(ours) == absent | {
+        "List", "NullHandler", "Optional", "get_hostname", "iteritems", "text"}
+    assert (ours.DEFAULT_HOST, ours.DEFAULT_PORT) == (real.DEFAULT_HOST, real.DEFAULT_PORT)
     # Properties there, plain attributes here: looked at below.
     plain = ("constant_tags", "disable_buffering", "socket_path")
     assert misses(ours.DogStatsd, real.DogStatsd, plain) == []
@@ -122,6 +128,108 @@ def test_nothing_of_the_surface_is_missing() -> None:
         assert hasattr(real.statsd, name) and hasattr(ours.statsd, name), name
     theirs = real.statsd.timed("t")
     assert misses(type(ours.statsd.timed("t")), type(theirs)) == []
+    assert misses(ours.ThreadStats, real.ThreadStats) == []
+    # Each resource is there, if only to say why it sends nothing.
+    resources = {n for n, value in vars(real.api).items() if inspect.isclass(value)}
+    assert [n for n in sorted(resources) if not hasattr(ours.api, n)] == []
+    assert not hasattr(ours.api, "NoSuchResource")
+    for resource, method in (("Event", "create"), ("Metric", "send"), ("Distribution", "send")):
+        theirs, mine = (getattr(getattr(api, resource), method) for api in (real.api, ours.api))
+        assert list(inspect.signature(mine).parameters) == list(inspect.signature(theirs).parameters)
+
+
+OTHERS = """
+import time
+import dashcam
+from dashcam import compat
+from dashcam.compat.datadog import ThreadStats, api, initialize, statsd
+from dashcam.compat.datadog.threadstats import ThreadStats as again
+assert again is ThreadStats
+dashcam.start(service="till")
+initialize(api_key="k", app_key="a", statsd_namespace="shop", statsd_constant_tags=["env:test"], mute=False)
+assert (api._api_key, api._application_key, api._mute) == ("k", "a", False)
+
+stats = ThreadStats(namespace="jobs", constant_tags=["crew:a"])
+stats.increment("lost")
+stats.start(flush_interval=1, roll_up_interval=1)
+for n in range(5):
+    stats.increment("done", tags=["kind:b"], timestamp=time.time(), sample_rate=0.01)
+stats.decrement("done", 2, tags=["kind:b"], host="web")
+stats.gauge("depth", 7)
+stats.histogram("size", 3)
+stats.distribution("size.all", 4)
+stats.timing("took", 0.25)
+stats.set("users", "ann")
+with stats.timer("block"):
+    pass
+@stats.timed("call", tags=["f:work"])
+def work(n):
+    return n + 1
+assert work(1) == 2 and work.__name__ == "work"
+stats.event("deployed", "v2", tags=["who:me"])
+stats.gauge("late", 1, timestamp=1000)
+stats.stop()
+
+now = time.time()
+answers = [
+    api.Metric.send(metric="sent", points=5),
+    api.Metric.send(metric="sent.count", points=[(now, 2), (now, 3)], type="count", tags=["a:b"], host="web"),
+    api.Metric.send(metrics=[{"metric": "one", "points": (now, 1.5)}, {"metric": "two", "points": [1, 2]}]),
+    api.Distribution.send(metric="spread", points=[(now, [1, 2.5])]),
+    api.Event.create(title="said", text="by api", alert_type="error", tags=["x:y"]),
+    api.ServiceCheck.check(check="db", status=0, host_name="web", message="fine"),
+]
+assert answers == [{"status": "ok"}] * 6, answers
+refused = [
+    api.Metric.send(metric="rate", points=1, type="rate"),
+    api.Metric.send(points=1),
+    api.Metric.send(metric="none"),
+    api.Metric.send(metrics=7),
+    api.Event.create(text="no title"),
+    api.Event.create(title="t", alert_type="loud"),
+    api.ServiceCheck.check(status=1),
+    api.ServiceCheck.check(check="db", status=9),
+    api.Metric.query(start=0, end=1, query="avg:x{*}"),
+    api.Monitor.create(type="metric alert"),
+    api.Hosts.search(),
+]
+assert all(list(answer) == ["errors"] for answer in refused), refused
+assert "wanted Event.create" in refused[-1]["errors"][0] and "Hosts.search" in refused[-1]["errors"][0]
+quiet = ThreadStats()
+quiet.start(disabled=True)
+quiet.increment("not.counted")
+assert quiet.flush() is False and stats.flush() is None
+assert compat.refused() == {"misuse": 1, "timestamp": 1, "value": 8, "api": 3}, compat.refused()
+statsd.flush()
+"""
+
+
+def test_threadstats_and_the_api_say_what_statsd_can_say(tmp_path: Path) -> None:
+    found, said = run(tmp_path, OTHERS, real=False)
+    assert said.count("only counted") == 4, said
+    marks = found.pop("marks")
+    assert [m.split("|")[0] for m in marks] == ["_e{8,2}:deployed", "_e{4,6}:said", "_sc"]
+    assert "|#crew:a,who:me" in marks[0] and "|t:error|#x:y" in marks[1] and "|h:web" in marks[2]
+    for key in [k for k in found if k.split("|")[0] in ("jobs.block", "jobs.call")]:
+        assert len(found.pop(key)) == 1, key
+    assert found == {
+        "jobs.done|c|crew:a,kind:b": 5, "jobs.done|c|crew:a,host:web,kind:b": -2,
+        "jobs.depth|g|crew:a": 7, "jobs.size|h|crew:a": [3], "jobs.size.all|d|crew:a": [4],
+        "jobs.took|ms|crew:a": [0.25], "jobs.users|s|crew:a": ["ann"], "jobs.late|g|crew:a": 1,
+        "sent|g|": 5, "sent.count|c|a:b,host:web": 5, "one|g|": 1.5, "two|g|": 2,
+        "spread|d|": [1, 2.5]}
+
+
+def test_words_for_off_name_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dashcam.compat import _shared
+
+    for name in (*_shared._TARGETS, *_shared._DD_TARGETS, "DD_DOGSTATSD_PORT", "DD_DOGSTATSD_DISABLE"):
+        monkeypatch.delenv(name, raising=False)
+    for value, wanted in (("false", None), ("0", None), (" off ", None), ("  ", "agent:8125"),
+                          ("udp://h:1", "udp://h:1")):
+        monkeypatch.setenv("DASHCAM_STATSD", value)
+        monkeypatch.setenv("DD_AGENT_HOST", "agent")
+        assert _shared.target() == wanted, value
 
 
 WRONG = """
@@ -175,7 +283,7 @@ def test_series_beyond_the_remembered_ones_still_count(bench: Bench) -> None:
     done = bench.python("""
         import dashcam
         from dashcam.compat import datadog
-        datadog._MOST = 3
+        datadog.dogstatsd._MOST = 3
         for n in range(10):
             datadog.statsd.increment("n", tags=[f"n:{n}"])
         assert len(datadog.statsd._known["count"]) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import statsd as real
-from compat_doors import misses, run
+from compat_doors import misses, names, run
 from conftest import Bench
 from dashcam.compat import statsd as ours
 
@@ -102,6 +102,7 @@ def test_the_server_gets_the_same(tmp_path: Path) -> None:
 
 def test_nothing_of_the_surface_is_missing() -> None:
     assert set(real.__all__) <= set(ours.__all__)
+    assert names(real) - names(ours) == set() and ours.VERSION == real.VERSION
     for name in real.__all__:
         assert misses(getattr(ours, name), getattr(real, name)) == []
     theirs = real.StatsClient("127.0.0.1", 9)

@@ -10,10 +10,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
-from conftest import BIN, DASHCAM, Bench, free_port, get
+import limited
+from conftest import BIN, DASHCAM, PATIENCE_S, Bench, free_port, get, wait_for
 
 WORKER = """
     import dashcam, sys, time
@@ -47,14 +48,6 @@ def processes(bench: Bench) -> dict[int, dict[str, Any]]:
     rows = json.loads(result.stdout)["processes"]
     own = {int(path.name.split(".")[0]) for path in Path(runtime(bench), "dashcam").glob("*.sock")}
     return {row["pid"]: row for row in rows if row["pid"] in own}
-
-
-def wait_for(what: Callable[[], Any], seconds: float = 20) -> Any:
-    """The first answer that is true."""
-    end = time.monotonic() + seconds
-    while not (found := what()) and time.monotonic() < end:
-        time.sleep(0.05)
-    return found
 
 
 def started(bench: Bench, code: str = WORKER) -> subprocess.Popen[str]:
@@ -102,7 +95,7 @@ def test_settings_change_in_the_running_process(bench: Bench) -> None:
     time.sleep(0.3)
     assert processes(bench)[process.pid]["requests"] == before["requests"]
     assert bench.dashcam("set", str(process.pid), "on", "slow=10s", **env).returncode == 0
-    assert wait_for(lambda: processes(bench)[process.pid]["requests"] > before["requests"])
+    wait_for("more requests", lambda: processes(bench)[process.pid]["requests"] > before["requests"])
 
     for wrong, told in [("slow=soon", "slow: found \"soon\", wanted a limit like 500ms"),
                         ("memory=1GiB", "cannot change in a running process, wanted one of enabled"),
@@ -123,8 +116,8 @@ def test_a_child_has_its_own_socket_and_a_dead_ones_is_tidied(bench: Bench) -> N
         time.sleep(60)
     """)
     env = {"XDG_RUNTIME_DIR": runtime(bench)}
-    found = wait_for(lambda: (p := processes(bench)) and len(p) == 2 and p)
-    assert found and process.pid in found, found
+    found = wait_for("two processes", lambda: (p := processes(bench)) and len(p) == 2 and p)
+    assert process.pid in found, found
     (child,) = set(found) - {process.pid}
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -151,14 +144,13 @@ def test_both_workers_of_gunicorn_are_listed(bench: Bench) -> None:
     bench.write("program.py", FLASK)
     port = free_port()
     words = [DASHCAM, "run", "--service", "shop", "--", str(BIN / "gunicorn"), "-w", "2",
-             "--graceful-timeout", "1", "-b", f"127.0.0.1:{port}", "program:app"]
+             "--graceful-timeout", "30", "-b", f"127.0.0.1:{port}", "program:app"]
     service = bench.start(words, XDG_RUNTIME_DIR=runtime(bench))
     served = int(get(port, "/pid"))
-    found = wait_for(lambda: (p := processes(bench)) and len(p) == 3 and p)
-    assert found and {row["service"] for row in found.values()} == {"shop"}, found
+    found = wait_for("master and workers", lambda: (p := processes(bench)) and len(p) == 3 and p)
+    assert {row["service"] for row in found.values()} == {"shop"}, found
     assert service.pid in found and served in found
-    service.send_signal(signal.SIGTERM)
-    service.communicate(timeout=20)
+    bench.stop(service)
     assert not list(Path(runtime(bench), "dashcam").iterdir())
 
 
@@ -226,9 +218,9 @@ def _another_user_is_turned_away(bench: Bench, folder: str) -> None:
     code = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
             "try: s.sendall(b'snap\\n')\nexcept BrokenPipeError: pass\n"
             "print(s.recv(1000).decode())")
-    other = subprocess.run(["/usr/bin/env", "python3", "-c", code, str(path)], preexec_fn=become,
-                           capture_output=True, text=True, timeout=30, cwd="/",
-                           env={"PATH": "/usr/bin:/bin"})
+    other = limited.run(["/usr/bin/env", "python3", "-c", code, str(path)], PATIENCE_S,
+                        preexec_fn=become, capture_output=True, text=True, cwd="/",
+                        env={"PATH": "/usr/bin:/bin"})
     assert "found another user" in other.stdout, other
     status = bench.dashcam("status", str(process.pid), "--json", XDG_RUNTIME_DIR=folder)
     assert json.loads(status.stdout)["losses"]["control_refused"] == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from conftest import Bench
 
 
@@ -10,9 +12,13 @@ def test_a_stream_holds_what_it_was_asked_for(bench: Bench) -> None:
         import dashcam, json, os, time
         dashcam.start()
         with dashcam.stream("db.dashcam", kinds="span", names="db.*", min_duration="1ms") as stream:
+            maybe = 0
             for i in range(50):
                 with dashcam.span("db.slow", i=i): time.sleep(0.0015)
+                begin = time.monotonic_ns()
                 with dashcam.span("db.fast"): pass
+                # A thread that loses its CPU there is no fast one.
+                maybe += time.monotonic_ns() - begin > 1_000_000
                 with dashcam.span("web"): time.sleep(0.0015)
                 dashcam.event("db.event")
             if os.fork() == 0:
@@ -22,14 +28,15 @@ def test_a_stream_holds_what_it_was_asked_for(bench: Bench) -> None:
             os.wait()
             state = dashcam.status()["streams"]
             assert [s["sink"] for s in state] == ["db.dashcam"], state
-        print(json.dumps(stream.counts()), stream.error())
+        print(json.dumps([stream.counts(), stream.error(), maybe]))
         dashcam.stop()
     """)
     assert result.returncode == 0, result.stderr
-    assert '"offered": 50' in result.stdout and '"read": 50' in result.stdout, result.stdout
-    assert '"dropped": 0' in result.stdout and result.stdout.endswith("None\n"), result.stdout
+    counts, error, maybe = json.loads(result.stdout)
+    assert 50 <= counts["offered"] <= 50 + maybe and counts["read"] == counts["offered"], result.stdout
+    assert counts["dropped"] == 0 and error is None, result.stdout
     shown = bench.show("db.dashcam")
-    assert shown["counts"]["spans"] == 50 and shown["counts"]["events"] == 0, shown["counts"]
+    assert shown["counts"]["spans"] == counts["read"] and shown["counts"]["events"] == 0, shown["counts"]
     assert shown["damage"] == []
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 import threading
 from pathlib import Path
+
+import limited
+from conftest import PATIENCE_S
 
 PROGRAM = """
 import json, os, sys, threading
@@ -70,7 +72,7 @@ class Server:
 def run(tmp_path: Path, port: int) -> "dict[str, object]":
     env = {**os.environ, "DASHCAM_STATSD": f"udp://127.0.0.1:{port}"}
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    done = limited.run(command, PATIENCE_S, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert isinstance(told, dict)

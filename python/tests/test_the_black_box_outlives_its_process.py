@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from conftest import DASHCAM, Bench
+from conftest import DASHCAM, PATIENCE_S, Bench, blames
 
 BOXES = Path(f"/dev/shm/dashcam-{os.getuid()}")
 
@@ -29,7 +29,7 @@ def test_a_killed_process_leaves_a_box_that_recover_turns_into_a_capture(bench: 
     service = bench.start([DASHCAM, "run", "--service", "doomed", "--", sys.executable, "program.py"])
     assert service.stdout is not None and service.stdout.readline() == "ready\n"
     service.send_signal(signal.SIGKILL)
-    service.wait(10)
+    service.wait(PATIENCE_S)
     (box,) = boxes_of(service.pid)
     result = bench.dashcam("recover", str(box), "-o", "found.dashcam")
     box.unlink()
@@ -97,16 +97,19 @@ def test_a_child_that_forks_without_telling_python_writes_nothing_into_its_paren
 
 
 def test_boxes_of_dead_processes_do_not_pile_up(bench: Bench) -> None:
+    # Of this run only: another one beside it has its own.
+    name = f"piled{os.getpid()}"
     for _ in range(5):
-        bench.python("import os, dashcam; dashcam.start(memory='1MiB'); os._exit(0)")
+        bench.python(f"import os, dashcam; dashcam.start(memory='1MiB', service='{name}'); os._exit(0)")
     bench.python("import dashcam; dashcam.start(memory='1MiB')")
-    dead = [b for b in BOXES.glob("*.box") if not Path(f"/proc/{b.name.split('-')[-2]}").exists()]
+    # Processes of others may die at any time: those of this test.
+    dead = [b for b in BOXES.glob(f"{name}-*.box") if not Path(f"/proc/{b.name.split('-')[-2]}").exists()]
     assert len(dead) <= 2, dead
 
 
 def test_forks_while_other_threads_record_deadlock_nobody_and_lose_nothing(bench: Bench) -> None:
     result = bench.python("""
-        import os, threading, warnings, dashcam
+        import os, threading, time, warnings, dashcam
         warnings.simplefilter("ignore", DeprecationWarning)
         dashcam.start(service="storm", memory="4MiB", switches=False)
         stop = threading.Event()
@@ -118,7 +121,11 @@ def test_forks_while_other_threads_record_deadlock_nobody_and_lose_nothing(bench
                 done[i] += 1
         threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
         for thread in threads: thread.start()
-        for _ in range(200):
+        # Each waits for the GIL again and again, behind four threads that never rest: as many as there
+        # is time for.
+        forks, end = 0, time.monotonic() + 20
+        while forks < 30 or (forks < 200 and time.monotonic() < end):
+            forks += 1
             pid = os.fork()
             if pid == 0:
                 with dashcam.request("child"): pass
@@ -186,3 +193,27 @@ def test_a_request_that_still_runs_bears_its_present_name(bench: Bench) -> None:
     """)
     shown = bench.show(result.stdout.strip().splitlines()[-1])
     assert [r["name"] for r in shown["requests"]] == ["GET /price/<sku>"]
+
+
+def test_a_request_that_ran_when_its_process_was_killed_is_judged(bench: Bench) -> None:
+    program = bench.write("program.py", """
+        import dashcam, os, signal, time
+        dashcam.start(service="hung", slow="200ms", post="10m", out="captures")
+        for _ in range(10):
+            with dashcam.request("GET /"):
+                time.sleep(0.002)
+        def upstream():
+            time.sleep(0.8)
+            os.kill(os.getpid(), signal.SIGKILL)
+        print(os.getpid(), flush=True)
+        with dashcam.request("GET /"):
+            upstream()
+    """)
+    service = bench.start([sys.executable, str(program)])
+    out, err = service.communicate(timeout=PATIENCE_S)
+    assert service.returncode == -9, err
+    [box] = Path(f"/dev/shm/dashcam-{os.getuid()}").glob(f"hung-{int(out)}-*.box")
+    recovered = bench.dashcam("recover", str(box), "-o", "hung.dashcam")
+    assert recovered.returncode == 0, recovered.stderr
+    verdict = bench.dashcam("why", "hung.dashcam")
+    assert blames(verdict.stdout, "sleep", "upstream()"), verdict.stdout

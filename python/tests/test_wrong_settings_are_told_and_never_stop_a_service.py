@@ -44,6 +44,108 @@ def test_the_environment_wins_and_its_mistakes_are_told(bench: Bench) -> None:
     assert 'DASHCAM_KEEP: found "many"' in result.stderr
 
 
+# Setting, a wrong value, and a piece of what is said to be wanted.
+WRONG = [
+    ("slow", "fast", "a limit like 500ms"),
+    ("on_error", "errors>5%", "errors"),
+    ("on_metric", "depth", "queue.depth>100"),
+    ("openmetrics", "nowhere", "an address and a port like 127.0.0.1:9464"),
+    ("memory", "9TiB", "1MiB to 4GiB"),
+    ("memory", "lots", "a size like 64MiB"),
+    ("window", "0.5s", "1s to 24h"),
+    ("window", "long", "a positive duration"),
+    ("post", "11m", "1ms to 10m"),
+    ("cooldown", "1ms", "100ms to 24h"),
+    ("keep", "0", "a number from 1 to 100000"),
+]
+# Those without a flag.
+WRONG_BESIDE = [
+    ("enabled", "maybe", "on or off"),
+    ("keep_bytes", "1", "1MiB to 1TiB"),
+    ("rate_hz", "0", "a number from 1 to 1000"),
+    ("budget_percent", "200", "a number from 0.01 to 100"),
+    ("switches", "perhaps", "on or off"),
+    ("stacks", "2", "on or off"),
+    ("metrics_series", "9000", "a number from 1 to 8192"),
+    ("threads", "none", "a number from 1 to 1024"),
+    ("signal", "KILL", "USR2"),
+    ("per_day", "0", "a number from 1 to 100000"),
+    ("repeat_after", "200h", "0s to 168h"),
+    ("decay", "soon", "a positive duration"),
+    ("at_exit", "sometimes", "slow, crash, always, never"),
+    ("control", "si", "on or off"),
+    ("otlp", "localhost:4318", "http://HOST:PORT"),
+    ("otlp", "https://localhost", "TLS is not spoken here"),
+    ("otlp_share", "101", "a number from 0 to 100"),
+    ("propagate", "w3c", "on or off"),
+    ("otel", "jaeger", "on or off"),
+]
+# Any text will do, or it is judged when it is used.
+FREE = {"service", "out", "hook"}
+
+
+def test_every_flag_of_run_and_every_setting_is_in_the_tables(bench: Bench) -> None:
+    shown = bench.dashcam("run", "--help").stdout
+    flags = {flag.replace("-", "_") for flag in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", shown, re.M)} - {"help"}
+    assert flags == {name for name, *_ in WRONG} | FREE
+    result = bench.python("""
+        import dashcam
+        try:
+            dashcam.start(colour="red")
+        except ValueError as error:
+            print(error)
+    """)
+    settings = set(result.stdout.split("one of the settings ")[1].strip().split(", "))
+    assert settings == {name for name, *_ in WRONG + WRONG_BESIDE} | FREE
+
+
+@pytest.mark.parametrize("name, value, wanted", [
+    *WRONG, ("out", "", "a folder"), ("hook", "/no/such --hook", "a command that can be run"),
+])
+def test_a_wrong_flag_ends_before_the_program_starts(
+    bench: Bench, name: str, value: str, wanted: str
+) -> None:
+    flag = "--" + name.replace("_", "-")
+    result = bench.dashcam("run", flag, value, "--", "sh", "-c", "echo started")
+    assert (result.returncode, result.stdout) == (2, ""), result.stderr
+    [line] = result.stderr.splitlines()
+    assert line.startswith(f'dashcam: {flag}: found "{value}", wanted '), line
+    assert wanted in line and line.endswith("the program was not started (see dashcam run --help)"), line
+
+
+@pytest.mark.parametrize("name, value, wanted", WRONG + WRONG_BESIDE)
+def test_a_wrong_variable_is_one_line_and_the_service_runs_on(
+    bench: Bench, name: str, value: str, wanted: str
+) -> None:
+    variable = f"DASHCAM_{name.upper()}"
+    code = "import dashcam; assert dashcam.start(); print('served', dashcam.status()['on'])"
+    result = bench.python(code, **{variable: value})
+    assert (result.returncode, result.stdout) == (0, "served True\n"), result.stderr
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("dashcam: ")]
+    assert line.startswith(f'dashcam: {variable}: found "{value}", wanted ') and wanted in line, line
+
+
+@pytest.mark.parametrize("variable, value, wanted", [
+    ("DASHCAM_STATSD", "nowhere:port", "DASHCAM_STATSD"),
+    ("DASHCAM_SLO", "1s", "wanted DASHCAM_SLOW?"),
+    ("DASHCAM_KEEP_BYTE", "1GiB", "wanted DASHCAM_KEEP_BYTES?"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", "http://HOST:PORT"),
+])
+def test_variables_of_other_kinds_too(bench: Bench, variable: str, value: str, wanted: str) -> None:
+    result = bench.python("import dashcam; assert dashcam.start(); print('served')", **{variable: value})
+    assert (result.returncode, result.stdout) == (0, "served\n"), result.stderr
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("dashcam: ")]
+    assert line.startswith(f"dashcam: {variable}: found ") and wanted in line, line
+
+
+def test_wrong_variables_of_run_itself_are_one_line(bench: Bench) -> None:
+    result = bench.dashcam("run", "--", "python", "-c", "print('served')", DASHCAM_CHILDREN="some",
+                           PATH=f"{BIN}:/usr/bin:/bin")
+    assert (result.returncode, result.stdout) == (0, "served\n"), result.stderr
+    assert result.stderr == ('dashcam: DASHCAM_CHILDREN: found "some", wanted on or off (1/true/yes/on, '
+                             "0/false/no/off); using off\n")
+
+
 @pytest.mark.parametrize("words, code, text", [
     (["run", "--slow", "fast", "--", "true"], 2, 'slow: found "fast"'),
     (["run", "--memory", "lots", "--", "true"], 2, 'memory: found "lots"'),

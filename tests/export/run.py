@@ -26,9 +26,18 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+import limited  # noqa: E402
+
 BUILD = ROOT / "build" / "export"
 SPEEDSCOPE = "speedscope@1.25.0"
 FORMATS = ("pprof", "folded", "speedscope", "chrome", "perfetto")
+
+
+# For each command; the slowest installs packages.
+LIMIT_S = 600.0
+# What fetches from a registry is tried three times.
+AGAIN = [str(ROOT / "tools/again"), "180"]
 
 
 class Wrong(Exception):
@@ -47,15 +56,20 @@ def near(found: float, wanted: float, what: str) -> None:
     need(abs(found - wanted) <= 0.03 * wanted + 0.1, f"{what}: found {found:.3f} s, wanted {wanted:.3f} s")
 
 
+def run(words: list, **options: object) -> subprocess.CompletedProcess:
+    """Runs a command to its end, or to its limit."""
+    return limited.run(words, LIMIT_S, **options)
+
+
 def tools() -> Path:
     """An environment with the official schemas; its Python."""
     python = BUILD / "venv" / "bin" / "python"
     stamp, wanted = BUILD / "requirements.stamp", (HERE / "requirements.txt").read_text()
     if not stamp.is_file() or stamp.read_text() != wanted:
         BUILD.mkdir(parents=True, exist_ok=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", BUILD / "venv"], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-r", HERE / "requirements.txt"], check=True)
+        run([sys.executable, "-m", "venv", "--clear", BUILD / "venv"], check=True)
+        pip = [*AGAIN, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run([*pip, "-r", HERE / "requirements.txt"], check=True)
         stamp.write_text(wanted)
     return python
 
@@ -66,8 +80,8 @@ def speedscope_schema() -> Path:
     schema = folder / "package" / "dist" / "release" / "file-format-schema.json"
     if not schema.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "pack", "--silent", SPEEDSCOPE], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["tar", "xzf", next(folder.glob("*.tgz")).name], cwd=folder, check=True)
+        run([*AGAIN, "npm", "pack", "--silent", SPEEDSCOPE], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        run(["tar", "xzf", next(folder.glob("*.tgz")).name], cwd=folder, check=True)
     return schema
 
 
@@ -75,7 +89,7 @@ def recorded(program: str, folder: Path, **settings: str) -> dict:
     """Runs a program under dashcam; what it printed."""
     env = os.environ | {"DASHCAM_OUT": str(folder), "DASHCAM_POST": "100ms"} | settings
     command = [dashcam(), "run", "--slow", "50ms" if program == "on_a_loop.py" else "1h", "--", sys.executable]
-    done = subprocess.run([*command, HERE / program], env=env, stdout=subprocess.PIPE, check=True)
+    done = run([*command, HERE / program], env=env, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
@@ -87,7 +101,7 @@ def dashcam() -> str:
 def export(capture: str, to: str, *more: str) -> bytes:
     """What `dashcam export` writes to a pipe."""
     command = [dashcam(), "export", capture, "--to", to, *more]
-    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    return run(command, stdout=subprocess.PIPE, check=True).stdout
 
 
 # ---- pprof
@@ -99,7 +113,7 @@ class Pprof:
     def __init__(self, path: Path) -> None:
         env = os.environ | {"PPROF_TMPDIR": str(path.parent)}
         command = ["go", "tool", "pprof", "-raw", str(path)]
-        self.text = subprocess.run(command, env=env, capture_output=True, check=True, text=True).stdout
+        self.text = run(command, env=env, capture_output=True, check=True, text=True).stdout
         head, rest = self.text.split("\nSamples:\n", 1)
         samples, rest = rest.split("\nLocations\n", 1)
         self.comments = re.findall(r"^Comment: (.*)$", head, re.M)
@@ -147,7 +161,7 @@ def check_pprof(made: dict, folder: Path, exact: bool) -> None:
     need("<module>" in profile.text, "the frame <module> lost its name")
     told = "off-cpu: exact" if exact else "off-cpu: an estimate"
     need(any(c.startswith(told) for c in profile.comments), f"no comment {told!r} in {profile.comments}")
-    top = subprocess.run(
+    top = run(
         ["go", "tool", "pprof", "-top", "-sample_index=cpu", str(path)], capture_output=True, check=True, text=True
     ).stdout
     rows = [line.split() for line in top.splitlines() if re.match(r"\s+[\d.]+m?s ", line)]
@@ -179,7 +193,7 @@ def check_speedscope(made: dict, python: Path) -> None:
         "import json,sys,jsonschema;"
         "jsonschema.Draft7Validator(json.load(open(sys.argv[1]))).validate(json.load(sys.stdin))"
     )
-    subprocess.run([python, "-c", code, speedscope_schema()], input=text, check=True)
+    run([python, "-c", code, speedscope_schema()], input=text, check=True)
     if "busy" not in made:
         return
     file = json.loads(text)
@@ -229,7 +243,7 @@ def check_perfetto(made: dict, python: Path, folder: Path) -> dict:
     """The official classes parse it; see `perfetto_check.py` for what is checked there."""
     path = folder / "out.perfetto-trace"
     path.write_bytes(export(made["capture"], "perfetto"))
-    done = subprocess.run([python, HERE / "perfetto_check.py", path], stdout=subprocess.PIPE, check=False)
+    done = run([python, HERE / "perfetto_check.py", path], stdout=subprocess.PIPE)
     need(done.returncode == 0, "perfetto_check.py says why")
     return json.loads(done.stdout)
 
@@ -283,7 +297,7 @@ def check_loop_timeline(made: dict, python: Path, folder: Path) -> None:
 def refused(arguments: list, code: int, told: str, where: Path) -> None:
     """The command ends with `code`, says `told` on stderr, nothing on stdout, and leaves nothing."""
     before = sorted(where.iterdir())
-    done = subprocess.run([dashcam(), "export", *arguments], capture_output=True, check=False)
+    done = run([dashcam(), "export", *arguments], capture_output=True)
     need(done.returncode == code, f"{arguments}: exit {done.returncode}, wanted {code}")
     need(told in done.stderr.decode() and not done.stdout, f"{arguments}: {done.stderr!r}, wanted {told!r}")
     need(sorted(where.iterdir()) == before, f"{arguments}: left {set(where.iterdir()) - set(before)}")
@@ -313,7 +327,7 @@ def check_refusals(made: dict, folder: Path) -> None:
     half = folder / "half.dashcam"
     half.write_bytes(whole[: len(whole) * 2 // 3])
     for to in FORMATS:
-        done = subprocess.run([dashcam(), "export", half, "--to", to], capture_output=True, check=False)
+        done = run([dashcam(), "export", half, "--to", to], capture_output=True)
         need(done.returncode == 0 and b"cut off" in done.stderr, f"{to} of a cut capture: {done.stderr!r}")
 
 
@@ -321,15 +335,15 @@ def check_places(made: dict, folder: Path) -> None:
     """-o, a terminal, and an interrupt."""
     target = folder / "named.pb.gz"
     target.write_text("old")
-    subprocess.run([dashcam(), "export", made["capture"], "--to", "pprof", "-o", target], check=True)
+    run([dashcam(), "export", made["capture"], "--to", "pprof", "-o", target], check=True)
     need(target.read_bytes()[:2] == b"\x1f\x8b", "-o did not replace the file")
     # script gives it a terminal: a file beside the capture, whose name is printed.
     beside = Path(made["capture"]).with_suffix(".perfetto-trace")
     command = f"{dashcam()} export {made['capture']} --to perfetto"
-    shown = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, check=True).stdout
+    shown = run(["script", "-qec", command, "/dev/null"], capture_output=True, check=True).stdout
     need(shown.decode().strip().endswith(str(beside)), f"at a terminal: {shown!r}, wanted {beside}")
     need(beside.read_bytes() == export(made["capture"], "perfetto"), "the file beside differs from the pipe")
-    done = subprocess.run(["script", "-qec", command + " -o -", "/dev/null"], capture_output=True, check=False)
+    done = run(["script", "-qec", command + " -o -", "/dev/null"], capture_output=True)
     need(done.returncode == 2 and b"is binary" in done.stdout, f"binary to a terminal: {done.stdout!r}")
     # Whenever it is interrupted: the old file or the whole new one, and nothing else.
     alone = folder / "alone"
@@ -342,6 +356,7 @@ def check_places(made: dict, folder: Path) -> None:
         with subprocess.Popen(command) as process:
             time.sleep(step * 0.001)
             process.send_signal(signal.SIGINT)
+            process.wait(LIMIT_S)
         left = {path.name: path.read_bytes() for path in alone.iterdir()}
         need(set(left) == {"out.json"} and left["out.json"] in wanted, f"after an interrupt: {list(left)}")
 
@@ -354,7 +369,7 @@ def main() -> int:
         busy = recorded("busy_and_asleep.py", folder / "captures")
         guessed = recorded("busy_and_asleep.py", folder / "captures", DASHCAM_SWITCHES="off")
         looped = recorded("on_a_loop.py", folder / "captures")
-        sources = json.loads(subprocess.check_output([dashcam(), "show", "--json", busy["capture"]]))["meta"]["sources"]
+        sources = json.loads(run([dashcam(), "show", "--json", busy["capture"]], stdout=subprocess.PIPE, check=True).stdout)["meta"]["sources"]
         exact = sources["switches"] == "on"
         if not exact:
             print(f"SKIPPED: exact times, since switches are {sources['switches']}")
@@ -373,7 +388,7 @@ def main() -> int:
             try:
                 check()
                 print(f"export: {what}: ok")
-            except (Wrong, subprocess.CalledProcessError) as wrong:
+            except (Wrong, subprocess.SubprocessError) as wrong:
                 failed += 1
                 print(f"export: {what}: FAILED: {wrong}")
     return 1 if failed else 0

@@ -24,10 +24,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "tools"))
+import limited  # noqa: E402
+
 BUILD = ROOT / "build/statsd"
 NPM_STATSD = "0.9.0"
 EXPORTER = "v0.31.0"
 PATIENCE_S = 30.0
+# What fetches from a registry is tried three times.
+AGAIN = [str(ROOT / "tools/again"), "600"]
 
 
 class Failed(Exception):
@@ -36,7 +41,10 @@ class Failed(Exception):
 
 def run(command: list[str], **options: object) -> str:
     """The output of a command that must go well."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, **options)
+    try:
+        done = limited.run(command, 2400, capture_output=True, text=True, **options)
+    except limited.Late as late:
+        raise Failed(str(late)) from None
     if done.returncode != 0:
         raise Failed(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -52,13 +60,13 @@ def install() -> None:
         (BUILD / "npm").mkdir(parents=True, exist_ok=True)
         (BUILD / "npm/package.json").write_text('{"private": true}\n', encoding="utf-8")
         options = ["--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"]
-        run(["npm", "install", *options, f"statsd@{NPM_STATSD}"], cwd=BUILD / "npm")
+        run([*AGAIN, "npm", "install", *options, f"statsd@{NPM_STATSD}"], cwd=BUILD / "npm")
     stamp = BUILD / "bin/statsd_exporter.version"
     if not shutil.which("go"):
         print("SKIPPED: no go here, so no statsd_exporter", flush=True)
     elif not stamp.exists() or stamp.read_text(encoding="utf-8") != EXPORTER:
         module = f"github.com/prometheus/statsd_exporter@{EXPORTER}"
-        run(["go", "install", module], env=os.environ | {"GOBIN": str(BUILD / "bin")})
+        run([*AGAIN, "go", "install", module], env=os.environ | {"GOBIN": str(BUILD / "bin")})
         stamp.write_text(EXPORTER, encoding="utf-8")
     run(["cargo", "build", "--quiet", "-p", "dashcam-statsd", "--example", "send"], cwd=ROOT)
 
@@ -84,6 +92,16 @@ def wait_until(what: str, ready: Callable[[], bool], process: subprocess.Popen[b
         if time.monotonic() > end:
             raise Failed(f"waited {PATIENCE_S:.0f} s in vain for {what}")
         time.sleep(0.05)
+
+
+def stopped(server: subprocess.Popen[bytes]) -> bytes:
+    """Ends a server, by force if need be; what it said."""
+    server.terminate()
+    try:
+        return server.communicate(timeout=PATIENCE_S)[0] or b""
+    except subprocess.TimeoutExpired:
+        server.kill()
+        raise Failed(f"the server did not end within {PATIENCE_S:.0f} s of SIGTERM") from None
 
 
 def send(plan: str, environment: dict[str, str]) -> dict[str, str]:
@@ -172,8 +190,7 @@ def npm_statsd() -> str:
             wait_until("all lines", lambda: graphite.values().get(received, 0) >= lines, server)
             found = graphite.values()
         finally:
-            server.terminate()
-            output = server.communicate(timeout=PATIENCE_S)[0].decode()
+            output = stopped(server).decode()
             graphite.listener.close()
     if "Bad line" in output:
         raise Failed(f"npm statsd: {output}")
@@ -230,8 +247,7 @@ def exporter(plan: str, wanted: dict[str, float], over: str, environment: dict[s
             wait_until("the last events", lambda: metrics(page).get(key) == value, server)
             found = metrics(page)
         finally:
-            server.terminate()
-            server.wait(timeout=PATIENCE_S)
+            stopped(server)
     packets = "statsd_exporter_udp_packets_total" if over == "udp" else "statsd_exporter_unixgram_packets_total"
     compare(found, wanted | {received: lines, packets: float(said["sent.packets"])})
     errors = [n for n, v in found.items() if re.match(r"statsd_exporter_.*(error|conflict)", n) and v > 0]
@@ -324,7 +340,7 @@ def main(wanted: list[str]) -> int:
     for name in runs:
         try:
             print(f"{name:<16}ok: {CASES[name]()}", flush=True)
-        except Failed as why:
+        except (Failed, subprocess.SubprocessError) as why:
             failed += 1
             print(f"{name:<16}FAILED: {why}", flush=True)
     print(f"statsd: {len(runs) - failed} passed, {failed} failed")

@@ -13,6 +13,7 @@ its connection opened anew, and its time is not among the latencies.
 from __future__ import annotations
 
 import argparse
+import glob
 import http.client
 import ipaddress
 import itertools
@@ -65,6 +66,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--slow-ms", type=float, default=500.0, help="count answers slower than this"
     )
+    parser.add_argument(
+        "--enough",
+        metavar="GLOB",
+        help="end before --seconds once a file matches and --enough-slow answers were slow",
+    )
+    parser.add_argument("--enough-slow", type=int, default=1)
     parser.add_argument("--json", help="write the result to this file too")
     options = parser.parse_args()
     if not 1 <= options.connections <= MAX_CONNECTIONS:
@@ -126,11 +133,12 @@ def worker(
     begin: float,
     end: float,
     tally: Tally,
+    enough: threading.Event,
 ) -> None:
-    """One connection until `end`."""
+    """One connection until `end`, or until there is enough."""
     connection = http.client.HTTPConnection(host, port, timeout=30)
     pick = random.Random(id(tally))
-    while True:
+    while not enough.is_set():
         start = time.perf_counter()
         if rate:
             start = begin + next(due) / rate
@@ -160,12 +168,19 @@ def load(options: argparse.Namespace, seconds: float) -> tuple[Tally, float]:
     tallies = [Tally() for _ in range(options.connections)]
     begin = time.perf_counter()
     end = begin + seconds
+    enough = threading.Event()
     threads = [
-        threading.Thread(target=worker, args=(host, port, choice, due, options.rate, begin, end, t))
+        threading.Thread(
+            target=worker, args=(host, port, choice, due, options.rate, begin, end, t, enough)
+        )
         for t in tallies
     ]
     for thread in threads:
         thread.start()
+    while options.enough and not enough.wait(0.1) and any(t.is_alive() for t in threads):
+        slow = sum(x * 1e3 > options.slow_ms for t in tallies for x in list(t.latencies))
+        if slow >= options.enough_slow and glob.glob(options.enough):
+            enough.set()
     for thread in threads:
         thread.join()
     both = Tally([x for t in tallies for x in t.latencies], sum(t.errors for t in tallies))

@@ -8,9 +8,12 @@ defect alone; `<name>/` holds one `program.py`, whose twin is `program.py health
     accept      other causes that are right too
     where       function, file and a part of the line that stood in the way; null: not judged
     culprit     the same for who caused it when that is another thread or caller; null: not judged
+    culprit_by_switches  true: only switch records tell who it was; without them nobody may be named, too
     *_also      further places that are right
     slow        the limit; seconds: how long the load lasts; load: connections, rate, paths
     server      the command, with {python} and {port}; min_slow: slow answers a valid run has
+    needs       "cgroup": a writable cpu controller; where it is not there the case is left out
+    ready       true: the program says itself when its workers are up (service.ready)
     settle      seconds from the open port to the first request: workers load after it opens
 """
 
@@ -31,14 +34,26 @@ from typing import IO, Any, Optional
 
 HERE = Path(__file__).resolve().parent
 LOAD = HERE.parent / "tools" / "load.py"
+sys.path.insert(0, str(LOAD.parent))
+import limited  # noqa: E402
+
+# Until a program's workers are up; it is asked in any case then.
+READY_S = 60
+# What a load may take beyond its own times: an answer is waited for 30 s.
+LOAD_MORE_S = 90
+# Until what was killed is gone: pages are given back, a disk is waited for.
+GONE_S = 60
 DEFAULTS: dict[str, Any] = {
     "where": None,
     "culprit": None,
+    "culprit_by_switches": False,
     "where_also": [],
     "culprit_also": [],
     "accept": [],
     "seconds": 6,
+    "ready": False,
     "settle": 0,
+    "needs": None,
     "server": ["{python}", "program.py"],
     "min_slow": 1,
     "load": {"connections": 4, "rate": 60, "paths": ["/"]},
@@ -68,7 +83,7 @@ class Case:
         words = [w.format(python=python, port=port) for w in self.spec["server"]]
         if sick:
             return words
-        if "program.py" in words:
+        if not (self.folder / "healthy.py").exists():
             return [*words, "healthy"]
         return [re.sub(r"^sick(?=\.py$|:)", "healthy", word) for word in words]
 
@@ -81,14 +96,36 @@ def milliseconds(text: str) -> float:
     return float(found[1]) * (1000 if found[2] == "s" else 1)
 
 
-def find(glob: str = "*") -> list[Case]:
-    """The cases whose name matches one of the globs (with commas), in order."""
-    out = []
-    for path in sorted([*HERE.glob("*/case.json"), *HERE.glob("*/*/case.json")]):
-        name = path.parent.relative_to(HERE).as_posix()
-        if any(fnmatch.fnmatch(name, one) for one in glob.split(",")):
-            out.append(Case(name, path.parent, {**DEFAULTS, **json.loads(path.read_text("utf-8"))}))
-    return out
+def find(glob: str = "*", generated: Optional[Path] = None) -> list[Case]:
+    """The cases whose name matches one of the globs (with commas), in order; of those made by
+    generate.py in a folder, when one is given: their answers lie apart from their programs."""
+    if generated:
+        answers = sorted((generated / "answers").glob("*.json"))
+        found = [(path.stem, generated / "programs" / path.stem, path) for path in answers]
+    else:
+        answers = sorted([*HERE.glob("*/case.json"), *HERE.glob("*/*/case.json")])
+        found = [(p.parent.relative_to(HERE).as_posix(), p.parent, p) for p in answers]
+    return [
+        Case(name, folder, {**DEFAULTS, **json.loads(path.read_text("utf-8"))})
+        for name, folder, path in found
+        if any(fnmatch.fnmatch(name, one) for one in glob.split(","))
+    ]
+
+
+def lacks(case: Case, user: Optional[str] = None) -> str:
+    """What a case needs and the machine does not give, "" if nothing."""
+    if case.spec["needs"] != "cgroup":
+        return ""
+    root = Path("/sys/fs/cgroup")
+    second = (root / "cgroup.controllers").exists()
+    group = root if second else root / "cpu"
+    allowed = os.geteuid() == 0 and user is None and os.access(group, os.W_OK)
+    if not allowed or not group.exists():
+        return f"{group} is not to be written"
+    given = root / "cgroup.subtree_control"
+    if second and "cpu" not in given.read_text("ascii").split():
+        return f"{given} does not hold cpu"
+    return ""
 
 
 def free_port() -> int:
@@ -130,9 +167,20 @@ def user_group(user: str) -> int:
 
 
 def load(
-    case: Case, port: int, figures: Path, warmup: float = 0.0, seconds: Optional[float] = None
+    case: Case,
+    port: int,
+    target: Path,
+    warmup: float = 0.0,
+    seconds: Optional[float] = None,
+    enough: Optional[Path] = None,
+    ready: Optional[Path] = None,
 ) -> dict[str, float]:
-    """Loads a service from another process; its figures, {} when it did not answer."""
+    """Loads a service from another process; its figures, {} when it did not answer. With `enough` it
+    ends once a capture is in that folder and as many answers were slow as a valid run has. It begins
+    when the file `ready` is there, if the program writes one."""
+    limit = time.monotonic() + READY_S
+    while ready and case.spec["ready"] and not ready.exists() and time.monotonic() < limit:
+        time.sleep(0.05)
     how = case.spec["load"]
     command = [
         sys.executable,
@@ -153,14 +201,23 @@ def load(
         "--slow-ms",
         str(case.slow_ms),
         "--json",
-        str(figures),
+        str(target),
     ]
     for path in how["paths"]:
         command += ["--path", path]
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
-    if not figures.exists():
+    if enough:
+        found = str(enough / "*.dashcam")
+        command += ["--enough", found, "--enough-slow", str(case.spec["min_slow"])]
+    most = 40 + case.spec["settle"] + warmup + (seconds or case.spec["seconds"]) + LOAD_MORE_S
+    limited.run(command, most, stdout=subprocess.DEVNULL)
+    return figures(target)
+
+
+def figures(path: Path) -> dict[str, float]:
+    """What the load generator wrote, {} when nothing was answered."""
+    if not path.exists():
         return {}
-    found: dict[str, float] = json.loads(figures.read_text("utf-8"))
+    found: dict[str, float] = json.loads(path.read_text("utf-8"))
     return found if found["requests"] else {}
 
 
@@ -170,15 +227,9 @@ def end(service: "subprocess.Popen[bytes]", hard: bool = False) -> bool:
     if not hard:
         service.send_signal(signal.SIGCONT)
         service.send_signal(signal.SIGTERM)
-        try:
-            service.wait(6)
-        except subprocess.TimeoutExpired:
-            clean = False
-    try:
-        os.killpg(service.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
-    service.wait()
+        clean = limited.ended(service, 6)
+    limited.end(service)
+    service.wait(GONE_S)
     return clean
 
 
@@ -190,6 +241,11 @@ def tail(path: Path, chars: int = 600) -> str:
         return ""
 
 
-def settle(seconds: float) -> None:
-    """Time for the last trigger's aftermath to be written."""
-    time.sleep(seconds)
+def captured(folder: Path, seconds: float) -> bool:
+    """Whether a capture comes into a folder in time: a trigger's aftermath is recorded before it."""
+    end = time.monotonic() + seconds
+    while not any(folder.glob("*.dashcam")):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True

@@ -154,7 +154,9 @@ def main() -> int:
         for _ in range(options.times)
         for case in chosen
         for sick in (True, False)
-        if (case.has_sick or not sick) and options.twins != ("no" if not sick else "only")
+        if not cases.lacks(case)
+        and (case.has_sick or not sick)
+        and options.twins != ("no" if not sick else "only")
     ]
     wrong = 0
     with ThreadPoolExecutor(options.jobs) as pool:

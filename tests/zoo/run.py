@@ -20,14 +20,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
 import cases
+import score
 
-AFTERMATH_S = 1.6
+# A capture is made a second after its trigger; a busy machine may take its time.
+AFTERMATH_S = 15
 LINE_SLACK = 3
+# For a command that reads a capture or a box.
+READ_S = 300
 SEEN = 50
 
 
@@ -39,6 +43,9 @@ class Run:
     output: str
     captures: list[Path]
     verdicts: list[dict[str, Any]]
+    altered: dict[str, Any]
+    why_s: float = 0.0
+    busy: float = 0.0
 
     @property
     def verdict(self) -> dict[str, Any]:
@@ -62,6 +69,16 @@ class Outcome:
     culprit_right: Optional[bool] = None
     line_right: Optional[bool] = None
     valid: bool = True
+    user: str = ""
+    cause: str = ""
+    slow: int = 0
+    confidence: str = ""
+    alarm: bool = False
+    leaf_right: Optional[bool] = None
+    off_cpu_right: Optional[bool] = None
+    altered: dict[str, Any] = field(default_factory=dict)
+    why_s: float = 0.0
+    busy: float = 0.0
 
 
 def arguments() -> argparse.Namespace:
@@ -77,6 +94,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="length of each load [the case's]")
     parser.add_argument("--tries", type=int, default=2, help="runs of a case that fails [2]")
     parser.add_argument("--json", type=Path, help="write all outcomes to this file")
+    parser.add_argument("--generated", type=Path, help="cases that generate.py made in this folder")
+    parser.add_argument(
+        "--judge", type=Path, help="the built example `judge` of crates/diagnosis, for the baselines"
+    )
+    parser.add_argument("--keep", type=Path, help="keep the captures in this folder")
+    parser.add_argument("--again", type=Path, help="run nothing; judge what --keep kept in this folder")
     return parser.parse_args()
 
 
@@ -116,51 +139,84 @@ def wrong_user(user: Optional[str], python: str) -> str:
         return f"--user {user}: no such user"
     try:
         subprocess.run(
-            [python, "-c", ""], user=user, check=True, cwd=cases.HERE, capture_output=True
+            [python, "-c", ""], user=user, check=True, cwd=cases.HERE, capture_output=True, timeout=60
         )
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         return f"--user {user}: cannot run {python} in {cases.HERE} as this user: {error}"
     return ""
 
 
 def run_program(options: argparse.Namespace, case: cases.Case, sick: bool, switches: str) -> Run:
     """One program under dashcam and load, and the verdicts: a twin's on each capture."""
+    name = f"{case.name.replace('/', '-')}-{'sick' if sick else 'healthy'}-{switches}"
+    if options.again:
+        return judge_captures(options, case, sick, options.again / name)
     out = Path(tempfile.mkdtemp(prefix="zoo-"))
     if options.user:
         shutil.chown(out, options.user)
     try:
-        figures = record(options, case, sick, switches, out)
-        captures = sorted((out / "captures").glob("*.dashcam"))
-        subjects = [out / "captures"] if captures and sick else captures
-        verdicts = [why(options, subject) for subject in subjects]
-        return Run(figures, cases.tail(out / "output"), captures, verdicts)
+        pressure = score.Pressure()
+        record(options, case, sick, switches, out)
+        (out / "busy").write_text(str(pressure.share()), "ascii")
+        if options.keep:
+            shutil.rmtree(options.keep / name, ignore_errors=True)
+            shutil.copytree(out, options.keep / name)
+        return judge_captures(options, case, sick, out)
     finally:
-        if os.environ.get("ZOO_KEEP"):
-            print(f"zoo: kept {out}", file=sys.stderr)
-        else:
-            shutil.rmtree(out, ignore_errors=True)
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def judge_captures(options: argparse.Namespace, case: cases.Case, sick: bool, out: Path) -> Run:
+    """The verdicts on what a run left in a folder."""
+    captures = sorted((out / "captures").glob("*.dashcam"), key=lambda p: p.stat().st_mtime)
+    subjects = captures[-1:] if sick else captures
+    begin = time.monotonic()
+    verdicts = [why(options, subject) for subject in subjects]
+    took = round((time.monotonic() - begin) / max(len(subjects), 1), 2)
+    altered = {}
+    if sick and captures:
+        altered = score.judged(options.judge, captures[-1], case.slow_ms)
+    busy = out / "busy"
+    return Run(
+        cases.figures(out / "load.json"),
+        cases.tail(out / "output"),
+        captures,
+        verdicts,
+        altered,
+        took,
+        float(busy.read_text("ascii")) if busy.exists() else 0.0,
+    )
 
 
 def record(
     options: argparse.Namespace, case: cases.Case, sick: bool, switches: str, out: Path
-) -> dict[str, float]:
-    """Runs the service to its end; the load generator's figures."""
+) -> None:
+    """Runs the service to its end."""
     port = cases.free_port()
     name, captures = f"zoo{port}", out / "captures"
     wanted = ["--slow", case.spec["slow"], "--service", name, "--out", str(captures)]
     program = case.command(options.python, port, sick)
     command = [options.dashcam, "run", *wanted, "--", *program]
-    env = {"DASHCAM_SWITCHES": switches}
+    env = {"DASHCAM_SWITCHES": switches, "ZOO_READY": str(out / "ready")}
     with open(out / "output", "w", encoding="utf-8") as errors:
         service = cases.start(command, case, port, errors, env, options.user)
         try:
-            figures = cases.load(case, port, out / "load.json", seconds=options.seconds)
-            cases.settle(AFTERMATH_S)
+            # How many answers are slow is compared with the twin's where cases are generated.
+            enough = captures if sick and not options.generated else None
+            told = cases.load(
+                case,
+                port,
+                out / "load.json",
+                seconds=options.seconds,
+                enough=enough,
+                ready=out / "ready",
+            )
+            if sick and told.get("slow"):
+                cases.captured(captures, AFTERMATH_S)
         finally:
             cases.end(service, hard=not sick)
     if not sick:
         recover(options, name, captures)
-    return figures
 
 
 def recover(options: argparse.Namespace, service: str, captures: Path) -> None:
@@ -168,14 +224,15 @@ def recover(options: argparse.Namespace, service: str, captures: Path) -> None:
     captures.mkdir(exist_ok=True)
     for box in Path("/dev/shm").glob(f"dashcam-*/{service}-*.box"):
         pid = box.name.split("-")[-2]
-        deadline = time.monotonic() + 5  # a worker's parent died with it: init reaps it soon
+        deadline = time.monotonic() + 30  # a worker's parent died with it: init reaps it soon
         while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         if not Path(f"/proc/{pid}").exists():
             made = captures / f"recovered-{pid}.dashcam"
             with open(captures.parent / "output", "a", encoding="utf-8") as errors:
-                subprocess.run(
+                cases.limited.run(
                     [options.dashcam, "recover", str(box), "-o", str(made)],
+                    READ_S,
                     stdout=errors,
                     stderr=errors,
                 )
@@ -184,8 +241,8 @@ def recover(options: argparse.Namespace, service: str, captures: Path) -> None:
 
 def why(options: argparse.Namespace, subject: Path) -> dict[str, Any]:
     """The verdict on a capture, or on the newest one of a folder; without causes if unreadable."""
-    result = subprocess.run(
-        [options.dashcam, "why", str(subject), "--json"], capture_output=True, text=True
+    result = cases.limited.run(
+        [options.dashcam, "why", str(subject), "--json"], READ_S, capture_output=True, text=True
     )
     try:
         verdict: dict[str, Any] = {**json.loads(result.stdout), "exit": result.returncode}
@@ -255,6 +312,12 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
         )
     causes = run.verdict["causes"]
     right = [case.spec["cause"], *case.spec["accept"]]
+    # On a machine that is busy by its own figures a want of CPU is the truth, and proves nothing: what
+    # else the verdict says is judged.
+    first = causes[0]["cause"]
+    starved = run.busy >= score.BUSY and first == "cpu-starved" and first not in right
+    if starved:
+        causes = [cause for cause in causes if cause["cause"] != first] or causes
     top = causes[0]
     outcome = Outcome(
         case.name, "sick", switches, False, f"{top['cause']} {top['share']:.2f} {top['confidence']}"
@@ -262,6 +325,10 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
     outcome.cause_first = top["cause"] in right
     outcome.cause_in_three = any(cause["cause"] in right for cause in causes[:3])
     judge_places(case, top, outcome)
+    outcome.confidence = top["confidence"]
+    if starved:
+        outcome.valid = False
+        outcome.found = f"busy machine: {outcome.found}"
     failed = [
         word
         for word, value in [
@@ -286,6 +353,9 @@ def judge_places(case: cases.Case, top: dict[str, Any], outcome: Outcome) -> Non
     else:
         outcome.where_right = fits(found, where) if case.spec["where"] else None
         outcome.culprit_right = fits(blamed, culprit) if case.spec["culprit"] else None
+        if outcome.switches == "off" and case.spec["culprit_by_switches"] and blamed is None:
+            # Nobody is named where nothing tells: that is right.
+            outcome.culprit_right = None
     told = blamed if fits(blamed, culprit) else found
     outcome.line_right = line_fits(told, where + culprit)
 
@@ -311,9 +381,14 @@ def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
         if "causes" not in verdict:
             return outcome(False, "NO VERDICT", f"why exits {verdict['exit']}: {verdict['broken']}")
     causes = [cause for verdict in run.verdicts for cause in verdict["causes"]]
+    if causes and run.busy >= score.BUSY and all(map(starves, run.verdicts)):
+        return outcome(True, "busy machine: no cause but a want of CPU", valid=False)
     if causes:
         blamed = ", ".join(f"{c['cause']} {c['share']:.2f}" for c in causes)
-        return outcome(False, blamed, f"max {run.figures['max_ms']} ms; {told_places(causes[0])}")
+        found = outcome(False, blamed, f"max {run.figures['max_ms']} ms; {told_places(causes[0])}")
+        # Slow answers of a busy machine's are the machine's: such a run proves nothing.
+        found.valid = found.alarm = not run.figures["slow"] or run.busy < score.BUSY
+        return found
     if any(verdict["exit"] != 1 for verdict in run.verdicts):
         return outcome(False, "no cause", "why does not exit 1")
     # Silence proves something only where dashcam saw the requests.
@@ -328,23 +403,52 @@ def plan(options: argparse.Namespace) -> list[tuple[cases.Case, bool, str]]:
     modes = ["on", "off"] if options.switches == "both" else [options.switches]
     return [
         (case, sick, mode)
-        for case in cases.find(options.case)
+        for case in cases.find(options.case, options.generated)
         for mode in modes
         for sick in (True, False)
-        if (case.has_sick or not sick) and options.twins != ("only" if sick else "no")
+        if not cases.lacks(case, options.user)
+        and (case.has_sick or not sick)
+        and options.twins != ("only" if sick else "no")
     ]
 
 
-def score(options: argparse.Namespace, case: cases.Case, sick: bool, switches: str) -> Outcome:
+def starves(verdict: dict[str, Any]) -> bool:
+    """Whether a verdict blames nothing, or the machine for most of it."""
+    causes = verdict["causes"]
+    return not causes or (causes[0]["cause"] == "cpu-starved" and causes[0]["share"] > 0.5)
+
+
+def score_one(options: argparse.Namespace, case: cases.Case, sick: bool, switches: str) -> Outcome:
     """One program; again, up to --tries times, while it fails. A second try is told in the row."""
     judge = judge_sick if sick else judge_twin
-    outcome = judge(case, switches, run_program(options, case, sick, switches))
+
+    def once() -> Outcome:
+        run = run_program(options, case, sick, switches)
+        return with_figures(options, case, judge(case, switches, run), run)
+
+    outcome = once()
     for attempt in range(2, options.tries + 1):
         if outcome.ok:
             break
         first = f"{outcome.found}: {outcome.note}"
-        outcome = judge(case, switches, run_program(options, case, sick, switches))
+        outcome = once()
         outcome.note += f" (try {attempt}; before: {first[:200]})"
+    return outcome
+
+
+def with_figures(
+    options: argparse.Namespace, case: cases.Case, outcome: Outcome, run: Run
+) -> Outcome:
+    """Fills in what the tables need besides the verdict."""
+    outcome.user = options.user or os.environ.get("USER") or str(os.geteuid())
+    outcome.cause = case.spec["cause"] or "healthy"
+    outcome.slow = int(run.figures.get("slow", 0))
+    outcome.why_s, outcome.busy = run.why_s, run.busy
+    if run.altered:
+        wanted = wanted_places(case, "where") + wanted_places(case, "culprit")
+        outcome.leaf_right = score.rule_right(run.altered["leaf"], wanted)
+        outcome.off_cpu_right = score.rule_right(run.altered["off_cpu"], wanted)
+        outcome.altered = {key: run.altered[key] for key in ("renamed", "thinned", "seeds")}
     return outcome
 
 
@@ -376,7 +480,7 @@ def main() -> int:
         return 2
     outcomes = []
     for step in steps:
-        outcome = score(options, *step)
+        outcome = score_one(options, *step)
         outcomes.append(outcome)
         print(
             f"{'ok  ' if outcome.ok else 'FAIL'} {outcome.case:26} {outcome.twin:7} "
@@ -385,6 +489,8 @@ def main() -> int:
         )
     if options.json:
         options.json.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
+    if options.generated or options.judge:
+        print(f"\n{score.tables(outcomes)}\n")
     print(totals(outcomes))
     return 0 if all(o.ok for o in outcomes) else 1
 

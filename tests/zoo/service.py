@@ -11,7 +11,10 @@ import asyncio
 import contextlib
 import itertools
 import os
+import queue
+import socketserver
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import ThreadingMixIn
 from typing import Any, Awaitable, Callable, Iterable
@@ -121,8 +124,11 @@ def flask(answer: Answer) -> None:
     app.run("127.0.0.1", PORT, threaded=True)
 
 
-def gunicorn(answer: Answer, kind: str = "gthread") -> None:
-    """gunicorn, one worker of eight threads (or the sync worker), started from within."""
+def gunicorn(
+    answer: Answer, kind: str = "gthread", begin: "Callable[[], Any] | None" = None
+) -> None:
+    """gunicorn, one worker of eight threads (or the sync worker), started from within; `begin` is
+    called in the worker."""
     from gunicorn.app.base import BaseApplication
 
     class Application(BaseApplication):
@@ -132,11 +138,87 @@ def gunicorn(answer: Answer, kind: str = "gthread") -> None:
             self.cfg.set("threads", 8)
             self.cfg.set("graceful_timeout", 1)
             self.cfg.set("loglevel", "warning")
+            self.cfg.set("post_worker_init", lambda worker: ready())
 
         def load(self) -> Any:
+            if begin:
+                begin()
             return wsgi(answer)
 
     Application().run()
+
+
+def ready() -> None:
+    """Says that requests will be taken, to who started the program and wants to know: gunicorn's port
+    is open long before, on a busy machine."""
+    if path := os.environ.get("ZOO_READY"):
+        with open(path, "w", encoding="ascii"):
+            pass
+
+
+def fastapi(
+    answer: "Callable[[int], Any]", *background: "Callable[[], Any]", loop: str = "asyncio"
+) -> None:
+    """FastAPI behind uvicorn: a coroutine runs on the event loop, a function in its threads."""
+    import uvicorn
+    from fastapi import FastAPI
+
+    count = itertools.count(1)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Any) -> Any:
+        tasks = [asyncio.ensure_future(start()) for start in background]
+        yield
+        for task in tasks:
+            task.cancel()
+
+    app = FastAPI(lifespan=lifespan)
+    if asyncio.iscoroutinefunction(answer):
+
+        @app.get("/")
+        async def page() -> str:
+            return str(await answer(next(count)))
+    else:
+
+        @app.get("/")
+        def page() -> str:
+            return str(answer(next(count)))
+
+    uvicorn.run(app, host="127.0.0.1", port=PORT, log_level="warning", loop=loop)
+
+
+def worker(answer: Answer, hands: int = 4) -> None:
+    """Threads that take jobs out of a queue, which a listener fills. Nobody else knows where a job
+    begins, so it is marked, if dashcam is there."""
+    count, jobs = itertools.count(1), queue.SimpleQueue()  # type: ignore[var-annotated]
+
+    def hand() -> None:
+        while True:
+            n, done = jobs.get()
+            with marked("job"):
+                done.put(answer(n))
+
+    class Desk(socketserver.StreamRequestHandler):
+        disable_nagle_algorithm = True
+
+        def handle(self) -> None:
+            done: "queue.SimpleQueue[str]" = queue.SimpleQueue()
+            with contextlib.suppress(ConnectionError):
+                while self.rfile.readline():
+                    while self.rfile.readline() > b"\r\n":
+                        pass
+                    jobs.put((next(count), done))
+                    body = done.get().encode()
+                    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+                    self.wfile.write(head + body)
+
+    class Listener(socketserver.ThreadingTCPServer):
+        allow_reuse_address = daemon_threads = True
+        request_queue_size = 64
+
+    for _ in range(hands):
+        threading.Thread(target=hand, daemon=True).start()
+    Listener(("127.0.0.1", PORT), Desk).serve_forever()
 
 
 def honest_work(n: int) -> int:

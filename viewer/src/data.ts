@@ -18,7 +18,7 @@ export interface Verdict {
     sources: Record<string, string>; losses: { what: string; count: number }[];
   };
   requests: {
-    total: number; slow: number; threshold_ms: number | null; typical_ms: number; worst_ms: number;
+    total: number; slow: number; threshold_ms: number | null; typical_ms: number | null; worst_ms: number;
   };
   causes: Cause[];
   unexplained_share: number;

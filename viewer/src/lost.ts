@@ -14,11 +14,12 @@ export function lostView(book: Book): HTMLElement {
   const list = (items: string[], none: string) =>
     items.length > 0 ? h("ul", {}, ...items.map((t) => h("li", {}, t))) : h("p", {}, none);
   const whole = data.about.to - data.about.from;
-  const complete = data.about.to - data.about.horizon;
+  const complete = Math.min(data.about.to - data.about.horizon, whole);
   return h("section", { class: "lost", "aria-label": "What was lost or off" },
     h("h2", {}, "What was lost or off"),
-    h("p", {}, `The capture covers ${duration(whole)}; all threads are complete for the last ` +
-      `${duration(Math.min(complete, whole))}.`),
+    h("p", {}, `The capture covers ${duration(whole)}; ` + (complete > 0
+      ? `all threads are complete for the last ${duration(complete)}.`
+      : "there is no time for which all threads are complete.")),
     h("div", { class: "columns" },
       h("div", {}, h("h3", {}, "Sources"),
         list(off.map(([name, state]) => `${name}: ${state}`), "No source was off."),

@@ -22,7 +22,7 @@ export function scatterView(store: Store): HTMLElement {
   const box = h("div", { class: "chart", "data-chart": "scatter" });
   const seconds = (ns: number) => (about.zero_epoch_ms + ns / 1e6) / 1000;
   const xs = requests.begin.map(seconds);
-  const ys = requests.length.map((ns) => Math.max(ns / 1e6, 0.01));
+  const ys = requests.length.map((ns) => Math.max(ns / 1e6, 0.001));
   const selected = new Uint8Array(xs.length);
 
   function draw(plot: uPlot): void {

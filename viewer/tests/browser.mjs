@@ -23,7 +23,7 @@ export function program() {
 
 export async function launch() {
   // As root there is no sandbox to be had; the pages are our own.
-  return chromium.launch({ executablePath: program(), args: ["--no-sandbox", "--disable-gpu"] });
+  return chromium.launch({ executablePath: program(), args: ["--no-sandbox", "--disable-gpu"], timeout: 90_000 });
 }
 
 /** Opens a file; `seen` collects what it must not do. */

@@ -149,30 +149,34 @@ static void medians(const struct loop *loops, int count, uint64_t turns, int run
 }
 
 static pthread_barrier_t barrier;
-static uint64_t events_turns, begins[2], ends[2];
+static uint64_t events_turns;
+static double took[2];
+static int together;
+static atomic_int done;
 
-static void *events_thread(void *index_)
+static void *events_thread(void *cpu_)
 {
-    int index = (int)(intptr_t)index_;
-    pin(index);
+    int cpu = (int)(intptr_t)cpu_;
+    pin(cpu);
     loop_event(events_turns / 10);
     pthread_barrier_wait(&barrier);
-    begins[index] = now_ns();
+    uint64_t begin = now_ns();
     loop_event(events_turns);
-    ends[index] = now_ns();
+    took[cpu] = (double)(now_ns() - begin) / (double)events_turns;
+    atomic_fetch_add(&done, 1);
+    while (atomic_load(&done) < together) loop_event(1000); /* the other one is not measured alone */
     return NULL;
 }
 
-static double events_on(int threads)
+/* ns an event on each of the CPUs from first to last, in `took` */
+static void events_on(int first, int last)
 {
     pthread_t ids[2];
-    pthread_barrier_init(&barrier, NULL, (unsigned)threads);
-    for (int i = 0; i < threads; i++) pthread_create(&ids[i], NULL, events_thread, (void *)(intptr_t)i);
-    for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
-    uint64_t begin = begins[0], end = ends[0];
-    if (threads == 2 && begins[1] < begin) begin = begins[1];
-    if (threads == 2 && ends[1] > end) end = ends[1];
-    return (double)(end - begin) / (double)events_turns;
+    together = last - first + 1;
+    atomic_store(&done, 0);
+    pthread_barrier_init(&barrier, NULL, (unsigned)together);
+    for (int i = first; i <= last; i++) pthread_create(&ids[i], NULL, events_thread, (void *)(intptr_t)i);
+    for (int i = first; i <= last; i++) pthread_join(ids[i], NULL);
 }
 
 static void calls(void)
@@ -191,12 +195,20 @@ static void calls(void)
     medians(on, 6, turns, runs);
     sched_setaffinity(0, sizeof all_cores, &all_cores);
     if (cores < 2) return;
-    double times[2][MOST];
+    double times[3][MOST];
     events_turns = turns * 3;
-    for (int r = 0; r < runs; r++)
-        for (int t = 0; t < 2; t++) times[t][r] = events_on(t + 1);
-    number("event_1_thread", median(times[0], runs));
-    number("event_2_threads", median(times[1], runs));
+    for (int r = 0; r < runs * 4; r++) {
+        events_on(0, 0);
+        events_on(1, 1);
+        double alone = 1 / took[0] + 1 / took[1];
+        times[0][r] = (took[0] + took[1]) / 2;
+        events_on(0, 1);
+        times[1][r] = (took[0] + took[1]) / 2;
+        times[2][r] = 2 * (1 / took[0] + 1 / took[1]) / alone;
+    }
+    number("event_1_thread", median(times[0], runs * 4));
+    number("event_2_threads", median(times[1], runs * 4));
+    number("scaling", median(times[2], runs * 4));
 }
 
 static atomic_int stop_churn;

@@ -6,11 +6,12 @@
 
 use std::io::{self, Write};
 
-use format::block::{Head, BLOCK_WORDS, HEAD, HEADER_WORDS};
+use format::block::{pack_pair, unpack_pair, Head, BLOCK_WORDS, HEAD, HEADER_WORDS};
 use format::json::Object;
 use format::record::SCHEMA_JSON;
 use format::region::{
-    losses, word, Layout, CODE_WORDS, MAGIC, MAX_BYTES, MIN_BYTES, STACK_WORDS, THREAD_WORDS,
+    losses, word, Layout, CODE_WORDS, MAGIC, MAX_BYTES, MIN_BYTES, OPEN_CHANGING, OPEN_HEAD_WORDS,
+    OPEN_LINE_WORDS, OPEN_PLACE_WORDS, STACK_WORDS, THREAD_WORDS,
 };
 
 use crate::read::ReadError;
@@ -26,15 +27,13 @@ impl DeadRegion {
     /// Checks that `bytes` are a region.
     pub fn parse(bytes: &[u8]) -> Result<DeadRegion, ReadError> {
         let start = String::from_utf8_lossy(&bytes[..bytes.len().min(8)]).into_owned();
-        let refuse = |what: String| ReadError::NotACapture(what);
         if bytes.len() < MIN_BYTES || bytes.len() > MAX_BYTES || bytes.len() % 8 != 0 {
-            let what = format!("{start:?} and is {} bytes long: no black box", bytes.len());
-            return Err(refuse(what));
+            return Err(ReadError::NotABox(start));
         }
         let word = |b: &[u8]| b.try_into().map(u64::from_le_bytes).unwrap_or_default();
         let words: Vec<u64> = bytes.chunks_exact(8).map(word).collect();
         if words[word::MAGIC] != MAGIC || words[word::BYTES] != bytes.len() as u64 {
-            return Err(refuse(format!("{start:?}: no black box, or one cut short")));
+            return Err(ReadError::NotABox(start));
         }
         Ok(DeadRegion { layout: Layout::of(bytes.len()), words })
     }
@@ -54,6 +53,7 @@ impl DeadRegion {
     pub fn write_capture<W: Write>(&self, out: W) -> io::Result<u64> {
         let mut writer = CaptureWriter::new(out, &self.meta())?;
         writer.tables(&self.tables())?;
+        writer.open_spans(&self.open_spans())?;
         let mut count = 0;
         for block in self.words[self.layout.blocks..].chunks_exact(BLOCK_WORDS) {
             let used = Head::unpack(block[HEAD]).used();
@@ -66,13 +66,30 @@ impl DeadRegion {
         Ok(count)
     }
 
+    /// Spans that were open when the process died.
+    fn open_spans(&self) -> Vec<u64> {
+        let l = &self.layout;
+        let lines =
+            self.words[l.open..][..l.open_lines * OPEN_LINE_WORDS].chunks_exact(OPEN_LINE_WORDS);
+        let mut out = Vec::new();
+        for line in lines.filter(|line| ![0, OPEN_CHANGING].contains(&line[0])) {
+            let (tid, _) = unpack_pair(line[0]);
+            for place in line[OPEN_HEAD_WORDS..].chunks_exact(OPEN_PLACE_WORDS) {
+                if place[0] != 0 {
+                    out.extend([pack_pair(place[1] as u32, tid), place[0], place[2], 0]);
+                }
+            }
+        }
+        out
+    }
+
     fn tables(&self) -> [Vec<u64>; 4] {
         let l = &self.layout;
         let area = |start: usize, len: usize| {
             self.words.get(start..start.saturating_add(len)).unwrap_or_default().to_vec()
         };
         let count = |index: usize, most: usize| (self.words[index] as usize).min(most);
-        let threads = count(word::THREAD_CURSOR, l.thread_slots);
+        let threads = count(word::THREAD_SERIAL, l.thread_slots);
         [
             area(l.threads, threads * THREAD_WORDS),
             area(l.names, count(word::NAME_BYTES, l.name_bytes) / 8),
@@ -99,10 +116,13 @@ impl DeadRegion {
             .int("pid", u64::from(self.pid()))
             .int("start_ns", self.words[word::START_NS])
             .int("start_epoch_ns", self.words[word::START_EPOCH_NS])
+            .text("ids_seed", &format!("{:016x}", self.words[word::IDS_SEED]))
             .int("from_ns", self.words[word::START_NS])
             .int("to_ns", self.newest_ns())
             .raw("losses", &counters.finish())
             .raw("books", &books.finish())
+            // Nobody was left to tell: what has no end was running when the process ended.
+            .flag("open_told", false)
             .raw("schema", SCHEMA_JSON)
             .finish();
         join_objects(&own, stored)

@@ -16,6 +16,7 @@ pub fn doctor(as_json: bool) -> ExitCode {
     let checks = [
         switches(),
         memory(),
+        running(),
         proc_calls(),
         shared_memory(),
         vitals(),
@@ -59,9 +60,25 @@ fn switches() -> Check {
 fn memory() -> Check {
     let works = match sys::mem::Reader::new() {
         Ok(_) => Ok("this process can read itself without faulting".to_owned()),
-        Err(error) => Err(format!("process_vm_readv and /proc/self/mem refused: {error}")),
+        Err(error) => {
+            Err(format!("process_vm_writev, process_vm_readv and /proc/self/mem refused: {error}"))
+        }
     };
     Check { name: "stacks", works, gives: "Python stacks without the GIL and without signals" }
+}
+
+fn running() -> Check {
+    /// Any will do: the watch is never started.
+    const PERIOD_NS: u64 = 10_000_000;
+    let works = match sys::perf::Watch::open(sys::thread::tid(), PERIOD_NS) {
+        _ if !cfg!(target_arch = "x86_64") => {
+            Err("only stacks of x86-64 are understood".to_owned())
+        }
+        Ok(_) => Ok("registers and stack of a running thread can be had".to_owned()),
+        Err(refused) => Err(format!("{refused}")),
+    };
+    let gives = "what native code computes (Rust, C, C extensions under Python)";
+    Check { name: "running_stacks", works, gives }
 }
 
 fn proc_calls() -> Check {

@@ -4,17 +4,17 @@
 //! terminal, to a file beside the capture, whose name is printed. A file is there whole or not at
 //! all, whenever we are interrupted.
 
-use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use capture::read::Capture;
 use clap::ValueEnum;
 use export::{Format, Value};
-use sys::whole_file::WholeFile;
 
+use crate::output::{same, write};
+use crate::parquet;
+use crate::progress;
 use crate::read::{self, USAGE};
 
 /// `--to`.
@@ -30,17 +30,30 @@ pub enum To {
     Chrome,
     /// ui.perfetto.dev (protobuf).
     Perfetto,
+    /// A folder of Parquet files, one a table (docs/tables.md).
+    Parquet,
+    /// OpenTelemetry: traces (protobuf).
+    Otlp,
+    /// OpenTelemetry: metrics (protobuf).
+    OtlpMetrics,
+    /// Zipkin (v2 JSON).
+    Zipkin,
 }
 
-impl From<To> for Format {
-    fn from(to: To) -> Format {
-        match to {
+impl To {
+    /// The format of one file; None: tables, which are many.
+    fn format(self) -> Option<Format> {
+        Some(match self {
             To::Pprof => Format::Pprof,
             To::Speedscope => Format::Speedscope,
             To::Folded => Format::Folded,
             To::Chrome => Format::Chrome,
             To::Perfetto => Format::Perfetto,
-        }
+            To::Otlp => Format::Otlp,
+            To::OtlpMetrics => Format::OtlpMetrics,
+            To::Zipkin => Format::Zipkin,
+            To::Parquet => return None,
+        })
     }
 }
 
@@ -68,34 +81,32 @@ impl From<By> for Value {
     }
 }
 
-/// Captures smaller than this are over before a line about them is read.
-const TELL_BYTES: u64 = 8 << 20;
-
 /// Where the export goes.
 enum Place {
     Stdout,
     File(PathBuf),
 }
 
-/// Exports the capture at `path`, or the newest in that folder.
-pub fn export(path: &Path, to: To, by: Option<By>, output: Option<&Path>) -> ExitCode {
-    let format = Format::from(to);
-    if by.is_some() && !format.has_one_value() {
-        eprintln!(
-            "dashcam: --value: {} holds every value already; it is for folded and speedscope",
-            format.name()
-        );
+/// Posts the capture at `path`, or the newest in that folder, to a collector.
+pub fn post(path: &Path, to: To, url: &str) -> ExitCode {
+    if !matches!(to, To::Otlp) {
+        let name = to.format().map_or("parquet", Format::name);
+        eprintln!("dashcam: --post: found --to {name}, wanted --to otlp (it sends metrics too)");
         return ExitCode::from(USAGE);
     }
-    let teller = Teller::new(path);
-    teller.line(|| format!("reading {}", path.display()));
-    let (file, capture) = match read::open(path) {
+    crate::post::post(path, url)
+}
+
+/// Exports the capture at `path`, or the newest in that folder.
+pub fn export(path: &Path, to: To, by: Option<By>, output: Option<&Path>) -> ExitCode {
+    let Some(format) = to.format() else { return parquet::export(path, by.is_some(), output) };
+    if by.is_some() && !format.has_one_value() {
+        return refuse_value(format.name());
+    }
+    let (file, capture) = match open(path) {
         Ok(found) => found,
         Err(code) => return code,
     };
-    for what in &capture.damage {
-        eprintln!("dashcam: {}: {what}; what is whole is exported", file.display());
-    }
     let place = match place(&file, format, output, io::stdout().is_terminal()) {
         Ok(place) => place,
         Err(wrong) => {
@@ -104,10 +115,18 @@ pub fn export(path: &Path, to: To, by: Option<By>, output: Option<&Path>) -> Exi
         }
     };
     let value = by.map_or(Value::default(), Value::from);
-    let written = match &place {
-        Place::Stdout => to_writer(&capture, format, value, &mut io::stdout().lock(), teller),
-        Place::File(target) => to_file(&capture, format, value, target, teller),
+    progress::stage(format!("writing {}", format.name()));
+    let fill = |mut out: &mut dyn Write| {
+        export::write(&capture, format, value, &mut out, &mut progress::at)
     };
+    let written = match &place {
+        Place::Stdout => {
+            let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+            fill(&mut out).and_then(|()| out.flush())
+        }
+        Place::File(target) => write(target, fill),
+    };
+    progress::clear();
     match (written, place) {
         (Ok(()), Place::File(target)) if output.is_none() => println!("{}", target.display()),
         (Ok(()), _) => (),
@@ -118,14 +137,35 @@ pub fn export(path: &Path, to: To, by: Option<By>, output: Option<&Path>) -> Exi
                 Place::Stdout => "stdout".to_owned(),
                 Place::File(target) => target.display().to_string(),
             };
-            eprintln!(
-                "dashcam: cannot write {target}: {error}; give another place with -o; nothing \
-                 half is left"
-            );
-            return ExitCode::from(USAGE);
+            return not_written(&target, &error);
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Opens what is to be exported, and says on stderr what of it is damaged.
+pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
+    let (file, capture) = read::open(path)?;
+    for what in &capture.damage {
+        eprintln!("dashcam: {}: {what}; what is whole is exported", file.display());
+    }
+    Ok((file, capture))
+}
+
+/// `--value` for a format that has no use for it.
+pub fn refuse_value(format: &str) -> ExitCode {
+    eprintln!(
+        "dashcam: --value: {format} holds every value already; it is for folded and speedscope"
+    );
+    ExitCode::from(USAGE)
+}
+
+/// The place of an export could not be written.
+pub fn not_written(target: &str, error: &io::Error) -> ExitCode {
+    eprintln!(
+        "dashcam: cannot write {target}: {error}; give another place with -o; nothing half is left"
+    );
+    ExitCode::from(USAGE)
 }
 
 fn place(
@@ -146,7 +186,7 @@ fn place(
         Some(target) if target.is_dir() => {
             Err(format!("-o {}: is a folder, wanted the name of a file", target.display()))
         }
-        Some(target) if same_file(target, capture) => Err(format!(
+        Some(target) if same(target, capture) => Err(format!(
             "-o {}: is the capture itself, which would be lost; wanted another name",
             target.display()
         )),
@@ -156,78 +196,10 @@ fn place(
     }
 }
 
-fn same_file(a: &Path, b: &Path) -> bool {
-    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
-}
-
-fn to_file(
-    capture: &Capture,
-    format: Format,
-    value: Value,
-    target: &Path,
-    teller: Teller,
-) -> io::Result<()> {
-    // A device or a named pipe cannot be replaced by a file.
-    if fs::metadata(target).is_ok_and(|kind| !kind.is_file()) {
-        let mut out = fs::OpenOptions::new().write(true).open(target)?;
-        return to_writer(capture, format, value, &mut out, teller);
-    }
-    let mut out = WholeFile::create(target)?;
-    to_writer(capture, format, value, &mut out, teller)?;
-    out.keep()
-}
-
-fn to_writer(
-    capture: &Capture,
-    format: Format,
-    value: Value,
-    out: &mut dyn Write,
-    mut teller: Teller,
-) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 20, out);
-    let mut progress = |done, all| teller.tell(format, done, all);
-    export::write(capture, format, value, &mut out, &mut progress)?;
-    out.flush()
-}
-
-/// Tells on stderr how far we are, if somebody sits there and it takes long.
-struct Teller {
-    on: bool,
-    told: Instant,
-}
-
-impl Teller {
-    fn new(path: &Path) -> Teller {
-        let large = fs::metadata(path).is_ok_and(|m| m.is_dir() || m.len() >= TELL_BYTES);
-        Teller { on: large && io::stderr().is_terminal(), told: Instant::now() }
-    }
-
-    fn line(&self, text: impl Fn() -> String) {
-        if self.on {
-            eprint!("\r\x1b[Kdashcam: {}", text());
-        }
-    }
-
-    fn tell(&mut self, format: Format, done: u64, all: u64) {
-        if self.on && self.told.elapsed() >= Duration::from_millis(100) {
-            self.told = Instant::now();
-            let percent = done.saturating_mul(100) / all.max(1);
-            self.line(|| format!("writing {}: {percent} %", format.name()));
-        }
-    }
-}
-
-impl Drop for Teller {
-    fn drop(&mut self) {
-        if self.on {
-            eprint!("\r\x1b[K");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn binary_goes_to_no_terminal_and_nothing_goes_over_the_capture() {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{json, Value};
 use sys::local;
 
+use crate::columns::{columns, plain, utc};
 use crate::read::{NOTHING, UNREADABLE, USAGE};
 
 /// A process that is alive answers within this time.
@@ -53,8 +54,7 @@ fn table(rows: &[Value]) -> String {
     let number = |row: &Value, key: &str| row[key].as_u64().unwrap_or(0).to_string();
     let text = |row: &Value, key: &str| plain(row[key].as_str().unwrap_or("?"));
     let head = ["PID", "SERVICE", "SINCE (UTC)", "STATE", "REQUESTS", "SLOW", "CAPTURES", "BOX"];
-    let mut lines: Vec<Vec<String>> = vec![head.map(str::to_owned).to_vec()];
-    lines.extend(rows.iter().map(|row| {
+    let cells = rows.iter().map(|row| {
         vec![
             number(row, "pid"),
             text(row, "service"),
@@ -65,43 +65,8 @@ fn table(rows: &[Value]) -> String {
             number(row, "captures"),
             text(row, "box"),
         ]
-    }));
-    let width = |i: usize| lines.iter().map(|l| l[i].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |cells: &Vec<String>| {
-        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<String>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    lines.iter().map(line).collect()
-}
-
-/// Control characters of another process's text are not for this terminal.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
-/// `2026-11-21 10:14:03`.
-fn utc(epoch_ns: u64) -> String {
-    let seconds = epoch_ns / 1_000_000_000;
-    let (days, clock) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date: the number of whole years, then of months, by subtraction.
-    let leap = |y: u64| y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
-    let (mut year, mut left) = (1970, days);
-    while left >= 365 + u64::from(leap(year)) {
-        left -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if left < length {
-            break;
-        }
-        left -= length;
-        month += 1;
-    }
-    let (h, m, s) = (clock / 3600, clock / 60 % 60, clock % 60);
-    format!("{year:04}-{month:02}-{:02} {h:02}:{m:02}:{s:02}", left + 1)
+    });
+    columns(&head, cells)
 }
 
 /// The state of a process: what `dashcam.status()` gives inside it.
@@ -299,13 +264,6 @@ fn ask(path: &Path, line: &str, patience: Duration) -> Result<Value, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_utc() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00");
-        assert_eq!(utc(951_782_400_000_000_000), "2000-02-29 00:00:00");
-        assert_eq!(utc(1_795_256_043_000_000_000), "2026-11-21 10:14:03");
-    }
 
     #[test]
     fn a_table_has_a_column_for_each_figure_and_no_control_characters() {

@@ -1,19 +1,28 @@
 //! The `dashcam` command: parses and calls. Data on stdout, the rest on stderr.
 //!
-//! Exit codes: 0 fine; 1 a finding that there is nothing (no cause, no capture); 2 usage; 3 input
-//! that cannot be read. `run` exits as its child does.
+//! Exit codes: 0 fine; 1 a finding that there is nothing (no cause, no capture); 2 usage, or output
+//! that cannot be written; 3 input that cannot be read. `run` exits as its child does.
 
+mod columns;
 mod doctor;
 mod export;
 mod live;
+mod output;
+mod parquet;
+mod post;
+mod progress;
 mod read;
 mod recover;
 mod run;
 mod show;
 mod show_metrics;
+mod show_request;
+mod sql;
+mod tls;
 mod view;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,6 +43,7 @@ enum Command {
     /// Name the cause: `dashcam why CAPTURE|DIR`
     Why {
         /// A capture, or a folder (its newest capture).
+        #[arg(value_name = "CAPTURE|DIR")]
         path: PathBuf,
         /// Print JSON (schema 1).
         #[arg(long)]
@@ -48,6 +58,7 @@ enum Command {
     /// What is in a capture: time covered, threads, requests, sources, losses
     Show {
         /// A capture, or a folder (its newest capture).
+        #[arg(value_name = "CAPTURE|DIR")]
         path: PathBuf,
         /// Print JSON.
         #[arg(long)]
@@ -55,10 +66,14 @@ enum Command {
         /// Print the samples and off-CPU times of the slowest request, instead of the summary.
         #[arg(long)]
         slowest: bool,
+        /// The same of the request with this id, as an exemplar of the OpenMetrics endpoint has it.
+        #[arg(long, value_name = "ID", conflicts_with = "slowest", value_parser = request_id)]
+        request: Option<u64>,
     },
     /// A capture in a format that other tools open: `dashcam export CAPTURE --to pprof -o FILE`
     Export {
         /// A capture, or a folder (its newest capture).
+        #[arg(value_name = "CAPTURE|DIR")]
         path: PathBuf,
         /// The format.
         #[arg(long)]
@@ -70,10 +85,29 @@ enum Command {
         /// beside the capture.
         #[arg(short, long)]
         output: Option<PathBuf>,
+        /// With `--to otlp`: send traces and metrics to the collector there, `http://HOST:4318`
+        /// or `https://HOST`.
+        #[arg(long, value_name = "URL", conflicts_with = "output")]
+        post: Option<String>,
+    },
+    /// SQL over a capture's tables: `dashcam sql CAPTURE "select ..."` (docs/tables.md)
+    Sql {
+        /// A capture, or a folder (its newest capture).
+        #[arg(value_name = "CAPTURE|DIR")]
+        path: PathBuf,
+        /// What to ask, in DuckDB's SQL.
+        query: String,
+        /// Print JSON: a list of rows.
+        #[arg(long)]
+        json: bool,
+        /// Print CSV, with a header.
+        #[arg(long, conflicts_with = "json")]
+        csv: bool,
     },
     /// One self-contained HTML page: verdict, requests, timelines, flame graph, waits
     View {
         /// A capture, or a folder (its newest capture).
+        #[arg(value_name = "CAPTURE|DIR")]
         path: PathBuf,
         /// Where to write [default: beside the capture, with the ending .html].
         #[arg(short, long)]
@@ -84,11 +118,14 @@ enum Command {
     },
     /// A capture from the black box that a killed process left behind
     Recover {
-        /// The black box (FILE.box); without it, those that are there are listed.
+        /// The black box (FILE.box); without it those that this user may read are listed.
         file: Option<PathBuf>,
-        /// Where to write; default: beside you, named after the box.
-        #[arg(short, long)]
+        /// Where to write [default: in this folder, named after the box].
+        #[arg(short, long, requires = "file")]
         output: Option<PathBuf>,
+        /// List them as JSON.
+        #[arg(long, conflicts_with = "file")]
+        json: bool,
     },
     /// The recorded processes of this user
     Ps {
@@ -99,6 +136,7 @@ enum Command {
     /// State of a recorded process: settings, sources, losses, own cost
     Status {
         /// Its number, as in `dashcam ps`.
+        #[arg(value_parser = process_number)]
         pid: u32,
         /// Print JSON, as `dashcam.status()` gives it.
         #[arg(long)]
@@ -107,6 +145,7 @@ enum Command {
     /// Make a recorded process save a capture now; prints its path
     Snap {
         /// Its number, as in `dashcam ps`.
+        #[arg(value_parser = process_number)]
         pid: u32,
         /// Why; stands in the capture.
         reason: Option<String>,
@@ -114,9 +153,10 @@ enum Command {
     /// Change settings of a recorded process: `dashcam set PID slow=250ms`, `dashcam set PID off`
     Set {
         /// Its number, as in `dashcam ps`.
+        #[arg(value_parser = process_number)]
         pid: u32,
         /// name=value of enabled, slow, window, post, cooldown, keep, keep_bytes, rate_hz,
-        /// budget_percent, threads, on_error, per_day, repeat_after, decay, at_exit; on or off.
+        /// budget_percent, threads, on_error, on_metric, per_day, repeat_after, decay, at_exit; on or off.
         #[arg(required = true)]
         settings: Vec<String>,
     },
@@ -136,6 +176,12 @@ struct Run {
     /// Which failed requests make a capture: error, TimeoutError(checkout), errors>5%/30s.
     #[arg(long)]
     on_error: Option<String>,
+    /// Which metrics make a capture: queue.depth>100, errors>5/s/10s, p99(db.query)>50ms/30s.
+    #[arg(long)]
+    on_metric: Option<String>,
+    /// Where scrapers find the metrics: 127.0.0.1:9464, 127.0.0.1:9464-9479, unix:/run/app-{pid}.sock.
+    #[arg(long)]
+    openmetrics: Option<String>,
     /// A command to run with the path of each capture.
     #[arg(long)]
     hook: Option<String>,
@@ -160,8 +206,8 @@ struct Run {
     /// Most captures kept [default: 50].
     #[arg(long)]
     keep: Option<String>,
-    /// The program and its arguments, behind `--`.
-    #[arg(last = true, required = true)]
+    /// The program and its arguments: a command, a script, or (behind `--`) `-m module`.
+    #[arg(trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
 }
 
@@ -170,6 +216,8 @@ impl Run {
         let knobs = [
             ("slow", self.slow),
             ("on_error", self.on_error),
+            ("on_metric", self.on_metric),
+            ("openmetrics", self.openmetrics),
             ("hook", self.hook),
             ("service", self.service),
             ("out", self.out),
@@ -184,9 +232,16 @@ impl Run {
     }
 }
 
+fn process_number(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "wanted the number of a process, as `dashcam ps` lists them")
+}
+
+fn request_id(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "wanted the number of a request, as an exemplar has it")
+}
+
 fn main() -> ExitCode {
-    // A reader that closes our stdout early (`| head`) is no error of ours.
-    quiet_broken_pipe();
+    tell_lost_output();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -204,14 +259,29 @@ fn main() -> ExitCode {
             };
             read::why(&path, form, slow.as_deref())
         }
-        Command::Show { path, json, slowest } => show::show(&path, json, slowest),
-        Command::Export { path, to, value, output } => {
-            export::export(&path, to, value, output.as_deref())
+        Command::Show { path, json, slowest, request } => {
+            let slowest = slowest.then_some(show::One::Slowest);
+            show::show(&path, json, request.map(show::One::Id).or(slowest))
         }
+        Command::Sql { path, query, json, csv } => {
+            let form = match (json, csv) {
+                (true, _) => "json",
+                (_, true) => "csv",
+                _ => "table",
+            };
+            sql::sql(&path, &query, form)
+        }
+        Command::Export { path, to, value, output, post } => match post {
+            Some(url) => export::post(&path, to, &url),
+            None => export::export(&path, to, value, output.as_deref()),
+        },
         Command::View { path, output, slow } => {
             view::view(&path, output.as_deref(), slow.as_deref())
         }
-        Command::Recover { file, output } => recover::recover(file.as_deref(), output.as_deref()),
+        Command::Recover { file: Some(file), output, .. } => {
+            recover::recover(&file, output.as_deref())
+        }
+        Command::Recover { file: None, json, .. } => recover::list(json),
         Command::Ps { json } => live::ps(json),
         Command::Status { pid, json } => live::status(pid, json),
         Command::Snap { pid, reason } => live::snap(pid, reason.as_deref()),
@@ -220,13 +290,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn quiet_broken_pipe() {
+/// What is printed goes through `println!`, which panics when it cannot be written: a reader that
+/// closes our stdout early (`| head`) is no error of ours, a full disk is one.
+fn tell_lost_output() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        let broken = info.to_string().contains("Broken pipe");
-        if broken {
-            std::process::exit(0);
+        let text = info.payload().downcast_ref::<String>().map_or("", String::as_str);
+        match text.strip_prefix("failed printing to ") {
+            Some(why) if why.contains("Broken pipe") => std::process::exit(0),
+            Some(why) => {
+                let _ = writeln!(io::stderr(), "dashcam: cannot write to {why}");
+                std::process::exit(i32::from(read::USAGE));
+            }
+            None => default(info),
         }
-        default(info);
     }));
 }

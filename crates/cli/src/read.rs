@@ -1,10 +1,14 @@
 //! `dashcam why`, and finding the capture that is meant.
 
+use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use capture::read::{Capture, ReadError};
+use capture::read::{Capture, ReadError, Wanted};
 use trigger::Rules;
+
+use crate::progress;
 
 /// Exit code for input that cannot be read.
 pub const UNREADABLE: u8 = 3;
@@ -29,7 +33,7 @@ pub enum Form {
 
 /// Names the cause of the slow requests in a capture.
 pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
-    let (file, capture) = match open(path) {
+    let (file, capture) = match open_for(path, Wanted::Causes) {
         Ok(found) => found,
         Err(code) => return code,
     };
@@ -37,14 +41,21 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
         Ok(rules) => rules,
         Err(code) => return code,
     };
+    progress::stage("looking for causes");
     let diagnosis = diagnosis::diagnose(&capture, |name| rules.limit_ns(name));
+    progress::clear();
     let file = file.display().to_string();
     match form {
         Form::Json => println!("{:#}", diagnosis::to_json(&diagnosis, &file)),
         Form::Markdown => print!("{}", diagnosis::to_markdown(&diagnosis, &file)),
         Form::Text => print!("{}", diagnosis::to_text(&diagnosis)),
     }
-    ExitCode::from(if diagnosis.findings.is_empty() { NOTHING } else { 0 })
+    ExitCode::from(match diagnosis.findings.is_empty() {
+        // "Nothing to blame" would be a guess: what there was to judge is lost.
+        true if diagnosis.total == 0 && !capture.damage.is_empty() => UNREADABLE,
+        true => NOTHING,
+        false => 0,
+    })
 }
 
 /// The rules given on the command line; without any the capture's own. Says on stderr what is wrong.
@@ -53,7 +64,7 @@ pub fn judged_by(capture: &Capture, slow: Option<&str>) -> Result<Rules, ExitCod
     match (Rules::parse(&text), slow) {
         (Ok(rules), _) => Ok(rules),
         (Err(wrong), Some(_)) => {
-            eprintln!("dashcam: --slow: {wrong}");
+            eprintln!("dashcam: --{wrong}");
             Err(ExitCode::from(USAGE))
         }
         // A recovered box whose settings were lost: judged by the default.
@@ -63,17 +74,29 @@ pub fn judged_by(capture: &Capture, slow: Option<&str>) -> Result<Rules, ExitCod
 
 /// Opens a capture, or the newest in a folder; says on stderr why not.
 pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
+    open_for(path, Wanted::All)
+}
+
+/// Opens of a capture what is wanted.
+fn open_for(path: &Path, wanted: Wanted) -> Result<(PathBuf, Capture), ExitCode> {
     let file = if path.is_dir() { newest(path)? } else { path.to_owned() };
-    match Capture::open(&file) {
+    // A pipe would be waited for, and cannot be read twice.
+    if std::fs::metadata(&file).is_ok_and(|found| found.file_type().is_fifo()) {
+        eprintln!("dashcam: {}: is a pipe, wanted a capture (FILE.dashcam)", file.display());
+        return Err(ExitCode::from(UNREADABLE));
+    }
+    progress::stage(format!("reading {}", file.display()));
+    match Capture::open_for(&file, wanted, &mut progress::at) {
         Ok(mut capture) => {
-            for note in symbols::name_native(&mut capture) {
-                eprintln!("dashcam: {note}");
-            }
+            progress::stage("naming native stacks");
+            symbols::name_native(&mut capture).iter().for_each(|note| progress::note(note));
+            progress::clear();
             Ok((file, capture))
         }
         Err(error) => {
+            progress::clear();
             match &error {
-                ReadError::Io(..) => eprintln!("dashcam: {error}"),
+                ReadError::Io(_, why) => unreadable(&file, why),
                 _ => eprintln!("dashcam: {}: {error}", file.display()),
             }
             Err(ExitCode::from(UNREADABLE))
@@ -82,9 +105,9 @@ pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
 }
 
 /// The newest capture in a folder, by time of writing.
-fn newest(folder: &Path) -> Result<PathBuf, ExitCode> {
+pub fn newest(folder: &Path) -> Result<PathBuf, ExitCode> {
     let entries = std::fs::read_dir(folder).map_err(|error| {
-        eprintln!("dashcam: {}: {error}", folder.display());
+        unreadable(folder, &error);
         ExitCode::from(UNREADABLE)
     })?;
     let captures = entries.flatten().filter_map(|entry| {
@@ -94,7 +117,20 @@ fn newest(folder: &Path) -> Result<PathBuf, ExitCode> {
         Some((modified, path))
     });
     captures.max().map(|(_, path)| path).ok_or_else(|| {
-        eprintln!("dashcam: no capture (*.dashcam) in {}", folder.display());
+        eprintln!(
+            "dashcam: no capture (*.dashcam) in {}; a recorded service makes one when a request is \
+             slow; `dashcam snap PID` makes one now",
+            folder.display()
+        );
         ExitCode::from(NOTHING)
     })
+}
+
+/// Says why there is nothing to read at `path`, and what would help.
+fn unreadable(path: &Path, error: &io::Error) {
+    let help = match error.kind() {
+        io::ErrorKind::PermissionDenied => "ask as the user that the service runs as",
+        _ => "wanted a capture (FILE.dashcam), or a folder with captures in it",
+    };
+    eprintln!("dashcam: {}: {error}; {help}", path.display());
 }

@@ -1,83 +1,201 @@
 //! `dashcam recover`: a capture out of the black box of a process that was killed.
 
-use std::fs::{self, File};
-use std::io::BufWriter;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use capture::region::DeadRegion;
+use format::region::MAX_BYTES;
+use serde_json::{json, Value};
 
-use crate::read::{NOTHING, UNREADABLE};
+use crate::columns::{columns, plain, utc};
+use crate::output;
+use crate::read::{NOTHING, UNREADABLE, USAGE};
 
-/// Recovers `file`, or lists the boxes that are there.
-pub fn recover(file: Option<&Path>, output: Option<&Path>) -> ExitCode {
-    let Some(file) = file else { return list() };
-    match recover_file(file, output) {
-        Ok(path) => {
-            println!("{}", path.display());
-            ExitCode::SUCCESS
-        }
+/// Where each user's recorders have their folder, `dashcam-UID`.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Makes a capture of the box `file`: at `to`, or in this folder, named after the box.
+pub fn recover(file: &Path, to: Option<&Path>) -> ExitCode {
+    let region = match open(file) {
+        Ok(region) => region,
         Err(error) => {
-            eprintln!("dashcam: {}: {error}", file.display());
-            ExitCode::from(UNREADABLE)
+            eprintln!(
+                "dashcam: {}: {error}; wanted a black box (FILE.box): `dashcam recover` lists \
+                 those that are there",
+                file.display()
+            );
+            return ExitCode::from(UNREADABLE);
         }
-    }
-}
-
-fn recover_file(file: &Path, output: Option<&Path>) -> Result<PathBuf, String> {
-    let bytes = fs::read(file).map_err(|e| e.to_string())?;
-    let region = DeadRegion::parse(&bytes).map_err(|e| e.to_string())?;
-    if Path::new(&format!("/proc/{}", region.pid())).exists() {
+    };
+    if is_mapped(region.pid(), file) {
         eprintln!(
             "dashcam: process {} is still running; what it writes meanwhile may be missing",
             region.pid()
         );
     }
-    let stem = file.file_stem().map_or_else(|| "recovered".into(), |s| s.to_os_string());
-    let path = output.map_or_else(|| PathBuf::from(stem).with_extension("dashcam"), Path::to_owned);
-    let partial = path.with_extension("dashcam.part");
-    let written = File::create(&partial)
-        .and_then(|out| region.write_capture(BufWriter::new(out)))
-        .and_then(|blocks| fs::rename(&partial, &path).map(|()| blocks));
-    match written {
+    let stem = file.file_stem().unwrap_or(file.as_os_str());
+    let path = to.map_or_else(|| PathBuf::from(stem).with_extension("dashcam"), Path::to_owned);
+    match write(&region, file, &path) {
         Ok(blocks) => {
-            let until = clock(region.reaches_epoch_ns());
+            println!("{}", path.display());
             eprintln!(
-                "dashcam: {blocks} blocks recovered, up to {until}; now: dashcam why {}",
+                "dashcam: {blocks} blocks recovered, up to {} UTC; now: dashcam why {}",
+                utc(region.reaches_epoch_ns()),
                 path.display()
             );
-            Ok(path)
+            ExitCode::SUCCESS
         }
         Err(error) => {
-            let _ = fs::remove_file(&partial);
-            Err(format!("cannot write {}: {error}", path.display()))
+            eprintln!(
+                "dashcam: cannot write {}: {error}; choose another place with -o; nothing half is \
+                 left, and the box is as it was",
+                path.display()
+            );
+            ExitCode::from(USAGE)
         }
     }
 }
 
-/// `10:14:03.123 UTC` of a Unix epoch time.
-fn clock(epoch_ns: u64) -> String {
-    let ms = epoch_ns / 1_000_000 % 86_400_000;
-    let (h, m, s) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
-    format!("{h:02}:{m:02}:{s:02}.{:03} UTC", ms % 1000)
+fn open(file: &Path) -> Result<DeadRegion, String> {
+    let found = fs::metadata(file).map_err(|e| e.to_string())?;
+    if !found.is_file() {
+        return Err(if found.is_dir() { "is a folder" } else { "is no file" }.to_owned());
+    }
+    if found.len() > MAX_BYTES as u64 {
+        return Err(format!("is {} bytes long, more than any box", found.len()));
+    }
+    let bytes = fs::read(file).map_err(|e| e.to_string())?;
+    DeadRegion::parse(&bytes).map_err(|e| e.to_string())
 }
 
-fn list() -> ExitCode {
-    let mut found = false;
-    for folder in fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
-        if !folder.file_name().to_string_lossy().starts_with("dashcam-") {
-            continue;
-        }
-        for entry in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
-            if entry.path().extension().is_some_and(|x| x == "box") {
-                println!("{}", entry.path().display());
-                found = true;
-            }
-        }
+fn write(region: &DeadRegion, file: &Path, path: &Path) -> io::Result<u64> {
+    if output::same(file, path) {
+        return Err(io::Error::other("it is the box itself, wanted another name"));
     }
-    if found {
-        return ExitCode::SUCCESS;
+    output::write(path, |out| region.write_capture(out))
+}
+
+/// A box that lies in shared memory.
+struct Found {
+    path: PathBuf,
+    /// From its name, `SERVICE-PID-MS.box`.
+    service: String,
+    pid: u32,
+    started_ms: u64,
+    /// Owner of the file.
+    uid: u32,
+    /// Whether its process still writes to it.
+    runs: bool,
+}
+
+/// Lists the boxes that this user may read, the newest first: for root those of all users.
+pub fn list(as_json: bool) -> ExitCode {
+    let mut found = boxes(Path::new(SHARED_MEMORY));
+    found.sort_by(|a, b| (b.started_ms, &b.path).cmp(&(a.started_ms, &a.path)));
+    if as_json {
+        let rows: Vec<Value> = found.iter().map(to_json).collect();
+        println!("{:#}", json!({"schema": 1, "boxes": rows}));
+    } else if !found.is_empty() {
+        let head = ["SERVICE", "PID", "SINCE (UTC)", "USER", "PROCESS", "BOX"];
+        print!("{}", columns(&head, found.iter().map(row)));
     }
-    eprintln!("dashcam: no black box of a dead process is left on this host");
-    ExitCode::from(NOTHING)
+    if found.is_empty() {
+        eprintln!(
+            "dashcam: no black box that this user may read in {SHARED_MEMORY}/dashcam-*: boxes of \
+             processes that end in order are removed, and of killed ones the newest two are kept"
+        );
+        return ExitCode::from(NOTHING);
+    }
+    ExitCode::SUCCESS
+}
+
+fn row(found: &Found) -> Vec<String> {
+    vec![
+        plain(&found.service),
+        found.pid.to_string(),
+        utc(found.started_ms.saturating_mul(1_000_000)),
+        user(found.uid).unwrap_or_else(|| found.uid.to_string()),
+        if found.runs { "still runs" } else { "ended" }.to_owned(),
+        plain(&found.path.display().to_string()),
+    ]
+}
+
+fn to_json(found: &Found) -> Value {
+    json!({
+        "box": found.path.display().to_string(),
+        "service": found.service,
+        "pid": found.pid,
+        "since_epoch_ns": found.started_ms.saturating_mul(1_000_000),
+        "uid": found.uid,
+        "user": user(found.uid),
+        "runs": found.runs,
+    })
+}
+
+fn boxes(shared: &Path) -> Vec<Found> {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders =
+        entries(shared).filter(|f| f.file_name().to_string_lossy().starts_with("dashcam-"));
+    let files = folders.flat_map(|folder| entries(&folder.path()).collect::<Vec<_>>());
+    files.filter_map(|file| one(file.path())).collect()
+}
+
+fn one(path: PathBuf) -> Option<Found> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".box")?;
+    let (rest, started_ms) = name.rsplit_once('-')?;
+    let (service, pid) = rest.rsplit_once('-')?;
+    let (service, pid, started_ms) =
+        (service.to_owned(), pid.parse().ok()?, started_ms.parse().ok()?);
+    let uid = fs::symlink_metadata(&path).ok()?.uid();
+    let runs = is_mapped(pid, &path);
+    Some(Found { path, service, pid, started_ms, uid, runs })
+}
+
+/// Whether process `pid` has the file in its memory: another process may have got a dead one's
+/// number. Where that cannot be read, whether there is such a process.
+fn is_mapped(pid: u32, file: &Path) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    match fs::read_to_string(process.join("maps")) {
+        Ok(maps) => maps.lines().any(|line| line.ends_with(&*file.to_string_lossy())),
+        Err(_) => process.exists(),
+    }
+}
+
+/// The name of a user of this host.
+fn user(uid: u32) -> Option<String> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let named = users.lines().find(|line| line.split(':').nth(2) == Some(&uid.to_string()))?;
+    Some(plain(named.split(':').next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_is_known_by_its_name_and_its_process_by_its_memory() {
+        let folder = std::env::temp_dir().join(format!("dashcam-boxes-{}", std::process::id()));
+        let of_user = folder.join("dashcam-1000");
+        fs::create_dir_all(&of_user).expect("a folder");
+        // A process of this number runs, and has nothing to do with the box.
+        let name = format!("a-shop-{}-1795256043000.box", std::process::id());
+        for name in [name.as_str(), "odd.box", "shop-1-2.txt", "shop-x-2.box"] {
+            fs::write(of_user.join(name), "x").expect("written");
+        }
+        fs::create_dir_all(folder.join("other")).expect("a folder");
+        fs::write(folder.join("other/shop-1-2.box"), "x").expect("written");
+        let found = boxes(&folder);
+        fs::remove_dir_all(&folder).expect("removed");
+        let [found] = found.as_slice() else { panic!("{} boxes", found.len()) };
+        assert_eq!(
+            (found.service.as_str(), found.pid, found.runs),
+            ("a-shop", std::process::id(), false)
+        );
+        assert_eq!(row(found)[2], "2026-11-21 10:14:03");
+        assert_eq!(to_json(found)["since_epoch_ns"], 1_795_256_043_000_000_000u64);
+    }
 }

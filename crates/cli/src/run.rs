@@ -33,7 +33,7 @@ pub struct RunArgs {
 /// Becomes the program. Returns only when that is not possible.
 pub fn run(args: &RunArgs) -> ExitCode {
     if let Err(wrong) = check(&args.knobs) {
-        eprintln!("dashcam: --{wrong}");
+        eprintln!("dashcam: {wrong}");
         return ExitCode::from(USAGE);
     }
     let words = with_interpreter(&args.command);
@@ -67,17 +67,28 @@ pub fn run(args: &RunArgs) -> ExitCode {
     ExitCode::from(NOT_EXECUTABLE)
 }
 
-/// Refuses wrong flags before the program starts.
-fn check(knobs: &[(String, String)]) -> Result<(), trigger::Wrong> {
+/// Refuses wrong flags before the program starts. By the rules that the recorder has for settings,
+/// and what only a flag is asked for: a folder, and a command that is there. Errors: the whole line.
+fn check(knobs: &[(String, String)]) -> Result<(), String> {
     for (name, value) in knobs {
-        match name.as_str() {
-            "slow" => drop(trigger::Rules::parse(value)?),
-            "on_error" => drop(trigger::ErrorRules::parse(value)?),
-            "memory" => drop(trigger::bytes(name, value)?),
-            "window" | "post" | "cooldown" => drop(trigger::duration_ns(name, value)?),
-            "keep" => drop(trigger::fraction(name, value, 1.0, 100_000.0)?),
-            _ => (),
-        }
+        let judged = match name.as_str() {
+            "openmetrics" => openmetrics::Address::parse(value).map(drop),
+            "out" if value.trim().is_empty() => Err("a folder".to_owned()),
+            "hook" => match value.split_whitespace().next() {
+                Some(word) if find(OsStr::new(word)).is_none() => {
+                    Err("a command that can be run, by its path or found in PATH".to_owned())
+                }
+                _ => Ok(()),
+            },
+            _ => trigger::check(name, value).map_err(|wrong| wrong.wanted),
+        };
+        judged.map_err(|wanted| {
+            let flag = name.replace('_', "-");
+            format!(
+                "--{flag}: found {value:?}, wanted {wanted}; the program was not started (see \
+                 dashcam run --help)"
+            )
+        })?;
     }
     Ok(())
 }

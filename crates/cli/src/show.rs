@@ -1,29 +1,62 @@
 //! `dashcam show`: what a capture holds and what it lacks.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use capture::read::{Capture, RequestRow};
+use capture::read::{Capture, RequestRow, SpanRow, Traces};
 use diagnosis::causes::{ms_text, thousands};
-use serde_json::{json, Value};
+use tables::summary::{self, by_name, median, request_ms};
 
-use crate::read::open;
-use crate::show_metrics;
+use crate::read::{open, NOTHING};
+use crate::{show_metrics, show_request};
 
 /// Threads listed; the rest are counted.
 const MOST_THREADS: usize = 20;
 
+/// A request of a capture.
+#[derive(Clone, Copy)]
+pub enum One {
+    /// The slowest.
+    Slowest,
+    /// That of this id, as exemplars of the OpenMetrics endpoint have it.
+    Id(u64),
+}
+
+impl One {
+    fn of(self, capture: &Capture) -> Option<&RequestRow> {
+        let mut all = capture.requests.iter();
+        let took = |request: &&RequestRow| request_ms(capture, request);
+        match self {
+            One::Slowest => all.max_by(|a, b| took(a).total_cmp(&took(b))),
+            One::Id(id) => all.find(|request| request.id == id),
+        }
+    }
+
+    fn missing(self) -> String {
+        match self {
+            One::Slowest => "no requests".to_owned(),
+            One::Id(id) => format!("no request {id} in this capture"),
+        }
+    }
+}
+
 /// Prints time covered, requests, threads, sources, losses.
-pub fn show(path: &Path, as_json: bool, slowest: bool) -> ExitCode {
+pub fn show(path: &Path, as_json: bool, one: Option<One>) -> ExitCode {
     let (file, capture) = match open(path) {
         Ok(found) => found,
         Err(code) => return code,
     };
-    if slowest {
-        print_slowest(&capture);
+    if let Some(one) = one {
+        let Some(request) = one.of(&capture) else {
+            eprintln!("dashcam: {}: {}", file.display(), one.missing());
+            return ExitCode::from(NOTHING);
+        };
+        match as_json {
+            true => println!("{:#}", show_request::to_json(&capture, request)),
+            false => print_request(&capture, request),
+        }
     } else if as_json {
-        println!("{:#}", to_json(&capture, &file.display().to_string()));
+        println!("{:#}", summary::to_json(&capture, &file.display().to_string()));
     } else {
         print(&capture, &file.display().to_string());
     }
@@ -38,7 +71,14 @@ fn print(capture: &Capture, file: &str) {
     let covered = meta.to_ns.saturating_sub(meta.from_ns) as f64 / 1e9;
     let horizon = capture.common_horizon_ns();
     let complete = meta.to_ns.saturating_sub(horizon) as f64 / 1e9;
-    println!("  covers {covered:.1} s; all threads are complete for the last {complete:.1} s");
+    match meta.to_ns > horizon {
+        true => println!(
+            "  covers {covered:.1} s; all threads are complete for the last {complete:.1} s"
+        ),
+        false => {
+            println!("  covers {covered:.1} s; there is no time for which all threads are complete")
+        }
+    }
     println!("Requests: {}", thousands(capture.requests.len() as u64));
     for (name, times) in by_name(capture) {
         println!(
@@ -48,6 +88,7 @@ fn print(capture: &Capture, file: &str) {
             ms_text(times.last().copied().unwrap_or(0.0)),
         );
     }
+    print_open_spans(capture);
     show_metrics::print(capture);
     print_threads(capture);
     println!("Sources:");
@@ -65,13 +106,8 @@ fn print(capture: &Capture, file: &str) {
     }
 }
 
-/// Everything seen of all threads while the slowest request ran, by time.
-fn print_slowest(capture: &Capture) {
-    let slowest = capture
-        .requests
-        .iter()
-        .max_by(|a, b| request_ms(capture, a).total_cmp(&request_ms(capture, b)));
-    let Some(request) = slowest else { return println!("no requests") };
+/// Everything seen of all threads while a request ran, by time.
+fn print_request(capture: &Capture, request: &RequestRow) {
     let (from, to) = (request.begin_ns, request.end_ns.unwrap_or(capture.meta.to_ns));
     let at = |t_ns: u64| (t_ns as f64 - from as f64) / 1e6;
     println!(
@@ -81,6 +117,7 @@ fn print_slowest(capture: &Capture) {
         ms_text(request_ms(capture, request)),
         at(request.started_ns)
     );
+    println!("trace {:032x}", Traces::of(capture).request(request.id).trace);
     let mut lines: Vec<(u64, String)> = Vec::new();
     for sample in capture.samples.values().flatten() {
         let leaf = capture.frames(sample.stack).next();
@@ -113,6 +150,23 @@ fn print_slowest(capture: &Capture) {
     lines.iter().for_each(|(t, line)| println!("{:>10.3} ms  {line}", at(*t)));
 }
 
+/// Spans that had not ended, the oldest first.
+fn print_open_spans(capture: &Capture) {
+    let open: Vec<&SpanRow> = capture.spans.iter().filter(|s| s.open).collect();
+    if open.is_empty() {
+        return;
+    }
+    println!("Open spans: {}", open.len());
+    for span in open.iter().take(MOST_THREADS) {
+        let thread = capture.thread_name(span.tid).unwrap_or("?");
+        let age = ms_text(span.end_ns.saturating_sub(span.begin_ns) as f64 / 1e6);
+        println!("  {:>10} {}  on {thread}", age, capture.name(span.name));
+    }
+    if open.len() > MOST_THREADS {
+        println!("  and {} more", open.len() - MOST_THREADS);
+    }
+}
+
 fn print_threads(capture: &Capture) {
     println!("Threads: {}", capture.coverage.len());
     let mut rows: Vec<_> = capture.coverage.iter().collect();
@@ -134,69 +188,4 @@ fn print_threads(capture: &Capture) {
     if rows.len() > MOST_THREADS {
         println!("  and {} more", rows.len() - MOST_THREADS);
     }
-}
-
-/// Times of ended requests in ms, sorted, by name.
-fn by_name(capture: &Capture) -> BTreeMap<&str, Vec<f64>> {
-    let mut names: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for request in &capture.requests {
-        let ms = request_ms(capture, request);
-        names.entry(capture.name(request.name)).or_default().push(ms);
-    }
-    names.values_mut().for_each(|times| times.sort_by(f64::total_cmp));
-    names
-}
-
-fn request_ms(capture: &Capture, request: &RequestRow) -> f64 {
-    let end = request.end_ns.unwrap_or(capture.meta.to_ns);
-    end.saturating_sub(request.begin_ns) as f64 / 1e6
-}
-
-fn median(times: &[f64]) -> f64 {
-    times.get(times.len() / 2).copied().unwrap_or(0.0)
-}
-
-fn to_json(capture: &Capture, file: &str) -> Value {
-    let requests: Vec<Value> = by_name(capture)
-        .into_iter()
-        .map(|(name, times)| {
-            json!({"name": name, "count": times.len(), "median_ms": median(&times),
-                   "worst_ms": times.last()})
-        })
-        .collect();
-    let threads: Vec<Value> = capture
-        .coverage
-        .iter()
-        .map(|c| {
-            json!({"tid": c.tid, "name": capture.thread_name(c.tid), "from_ns": c.from_ns,
-                   "read": c.read, "missing_before": c.missing_before,
-                   "missing_between": c.missing_between,
-                   "missing_after": c.missing_after, "dropped": c.dropped,
-                   "samples": capture.samples.get(&c.tid).map_or(0, Vec::len)})
-        })
-        .collect();
-    let open = capture.requests.iter().filter(|r| r.end_ns.is_none()).count();
-    json!({
-        "schema": 1,
-        "file": file,
-        "common_horizon_ns": capture.common_horizon_ns(),
-        "meta": capture.meta.all,
-        "requests": requests,
-        "open_requests": open,
-        "threads": threads,
-        "counts": {
-            "requests": capture.requests.len(),
-            "spans": capture.spans.len(),
-            "events": capture.events.len(),
-            "samples": capture.samples.values().map(Vec::len).sum::<usize>(),
-            "off_cpu": capture.off_cpu.values().map(Vec::len).sum::<usize>(),
-            "awaits": capture.awaits.values().map(Vec::len).sum::<usize>(),
-            "gcs": capture.gcs.len(),
-            "tasks": capture.tasks.len(),
-            "vitals": capture.vitals.len(),
-        },
-        "metrics": show_metrics::to_json(capture),
-        "torn_blocks": capture.torn_blocks,
-        "damage": capture.damage,
-    })
 }

@@ -1,29 +1,11 @@
-//! Metrics in `dashcam show`: their windows, and a line for each.
+//! Metrics in `dashcam show`: a line for each.
 
-use std::collections::BTreeMap;
-
-use capture::read::{Capture, MetricRow, Text};
-use format::metric::{Numbers, KINDS};
-use serde_json::{json, Map, Value};
+use capture::read::{Capture, MetricRow};
+use format::metric::Numbers;
+use tables::summary::{kind_text, series};
 
 /// Series listed; the rest are counted.
 const MOST: usize = 40;
-
-type Series<'c> = BTreeMap<(&'c str, Vec<(&'c str, &'c str)>, u8), Vec<&'c MetricRow>>;
-
-/// A metric's windows by name, tags and kind, the tags sorted as they are in the capture.
-fn series(capture: &Capture) -> Series<'_> {
-    let mut all: Series<'_> = BTreeMap::new();
-    for row in &capture.metrics {
-        let mut tags = Vec::new();
-        for (key, value) in &row.tags {
-            let value = if let Text::Text(value) = value { value.as_str() } else { "?" };
-            tags.push((capture.name(*key), value));
-        }
-        all.entry((capture.name(row.name), tags, row.kind)).or_default().push(row);
-    }
-    all
-}
 
 /// A line for each metric: what all windows of the capture told.
 pub fn print(capture: &Capture) {
@@ -44,10 +26,6 @@ pub fn print(capture: &Capture) {
     if all.len() > MOST {
         println!("  and {} more", all.len() - MOST);
     }
-}
-
-fn kind_text(kind: u8) -> &'static str {
-    KINDS.get(usize::from(kind)).copied().unwrap_or("?")
 }
 
 /// What the windows say together.
@@ -83,30 +61,4 @@ fn line(rows: &[&MetricRow]) -> String {
         }
         None => windows,
     }
-}
-
-/// All series with all their windows.
-pub fn to_json(capture: &Capture) -> Value {
-    let all = series(capture);
-    let list = all.iter().map(|((name, tags, kind), rows)| {
-        let tags: Map<String, Value> =
-            tags.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
-        let windows: Vec<Value> = rows.iter().map(|row| window(row)).collect();
-        json!({"name": name, "kind": kind_text(*kind), "tags": tags, "windows": windows})
-    });
-    list.collect()
-}
-
-fn window(row: &MetricRow) -> Value {
-    let mut told = match row.numbers {
-        Numbers::Count(sum) => json!({"count": sum}),
-        Numbers::Gauge { value, delta } => json!({"value": value, "delta": delta}),
-        Numbers::Members { members, refused } => json!({"members": members, "refused": refused}),
-        Numbers::Values { count, sum, min, max, median, p99 } => {
-            json!({"count": count, "sum": sum, "min": min, "max": max, "median": median, "p99": p99})
-        }
-    };
-    told["from_ns"] = json!(row.from_ns);
-    told["to_ns"] = json!(row.to_ns);
-    told
 }

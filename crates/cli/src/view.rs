@@ -1,17 +1,17 @@
 //! `dashcam view`: the page of a capture.
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use view::Limits;
 
-use crate::read::{judged_by, open, UNREADABLE, USAGE};
+use crate::output;
+use crate::progress;
+use crate::read::{judged_by, open, USAGE};
 
-/// Writes the page of a capture beside it, or to `output`; with a terminal, opens it.
-pub fn view(path: &Path, output: Option<&Path>, slow: Option<&str>) -> ExitCode {
+/// Writes the page of a capture beside it, or to `to`; with a terminal, opens it.
+pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {
     let (file, capture) = match open(path) {
         Ok(found) => found,
         Err(code) => return code,
@@ -20,49 +20,30 @@ pub fn view(path: &Path, output: Option<&Path>, slow: Option<&str>) -> ExitCode 
         Ok(rules) => rules,
         Err(code) => return code,
     };
-    let page = output.map_or_else(|| file.with_extension("html"), Path::to_owned);
-    if same(&page, &file) {
+    let page = to.map_or_else(|| file.with_extension("html"), Path::to_owned);
+    if output::same(&page, &file) {
         let told = page.display();
         eprintln!("dashcam: -o {told} is the capture itself; wanted another file for the page");
         return ExitCode::from(USAGE);
     }
     let limit_ns = |name: &str| rules.limit_ns(name);
+    progress::stage("looking for causes");
     let diagnosis = diagnosis::diagnose(&capture, limit_ns);
+    progress::stage("making the page");
     let shown = file.display().to_string();
     let html = view::page(&capture, &diagnosis, &shown, &limit_ns, Limits::default());
-    if let Err(error) = write(&page, html.as_bytes()) {
+    let written = output::write(&page, |out| out.write_all(html.as_bytes()));
+    progress::clear();
+    if let Err(error) = written {
         let told = page.display();
         eprintln!("dashcam: {told}: cannot write the page: {error}; choose another place with -o");
-        return ExitCode::from(UNREADABLE);
+        return ExitCode::from(USAGE);
     }
     println!("{}", page.display());
-    if std::io::stdout().is_terminal() {
+    if io::stdout().is_terminal() {
         show(&page);
     }
     ExitCode::SUCCESS
-}
-
-/// Whether both are one file that exists.
-fn same(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => false,
-    }
-}
-
-/// Under another name first: who looks at `page` sees a whole one or none.
-fn write(page: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if page.is_dir() {
-        return Err(std::io::Error::other("it is a folder, wanted a file"));
-    }
-    let mut name = page.file_name().map_or_else(OsString::new, OsString::from);
-    name.push(format!(".{}.part", std::process::id()));
-    let partial: PathBuf = page.with_file_name(name);
-    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, page));
-    if written.is_err() {
-        let _ = fs::remove_file(&partial);
-    }
-    written
 }
 
 /// Opens the page where there is a screen. That it cannot be opened is no failure: its path was

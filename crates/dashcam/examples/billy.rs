@@ -1,4 +1,4 @@
-//! The README's lines; a test holds the two together.
+//! The program of docs/guide/rust.md; a test holds the two together.
 
 fn main() -> Result<(), dashcam::StartError> {
     dashcam::start(dashcam::Config::new().service("billy").slow("500ms, checkout>250ms"))?;

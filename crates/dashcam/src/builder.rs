@@ -4,7 +4,7 @@
 //! setting, made from the same declaration as its environment variable (`config.rs`). Values are
 //! texts, as everywhere (`"500ms"`, `"64MiB"`), so numbers and switches (`50`, `false`) do too.
 
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::control::{before_exit, start_with_runtime, Runtime, StartError};
 
@@ -62,13 +62,14 @@ impl Config {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn start(config: Config) -> Result<bool, StartError> {
-    static AT_EXIT: Once = Once::new();
+    /// Written behind the registration, so that a child that was forked in between registers again;
+    /// what runs twice at the end finds nothing to do the second time.
+    static AT_EXIT: AtomicBool = AtomicBool::new(false);
     let started = start_with_runtime(&config.given, Runtime::default())?;
-    if started {
+    if started && !AT_EXIT.load(Ordering::Relaxed) {
         // Refused only when there is no memory; then the box stays, as after a kill.
-        AT_EXIT.call_once(|| {
-            let _ = sys::exit::at_exit(last);
-        });
+        let _ = sys::exit::at_exit(last);
+        AT_EXIT.store(true, Ordering::Relaxed);
     }
     Ok(started)
 }

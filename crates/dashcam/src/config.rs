@@ -1,4 +1,4 @@
-//! Settings: each declared once, here.
+//! Settings, made of what environment and caller say. Each is declared once, in `trigger::settings`.
 //!
 //! A value comes from, in this order: the environment (`DASHCAM_<NAME>`), the caller, the default.
 //! A wrong value from the caller is refused; a wrong one from the environment is told on stderr and
@@ -7,27 +7,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use trigger::{bytes, duration_ns, fraction, switch, ErrorRules, Rules, Wrong};
+use trigger::{
+    bytes, duration_ns, fraction, percent, switch, time_or_none, ErrorRules, MetricRules, Rules,
+    Wrong,
+};
 
-/// One setting.
-pub struct Knob {
-    /// Name; the environment variable is `DASHCAM_` and the name in capitals.
-    pub name: &'static str,
-    /// Value when nothing is given.
-    pub default: &'static str,
-    /// Accepted values.
-    pub range: &'static str,
-    /// What it does.
-    pub sentence: &'static str,
-}
+pub use trigger::{Knob, KNOBS};
 
-macro_rules! knobs {
+macro_rules! builders {
     ($($name:ident, $default:literal, $range:literal, $sentence:literal;)*) => {
-        /// All settings.
-        pub const KNOBS: &[Knob] = &[$(Knob {
-            name: stringify!($name), default: $default, range: $range, sentence: $sentence,
-        },)*];
-
         impl crate::Config {
             $(
                 #[doc = concat!($sentence, "\n\nAccepted: ", $range, ". Default: `", $default, "`.")]
@@ -40,32 +28,7 @@ macro_rules! knobs {
     };
 }
 
-knobs! {
-    enabled, "on", "on, off", "Turns everything on or off.";
-    service, "", "text", "Name of the service; the program's name when empty.";
-    out, "captures", "folder", "Where captures are written.";
-    slow, "500ms", "500ms; checkout>250ms; p99(checkout)>50ms/30s; several with commas", "What is slow: a limit for any request, or by name.";
-    memory, "64MiB", "1MiB to 4GiB", "Size of the black box.";
-    window, "60s", "1s to 24h", "How far back a capture reaches.";
-    post, "1s", "1ms to 10m", "How long to go on recording after the trigger before saving.";
-    cooldown, "10s", "100ms to 24h", "Quiet time after a capture; doubles while slow requests go on.";
-    keep, "50", "1 to 100000", "Most captures kept; the oldest go first.";
-    keep_bytes, "1GiB", "1MiB to 1TiB", "Most bytes of captures kept.";
-    rate_hz, "100", "1 to 1000", "Passes of the sampler a second.";
-    budget_percent, "1", "0.01 to 100", "CPU time the sampler may use, percent of one core.";
-    switches, "on", "on, off", "Exact context switches from the kernel (off: estimates from /proc).";
-    stacks, "on", "on, off", "Python stacks.";
-    metrics_series, "2000", "1 to 8192", "Most series of metrics (name, kind, tags); calls beyond are refused and counted.";
-    threads, "16", "1 to 1024", "Most threads looked at in one pass.";
-    on_error, "", "error; TimeoutError; *Timeout*(checkout); errors(checkout)>5%/30s; several with commas", "Which failed requests make a capture.";
-    signal, "", "USR2", "The signal that makes a capture, if the program has no handler of its own for it.";
-    per_day, "100", "1 to 100000", "Most captures that rules make in a day; the others are counted.";
-    repeat_after, "0s", "0s to 168h", "A cause (request name and rule) captured so short ago is counted and not captured again.";
-    decay, "0s", "0s to 168h", "After so long without a capture limits begin to fall, by half in each further such time; 0s: never.";
-    at_exit, "slow", "slow, crash, always, never", "A capture at the end: of slow requests that are in none yet, of an uncaught exception too, always, never.";
-    hook, "", "a command", "Run with the path of each capture behind its words.";
-    control, "on", "on, off", "The control socket: dashcam ps, status, snap and set.";
-}
+trigger::settings!(builders);
 
 /// Settings that may change while the process records.
 pub(crate) const LIVE: &[&str] = &[
@@ -80,6 +43,7 @@ pub(crate) const LIVE: &[&str] = &[
     "budget_percent",
     "threads",
     "on_error",
+    "on_metric",
     "per_day",
     "repeat_after",
     "decay",
@@ -141,6 +105,12 @@ pub struct Config {
     pub on_error: String,
     /// The rules for errors.
     pub error_rules: ErrorRules,
+    /// The text of the rules for metrics.
+    pub on_metric: String,
+    /// The rules for metrics.
+    pub metric_rules: MetricRules,
+    /// Where scrapers find the metrics; empty: nowhere.
+    pub openmetrics: String,
     /// SIGUSR2 makes a capture.
     pub signal: bool,
     /// Most captures by rules a day.
@@ -155,6 +125,14 @@ pub struct Config {
     pub hook: String,
     /// Listen for `dashcam ps` and its kin.
     pub control: bool,
+    /// Where to send by OTLP; empty: as the environment says.
+    pub otlp: String,
+    /// Share of requests neither slow nor failed that is sent, percent.
+    pub otlp_share: f64,
+    /// Send `traceparent` along.
+    pub propagate: bool,
+    /// Record what OpenTelemetry tells.
+    pub otel: bool,
     /// What was wrong in the environment, for one line on stderr each.
     pub complaints: Vec<String>,
 }
@@ -163,7 +141,10 @@ impl Config {
     /// Settles the settings from what the caller gives (name, value) and the process's environment.
     /// Errors: a wrong value or an unknown name from the caller.
     pub fn load(given: &[(String, String)]) -> Result<Config, Wrong> {
-        Config::from(given, |name| std::env::var(name).ok())
+        let mut config = Config::from(given, |name| std::env::var(name).ok())?;
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        config.complaints.extend(names.filter_map(|name| misspelt(&name)));
+        Ok(config)
     }
 
     /// As `load`, with the environment passed in.
@@ -207,69 +188,47 @@ impl Config {
     }
 }
 
-/// Refuses a value that does not fit its knob.
-fn check(name: &str, text: &str) -> Result<(), Wrong> {
-    const S: u64 = 1_000_000_000;
-    match name {
-        "enabled" | "switches" | "stacks" | "control" => switch(name, text).map(drop),
-        "slow" => Rules::parse(text).map(drop),
-        "on_error" => ErrorRules::parse(text).map(drop),
-        "signal" => usr2(text).map(drop),
-        "at_exit" => at_exit(text).map(drop),
-        "per_day" => fraction(name, text, 1.0, 100_000.0).map(drop),
-        "repeat_after" | "decay" => within(name, text, time_or_none(name, text)?, 0, 604_800 * S),
-        "memory" => within(name, text, bytes(name, text)?, 1 << 20, 4 << 30),
-        "keep_bytes" => within(name, text, bytes(name, text)?, 1 << 20, 1 << 40),
-        "window" => within(name, text, duration_ns(name, text)?, S, 86_400 * S),
-        "post" => within(name, text, duration_ns(name, text)?, 1_000_000, 600 * S),
-        "cooldown" => within(name, text, duration_ns(name, text)?, S / 10, 86_400 * S),
-        "keep" => fraction(name, text, 1.0, 100_000.0).map(drop),
-        "rate_hz" => fraction(name, text, 1.0, 1000.0).map(drop),
-        "budget_percent" => fraction(name, text, 0.01, 100.0).map(drop),
-        "metrics_series" => fraction(name, text, 1.0, 8192.0).map(drop),
-        "threads" => fraction(name, text, 1.0, 1024.0).map(drop),
-        _ => Ok(()),
+/// What a variable is told that looks like one of ours and is none. Those that look like none of
+/// the settings are left alone: an orchestrator sets `DASHCAM_PORT` and more for a service that is
+/// called dashcam.
+fn misspelt(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix("DASHCAM_")?.to_ascii_lowercase();
+    let is_other = OTHERS.contains(&&*name) || name.starts_with("statsd");
+    if is_other || KNOBS.iter().any(|knob| knob.name == name) {
+        return None;
     }
+    let meant = trigger::nearest(&name)?.to_uppercase();
+    Some(format!(
+        "{variable}: found a name that no setting has, wanted DASHCAM_{meant}?; passed over"
+    ))
 }
 
-/// A duration, or `0`, `0s` for none.
-fn time_or_none(name: &str, text: &str) -> Result<u64, Wrong> {
-    match text.trim() {
-        "0" | "0s" => Ok(0),
-        text => duration_ns(name, text),
+/// Variables of ours that are no settings, and one that is not ours.
+const OTHERS: &[&str] = &["run", "root", "root_name", "package_dir", "children", "clock", "port"];
+
+/// Refuses a value that does not fit its knob.
+fn check(name: &str, text: &str) -> Result<(), Wrong> {
+    let wrong = |wanted| Wrong { what: name.to_owned(), found: text.to_owned(), wanted };
+    match name {
+        "openmetrics" => openmetrics::Address::parse(text).map(drop).map_err(wrong),
+        "otlp" => ::otlp::env::check(text).map_err(wrong),
+        _ => trigger::check(name, text),
     }
 }
 
 /// Whether SIGUSR2 is asked for.
-fn usr2(text: &str) -> Result<bool, Wrong> {
-    match text.trim().to_ascii_uppercase().as_str() {
-        "" | "OFF" => Ok(false),
-        "USR2" | "SIGUSR2" => Ok(true),
-        _ => Err(wanted("signal", text)),
-    }
+fn usr2(text: &str) -> bool {
+    // Checked before: nothing else is left.
+    !matches!(text.trim().to_ascii_uppercase().as_str(), "" | "OFF")
 }
 
-fn at_exit(text: &str) -> Result<AtExit, Wrong> {
+fn at_exit(text: &str) -> AtExit {
     match text.trim() {
-        "slow" => Ok(AtExit::Slow),
-        "crash" => Ok(AtExit::Crash),
-        "always" => Ok(AtExit::Always),
-        "never" => Ok(AtExit::Never),
-        _ => Err(wanted("at_exit", text)),
+        "crash" => AtExit::Crash,
+        "always" => AtExit::Always,
+        "never" => AtExit::Never,
+        _ => AtExit::Slow,
     }
-}
-
-/// The value found, and the knob's range.
-fn wanted(name: &str, text: &str) -> Wrong {
-    let wanted = KNOBS.iter().find(|k| k.name == name).map_or("", |k| k.range).to_owned();
-    Wrong { what: name.to_owned(), found: text.to_owned(), wanted }
-}
-
-fn within(name: &str, text: &str, value: u64, low: u64, high: u64) -> Result<(), Wrong> {
-    if (low..=high).contains(&value) {
-        return Ok(());
-    }
-    Err(wanted(name, text))
 }
 
 fn build(values: &[(&str, String)], complaints: Vec<String>) -> Result<Config, Wrong> {
@@ -293,8 +252,13 @@ fn build(values: &[(&str, String)], complaints: Vec<String>) -> Result<Config, W
         stacks: switch("stacks", text("stacks"))?,
         metrics_series: fraction("metrics_series", text("metrics_series"), 1.0, 8192.0)? as usize,
         control: switch("control", text("control"))?,
-        signal: usr2(text("signal"))?,
+        propagate: switch("propagate", text("propagate"))?,
+        otel: switch("otel", text("otel"))?,
+        openmetrics: text("openmetrics").trim().to_owned(),
+        signal: usr2(text("signal")),
         hook: text("hook").trim().to_owned(),
+        otlp: text("otlp").trim().to_owned(),
+        otlp_share: percent("otlp_share", text("otlp_share"))?,
         complaints,
         ..Config::default()
     };
@@ -315,10 +279,13 @@ impl Config {
             "on_error" => {
                 (self.on_error, self.error_rules) = (text.to_owned(), ErrorRules::parse(text)?);
             }
+            "on_metric" => {
+                (self.on_metric, self.metric_rules) = (text.to_owned(), MetricRules::parse(text)?);
+            }
             "per_day" => self.per_day = number()? as u64,
             "repeat_after" => self.repeat_after_ns = time_or_none(name, text)?,
             "decay" => self.decay_ns = time_or_none(name, text)?,
-            "at_exit" => self.at_exit = at_exit(text)?,
+            "at_exit" => self.at_exit = at_exit(text),
             "window" => self.window_ns = duration_ns(name, text)?,
             "post" => self.post_ns = duration_ns(name, text)?,
             "cooldown" => self.cooldown_ns = duration_ns(name, text)?,
@@ -352,7 +319,13 @@ fn program_name() -> String {
         line.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let base = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let interpreter = words.first().is_some_and(|w| base(w).starts_with("python"));
-    let script = words.iter().skip(1).find(|w| !w.starts_with('-') && !w.is_empty());
+    // Python's options with a word of their own.
+    let takes_word = |at: usize| matches!(words[at].as_str(), "-W" | "-X");
+    let is_script = |at: &usize| {
+        let word = &words[*at];
+        !word.starts_with('-') && !word.is_empty() && !takes_word(*at - 1)
+    };
+    let script = (1..words.len()).find(is_script).map(|at| &words[at]);
     let word = match (interpreter, script) {
         (true, Some(script)) => base(script),
         _ => words.first().map(|w| base(w)).unwrap_or_default(),
@@ -395,6 +368,17 @@ mod tests {
     #[test]
     fn every_default_is_in_its_own_range() {
         assert!(KNOBS.iter().all(|k| check(k.name, k.default).is_ok()));
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_told_and_others_are_left_alone() {
+        let told = misspelt("DASHCAM_SLO").expect("near");
+        assert!(told.contains("wanted DASHCAM_SLOW?"), "{told}");
+        for name in ["DASHCAM_SLOW", "DASHCAM_PORT", "DASHCAM_STATSD_TAGS", "DASHCAM_RUN"] {
+            assert_eq!(misspelt(name), None);
+        }
+        assert_eq!(misspelt("DASHCAM_SERVICE_HOST"), None);
+        assert_eq!(misspelt("SLOW"), None);
     }
 
     #[test]

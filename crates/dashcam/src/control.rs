@@ -4,10 +4,9 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use format::json::{texts, Object};
@@ -15,11 +14,17 @@ use recorder::Recorder;
 use ring::{Place, Region};
 use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
+use sys::claim::{Claim, Claimed};
 use sys::local::Listener;
+use sys::thread::Quiet;
 
 use crate::config::Config;
+use crate::excess::Excesses;
 use crate::live::{self, Live};
-use crate::{boxes, firing, forks, forward, keeper, meta, names, remote, sampler, stream, windows};
+use crate::{
+    boxes, firing, forks, forward, keeper, meta, names, otlp, own, remote, sampler, scrape, stream,
+    traces, windows,
+};
 
 /// The language runtime in this process, as its binding knows it.
 #[derive(Clone, Default)]
@@ -59,6 +64,15 @@ pub(crate) struct Job {
     pub done: Option<SyncSender<Result<PathBuf, String>>>,
 }
 
+/// A capture that was written.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub path: PathBuf,
+    /// The time it reaches over.
+    pub from_ns: u64,
+    pub to_ns: u64,
+}
+
 /// What the host, the sampler and the keeper share.
 pub(crate) struct Shared {
     pub live: Live,
@@ -74,7 +88,7 @@ pub(crate) struct Shared {
     /// Raised by who wants the open states in the ring; answered by the sampler in `flushed`.
     pub flush_wanted: AtomicU64,
     pub flushed: AtomicU64,
-    pub captures: Mutex<Vec<PathBuf>>,
+    pub captures: Mutex<Vec<Made>>,
     pub last_error: Mutex<String>,
     pub streams: Mutex<Vec<Weak<stream::Inner>>>,
     pub listener: Mutex<Option<Arc<Listener>>>,
@@ -85,6 +99,11 @@ pub(crate) struct Shared {
     /// Whether SIGUSR2 was ours at the last look; 2: not looked yet.
     pub signal_is_ours: AtomicU8,
     pub stats: Stats,
+    /// Metrics over a limit, on their way to the sampler.
+    pub excesses: Excesses,
+    pub endpoint: Option<Arc<openmetrics::Endpoint>>,
+    /// What the recorder had counted before this start.
+    pub before: own::Before,
 }
 
 /// Running figures of the sampler; relaxed counters.
@@ -99,14 +118,17 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn json(&self, since_ns: u64) -> String {
+    /// `budget_used` is the part of the CPU budget that was spent since the start.
+    pub(crate) fn json(&self, since_ns: u64, budget_percent: f64) -> String {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let wall = sys::clock::now_ns().saturating_sub(since_ns).max(1);
+        let cpu_percent = get(&self.cpu_ns) as f64 * 100.0 / wall as f64;
         Object::new()
             .int("passes", get(&self.passes))
             .int("samples", get(&self.samples))
             .int("cpu_ns", get(&self.cpu_ns))
-            .number("cpu_percent", get(&self.cpu_ns) as f64 * 100.0 / wall as f64)
+            .number("cpu_percent", cpu_percent)
+            .number("budget_used", cpu_percent / budget_percent)
             .int("longest_pass_ns", get(&self.longest_pass_ns))
             .int("last_capture_ns", get(&self.capture_ns))
             .finish()
@@ -127,10 +149,12 @@ impl Shared {
 
     /// Requests begun, and those that ended past their limit.
     pub(crate) fn requests(&self) -> (u64, u64) {
-        // Who found no room in the table has drawn two numbers.
-        let twice = self.recorder.region().losses()[format::region::losses::REQUESTS_UNTRACKED];
-        let begun = self.recorder.open_requests().begun();
-        (begun.saturating_sub(twice), self.recorder.limits().slow_count())
+        own::requests(self.recorder)
+    }
+
+    /// Answers of the OpenMetrics endpoint, and clients it turned away.
+    pub(crate) fn scrapes(&self) -> (u64, u64) {
+        self.endpoint.as_ref().map_or((0, 0), |endpoint| endpoint.counts())
     }
 
     pub(crate) fn set_source(&self, name: &str, state: String) {
@@ -163,7 +187,7 @@ impl Shared {
 
 struct Control {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<Quiet>>,
     started_ns: u64,
 }
 
@@ -171,7 +195,10 @@ struct Control {
 static CONTROL: StaticRef<Control> = StaticRef::empty();
 /// In a forked child, until it has started afresh: what its parent ran with.
 static PARENT: StaticRef<Control> = StaticRef::empty();
-static FORK_HOOK: Once = Once::new();
+/// Whether forked children are told that they are. Written while recording is being started, behind
+/// the registration: a child that was forked in between registers again, and our hooks may run
+/// twice. Not a `Once`, which such a child would wait for as long as it lives.
+static FORK_HOOK: AtomicBool = AtomicBool::new(false);
 
 /// What the running recorder's parts share.
 pub(crate) fn shared() -> Option<Arc<Shared>> {
@@ -183,16 +210,15 @@ pub fn is_started() -> bool {
     CONTROL.get().is_some()
 }
 
-/// Held while recording is being started. A claim and not a lock: it holds the claimer's process id
-/// (0: free), so that a child forked meanwhile, in which the claimer's thread does not exist, takes
-/// it over.
-struct Starting;
+/// Held while recording is being started. A claim and not a lock: a child forked meanwhile, in which
+/// the claimer's thread does not exist, takes it over.
+struct Starting(Option<Claimed<'static>>);
 thread_local! {
     /// This thread holds it: what it runs meanwhile (a signal handler, an allocator that records)
     /// must not wait for it.
     static STARTS: Cell<bool> = const { Cell::new(false) };
 }
-static STARTING: AtomicU32 = AtomicU32::new(0);
+static STARTING: Claim = Claim::free();
 
 impl Starting {
     /// None: this thread holds it already.
@@ -200,15 +226,9 @@ impl Starting {
         if STARTS.replace(true) {
             return None;
         }
-        let own = std::process::id();
         loop {
-            let holder = STARTING.load(Ordering::Relaxed);
-            // Acquire: pairs with the release in `drop`, so what the other one started is seen.
-            let take = |from| {
-                STARTING.compare_exchange(from, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            };
-            if holder != own && take(holder) {
-                return Some(Starting);
+            if let Some(held) = STARTING.take() {
+                return Some(Starting(Some(held)));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -217,7 +237,8 @@ impl Starting {
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        STARTING.store(0, Ordering::Release);
+        // In this order: a signal handler in between must not wait for its own thread.
+        drop(self.0.take());
         STARTS.set(false);
     }
 }
@@ -245,11 +266,12 @@ pub fn start_with_runtime(
         recorder::pause();
         return Ok(false);
     }
-    FORK_HOOK.call_once(|| {
+    if !FORK_HOOK.load(Ordering::Relaxed) {
         // An error (no memory for the hook) only means that a child does not start by itself.
         let (before, behind) = (forks::before, forks::behind);
         let _ = sys::fork::register(Some(before), Some(behind), Some(on_fork_child));
-    });
+        FORK_HOOK.store(true, Ordering::Relaxed);
+    }
     let started = start_with(config, runtime)?;
     PARENT.set(None);
     Ok(started)
@@ -263,6 +285,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         }
         None => new_recorder(&config)?,
     };
+    let endpoint = scrape::endpoint(&config, recorder);
     let shared = Arc::new(Shared {
         live: Live::new(config),
         runtime,
@@ -282,9 +305,13 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         crash: Mutex::default(),
         signal_is_ours: AtomicU8::new(2),
         stats: Stats::default(),
+        excesses: Excesses::default(),
+        endpoint,
+        before: own::Before::of(recorder),
     });
     firing::judge_errors(&shared, shared.config().error_rules.clone());
     firing::take_signal(&shared);
+    sampler::announce(&shared);
     // Once here, for a process that is killed at once, and again when the sources are known.
     shared.store_settings();
     names::learn_all(recorder);
@@ -295,11 +322,24 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         // The parent of this forked child had been turned off.
         recorder::pause();
     }
+    *lock(&shared.listener) = remote::open(&shared);
+    let threads = start_threads(&shared);
+    otlp::start(&shared);
+    let started_ns = sys::clock::now_ns();
+    let control = Control { shared, threads: Mutex::new(threads), started_ns };
+    CONTROL.set(Some(Box::leak(Box::new(control))));
+    Ok(true)
+}
+
+/// Starts the threads of ours that there is work for. One that cannot be had is a source that is off.
+fn start_threads(shared: &Arc<Shared>) -> Vec<sys::thread::Quiet> {
     let mut bodies =
         vec![(SAMPLER, sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)];
-    *lock(&shared.listener) = remote::open(&shared);
     if lock(&shared.listener).is_some() {
         bodies.push(("dashcam-control", remote::run));
+    }
+    if shared.endpoint.is_some() {
+        bodies.push(("dashcam-openmetrics", scrape::run));
     }
     let mut threads = Vec::new();
     for (name, body) in bodies {
@@ -315,10 +355,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
             }
         }
     }
-    let started_ns = sys::clock::now_ns();
-    let control = Control { shared, threads: Mutex::new(threads), started_ns };
-    CONTROL.set(Some(Box::leak(Box::new(control))));
-    Ok(true)
+    threads
 }
 
 /// Runs a thread of ours; a panic in it ends the thread, and is told by `status` and captures.
@@ -374,12 +411,11 @@ fn affordable(wanted: usize) -> usize {
 
 /// One line on stderr. A closed or broken stderr is the host's business, and no reason to fail.
 pub(crate) fn say(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "dashcam: {text}");
+    sys::stderr::line(&format!("dashcam: {text}"));
 }
 
-/// Stops recording and waits for our threads, at most two seconds, and for StatsD's lines, at most
-/// half a second. What was recorded stays in the
+/// Stops recording and waits for our threads, at most two seconds, for StatsD's lines, at most
+/// half a second, and for what goes out by OTLP, at most two. What was recorded stays in the
 /// black box; a later `start` goes on in it.
 pub fn stop() {
     if PARENT.get().is_some() {
@@ -399,6 +435,9 @@ pub fn stop() {
     if let Some(listener) = lock(&shared.listener).take() {
         listener.remove();
     }
+    if let Some(endpoint) = &shared.endpoint {
+        endpoint.stop();
+    }
     let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
     for thread in lock(&control.threads).drain(..) {
         while !thread.is_finished() && sys::clock::now_ns() < deadline_ns {
@@ -406,12 +445,12 @@ pub fn stop() {
             shared.job_came.notify_all();
         }
         if thread.is_finished() {
-            // A panic of ours was caught in the thread; there is nothing to pass on.
-            let _ = thread.join();
+            thread.join();
         }
     }
     // A program may end right behind this: the last window is on its way by then.
     forward::flush(Duration::from_millis(500));
+    otlp::stop(Duration::from_secs(2));
     recorder::pause();
 }
 
@@ -432,7 +471,8 @@ pub fn before_exit() {
     }
 }
 
-/// Runs in every forked child before any code of the host: only atomics and syscalls.
+/// Runs in every forked child before any code of the host: only atomics and syscalls. Twice does no
+/// harm.
 extern "C" fn on_fork_child() {
     if let Some(recorder) = recorder::forget_after_fork() {
         recorder.region().release_after_fork();
@@ -442,6 +482,9 @@ extern "C" fn on_fork_child() {
         PARENT.set(Some(control));
         CONTROL.set(None);
     }
+    otlp::forget();
+    forward::forget();
+    traces::forget();
     if PARENT.get().is_some() {
         recorder::sleep();
     }
@@ -494,7 +537,8 @@ pub fn status_json() -> String {
     let region = shared.recorder.region();
     let sources = lock(&shared.sources).clone();
     let captures = lock(&shared.captures);
-    let captures: Vec<String> = captures.iter().map(|p| p.display().to_string()).collect();
+    let captures: Vec<String> =
+        captures.iter().map(|made| made.path.display().to_string()).collect();
     let (place, why) = match region.place() {
         Place::File(path) => (path.display().to_string(), String::new()),
         Place::Process(why) => ("process memory".to_owned(), why.clone()),
@@ -515,10 +559,12 @@ pub fn status_json() -> String {
         .raw("settings", &meta::settings(shared.config()))
         .raw("sources", &meta::sources(&sources))
         .raw("losses", &meta::loss_counts(region))
-        .raw("sampler", &shared.stats.json(control.started_ns))
+        .raw("sampler", &shared.stats.json(control.started_ns, shared.config().budget_percent))
         .int("open_requests", open)
         .raw("metrics", &windows::json())
         .raw("statsd", &forward::json())
+        .raw("openmetrics", &scrape::json(shared))
+        .raw("otlp", &otlp::json())
         .int("requests", requests)
         .int("slow_requests", slow)
         .raw("streams", &format!("[{}]", streams.join(",")))

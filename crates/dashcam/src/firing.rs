@@ -24,6 +24,9 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Ids of firings that no request made; a request's never reach so far.
 const NO_REQUEST: u64 = 1 << 63;
+const NO_METRIC_REQUEST: u64 = NO_REQUEST | 1 << 62;
+/// The rule of an excess whose rule was taken away.
+const NO_RULE: u32 = u32::MAX;
 
 /// A cause as far as a trigger knows it: the request's name, the sort of rule, the error's type.
 type Cause = (u32, u8, u32);
@@ -37,6 +40,19 @@ struct ErrorRule {
     failed: u64,
 }
 
+/// A rule of `on_metric` that is over its limit.
+struct MetricExcess {
+    rule: u32,
+    /// Which time that is, over all rules.
+    number: u64,
+    /// Metric, value and limit.
+    text: String,
+    /// A capture will hold it, or it is counted as one of too many.
+    told: bool,
+    /// Counted as suppressed.
+    suppressed: bool,
+}
+
 /// The trigger's memory.
 pub(crate) struct Triggers<'s> {
     shared: &'s Shared,
@@ -45,6 +61,9 @@ pub(crate) struct Triggers<'s> {
     /// One a percentile rule, in their order.
     crowds: Vec<Crowd>,
     errors: Vec<ErrorRule>,
+    /// Those that were over lately, one a rule.
+    excesses: Vec<MetricExcess>,
+    excess_number: u64,
     quota: Quota,
     repeats: Repeats<Cause>,
     slow_seen: u64,
@@ -69,6 +88,8 @@ impl<'s> Triggers<'s> {
             gate: Gate::new(timing(config)),
             crowds: config.rules.crowds(),
             errors: error_rules(config),
+            excesses: Vec::new(),
+            excess_number: 0,
             quota: Quota::new(config.per_day),
             repeats: Repeats::new(config.repeat_after_ns),
             slow_seen,
@@ -91,6 +112,11 @@ impl<'s> Triggers<'s> {
         }
         if config.error_rules != self.config.error_rules {
             self.errors = error_rules(config);
+        }
+        if config.metric_rules != self.config.metric_rules {
+            // Of no rule any more; those that a capture will hold are still to be told by it.
+            self.excesses.retain(|excess| excess.told && excess.rule != NO_RULE);
+            self.excesses.iter_mut().for_each(|excess| excess.rule = NO_RULE);
         }
         self.gate.set_timing(timing(config));
         self.quota.set_most(config.per_day);
@@ -123,6 +149,7 @@ impl<'s> Triggers<'s> {
             };
             self.shared.recorder.region().lose(loss, 1);
         }
+        self.of_metrics(now);
         let open_requests = self.shared.recorder.open_requests();
         if let Some(firing) = self.gate.due(now, |id| open_requests.is_open(id)) {
             self.due(firing, now);
@@ -187,6 +214,45 @@ impl<'s> Triggers<'s> {
         }
     }
 
+    /// Metrics that are over a limit: asked again at each window until a capture is to be made.
+    fn of_metrics(&mut self, now: u64) {
+        for excess in self.shared.excesses.take() {
+            let rule = excess.rule as u32;
+            let known = self.excesses.iter().position(|old| old.rule == rule);
+            if excess.is_new || known.is_none() {
+                known.map(|at| self.excesses.swap_remove(at));
+                self.excess_number += 1;
+                let (number, text) = (self.excess_number, excess.text);
+                let new = MetricExcess { rule, number, text, told: false, suppressed: false };
+                self.excesses.push(new);
+            } else if let Some(old) = known.and_then(|at| self.excesses.get_mut(at)) {
+                if !old.told {
+                    old.text = excess.text;
+                }
+            }
+            self.ask(rule, now);
+        }
+    }
+
+    fn ask(&mut self, rule: u32, now: u64) {
+        let Some(excess) = self.excesses.iter_mut().find(|e| e.rule == rule && !e.told) else {
+            return;
+        };
+        let request = NO_METRIC_REQUEST | excess.number;
+        let firing = Firing { request, name: 0, took_ns: 0, why: Why::Metric { rule }, at_ns: now };
+        let region = self.shared.recorder.region();
+        if self.repeats.is_repeat(&cause(&firing), now) {
+            excess.told = true;
+            region.lose(losses::FIRINGS_REPEATED, 1);
+        } else if self.gate.is_cooling(now) {
+            // Asked again after the cooldown, if it is over its limit still; counted once.
+            region.lose(losses::FIRINGS_SUPPRESSED, u64::from(!excess.suppressed));
+            excess.suppressed = true;
+        } else {
+            excess.told = self.gate.slow(firing);
+        }
+    }
+
     fn due(&mut self, firing: Firing, now: u64) {
         self.repeats.captured(cause(&firing), now);
         if !self.quota.take(now) {
@@ -227,6 +293,13 @@ impl<'s> Triggers<'s> {
             Why::Share { rule, counts: (total, failed) } => {
                 let text = self.errors.get(rule as usize).map_or("", |rule| rule.text.as_str());
                 format!("errors: {failed} of {total} requests failed: {text}")
+            }
+            Why::Metric { rule } => {
+                let number = firing.request & !NO_METRIC_REQUEST;
+                // One that came meanwhile, of the same rule, takes the place of that one.
+                let this = self.excesses.iter().find(|excess| excess.number == number);
+                let excess = this.or_else(|| self.excesses.iter().find(|e| e.rule == rule));
+                format!("metric: {}", excess.map_or("", |excess| excess.text.as_str()))
             }
             Why::Chosen => {
                 format!("when: chosen by the program after {took}: {}", name(firing.name))
@@ -281,6 +354,7 @@ fn cause(firing: &Firing) -> Cause {
         Why::Failed { kind } => (firing.name, 1, kind),
         Why::Share { rule, .. } => (0, 2, rule),
         Why::Chosen => (firing.name, 3, 0),
+        Why::Metric { rule } => (0, 4, rule),
     }
 }
 

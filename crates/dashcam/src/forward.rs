@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use format::json::Object;
+use metrics::window::Window;
 use statsd::{Config, Sink, REASONS};
 use sys::cell::StaticRef;
 
 use crate::control::say;
-use crate::windows;
 
 static SINK: StaticRef<Sink> = StaticRef::empty();
 /// What the end of a process waits for the network, at most.
@@ -27,16 +27,32 @@ pub(crate) fn start() {
     loaded.complaints.iter().for_each(|complaint| say(complaint));
     let sink = Sink::start(Config { say: Some(say), ..loaded.config });
     if sink.is_on() {
-        let sink = SINK.get_or_make(|| sink);
-        if let Err(why) = windows::on_window(|| Box::new(|window| sink.window(window))) {
-            say(&format!("statsd: {why}; no metrics are sent"));
-        }
+        SINK.get_or_make(|| sink);
+    }
+}
+
+/// In a forked child: what waits is the parent's. Two stores.
+pub(crate) fn forget() {
+    if let Some(sink) = SINK.get() {
+        sink.after_fork();
+    }
+}
+
+/// Takes a window, on the keeper.
+pub(crate) fn window(window: &Window) {
+    if let Some(sink) = SINK.get() {
+        sink.window(window);
     }
 }
 
 /// Waits until what was given to the sink is sent or lost. False: something still waits.
 pub(crate) fn flush(timeout: Duration) -> bool {
     SINK.get().is_none_or(|sink| sink.flush(timeout))
+}
+
+/// The same for who cannot wait: also false as soon as it is known that nobody listens.
+pub(crate) fn flush_if_heard(timeout: Duration) -> bool {
+    SINK.get().is_none_or(|sink| sink.flush_if_heard(timeout))
 }
 
 /// The process ends: the last lines go out, for two seconds at most.

@@ -2,7 +2,6 @@
 //! metrics between them.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +10,9 @@ use format::own_span;
 use format::record::{header, Kind};
 use format::region::losses;
 
-use crate::control::{lock, say, Job, Shared};
+use crate::control::{lock, say, Job, Made, Shared};
 use crate::hook::Hooks;
+use crate::notes::Notes;
 use crate::windows::{self, Windows};
 use crate::{meta, snapshot};
 
@@ -30,8 +30,10 @@ pub(crate) fn run(shared: Arc<Shared>) {
     let mut populated = 0;
     let mut windows = Windows::new(&shared);
     let mut hooks = Hooks::default();
+    let mut notes = Notes::since(&shared.recorder.region().losses());
     loop {
         windows.tick();
+        notes.look(sys::clock::now_ns(), &shared.recorder.region().losses(), say);
         // A piece of the box at a time, so that neither the start nor a record pays for its pages.
         let idle = match shared.recorder.region().populate(populated) {
             true => POPULATE,
@@ -53,9 +55,10 @@ pub(crate) fn run(shared: Arc<Shared>) {
         number += 1;
         let result = save(&shared, &job, number);
         note(&shared, &result);
-        if let Ok(path) = &result {
-            hooks.captured(&shared, path);
+        if let Ok(made) = &result {
+            hooks.captured(&shared, &made.path);
         }
+        let result = result.map(|made| made.path);
         if let Some(done) = job.done {
             // Nobody waits any more: the capture is there all the same.
             let _ = done.try_send(result);
@@ -89,8 +92,8 @@ fn next(shared: &Shared, idle: Duration) -> Next {
     Next::Idle
 }
 
-fn save(shared: &Shared, job: &Job, number: u64) -> Result<PathBuf, String> {
-    wait_for_sampler(shared);
+fn save(shared: &Shared, job: &Job, number: u64) -> Result<Made, String> {
+    let told = wait_for_sampler(shared);
     let begin_ns = sys::clock::now_ns();
     let region = shared.recorder.region();
     let mut config = Cow::Borrowed(shared.config());
@@ -102,8 +105,9 @@ fn save(shared: &Shared, job: &Job, number: u64) -> Result<PathBuf, String> {
     let sources = lock(&shared.sources).clone();
     let standing = meta::standing(config, &shared.runtime, &sources);
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
-    let stats = shared.stats.json(start_ns);
+    let stats = shared.stats.json(start_ns, config.budget_percent);
     let from_ns = since_ns.max(start_ns);
+    let standing = standing.flag("open_told", told);
     let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
     let written = snapshot::write(config, region, &text, since_ns, number);
     let took_ns = sys::clock::now_ns() - begin_ns;
@@ -111,35 +115,38 @@ fn save(shared: &Shared, job: &Job, number: u64) -> Result<PathBuf, String> {
     let name = shared.recorder.tables().name(own_span::CAPTURE);
     let (end_ns, head) = (begin_ns + took_ns, header(Kind::Span, 4, 0, name));
     recorder::append(&[head, begin_ns, end_ns, 0], end_ns);
-    written.map_err(|error| {
+    let made = |path| Made { path, from_ns, to_ns: begin_ns };
+    written.map(made).map_err(|error| {
         let out = config.out.display();
         format!("capture not written to {out}: {error}; set out= to a folder that can be written")
     })
 }
 
 /// Asks the sampler to put what threads are doing now into the ring; goes on without it after a
-/// tenth of a second (it may be gone, or starved).
-fn wait_for_sampler(shared: &Shared) {
+/// tenth of a second (it may be gone, or starved). Whether it did.
+fn wait_for_sampler(shared: &Shared) -> bool {
     let wanted = shared.flush_wanted.fetch_add(1, Ordering::AcqRel) + 1;
     for _ in 0..50 {
         // Acquire: pairs with the sampler's release after it wrote.
-        if shared.flushed.load(Ordering::Acquire) >= wanted || shared.stopping() {
-            return;
+        let told = shared.flushed.load(Ordering::Acquire) >= wanted;
+        if told || shared.stopping() {
+            return told;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    false
 }
 
-fn note(shared: &Shared, result: &Result<PathBuf, String>) {
+fn note(shared: &Shared, result: &Result<Made, String>) {
     match result {
-        Ok(path) => {
+        Ok(made) => {
             shared.stats.captures.fetch_add(1, Ordering::Relaxed);
             let mut captures = lock(&shared.captures);
-            captures.push(path.clone());
+            captures.push(made.clone());
             if captures.len() > REMEMBERED {
                 captures.remove(0);
             }
-            say(&format!("captured {}", path.display()));
+            say(&format!("captured {}", made.path.display()));
         }
         Err(error) => {
             shared.recorder.region().lose(losses::CAPTURES_FAILED, 1);

@@ -16,6 +16,7 @@ mod boxes;
 mod builder;
 mod config;
 mod control;
+mod excess;
 mod firing;
 mod forks;
 mod forward;
@@ -29,12 +30,19 @@ mod metrics;
 mod moments;
 mod names;
 mod native;
+mod notes;
+mod otlp;
+mod own;
 mod remote;
+mod running;
 mod sampler;
+mod scrape;
 mod snapshot;
 mod stream;
 mod subject;
 mod suspended;
+mod switching;
+mod traces;
 mod tracks;
 mod when;
 mod windows;
@@ -59,21 +67,29 @@ pub use moments::{
 };
 pub use names::{dynamic, dynamic_request, handle, handle_id, handle_request_id, lost_name, Site};
 pub use recorder::{
-    append, current, event, gc, is_on, name_thread, on_epoch, span, task, Attribute, Request,
+    append, begin_span, current, end_span, event, gc, is_on, name_thread, on_epoch, span, task,
+    Attribute, OpenPlace, Request,
 };
 pub use recorder::{Ended, SessionCounts};
 pub use stream::{Stream, StreamConfig};
 pub use suspended::set_asyncio_tasks;
 pub use sys::clock::now_ns;
 pub use sys::shelf::Shelf;
+pub use traces::{
+    continue_trace, setting_is_on, tell_span, this_thread, trace_id, trace_id_of, traceparent,
+    traceparent_of, tracestate_of, SpanKey,
+};
 pub use when::{when, when_no_more};
-pub use windows::{flush, on_window, Sink};
+pub use windows::{flush, leave, on_window, Sink};
 
 /// Events and service checks for the StatsD server that the environment names.
 pub mod marks {
     pub use crate::forward::{event, service_check};
     pub use statsd::{Alert, Event, ServiceCheck, Status};
 }
+
+/// What scrapers are told of a metric besides its numbers.
+pub use openmetrics::{describe, Unit};
 
 /// What the macros expand to.
 #[doc(hidden)]

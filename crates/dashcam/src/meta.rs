@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::control::Runtime;
 
 /// Host name, as the kernel gives it.
-fn host() -> String {
+pub(crate) fn host() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     text.trim().to_owned()
 }
@@ -33,6 +33,8 @@ pub fn settings(config: &Config) -> String {
         .int("threads", config.threads as u64)
         .int("metrics_series", config.metrics_series as u64)
         .text("on_error", &config.on_error)
+        .text("on_metric", &config.on_metric)
+        .text("openmetrics", &config.openmetrics)
         .flag("signal", config.signal)
         .int("per_day", config.per_day)
         .int("repeat_after_ns", config.repeat_after_ns)
@@ -40,6 +42,10 @@ pub fn settings(config: &Config) -> String {
         .text("at_exit", &format!("{:?}", config.at_exit).to_lowercase())
         .text("hook", &config.hook)
         .flag("control", config.control)
+        .text("otlp", &config.otlp)
+        .number("otlp_share", config.otlp_share)
+        .flag("propagate", config.propagate)
+        .flag("otel", config.otel)
         .finish()
 }
 
@@ -100,6 +106,7 @@ pub fn capture(
         .int("pid", u64::from(std::process::id()))
         .int("start_ns", at(word::START_NS))
         .int("start_epoch_ns", at(word::START_EPOCH_NS))
+        .text("ids_seed", &format!("{:016x}", at(word::IDS_SEED)))
         .int("from_ns", from_ns)
         .int("to_ns", to_ns)
         .text("box", &place)

@@ -11,7 +11,11 @@ use ::metrics::{registry, Series};
 
 use crate::control;
 
-/// A metric's name, tags and rate; its last call makes the handle.
+/// Tags that a metric has room for without allocating.
+const FEW_TAGS: usize = 4;
+
+/// A metric's name, tags and rate; its last call makes the handle. Borrows their texts, so it is
+/// best made in one go.
 ///
 /// ```
 /// let orders = dashcam::metric("orders").tag("region", "eu").counter();
@@ -22,31 +26,51 @@ use crate::control;
 #[must_use]
 pub struct Metric<'a> {
     name: &'a str,
-    tags: Vec<(Box<str>, Box<str>)>,
+    few: [(&'a str, &'a str); FEW_TAGS],
+    count: usize,
+    /// All of them, where there is no room in `few`; else empty.
+    many: Vec<(&'a str, &'a str)>,
     rate: f64,
 }
 
 /// Begins a metric of that name.
+#[inline]
 pub fn metric(name: &str) -> Metric<'_> {
-    Metric { name, tags: Vec::new(), rate: 1.0 }
+    Metric { name, few: [("", ""); FEW_TAGS], count: 0, many: Vec::new(), rate: 1.0 }
 }
 
-impl Metric<'_> {
-    /// Adds a tag; an empty value for one that has none.
-    pub fn tag(mut self, key: &str, value: &str) -> Self {
-        self.tags.push((key.into(), value.into()));
+impl<'a> Metric<'a> {
+    /// Adds a tag; an empty value for one that has none. The fifth allocates.
+    #[inline]
+    pub fn tag(mut self, key: &'a str, value: &'a str) -> Self {
+        match self.few.get_mut(self.count) {
+            Some(place) => *place = (key, value),
+            None => self.spill((key, value)),
+        }
+        self.count += 1;
         self
+    }
+
+    #[cold]
+    fn spill(&mut self, tag: (&'a str, &'a str)) {
+        if self.many.is_empty() {
+            self.many.extend_from_slice(&self.few);
+        }
+        self.many.push(tag);
     }
 
     /// The share of the calls that are let through, above 0 and at most 1; sums and counts are
     /// scaled up by it.
+    #[inline]
     pub fn rate(mut self, rate: f64) -> Self {
         self.rate = rate;
         self
     }
 
+    #[inline]
     fn series(&self, kind: Kind) -> Handle {
-        Handle(registry().series_of(kind, self.name, &self.tags, self.rate))
+        let tags = self.few.get(..self.count).unwrap_or(&self.many);
+        Handle(registry().series_of(kind, self.name, tags, self.rate))
     }
 
     /// A sum of increments.
@@ -82,32 +106,32 @@ impl Metric<'_> {
 
 /// The counter of that name, without tags.
 pub fn counter(name: &str) -> Counter {
-    metric(name).counter()
+    Counter(Handle::plain(Kind::Counter, name))
 }
 
 /// The gauge of that name, without tags.
 pub fn gauge(name: &str) -> Gauge {
-    metric(name).gauge()
+    Gauge(Handle::plain(Kind::Gauge, name))
 }
 
 /// The timing of that name, without tags.
 pub fn timing(name: &str) -> Values {
-    metric(name).timing()
+    Values(Handle::plain(Kind::Timing, name))
 }
 
 /// The histogram of that name, without tags.
 pub fn histogram(name: &str) -> Values {
-    metric(name).histogram()
+    Values(Handle::plain(Kind::Histogram, name))
 }
 
 /// The distribution of that name, without tags.
 pub fn distribution(name: &str) -> Values {
-    metric(name).distribution()
+    Values(Handle::plain(Kind::Distribution, name))
 }
 
 /// The set of that name, without tags.
 pub fn set(name: &str) -> Set {
-    metric(name).set()
+    Set(Handle::plain(Kind::Set, name))
 }
 
 /// None: it was refused, and so is each call.
@@ -115,6 +139,10 @@ pub fn set(name: &str) -> Set {
 struct Handle(Option<&'static Series>);
 
 impl Handle {
+    fn plain(kind: Kind, name: &str) -> Handle {
+        Handle(registry().series_of(kind, name, &[], 1.0))
+    }
+
     #[inline]
     fn with(self, call: impl FnOnce(&'static Series)) {
         if control::is_forked() {
@@ -141,6 +169,14 @@ impl Counter {
     /// Adds `n`, which may be negative. Exact up to 2^53 in a window.
     #[inline]
     pub fn add(self, n: i64) {
+        // Not in a forked child that is to start afresh: no thread of it has counted before.
+        if !self.0 .0.is_some_and(|series| ::metrics::count_at_once(series, n)) {
+            self.add_slowly(n);
+        }
+    }
+
+    #[cold]
+    fn add_slowly(self, n: i64) {
         self.0.with(|series| ::metrics::count(series, n));
     }
 

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 
 use format::record::Value;
 use format::region::losses;
-use recorder::{Attribute, Request};
+use recorder::{Attribute, OpenPlace, Request};
 use ring::Name;
 
 use crate::control::after_fork_child;
@@ -114,6 +114,8 @@ pub struct SpanGuard<const N: usize> {
     name: Name,
     begin_ns: u64,
     request: u64,
+    /// Where captures find it while it is open.
+    place: OpenPlace,
     failed: bool,
     panicking: bool,
     held: Attributes<N>,
@@ -143,11 +145,17 @@ impl<const N: usize> SpanGuard<N> {
         values: [Held; N],
     ) -> Self {
         let on = epoch != 0;
+        let request = if on { current_in(epoch) } else { 0 };
+        let place = match on {
+            true => recorder::begin_span(name, begin_ns, request),
+            false => OpenPlace::NONE,
+        };
         SpanGuard {
             epoch,
             name,
             begin_ns,
-            request: if on { current_in(epoch) } else { 0 },
+            request,
+            place,
             failed: false,
             panicking: on && std::thread::panicking(),
             held: Attributes { keys, values },
@@ -183,6 +191,7 @@ impl<const N: usize> Drop for SpanGuard<N> {
     fn drop(&mut self) {
         if self.epoch != 0 {
             self.record();
+            recorder::end_span(self.place, self.begin_ns);
         }
     }
 }
@@ -226,6 +235,11 @@ impl<const N: usize> RequestGuard<N> {
     /// Its id, unique in this process; 0: it is not recorded. Give it to `in_request`.
     pub fn id(&self) -> u64 {
         self.open.id
+    }
+
+    /// Makes it part of its caller's trace; see `continue_trace`.
+    pub fn continue_trace(&self, traceparent: &str, tracestate: &str) -> bool {
+        self.epoch != 0 && crate::continue_trace(self.open.id, traceparent, tracestate)
     }
 
     /// As `SpanGuard::set`.

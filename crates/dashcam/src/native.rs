@@ -1,19 +1,29 @@
-//! Stacks of blocked threads that run native code, as ids of the recorder's tables.
+//! Stacks of threads that run native code: of blocked ones as ids of the recorder's tables, of
+//! running ones as records of their own, since they seldom repeat.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
+use format::native::Builder;
 use format::record::{flag, Sample};
-use format::region::code_flag::GAP_BITS;
+use format::region::code_flag::{GAP_BITS, RUNNING};
 use format::region::losses;
+use format::wait::WaitKind;
 use recorder::Recorder;
 use samplers::native_stacks::{Frame, NativeStacks, FRAME_POINTER, MOST_SITES, NO_SITE};
 use sys::mem::Reader;
+use sys::perf::Seen;
 use sys::task::TaskCall;
+
+use crate::running::Running;
 
 /// Stacks read in one pass of threads that stand in no slow request's way.
 const MOST_IDLE: u32 = 2;
+/// A thread that runs under a watch is told when it was seen, or after this time.
+const SILENT_NS: u64 = 30_000_000;
+/// A blocked thread that used so much CPU since its sample before is worth a watch.
+const MUCH_NS: u64 = 2_000_000;
 /// Distinct stacks whose ids are remembered; beyond, the memory is emptied.
 const MOST_STACKS: usize = 8 * 1024;
 
@@ -31,6 +41,11 @@ pub(crate) struct Native {
     /// The highest node seen: a higher one is new.
     newest: u32,
     idle_left: u32,
+    running: Running,
+    /// What watches saw of the thread that is looked at; empty between looks.
+    sights: Vec<(u64, Builder)>,
+    /// Name ids of the files that running threads were seen in.
+    files: Vec<u32>,
 }
 
 impl Native {
@@ -38,7 +53,11 @@ impl Native {
     pub(crate) fn new(recorder: &'static Recorder, on: bool) -> Native {
         let layout = recorder.region().layout();
         let stacks = on.then(|| NativeStacks::new(MOST_SITES.min(layout.code_slots / 2)));
+        let running = Running::new(stacks.as_ref().is_some_and(Option::is_some));
         Native {
+            running,
+            sights: Vec::new(),
+            files: Vec::new(),
             state: match &stacks {
                 None => "off: turned off by settings",
                 Some(None) => "off: only stacks of x86-64 are understood",
@@ -59,13 +78,122 @@ impl Native {
         self.state
     }
 
-    /// Begins a pass.
-    pub(crate) fn begin_pass(&mut self) {
-        self.idle_left = MOST_IDLE;
+    /// The state of the source of running threads' stacks.
+    pub(crate) fn running_state(&self) -> String {
+        self.running.state()
     }
 
-    /// Puts the stack of a thread that is blocked in `call` into `sample`; leaves it alone when the
-    /// thread is on a CPU, or when it does not matter (`close`) and this pass has read enough.
+    /// Begins a pass.
+    pub(crate) fn begin_pass(&mut self, now: u64) {
+        self.idle_left = MOST_IDLE;
+        self.running.tidy(now);
+    }
+
+    /// There is no pass: the budget is spent.
+    pub(crate) fn rest(&mut self) {
+        self.running.rest();
+    }
+
+    /// Counts what was missed since the last call; returns what watching cost the threads that were
+    /// watched, ns.
+    pub(crate) fn settle(&mut self, recorder: &Recorder) -> u64 {
+        let counts = self.running.take_counts();
+        recorder.region().lose(losses::RUNNING_STACKS_LOST, counts.lost);
+        recorder.region().lose(losses::THREADS_UNWATCHED, counts.unwatched);
+        counts.cost_ns
+    }
+
+    /// Records where a thread was seen running since its sample before, at `since_ns`, as samples
+    /// at those times. What the thread used goes to them; `sample` becomes the last of them when the
+    /// thread still runs. `python`: the thread runs Python, and stood in the same Python code at
+    /// both looks. False: `sample` has nothing to tell yet.
+    pub(crate) fn look_running(
+        &mut self,
+        recorder: &Recorder,
+        mem: &Reader,
+        since_ns: u64,
+        (close, python): (bool, bool),
+        sample: &mut Sample,
+    ) -> bool {
+        let runs = sample.wait == WaitKind::Running;
+        let computes = runs || sample.cpu_ns >= MUCH_NS;
+        if self.stacks.is_none() || python && !(runs && close) {
+            return true;
+        }
+        let (tid, now) = (sample.tid, sample.t_ns);
+        let Some(mut asked) = self.running.ask(tid, now, close, computes) else { return true };
+        let mut sights = std::mem::take(&mut self.sights);
+        while let Some(seen) = self.running.next(&mut asked, since_ns, now) {
+            let record = self.sight(recorder, mem, (tid, &seen), python);
+            self.running.told(&asked, record.is_some(), now);
+            sights.extend(record.map(|record| (seen.t_ns, record)));
+        }
+        let told = !sights.is_empty();
+        // Of a thread that runs Python the look itself tells more than the time of a sight.
+        let last = if runs { sights.pop() } else { None };
+        append_earlier(&mut sights, now, python, sample);
+        if let Some((t_ns, mut record)) = last {
+            if !python {
+                sample.wall_ns = sample.wall_ns.saturating_sub(now - t_ns);
+                sample.t_ns = t_ns;
+            }
+            recorder::append(record.finish(sample.t_ns), now);
+        }
+        sights.clear();
+        self.sights = sights;
+        told || python || !runs || now.saturating_sub(since_ns) >= SILENT_NS
+    }
+
+    /// What a watch saw, as a record; None when that tells no more than the Python stack does.
+    fn sight(
+        &mut self,
+        recorder: &Recorder,
+        mem: &Reader,
+        (tid, seen): (u32, &Seen),
+        python: bool,
+    ) -> Option<Builder> {
+        let stacks = self.stacks.as_mut()?;
+        if python && stacks.in_interpreter(seen.pc, seen.t_ns) {
+            return None;
+        }
+        let outcome = stacks.read_running(mem, seen, &self.running.stack, &mut self.frames);
+        recorder.region().lose(losses::CODES_REFUSED, outcome.refused);
+        if python && !stacks.tells_more(mem, seen.pc, &self.frames) {
+            return None;
+        }
+        let place = stacks.place(mem, seen.pc);
+        let file = place.map_or(0, |(file, _)| self.file_id(recorder, file));
+        let mut record = Builder::new(tid, file, place.map_or(0, |(_, offset)| offset));
+        for i in 0..self.frames.len() {
+            let Frame { site, gap, link } = self.frames[i];
+            let line = gap | link << GAP_BITS;
+            // There is room for more words than a stack has frames.
+            let _ = match i {
+                0 => record.push(0, line | RUNNING),
+                _ => record.push(self.code_id(recorder, site), line),
+            };
+        }
+        Some(record)
+    }
+
+    /// The name id of a file of code.
+    fn file_id(&mut self, recorder: &Recorder, file: u32) -> u32 {
+        let index = file as usize;
+        if let Some(id) = self.files.get(index).filter(|id| **id != 0) {
+            return *id;
+        }
+        let text = self.stacks.as_ref().and_then(|stacks| stacks.text(file)).unwrap_or("?");
+        let id = recorder.tables().name(text);
+        if self.files.len() <= index {
+            self.files.resize(index + 1, 0);
+        }
+        self.files[index] = id;
+        id
+    }
+
+    /// Puts the stack of a thread that is blocked in `call` into `sample`, inside the Python stack
+    /// that is there; leaves it alone when the thread is on a CPU, when it does not matter (`close`)
+    /// and this pass has read enough, or when it tells no more than the Python stack does.
     pub(crate) fn look(
         &mut self,
         recorder: &Recorder,
@@ -84,16 +212,22 @@ impl Native {
         self.idle_left -= u32::from(!close);
         let outcome = stacks.read(mem, (sp, pc), sample.t_ns, &mut self.frames);
         recorder.region().lose(losses::CODES_REFUSED, outcome.refused);
-        if outcome.truncated {
+        let python = sample.stack;
+        if python != 0 && !stacks.tells_more(mem, pc, &self.frames) {
+            return;
+        }
+        if outcome.truncated && python == 0 {
             sample.flags |= flag::TRUNCATED;
         }
-        sample.stack = self.stack_id(recorder);
+        let stack = self.stack_id(recorder, python);
+        sample.stack = if stack == 0 { python } else { stack };
     }
 
-    /// The recorder's id of the stack in `frames` (innermost first); 0 when there is no room.
-    fn stack_id(&mut self, recorder: &Recorder) -> u32 {
+    /// The recorder's id of the stack in `frames` (innermost first) inside the stack `outer` (0:
+    /// none); 0 when there is no room.
+    fn stack_id(&mut self, recorder: &Recorder, outer: u32) -> u32 {
         let mut hasher = DefaultHasher::new();
-        self.frames.hash(&mut hasher);
+        (&self.frames, outer).hash(&mut hasher);
         let hash = hasher.finish();
         if let Some(id) = self.known.get(&hash) {
             return *id;
@@ -102,7 +236,7 @@ impl Native {
             recorder.region().lose(losses::STACKS_REFUSED, 1);
             return 0;
         }
-        let mut parent = 0;
+        let mut parent = outer;
         for i in (0..self.frames.len()).rev() {
             let frame = self.frames[i];
             let code = self.code_id(recorder, frame.site);
@@ -138,6 +272,32 @@ impl Native {
         }
         self.codes[index] = id;
         id
+    }
+}
+
+/// Appends sights of the thread of `sample` before it, as samples of their own that take over the
+/// wall time up to them and equal parts of the CPU time.
+fn append_earlier(sights: &mut [(u64, Builder)], now: u64, python: bool, sample: &mut Sample) {
+    if sights.is_empty() {
+        return;
+    }
+    let runs = sample.wait == WaitKind::Running;
+    let shares = sights.len() as u64 + u64::from(runs);
+    let share_ns = sample.cpu_ns / shares;
+    for (t_ns, record) in sights {
+        let earlier = Sample {
+            t_ns: *t_ns,
+            stack: if python { sample.stack } else { 0 },
+            flags: sample.flags & flag::TIMES,
+            wait: WaitKind::Running,
+            wall_ns: sample.wall_ns.saturating_sub(now - *t_ns),
+            cpu_ns: share_ns,
+            ..crate::subject::blank(sample.tid, now, 0)
+        };
+        sample.wall_ns -= earlier.wall_ns;
+        sample.cpu_ns -= share_ns;
+        recorder::append(record.finish(*t_ns), now);
+        recorder::append(&earlier.encode(), now);
     }
 }
 

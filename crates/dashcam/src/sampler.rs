@@ -18,13 +18,12 @@ use std::time::Duration;
 
 use format::record::{flag, header, Kind};
 use format::region::losses;
+use format::trace::Trace;
 use recorder::OpenRequest;
 use samplers::budget::Budget;
 use samplers::choice::{choose, Random};
 use samplers::python_stacks::{PyThread, PythonStacks};
-use samplers::switches::{Off, Pairs};
 use sys::clock::Following;
-use sys::perf::SwitchStream;
 
 use crate::config::Config;
 use crate::control::Shared;
@@ -32,17 +31,41 @@ use crate::firing::Triggers;
 use crate::native::Native;
 use crate::subject::Looker;
 use crate::suspended::Suspensions;
+use crate::switching::Switching;
 use crate::tracks::Tracks;
 
 /// A request younger than this is never past its usual time.
 const YOUNG_NS: u64 = 15_000_000;
-/// The list of threads is read this often, and when a request runs on a thread not known.
+/// The list of threads is read this often while something says that it is old, and when a request runs
+/// on a thread not known; less often where there are so many that this would cost more than `LIST_SHARE`
+/// of the budget. At least each `LIST_AT_LEAST_EVERY_NS` in any case.
 const LIST_EVERY_NS: u64 = 100_000_000;
+const LIST_SHARE: f64 = 0.1;
+const LIST_AT_LEAST_EVERY_NS: u64 = 1_000_000_000;
 /// A wake-up later than this is a gap worth a record.
 const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// After so much of a pass the CPU is offered to whoever waits for it (decision 0015).
+const TURN_NS: u64 = 50_000;
 /// Between two looks while nothing is recorded.
 const IDLE: Duration = Duration::from_millis(50);
+
+pub(crate) const TURNED_OFF: &str = "off: turned off by settings";
+
+/// What a `status` told before the sampler's first look says of its sources.
+pub(crate) fn announce(shared: &Shared) {
+    let config = shared.config();
+    for (name, wanted) in [
+        ("native_stacks", config.stacks),
+        ("running_stacks", config.stacks),
+        ("switches", config.switches),
+        ("threads", true),
+        ("vitals", true),
+    ] {
+        let state = if wanted { "off: the sampler has not begun" } else { TURNED_OFF };
+        shared.set_source(name, state.to_owned());
+    }
+}
 
 /// The sampler's life.
 pub(crate) fn run(shared: Arc<Shared>) {
@@ -78,13 +101,21 @@ struct Sampler<'s> {
     /// The settings as of the last look.
     config: &'static Config,
     looker: Looker,
-    switches: Option<SwitchStream>,
-    pairs: Pairs,
+    switching: Switching,
     tracks: Tracks,
     python: Vec<PyThread>,
     alive: Vec<u32>,
     own: Vec<u32>,
+    /// When the pass began, or last gave way.
+    turn_ns: u64,
     listed_ns: u64,
+    /// When it was last asked whether the list is old.
+    asked_ns: u64,
+    list_every_ns: u64,
+    /// The last list had threads that the one before had not, or was torn.
+    list_grew: bool,
+    /// The interpreter's newest thread before the last list.
+    newest: Option<(usize, usize)>,
     budget: Budget,
     random: Random,
     triggers: Triggers<'s>,
@@ -95,7 +126,6 @@ struct Sampler<'s> {
     suspensions: Suspensions,
     rest: Vec<u32>,
     chosen: Vec<u32>,
-    switches_lost: u64,
     vitals: sys::vitals::Vitals,
     vital_names: Vec<(&'static str, ring::Name)>,
     vitals_ns: u64,
@@ -119,20 +149,25 @@ impl<'s> Sampler<'s> {
         let stacks = attach(shared);
         let native = Native::new(shared.recorder, config.stacks);
         shared.set_source("native_stacks", native.state().to_owned());
-        let switches = open_switches(shared, &own);
+        shared.set_source("running_stacks", native.running_state());
+        let switching = Switching::new(shared, &own);
         shared.set_source("threads", "on".to_owned());
         shared.set_source("vitals", "on".to_owned());
         Some(Sampler {
             shared,
             config,
             looker: Looker::new(shared.recorder, mem, stacks, native),
-            switches,
-            pairs: Pairs::default(),
+            switching,
             tracks: Tracks::default(),
             python: Vec::new(),
             alive: Vec::new(),
             own,
+            turn_ns: now,
             listed_ns: 0,
+            asked_ns: 0,
+            list_every_ns: LIST_EVERY_NS,
+            list_grew: true,
+            newest: None,
             budget: Budget::new(config.budget_percent, now),
             random: Random::new(now),
             triggers: Triggers::new(shared, config, now),
@@ -142,7 +177,6 @@ impl<'s> Sampler<'s> {
             suspensions: Suspensions::default(),
             rest: Vec::new(),
             chosen: Vec::new(),
-            switches_lost: 0,
             vitals: sys::vitals::Vitals::open(),
             vital_names: Vec::new(),
             vitals_ns: 0,
@@ -167,7 +201,7 @@ impl<'s> Sampler<'s> {
 
     /// Nothing is recorded: keeps what must not pile up, and lets captures be made.
     fn idle(&mut self) {
-        self.drain_switches();
+        self.drain_switches(sys::clock::now_ns());
         self.triggers.wishes();
         self.answer_flush();
         std::thread::sleep(IDLE);
@@ -196,22 +230,27 @@ impl<'s> Sampler<'s> {
 
     fn pass(&mut self, now: u64) {
         let cpu_before = sys::clock::thread_cpu_ns();
-        self.drain_switches();
+        self.turn_ns = now;
+        self.drain_switches(now);
         self.watch_requests(now);
-        if now.saturating_sub(self.listed_ns) >= LIST_EVERY_NS || self.unknown_thread() {
+        self.give_way();
+        if self.list_is_due(now) || self.unknown_thread() {
             self.list_threads(now);
+            self.give_way();
         }
         if self.budget.allows(!self.urgent.is_empty()) {
-            self.look_at_threads();
+            self.look_at_threads(now);
         } else {
             self.shared.recorder.region().lose(losses::PASSES_SKIPPED, 1);
+            self.looker.native.rest();
         }
         if now.saturating_sub(self.vitals_ns) >= SECOND_NS {
             self.read_vitals(now);
         }
         self.triggers.look(now, &self.open);
         self.answer_flush();
-        let spent = sys::clock::thread_cpu_ns().saturating_sub(cpu_before);
+        let watching_ns = self.looker.native.settle(self.shared.recorder);
+        let spent = sys::clock::thread_cpu_ns().saturating_sub(cpu_before) + watching_ns;
         self.budget.spend(spent, sys::clock::now_ns());
         let stats = &self.shared.stats;
         stats.passes.fetch_add(1, Ordering::Relaxed);
@@ -219,23 +258,18 @@ impl<'s> Sampler<'s> {
         stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
     }
 
-    fn drain_switches(&mut self) {
-        let Some(stream) = &mut self.switches else {
-            return;
-        };
-        let (pairs, tracks) = (&mut self.pairs, &mut self.tracks);
-        stream.drain(|switch| {
-            if switch.kind == sys::perf::SwitchKind::In {
-                tracks.ran(switch.tid);
-            }
-            if let Some(off) = pairs.feed(switch) {
-                append_off(off, off.in_ns);
-            }
-        });
-        let lost = stream.lost();
-        let new = lost.saturating_sub(self.switches_lost);
-        self.shared.recorder.region().lose(losses::SWITCHES_LOST, new);
-        self.switches_lost = lost;
+    /// Offers the CPU to the threads of the service, which a pass may have kept from it since they woke
+    /// up. Not while a request is slow: what is in its way must be seen in one go.
+    fn give_way(&mut self) {
+        let is_time = sys::clock::now_ns().saturating_sub(self.turn_ns) >= TURN_NS;
+        if is_time && self.urgent.is_empty() {
+            std::thread::yield_now();
+            self.turn_ns = sys::clock::now_ns();
+        }
+    }
+
+    fn drain_switches(&mut self, now: u64) {
+        self.switching.drain(self.shared, &mut self.tracks, now);
     }
 
     /// Lists open requests; those past their usual time make their threads urgent, oldest first.
@@ -251,6 +285,7 @@ impl<'s> Sampler<'s> {
             let usual = limits.typical_ns(request.name).saturating_mul(2).max(YOUNG_NS);
             if now.saturating_sub(request.begin_ns) > usual.min(limits.limit_ns(request.name)) {
                 self.urgent.push(request.tid);
+                self.urgent.extend(Some(request.helper).filter(|tid| *tid != 0));
                 self.overdue.push(index);
             }
         }
@@ -261,35 +296,66 @@ impl<'s> Sampler<'s> {
         self.looker.stacks.is_some() && !self.urgent.iter().all(known)
     }
 
+    /// Threads that are new, or have ended, show in what is read anyway: in switch records, in the
+    /// interpreter's newest thread, in a look at them.
+    fn list_is_due(&mut self, now: u64) -> bool {
+        if now.saturating_sub(self.asked_ns) < self.list_every_ns {
+            return false;
+        }
+        self.asked_ns = now;
+        now.saturating_sub(self.listed_ns) >= LIST_AT_LEAST_EVERY_NS
+            || self.list_grew
+            || self.tracks.stale
+            || self.switching.may_know_more()
+            || self.newest != self.newest_now()
+    }
+
+    fn newest_now(&self) -> Option<(usize, usize)> {
+        self.looker.stacks.as_ref().and_then(|stacks| stacks.newest_thread())
+    }
+
     fn list_threads(&mut self, now: u64) {
-        self.listed_ns = now;
+        let cpu_before = sys::clock::thread_cpu_ns();
+        self.list_threads_now(now);
+        let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(cpu_before) as f64;
+        let share = LIST_SHARE * self.config.budget_percent / 100.0;
+        self.list_every_ns =
+            ((cost_ns / share) as u64).clamp(LIST_EVERY_NS, LIST_AT_LEAST_EVERY_NS);
+    }
+
+    fn list_threads_now(&mut self, now: u64) {
+        (self.listed_ns, self.asked_ns) = (now, now);
+        self.newest = self.newest_now();
         if sys::task::list(&mut self.alive).is_err() {
             return;
         }
+        let mut torn = false;
         if let Some(stacks) = &mut self.looker.stacks {
             // A torn list keeps the one before: its threads are checked again when looked at.
             let mut fresh = Vec::with_capacity(self.python.len() + 8);
-            if stacks.threads(&mut fresh).is_ok() {
+            torn = stacks.threads(&mut fresh).is_err();
+            if !torn {
                 self.python = fresh;
             }
         }
-        self.tracks.refresh(&self.alive, &self.python, &self.own);
+        self.list_grew = self.tracks.refresh(&self.alive, &self.python, &self.own) || torn;
         let tracks = &self.tracks.by_tid;
-        self.pairs.retain(|tid| tracks.contains_key(&tid));
+        self.switching.listed(|tid| tracks.contains_key(&tid));
     }
 
-    fn look_at_threads(&mut self) {
-        let exact = self.switches.is_some();
+    fn look_at_threads(&mut self, now: u64) {
+        let exact = self.switching.records();
         self.rest.clear();
         let fresh = self.tracks.by_tid.iter().filter(|(_, t)| t.ran || !exact || t.last.is_none());
         self.rest.extend(fresh.map(|(tid, _)| *tid));
         let most = self.config.threads;
         choose(&self.urgent, &mut self.rest, most, &mut self.random, &mut self.chosen);
-        self.looker.begin_pass();
+        self.looker.begin_pass(now);
         let mut culprits: Vec<u32> = Vec::new();
         for i in 0..self.chosen.len() {
             let tid = self.chosen[i];
             let close = self.urgent.contains(&tid);
+            self.give_way();
             if let Some(sample) = self.look(tid, close, exact) {
                 culprits
                     .extend([sample.gil_holder, sample.lock_holder].iter().filter(|t| **t != 0));
@@ -322,12 +388,15 @@ impl<'s> Sampler<'s> {
             return;
         }
         let now = sys::clock::now_ns();
-        self.pairs.still_out().for_each(|off| append_off(off, now));
+        self.switching.tell_now(self.shared, now);
         self.shared.recorder.open_requests().each(|request| {
             let flags = flag::AGAIN | if request.on_loop { flag::ASYNC } else { 0 };
             let head = header(Kind::RequestBegin, 5, flags, request.name);
             let (begin_ns, tid) = (request.begin_ns, u64::from(request.tid));
             recorder::append(&[head, begin_ns, request.id, begin_ns, tid], now);
+            if let Some(told) = self.shared.recorder.open_requests().trace(request.id) {
+                recorder::traces::tell(&Trace { t_ns: begin_ns, ..told }, &[]);
+            }
         });
         // Release: what was appended above is in the ring before the keeper goes on.
         self.shared.flushed.store(wanted, Ordering::Release);
@@ -349,10 +418,7 @@ impl<'s> Sampler<'s> {
             }
             append_vital(id, now, value);
         });
-        if let Some(stream) = &mut self.switches {
-            // A CPU that cannot be covered shows as threads without switch records on it.
-            let _ = stream.cover_new_cpus(&self.own);
-        }
+        self.switching.each_second(self.shared, now);
         self.own_delay_ns = self.own_delay().unwrap_or(self.own_delay_ns);
     }
 
@@ -383,24 +449,19 @@ impl<'s> Sampler<'s> {
 
     /// The end: captures that are due are made now.
     fn last_words(&mut self) {
-        self.drain_switches();
+        self.drain_switches(sys::clock::now_ns());
         self.triggers.last_words();
         self.answer_flush();
     }
 }
 
-fn append_off(off: Off, now: u64) {
-    let flags = if off.preempted { flag::PREEMPTED } else { 0 };
-    recorder::append(&[header(Kind::OffCpu, 3, flags, off.tid), off.out_ns, off.in_ns], now);
-}
-
-fn append_vital(name: ring::Name, now: u64, value: f64) {
+pub(crate) fn append_vital(name: ring::Name, now: u64, value: f64) {
     recorder::append(&[header(Kind::Vital, 3, 0, name), now, value.to_bits()], now);
 }
 
 fn attach(shared: &Shared) -> Option<PythonStacks> {
     let (stacks, state) = match (&shared.runtime.python, shared.config().stacks) {
-        (_, false) => (None, "off: turned off by settings".to_owned()),
+        (_, false) => (None, TURNED_OFF.to_owned()),
         // No Python here: nothing is missing.
         (None, _) if shared.runtime.name.is_empty() => return None,
         (None, _) => (None, format!("off: {}", shared.runtime.no_stacks)),
@@ -414,21 +475,4 @@ fn attach(shared: &Shared) -> Option<PythonStacks> {
     };
     shared.set_source("stacks", state);
     stacks
-}
-
-fn open_switches(shared: &Shared, own: &[u32]) -> Option<SwitchStream> {
-    if !shared.config().switches {
-        shared.set_source("switches", "off: turned off by settings".to_owned());
-        return None;
-    }
-    match SwitchStream::open(own) {
-        Ok(stream) => {
-            shared.set_source("switches", "on".to_owned());
-            Some(stream)
-        }
-        Err(refused) => {
-            shared.set_source("switches", format!("off: {refused}"));
-            None
-        }
-    }
 }

@@ -22,12 +22,7 @@ pub fn write(
     number: u64,
 ) -> io::Result<PathBuf> {
     fs::create_dir_all(&config.out)?;
-    let name = format!(
-        "{}-{}-{}-{number}.dashcam",
-        config.service,
-        utc(sys::clock::epoch_ns()),
-        std::process::id()
-    );
+    let name = free_name(config, number);
     let path = config.out.join(&name);
     let partial = config.out.join(format!(".{name}.part"));
     let result = fill(&partial, region, meta, since_ns).and_then(|()| fs::rename(&partial, &path));
@@ -43,6 +38,18 @@ pub fn write(
     }
 }
 
+/// Numbers begin at 1 with each start: one that was taken in the same second is passed over.
+fn free_name(config: &Config, mut number: u64) -> String {
+    let (time, pid) = (utc(sys::clock::epoch_ns()), std::process::id());
+    loop {
+        let name = format!("{}-{time}-{pid}-{number}.dashcam", config.service);
+        if !config.out.join(&name).exists() {
+            return name;
+        }
+        number += 1;
+    }
+}
+
 fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Result<()> {
     let file = BufWriter::with_capacity(256 * 1024, File::create_new(partial)?);
     let mut writer = CaptureWriter::new(file, meta)?;
@@ -52,6 +59,7 @@ fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Resul
     // copy of the blocks is written behind them: tables are append-only, and those copied first
     // would miss ids. Hence twice: once for readers of cut-off files, once complete at the end.
     writer.tables(&region.copy_tables())?;
+    writer.open_spans(&region.copy_open())?;
     let overwritten =
         region.copy_blocks(since_ns, &mut buffer, |block| writer.block(block.words()))?;
     writer.tables(&region.copy_tables())?;
@@ -113,6 +121,22 @@ fn civil(days: i64) -> (i64, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_taken_is_not_given_again() {
+        let out = std::env::temp_dir().join(format!("dashcam-names-{}", std::process::id()));
+        fs::create_dir_all(&out).expect("a folder");
+        let config = Config { out: out.clone(), service: "s".to_owned(), ..Config::default() };
+        // The second may change between two names; then it tells them apart.
+        let take = || {
+            let name = free_name(&config, 1);
+            File::create_new(out.join(&name)).expect("a free name");
+            name
+        };
+        let names: std::collections::BTreeSet<String> = (0..5).map(|_| take()).collect();
+        fs::remove_dir_all(&out).expect("ours");
+        assert_eq!(names.len(), 5, "{names:?}");
+    }
 
     #[test]
     fn names_carry_the_utc_time() {

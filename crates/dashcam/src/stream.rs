@@ -11,12 +11,12 @@
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use capture::write::CaptureWriter;
@@ -26,6 +26,8 @@ use format::record::Kind;
 use format::region::{thread, word, THREAD_WORDS};
 use recorder::{Filter, Session, SessionCounts};
 use ring::OnFull;
+use sys::ours::{note, Noted};
+use sys::thread::Quiet;
 
 use crate::control::{lock, shared, Shared};
 use crate::meta;
@@ -55,10 +57,11 @@ const KINDS: &[(&str, &[Kind])] = &[
     ("span", &[Kind::Span]),
     ("event", &[Kind::Event]),
     ("gc", &[Kind::Gc]),
-    ("sample", &[Kind::Sample]),
+    ("sample", &[Kind::Sample, Kind::NativeStack]),
     ("off_cpu", &[Kind::OffCpu]),
     ("vital", &[Kind::Vital]),
     ("metric", &[Kind::Metric]),
+    ("trace", &[Kind::Trace, Kind::Link]),
 ];
 
 impl StreamConfig {
@@ -75,7 +78,7 @@ impl StreamConfig {
         }
     }
 
-    /// Sets one setting by name: `kinds` (`request,span,event,gc,sample,off_cpu,vital,metric`), `names`
+    /// Sets one setting by name: `kinds` (`request,span,event,gc,sample,off_cpu,vital,metric,trace`), `names`
     /// (words or globs with commas, as in `slow`), `min_duration` (`5ms`), `on_full`
     /// (`drop-newest`, `overwrite-oldest`, `block:5ms`), `memory` (`8KiB` to `1GiB`). Errors name
     /// the setting, the value found, and what is wanted.
@@ -88,7 +91,7 @@ impl StreamConfig {
                 for word in list() {
                     let Some((_, kinds)) = KINDS.iter().find(|(known, _)| *known == word) else {
                         return wrong(
-                            "some of request, span, event, gc, sample, off_cpu, vital, metric",
+                            "some of request, span, event, gc, sample, off_cpu, vital, metric, trace",
                         );
                     };
                     self.kinds |= kinds.iter().map(|kind| 1 << *kind as u64).sum::<u64>();
@@ -147,7 +150,7 @@ pub(crate) struct Inner {
     stop: AtomicBool,
     /// Why it ended by itself; empty while it runs.
     error: Mutex<String>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Quiet>>,
 }
 
 type Out = BufWriter<Box<dyn Write + Send>>;
@@ -216,8 +219,7 @@ impl Inner {
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // A panic of ours ended the thread; there is nothing to pass on.
-            let _ = thread.join();
+            thread.join();
         }
         match lock(&self.error).as_str() {
             "" => Ok(()),
@@ -245,14 +247,37 @@ fn counts_json(session: &Session, sink: &str) -> Object {
         .int("torn", q.torn)
 }
 
+/// A sink that forked children close: a reader waits for its end as long as anybody has it open.
+struct Own<T> {
+    /// Dropped first: behind that the descriptor's number may be the host's.
+    _noted: Noted,
+    out: T,
+}
+
+impl<T: Write + AsRawFd> Own<T> {
+    fn new(out: T) -> Own<T> {
+        Own { _noted: note(out.as_raw_fd()), out }
+    }
+}
+
+impl<T: Write> Write for Own<T> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
 fn open_sink(sink: &str) -> Result<Out, String> {
     let refused = |error: std::io::Error| format!("{sink}: cannot stream there: {error}");
     let out: Box<dyn Write + Send> = match sink.strip_prefix("unix:") {
-        Some(path) => Box::new(UnixStream::connect(Path::new(path)).map_err(refused)?),
+        Some(path) => Box::new(Own::new(UnixStream::connect(Path::new(path)).map_err(refused)?)),
         None => {
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o600);
-            Box::new(options.open(PathBuf::from(sink)).map_err(refused)?)
+            Box::new(Own::new(options.open(PathBuf::from(sink)).map_err(refused)?))
         }
     };
     Ok(BufWriter::with_capacity(64 * 1024, out))

@@ -3,7 +3,10 @@
 //! How it works: the open request remembers its task. Past its usual time the task is followed to
 //! where it stands, and a record is written when it stands elsewhere than before, and every
 //! `REPEAT_NS` while it does not move. For a lock or semaphore the task inside its `async with` is
-//! looked for among all of asyncio's tasks, and recorded as well.
+//! looked for among all of asyncio's tasks, and recorded as well; where there is none, and for a
+//! queue, an Event, a Condition or a plain future, the task that is to end the wait. While a request
+//! waits and nobody is known to be in its way, tasks that work for no request are looked at, too, some
+//! at a time.
 //!
 //! What it promises: at most `most` requests a pass, those not seen for longest first, of which
 //! `MOST_LOOKS` are followed; a task that did not move costs two guarded reads. The search for a
@@ -37,6 +40,12 @@ const REPEAT_SEVERAL_NS: u64 = 30_000_000;
 const ASK_HOLDER_NS: u64 = 25_000_000;
 /// Locks whose holder is looked for within that time.
 const MOST_LOCKS: usize = 4;
+/// Who is to end a wait that nobody holds anything for is asked again after this time for each task
+/// there is: walking one costs some microseconds.
+const ASK_ENDER_NS: u64 = 500_000;
+/// Tasks that work for no request are looked at this often, and so many at a time.
+const AROUND_NS: u64 = 40_000_000;
+const MOST_AROUND: usize = 6;
 /// Tasks among which a holder is looked for.
 const MOST_TASKS: usize = 256;
 
@@ -62,8 +71,22 @@ pub(crate) struct Suspensions {
     found: Vec<Suspended>,
     tasks: Vec<usize>,
     /// Lock, when its holder was looked for, the answer.
-    asked: Vec<(usize, u64, usize)>,
+    asked: Vec<(usize, u64, Holder)>,
+    /// Before that nobody is asked who is to end a wait.
+    enders_from_ns: u64,
+    /// When tasks that work for no request were looked at, and how many have been.
+    around_ns: u64,
+    around: usize,
 }
+
+/// A task that is in the way, and how that is known. 0: none.
+#[derive(Clone, Copy)]
+struct Holder {
+    task: usize,
+    how: HolderSource,
+}
+
+const NOBODY: Holder = Holder { task: 0, how: HolderSource::None };
 
 impl Suspensions {
     /// Looks at those of `open` that are in `urgent` (by index) and have a task. Returns the
@@ -118,32 +141,68 @@ impl Suspensions {
         // Also one whose task is gone, or it would be the first to be looked at each pass.
         let mark = found.first().map_or_else(Mark::default, |one| one.mark);
         self.seen.insert(request.id, Seen { seen_ns: now, several: found.len() > 1, mark });
-        let mut written = 0;
+        let (mut written, mut unheld) = (0, false);
         for one in &found {
-            let holder = self.find_holder(looker, open, one, now);
+            let holder = self.find_holder(looker, open, (request, one), now);
             append(looker, request.id, one, holder, now);
             written += 1;
+            unheld |= holder.task == 0 && one.fd.is_none() && !one.ended_by.is_empty();
+        }
+        if unheld && now.saturating_sub(self.around_ns) >= AROUND_NS {
+            self.around_ns = now;
+            written += self.look_around(looker, open, now);
         }
         self.found = found;
         written
     }
 
-    /// The task that holds what `waiter` awaits; recorded itself. 0: not known, or not asked now.
+    /// Looks at the next few tasks that work for no open request.
+    fn look_around(&mut self, looker: &mut Looker, open: &[OpenRequest], now: u64) -> u64 {
+        self.tasks.clear();
+        let (set, Some(stacks)) = (TASKS.load(Ordering::Relaxed), &mut looker.stacks) else {
+            return 0;
+        };
+        if set == 0 {
+            return 0;
+        }
+        stacks.tasks_in(set, MOST_TASKS, &mut self.tasks);
+        self.tasks.retain(|task| open.iter().all(|r| r.task as usize != *task));
+        let (count, mut written, mut found) = (self.tasks.len(), 0, Vec::new());
+        for step in 0..count.min(MOST_AROUND) {
+            let task = self.tasks[(self.around + step) % count];
+            let Some(stacks) = &mut looker.stacks else { break };
+            if stacks.suspended(task, &mut found).is_err() {
+                continue;
+            }
+            if let Some(one) = found.first() {
+                let one = Suspended { task, ..one.clone() };
+                append(looker, 0, &one, NOBODY, now);
+                written += 1;
+            }
+        }
+        self.around = self.around.wrapping_add(MOST_AROUND);
+        written
+    }
+
+    /// The task that holds what `waiter` awaits or is to end its wait; recorded itself. `NOBODY`: not
+    /// known, or not asked now.
     fn find_holder(
         &mut self,
         looker: &mut Looker,
         open: &[OpenRequest],
-        waiter: &Suspended,
+        (request, waiter): (&OpenRequest, &Suspended),
         now: u64,
-    ) -> usize {
-        let held = matches!(waiter.kind, AwaitKind::Lock | AwaitKind::Semaphore);
-        let (true, Some(stacks)) = (held, &mut looker.stacks) else { return 0 };
+    ) -> Holder {
+        let ends = !waiter.ended_by.is_empty() && waiter.fd.is_none();
+        let (true, Some(stacks)) = (ends, &mut looker.stacks) else { return NOBODY };
         self.asked.retain(|(_, asked_ns, _)| now.saturating_sub(*asked_ns) < ASK_HOLDER_NS);
         if let Some((_, _, holder)) = self.asked.iter().find(|(lock, ..)| *lock == waiter.lock) {
             return *holder;
         }
-        if self.asked.len() >= MOST_LOCKS {
-            return 0;
+        let held = matches!(waiter.kind, AwaitKind::Lock | AwaitKind::Semaphore);
+        let may_end = now >= self.enders_from_ns;
+        if self.asked.len() >= MOST_LOCKS || !held && !may_end {
+            return NOBODY;
         }
         self.tasks.clear();
         // Those of open requests first: they are the likely ones, and known without the set.
@@ -154,24 +213,35 @@ impl Suspensions {
             stacks.tasks_in(set, MOST_TASKS, &mut self.tasks);
         }
         let tasks = &self.tasks[..self.tasks.len().min(2 * MOST_TASKS)];
-        let holder = stacks.task_holding(waiter.lock, tasks).unwrap_or(0);
+        let own = [waiter.task, request.task as usize];
+        let inside = if held { stacks.task_holding(waiter.lock, tasks) } else { None };
+        let holder = match inside {
+            Some(task) => Holder { task, how: HolderSource::WithBlock },
+            None if !may_end => NOBODY,
+            None => stacks
+                .task_to_end(waiter.lock, waiter.ended_by, &own, tasks)
+                .map_or(NOBODY, |task| Holder { task, how: HolderSource::Refers }),
+        };
+        if inside.is_none() && may_end {
+            self.enders_from_ns = now + ASK_ENDER_NS * tasks.len() as u64;
+        }
         self.asked.push((waiter.lock, now, holder));
-        if holder == 0 {
-            return 0;
+        if holder.task == 0 {
+            return NOBODY;
         }
         let mut found = Vec::new();
-        if stacks.suspended(holder, &mut found).is_ok() {
+        if stacks.suspended(holder.task, &mut found).is_ok() {
             if let Some(one) = found.first() {
                 // Under the holder's address, though it may stand in a task it awaits.
-                let one = Suspended { task: holder, ..one.clone() };
-                append(looker, 0, &one, 0, now);
+                let one = Suspended { task: holder.task, ..one.clone() };
+                append(looker, 0, &one, NOBODY, now);
             }
         }
         holder
     }
 }
 
-fn append(looker: &mut Looker, request: u64, one: &Suspended, holder: usize, now: u64) {
+fn append(looker: &mut Looker, request: u64, one: &Suspended, holder: Holder, now: u64) {
     let stack = if one.frames.is_empty() { 0 } else { looker.stack_of(&one.frames) };
     let peer = match one.fd {
         Some(UNKNOWN_PEER) => Some("a peer".to_owned()),
@@ -185,8 +255,8 @@ fn append(looker: &mut Looker, request: u64, one: &Suspended, holder: usize, now
         task: one.task as u64,
         stack,
         kind: one.kind,
-        how: if holder == 0 { HolderSource::None } else { HolderSource::WithBlock },
-        holder: holder as u64,
+        how: holder.how,
+        holder: holder.task as u64,
         target,
         timeout_ns: one.timeout_ns,
     };

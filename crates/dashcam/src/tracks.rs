@@ -1,7 +1,6 @@
 //! What the sampler remembers of each thread between passes.
 
-use std::collections::HashMap;
-
+use samplers::by_tid::ByTid;
 use samplers::python_stacks::PyThread;
 use sys::task::{Schedstat, TaskReader};
 
@@ -16,19 +15,33 @@ pub(crate) struct Track {
     pub sampled_ns: u64,
     /// Its times then.
     pub times: Option<Schedstat>,
+    /// It was in the last list of threads.
+    pub alive: bool,
     /// It has been on a CPU since its last sample, as far as switch records tell.
     pub ran: bool,
     /// Its last sample, for carrying over.
     pub last: Option<format::record::Sample>,
+    /// That was taken with its interpreter state at hand.
+    pub as_python: bool,
     /// When the holder of the lock it waits for was last looked up.
     pub holder_asked_ns: u64,
+}
+
+impl Track {
+    /// Whether its last sample may be carried over while it stands. A thread may be listed before its
+    /// interpreter state is, or while that list was torn: then its stack was read as a native one's.
+    pub(crate) fn was_whole(&self) -> bool {
+        self.as_python || self.python.is_none()
+    }
 }
 
 /// All threads by kernel id.
 #[derive(Default)]
 pub(crate) struct Tracks {
     /// The threads.
-    pub by_tid: HashMap<u32, Track>,
+    pub by_tid: ByTid<Track>,
+    /// A thread was found to have ended since the last list.
+    pub stale: bool,
     open_readers: usize,
 }
 
@@ -36,21 +49,26 @@ pub(crate) struct Tracks {
 const MOST_READERS: usize = 48;
 
 impl Tracks {
-    /// Keeps the threads `lives` knows, adds new ones.
-    pub(crate) fn refresh(&mut self, alive: &[u32], python: &[PyThread], own: &[u32]) {
-        self.by_tid.retain(|tid, _| alive.contains(tid));
-        for tid in alive.iter().filter(|tid| !own.contains(tid)) {
-            self.by_tid.entry(*tid).or_insert_with(|| Track { ran: true, ..Track::default() });
-        }
+    /// Keeps the threads of the lists, adds new ones; whether there were any.
+    pub(crate) fn refresh(&mut self, alive: &[u32], python: &[PyThread], own: &[u32]) -> bool {
+        self.stale = false;
+        let before = self.by_tid.len();
         for track in self.by_tid.values_mut() {
-            track.python = None;
+            (track.python, track.alive) = (None, false);
         }
+        for tid in alive.iter().filter(|tid| !own.contains(tid)) {
+            let new = || Track { ran: true, ..Track::default() };
+            self.by_tid.entry(*tid).or_insert_with(new).alive = true;
+        }
+        let grown = self.by_tid.len() > before;
+        self.by_tid.retain(|_, track| track.alive);
         for thread in python {
             if let Some(track) = self.by_tid.get_mut(&thread.tid) {
                 track.python = Some(*thread);
             }
         }
         self.open_readers = self.by_tid.values().filter(|t| t.reader.is_some()).count();
+        grown
     }
 
     /// A reader for `tid`, opened if need be. Others are closed when too many are open.
@@ -61,17 +79,47 @@ impl Tracks {
                 self.by_tid.values_mut().for_each(|t| t.reader = None);
                 self.open_readers = 0;
             }
-            let reader = TaskReader::open(tid).ok()?;
+            let Ok(reader) = TaskReader::open(tid) else {
+                self.stale = true;
+                return None;
+            };
             self.open_readers += 1;
             self.by_tid.get_mut(&tid)?.reader = Some(reader);
         }
         self.by_tid.get_mut(&tid)?.reader.as_mut()
     }
 
-    /// A switch record brought the thread back to a CPU.
-    pub(crate) fn ran(&mut self, tid: u32) {
-        if let Some(track) = self.by_tid.get_mut(&tid) {
-            track.ran = true;
+    /// The thread has ended, and the list of threads is older than that.
+    pub(crate) fn forget(&mut self, tid: u32) {
+        let reader = self.by_tid.remove(&tid).and_then(|track| track.reader);
+        self.open_readers -= usize::from(reader.is_some());
+    }
+
+    /// A switch record brought the thread to a CPU. False: it is not known.
+    pub(crate) fn ran(&mut self, tid: u32) -> bool {
+        self.by_tid.get_mut(&tid).map(|track| track.ran = true).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_turns_out_to_run_python_is_looked_at_anew() {
+        let python = PyThread { state: 4096, tid: 7, ident: 1 };
+        let mut tracks = Tracks::default();
+        // Listed before its interpreter state was.
+        assert!(tracks.refresh(&[7], &[], &[]));
+        assert!(tracks.by_tid.get(&7).is_some_and(Track::was_whole));
+        assert!(!tracks.refresh(&[7], &[python], &[]));
+        assert!(!tracks.by_tid.get(&7).is_some_and(Track::was_whole));
+        if let Some(track) = tracks.by_tid.get_mut(&7) {
+            track.as_python = true;
         }
+        assert!(tracks.by_tid.get(&7).is_some_and(Track::was_whole));
+        // A torn list says nothing against what was seen.
+        tracks.refresh(&[7], &[], &[]);
+        assert!(tracks.by_tid.get(&7).is_some_and(Track::was_whole));
     }
 }

@@ -3,6 +3,8 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use format::own_span;
+use format::record::{header, Kind};
 use format::region::losses;
 use recorder::Ended;
 
@@ -10,12 +12,15 @@ use crate::control::{say, shared};
 
 /// A predicate that failed this often is asked no more.
 const MOST_FAILURES: u32 = 10;
+/// A predicate that takes as long is recorded, so that a verdict can name it.
+const LONG_NS: u64 = 1_000_000;
 
 /// Asks `predicate` at the end of each request, on the request's own thread, whether to make a
 /// capture: after the post-trigger time and the cooldown, as for a slow one. It should cost
 /// microseconds and take no lock that a request may hold. A request that ends inside of it is not
 /// asked about. It may fail (`Err`, a panic) ten times, counted in `predicate_failed`; then it is
-/// asked no more, and source `when` says why. The one before it is asked no more either, but stays
+/// asked no more, and source `when` says why. One that takes a millisecond is recorded, and a verdict
+/// names it (cause `recorder`). The one before it is asked no more either, but stays
 /// in memory. Holds in forked children too.
 ///
 /// ```
@@ -28,7 +33,10 @@ pub fn when(predicate: impl Fn(&Ended<'_>) -> Result<bool, String> + Send + Sync
         if failures.load(Ordering::Relaxed) >= MOST_FAILURES {
             return false;
         }
-        match catch_unwind(AssertUnwindSafe(|| predicate(ended))) {
+        let begin_ns = sys::clock::now_ns();
+        let answer = catch_unwind(AssertUnwindSafe(|| predicate(ended)));
+        took(begin_ns);
+        match answer {
             Ok(Ok(chosen)) => chosen,
             Ok(Err(why)) => failed(&failures, &why),
             Err(_) => failed(&failures, "it panicked"),
@@ -42,6 +50,18 @@ pub fn when(predicate: impl Fn(&Ended<'_>) -> Result<bool, String> + Send + Sync
 /// Asks no predicate any more.
 pub fn when_no_more() {
     recorder::set_predicate(None);
+}
+
+/// A predicate that took long kept its thread from the next request.
+fn took(begin_ns: u64) {
+    let end_ns = sys::clock::now_ns();
+    if end_ns.saturating_sub(begin_ns) < LONG_NS {
+        return;
+    }
+    if let Some(shared) = shared() {
+        let name = shared.recorder.tables().name(own_span::PREDICATE);
+        recorder::append(&[header(Kind::Span, 4, 0, name), begin_ns, end_ns, 0], end_ns);
+    }
 }
 
 #[cold]

@@ -9,7 +9,7 @@
 //! before the start is in the first window, after a stop in the first one of the next start.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ::metrics::registry;
@@ -21,21 +21,28 @@ use format::region::losses;
 use sys::cell::StaticRef;
 
 use crate::control::{self, say, Shared};
-use crate::forward;
+use crate::excess::Judging;
+use crate::own::Own;
+use crate::{forward, otlp};
 
 const EVERY_NS: u64 = 1_000_000_000;
-/// Most sinks.
+/// Most sinks beside our own.
 const SINKS: usize = 8;
+/// Ours: StatsD and OTLP, which do nothing where no settings name a server.
+const OWN_SINKS: [fn(&Window); 2] = [forward::window, otlp::window];
 /// How long a flush waits for its window.
 const FLUSH_NS: u64 = 2_000_000_000;
+/// How long who leaves waits, and for how long it has left then.
+const LEAVE_NS: u64 = 1_000_000_000;
+const LEAVE_AGAIN_NS: u64 = 20_000_000;
 
 /// Who takes windows. It is called on a thread of ours, must return soon (captures wait for it),
 /// and ends with its process: a forked child makes its own.
 pub type Sink = Box<dyn FnMut(&Window) + Send>;
 type Make = Box<dyn Fn() -> Sink + Send + Sync>;
 
+/// Without holes, whenever a fork comes: who adds one takes the first free place.
 static MAKERS: [StaticRef<Make>; SINKS] = [const { StaticRef::empty() }; SINKS];
-static MADE: AtomicUsize = AtomicUsize::new(0);
 
 /// Windows asked for and taken, by number. SeqCst with the jobs' condition variable between them is
 /// not needed: who asks notifies, and the keeper looks again within half a second.
@@ -48,22 +55,57 @@ static READINGS: AtomicU64 = AtomicU64::new(0);
 /// Makes every process that records (this one, and children it forks) give its windows to a sink
 /// that `make` makes there, once a start. Errors: there are eight already.
 pub fn on_window(make: impl Fn() -> Sink + Send + Sync + 'static) -> Result<(), String> {
-    let next = |made: usize| (made < SINKS).then_some(made + 1);
-    let Ok(slot) = MADE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) else {
-        return Err(format!("sinks: found {SINKS}, wanted at most {SINKS}"));
-    };
-    MAKERS[slot].get_or_make(|| Box::new(make));
-    Ok(())
+    let mut make: Make = Box::new(make);
+    for place in &MAKERS {
+        match place.put(make) {
+            Ok(()) => return Ok(()),
+            Err(back) => make = back,
+        }
+    }
+    Err(format!("sinks: found {SINKS}, wanted at most {SINKS}"))
 }
 
-/// Takes a window now and waits until the sinks have it and StatsD's lines are sent or lost, at most
-/// two seconds in all. False: nothing
+/// Takes a window now and waits until the sinks have it, StatsD's lines are sent or lost, and what
+/// goes by OTLP too, at most two seconds in all. False: nothing
 /// records, or it took longer. Not from a sink.
 pub fn flush() -> bool {
     control::after_fork_child();
+    let deadline_ns = sys::clock::now_ns() + FLUSH_NS;
+    let left = || Duration::from_nanos(deadline_ns.saturating_sub(sys::clock::now_ns()));
+    if !is_taken_before(deadline_ns) {
+        return false;
+    }
+    // Both, even if the first takes all the time: the second is asked to hurry then.
+    let lines = forward::flush(left());
+    otlp::flush(left()) && lines
+}
+
+/// Before the process becomes another program, or ends without its exit handlers (`_exit`): as
+/// `flush`, but at most one second, and no longer than it takes to know that nobody listens. In a
+/// forked child that has recorded nothing it does nothing, nor just behind an earlier call: who
+/// looks for a program along PATH tries many times. Recording goes on, in case the exec fails.
+pub fn leave() -> bool {
+    static LAST_NS: AtomicU64 = AtomicU64::new(0);
+    let now_ns = sys::clock::now_ns();
+    if control::is_forked()
+        || now_ns < LAST_NS.load(Ordering::Relaxed).saturating_add(LEAVE_AGAIN_NS)
+    {
+        return true;
+    }
+    let deadline_ns = now_ns + LEAVE_NS;
+    let left = || Duration::from_nanos(deadline_ns.saturating_sub(sys::clock::now_ns()));
+    let done = is_taken_before(deadline_ns) && {
+        let lines = forward::flush_if_heard(left());
+        otlp::flush_if_heard(left()) && lines
+    };
+    LAST_NS.store(sys::clock::now_ns(), Ordering::Relaxed);
+    done
+}
+
+/// Has a window taken. False: nothing records, or it took longer.
+fn is_taken_before(deadline_ns: u64) -> bool {
     let Some(shared) = control::shared() else { return false };
     let wanted = WANTED.fetch_add(1, Ordering::AcqRel) + 1;
-    let deadline_ns = sys::clock::now_ns() + FLUSH_NS;
     // Acquire: pairs with the release in `tick`, so what the sinks did is seen.
     while DONE.load(Ordering::Acquire) < wanted {
         if sys::clock::now_ns() > deadline_ns || shared.stopping() {
@@ -72,8 +114,7 @@ pub fn flush() -> bool {
         shared.job_came.notify_all();
         sys::thread::pause(500_000);
     }
-    let left_ns = deadline_ns.saturating_sub(sys::clock::now_ns());
-    forward::flush(Duration::from_nanos(left_ns))
+    true
 }
 
 /// Whether somebody waits for a window.
@@ -94,6 +135,10 @@ pub(crate) fn json() -> String {
 pub(crate) struct Windows<'s> {
     shared: &'s Shared,
     sinks: Vec<Option<Sink>>,
+    own: Own,
+    judging: Judging,
+    /// Scrapers turned away, as far as they are counted.
+    scrapes_refused: u64,
     from_ns: u64,
     from_epoch_ns: u64,
 }
@@ -101,7 +146,18 @@ pub(crate) struct Windows<'s> {
 impl<'s> Windows<'s> {
     pub(crate) fn new(shared: &'s Shared) -> Windows<'s> {
         let (from_ns, from_epoch_ns) = (sys::clock::now_ns(), sys::clock::epoch_ns());
-        Windows { shared, sinks: Vec::new(), from_ns, from_epoch_ns }
+        let judging = Judging::new(&shared.config().metric_rules);
+        let own = Own::default();
+        let sinks = OWN_SINKS.map(|sink| Some(Box::new(sink) as Sink));
+        Windows {
+            shared,
+            sinks: sinks.into(),
+            own,
+            judging,
+            scrapes_refused: 0,
+            from_ns,
+            from_epoch_ns,
+        }
     }
 
     /// How long until the next window is due.
@@ -124,14 +180,19 @@ impl<'s> Windows<'s> {
     pub(crate) fn take(&mut self) {
         let (to_ns, to_epoch_ns) = (sys::clock::now_ns(), sys::clock::epoch_ns());
         // None: a keeper of an earlier start has not left yet; the next window has it all.
-        let Some(readings) = registry().take() else { return };
+        let Some(mut readings) = registry().take() else { return };
+        READINGS.store(readings.len() as u64, Ordering::Relaxed);
+        self.own.add(self.shared, to_ns.saturating_sub(self.from_ns), &mut readings);
         let window = Window { from_ns: self.from_epoch_ns, to_ns: to_epoch_ns, readings };
         window.readings.iter().for_each(|reading| self.record(reading, to_ns));
         self.count_losses(&window);
+        self.judging.window(self.shared, self.from_ns, to_ns, &window.readings);
+        if let Some(endpoint) = &self.shared.endpoint {
+            endpoint.window(&window);
+        }
         self.give(&window);
         (self.from_ns, self.from_epoch_ns) = (to_ns, to_epoch_ns);
         WINDOWS.fetch_add(1, Ordering::Relaxed);
-        READINGS.store(window.readings.len() as u64, Ordering::Relaxed);
     }
 
     fn record(&self, reading: &Reading, to_ns: u64) {
@@ -149,7 +210,7 @@ impl<'s> Windows<'s> {
         self.shared.recorder.region().lose(losses::ATTRIBUTES_CUT, u64::from(cut));
     }
 
-    fn count_losses(&self, window: &Window) {
+    fn count_losses(&mut self, window: &Window) {
         let refused = |reading: &Reading| match reading.value {
             Value::Members { refused, .. } => refused,
             _ => 0,
@@ -157,6 +218,9 @@ impl<'s> Windows<'s> {
         let members: u64 = window.readings.iter().map(refused).sum();
         let (series, values) = registry().take_refused();
         let region = self.shared.recorder.region();
+        let (_, refused) = self.shared.scrapes();
+        region.lose(losses::SCRAPES_REFUSED, refused - self.scrapes_refused);
+        self.scrapes_refused = refused;
         region.lose(losses::METRICS_REFUSED, series);
         region.lose(losses::METRIC_VALUES_REFUSED, values);
         region.lose(losses::METRIC_MEMBERS_REFUSED, members);
@@ -164,7 +228,7 @@ impl<'s> Windows<'s> {
 
     /// A sink that panics is not called again.
     fn give(&mut self, window: &Window) {
-        let known = self.sinks.len();
+        let known = self.sinks.len() - OWN_SINKS.len();
         let new = MAKERS.iter().skip(known).map_while(StaticRef::get);
         self.sinks.extend(new.map(|make| catch_unwind(AssertUnwindSafe(make)).ok()));
         for place in &mut self.sinks {

@@ -3,13 +3,13 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
+#[path = "../../sys/tests/common/guards.rs"]
+mod guards;
 
+use dashcam::{Runtime, Value};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
-use dashcam::{Runtime, Value};
 
 const FORKS: u64 = 2000;
 
@@ -46,7 +46,7 @@ fn child(number: u64, name: u32, key: u32, generation: u32) -> i32 {
     if !(10..500).contains(&found) {
         return 13;
     }
-    if generation == 0 && number % 16 == 0 && wait_for(fork(number, name, key, 1)) != 0 {
+    if generation == 0 && number % 16 == 0 && fork(number, name, key, 1) != 0 {
         return 14;
     }
     dashcam::before_exit();
@@ -54,34 +54,7 @@ fn child(number: u64, name: u32, key: u32, generation: u32) -> i32 {
 }
 
 fn fork(number: u64, name: u32, key: u32, generation: u32) -> i32 {
-    // SAFETY: the child runs `child` and leaves by `_exit`; glibc makes its allocator usable there.
-    match unsafe { libc::fork() } {
-        0 => {
-            let code = child(number, name, key, generation);
-            // SAFETY: ends the process at once.
-            unsafe { libc::_exit(code) }
-        }
-        pid => pid,
-    }
-}
-
-/// The child's exit code; 99 when it hung and was killed.
-fn wait_for(pid: i32) -> i32 {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let mut status = 0;
-    loop {
-        // SAFETY: our child; the status is ours.
-        match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } {
-            0 if Instant::now() > deadline => {
-                // SAFETY: our child, not waited for yet.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
-                return 99;
-            }
-            0 => std::thread::sleep(Duration::from_micros(100)),
-            _ if libc::WIFEXITED(status) => return libc::WEXITSTATUS(status),
-            _ => return 1000 + libc::WTERMSIG(status),
-        }
-    }
+    guards::in_a_child(|| child(number, name, key, generation))
 }
 
 #[test]
@@ -93,6 +66,7 @@ fn two_thousand_forks_while_others_record() {
     let (name, key) = (tables.name("parent"), tables.name("key"));
     let (stop, total) = (&AtomicBool::new(false), &AtomicU64::new(0));
     std::thread::scope(|scope| {
+        let _stops = guards::SetsAtEnd(stop);
         for _ in 0..3 {
             scope.spawn(move || {
                 let mut i = 0;
@@ -108,15 +82,13 @@ fn two_thousand_forks_while_others_record() {
         }
         for number in 0..FORKS {
             event(name, key, number);
-            let code = wait_for(fork(number, name, key, 0));
-            assert_eq!(code, 0, "child {number}");
+            assert_eq!(fork(number, name, key, 0), 0, "child {number}");
             if number % 100 == 0 {
                 // posix_spawn or vfork, as std chooses: no hooks run, nothing of ours is there.
                 let spawned = Command::new("/bin/true").status().expect("starts");
                 assert!(spawned.success());
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     let path = own_box();
     dashcam::stop();

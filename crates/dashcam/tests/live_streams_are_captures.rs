@@ -1,6 +1,10 @@
 //! A live stream is a readable capture, cut off or not, and a sink that takes nothing harms nobody.
 #![allow(clippy::expect_used, missing_docs)]
 
+#[path = "../../sys/tests/common/guards.rs"]
+mod guards;
+
+use std::io::Read;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
@@ -86,6 +90,36 @@ fn a_stream_that_is_cut_off_can_be_read_up_to_there() {
     assert_eq!(capture.events.iter().filter(|e| capture.name(e.name) == "early").count(), 500);
     assert!(capture.damage.iter().any(|d| d.contains("no end mark")), "{:?}", capture.damage);
     stream.close().expect("a file takes everything");
+}
+
+/// A reader of a stream knows its end by the end of the connection; a child that was forked meanwhile
+/// and lives on must not keep that open.
+#[test]
+fn a_forked_child_does_not_keep_a_stream_open() {
+    let _turn = started();
+    let path = folder().join("with a child");
+    let listener = UnixListener::bind(&path).expect("binds");
+    let config = StreamConfig::to(&format!("unix:{}", path.display()));
+    let stream = Stream::open(&config).expect("connects");
+    let (mut reader, _) = listener.accept().expect("the stream");
+    let child = guards::start_child(|| {
+        std::thread::sleep(Duration::from_secs(100));
+        0
+    });
+    stream.close().expect("a socket takes everything");
+    reader.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    let (mut bytes, mut all) = (vec![0; 1 << 20], 0);
+    let ended = loop {
+        match reader.read(&mut bytes) {
+            Ok(0) => break true,
+            Ok(more) => all += more,
+            Err(_) => break false,
+        }
+    };
+    // SAFETY: our child, not waited for yet.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    assert_eq!(guards::wait_for_child(child), -libc::SIGKILL, "it lived on");
+    assert!(ended && all > 0, "{all} bytes, and no end");
 }
 
 #[test]

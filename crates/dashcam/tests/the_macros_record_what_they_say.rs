@@ -2,6 +2,9 @@
 //! threads, and in a forked child.
 #![allow(clippy::expect_used, missing_docs)]
 
+#[path = "../../sys/tests/common/guards.rs"]
+mod guards;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
@@ -169,25 +172,16 @@ fn a_forked_child_has_its_own_names_and_no_request_of_its_parents() {
     let span = span!("begun.before.the.fork");
     work(3);
     let path = folder().join("child");
-    // SAFETY: the child only records, saves and leaves; the harness's locks are not touched.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let saved = std::panic::catch_unwind(move || {
-            work(2);
-            drop((span, request));
-            let path = dashcam::snap("child").expect("written");
-            dashcam::before_exit();
-            path
-        });
-        let fine = saved.is_ok_and(|saved| std::fs::rename(saved, &path).is_ok());
-        // SAFETY: leaves at once, without the parent's destructors.
-        unsafe { libc::_exit(if fine { 0 } else { 1 }) };
-    }
-    drop((span, request));
-    let mut status = 0;
-    // SAFETY: `status` is ours.
-    unsafe { libc::waitpid(child, &mut status, 0) };
-    assert_eq!(status, 0, "the child saved a capture");
+    let mut both = Some((span, request));
+    let child = guards::start_child(|| {
+        work(2);
+        drop(both.take());
+        let saved = dashcam::snap("child").expect("written");
+        dashcam::before_exit();
+        i32::from(std::fs::rename(saved, &path).is_err())
+    });
+    drop(both);
+    assert_eq!(guards::wait_for_child(child), 0, "the child saved a capture");
     check_child(&path);
     std::fs::remove_file(path).expect("there");
     let parent = saved();

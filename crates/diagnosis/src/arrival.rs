@@ -1,11 +1,19 @@
 //! Time a request lay in its socket before its handler began.
 //!
 //! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
-//! taking it up does. Five answers, the most telling first: the process stood still, a collection
-//! ran, its worker got no CPU, threads waited for the GIL, the worker that took the request in the
-//! end was busy with another one. The first that covers half of the time has it; none: unknown.
+//! taking it up does. Seven answers, the most telling first: the process stood still, its worker was
+//! in the predicate that dashcam asks, a collection ran (or its thread got no CPU), its worker got
+//! no CPU, threads waited for the GIL, the worker that took the request in the
+//! end was busy with another one. The first that covers half of the time has it.
+//!
+//! None does: then the time is cut by what those did who were to take it up, one after the other. A
+//! thread started for this request, from its birth on; before that (or instead, where the worker is
+//! older and idled) the one thread that usually waits for connections and did not then: it was still
+//! importing the program, starting another thread, or without a CPU. If that tells most of the time
+//! it is taken, as an inference; else it is unknown.
 
-use crate::causes::{stopped, Cause, Claim};
+use crate::causes::{import, recorder, stopped, Cause, Claim};
+use crate::frames::{is_stdlib, Owner};
 use crate::pieces::Piece;
 use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
@@ -16,14 +24,14 @@ use format::wait::WaitKind;
 /// Threads whose waits for the GIL are looked at.
 const MOST_THREADS: usize = 32;
 
-/// The piece from a request's arrival to its handler's start; None when it was taken up at once.
-pub fn piece<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Option<Piece<'c>> {
+/// The pieces from a request's arrival to its handler's start; none when it was taken up at once.
+pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let row = request.row;
     let (from_ns, to_ns) = (row.begin_ns, row.started_ns.min(request.end_ns));
     if to_ns <= from_ns {
-        return None;
+        return Vec::new();
     }
-    let exact = scene.capture.meta.source_on("switches");
+    let exact = scene.capture.has_switches(from_ns, to_ns);
     let segment = Segment {
         tid: row.tid,
         from_ns,
@@ -33,9 +41,11 @@ pub fn piece<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Option<Piece<'c>> {
         sampled: false,
         exact,
     };
-    let answers: [&dyn Fn() -> Answer; 5] = [
+    let answers: [&dyn Fn() -> Answer; 7] = [
         &|| still(scene, &segment),
+        &|| asked(scene, &segment),
         &|| collection(scene, &segment),
+        &|| gil(scene, &segment).filter(|(_, claim)| is_kept_long(scene, claim, &segment)),
         &|| starved(scene, &segment),
         &|| gil(scene, &segment),
         &|| busy(scene, request, &segment),
@@ -44,9 +54,144 @@ pub fn piece<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Option<Piece<'c>> {
         let (covered, claim) = answer()?;
         (covered * 2 >= segment.ns()).then_some(claim)
     });
-    let claim = claim.unwrap_or_else(|| Claim::of(Cause::Unknown, &segment));
-    Some(Piece { segment, claim: Claim { seen: claim.cause != Cause::Unknown, ..claim } })
+    let Some(claim) = claim else {
+        let told = taken_up(scene, &segment);
+        let known = told.iter().filter(|p| p.claim.cause != Cause::Unknown);
+        return match known.map(|p| p.segment.ns()).sum::<u64>() * 2 >= segment.ns() {
+            true => told,
+            false => vec![Piece { claim: Claim::of(Cause::Unknown, &segment), segment }],
+        };
+    };
+    vec![Piece { segment, claim: Claim { seen: true, ..claim } }]
 }
+
+/// Waits shorter than this are not cut by what others did.
+const LEAST_NS: u64 = 20_000_000;
+/// How far from the wait a thread is looked at for what it usually does.
+const USUAL_NS: u64 = 2_000_000_000;
+/// A thread may leave its first record this long before it is started, by the starter's records.
+const BIRTH_NS: u64 = 5_000_000;
+
+/// What those did who were to take the request up, in order; all of `segment`, or nothing.
+fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    if segment.ns() < LEAST_NS {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    // Before its first record a thread was not there, as far as is known.
+    let born = scene.first_seen(segment.tid).map_or(to, |at| at.min(to));
+    if born <= from {
+        let own = timeline::of_thread(scene.capture, segment.tid, from, to);
+        let busy = own.iter().filter(|s| is_told(s) && !idles(scene, s));
+        if busy.map(Segment::ns).sum::<u64>() * 2 >= segment.ns() {
+            own.into_iter().for_each(|s| out.push(told(scene, s)));
+            return out;
+        }
+    }
+    let born = if born <= from { to } else { born };
+    match acceptor(scene, segment, born) {
+        Some(tid) => timeline::of_thread(scene.capture, tid, from, born)
+            .into_iter()
+            .for_each(|s| through_start(scene, s, &mut out)),
+        None => {
+            let before = Segment { to_ns: born, ..*segment };
+            out.push(Piece { claim: Claim::of(Cause::Unknown, &before), segment: before });
+        }
+    }
+    let life = timeline::of_thread(scene.capture, segment.tid, born, to);
+    life.into_iter().for_each(|s| out.push(told(scene, s)));
+    out
+}
+
+/// A segment of a thread that was to take the request up.
+fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
+    let claim = match idles(scene, &segment) || !is_told(&segment) {
+        true => Claim::of(Cause::Unknown, &segment),
+        false => Claim { inferred: true, ..crate::causes::claim(scene, &segment) },
+    };
+    // Which of its modules a program was at is chance: the line of its own that loads them tells.
+    let claim = match claim.cause {
+        Cause::Import => {
+            let target = Some(import::STARTING.to_owned());
+            Claim { prefer_user: true, target, ..claim }
+        }
+        _ => claim,
+    };
+    Piece { segment, claim }
+}
+
+/// Whether a look says what it was: that no switch was recorded of a thread does not mean that it
+/// ran, unless it was seen to, and where.
+fn is_told(segment: &Segment<'_>) -> bool {
+    let known = segment.state != State::Unknown && segment.sample.is_some();
+    known && (segment.state != State::Run || segment.sampled && segment.stack() != 0)
+}
+
+/// Waits for work, as far as a look tells: for a connection, a job, or, where no code of the program
+/// is on the stack, for what comes next over a connection that is kept open.
+fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let waits = match segment.wait() {
+        WaitKind::Accept | WaitKind::Poll | WaitKind::Futex => true,
+        WaitKind::SocketRead => {
+            let own = |f: &capture::read::Frame<'_>| scene.frames.owner(f.file) == Owner::User;
+            !scene.frames.any(segment.stack(), own)
+        }
+        _ => false,
+    };
+    segment.state == State::Wait && waits
+}
+
+/// While a thread waits for the one it started to come up, that one's time counts.
+fn through_start<'c>(scene: &Scene<'c>, segment: Segment<'c>, out: &mut Vec<Piece<'c>>) {
+    let starts = |f: &capture::read::Frame<'_>| is_stdlib(f, "threading.py", &["start"]);
+    if segment.state == State::Wait && scene.frames.any(segment.stack(), starts) {
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let born = |tid: &&u32| {
+            let first = scene.first_seen(**tid);
+            **tid != segment.tid
+                && first.is_some_and(|at| (from.saturating_sub(BIRTH_NS)..to).contains(&at))
+        };
+        if let Some(tid) = scene.capture.samples.keys().filter(born).min() {
+            let own = timeline::of_thread(scene.capture, *tid, from, to);
+            own.into_iter().for_each(|s| out.push(told(scene, s)));
+            return;
+        }
+    }
+    out.push(told(scene, segment));
+}
+
+/// The one thread without a request that waits for connections around the wait, but hardly in it.
+fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u32> {
+    let (from, to) = (segment.from_ns, until_ns);
+    let polls = |s: &format::record::Sample| matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
+    let usually = |tid: u32| {
+        let before = scene.samples_in(tid, from.saturating_sub(USUAL_NS), from);
+        let after = scene.samples_in(tid, segment.to_ns, segment.to_ns + USUAL_NS);
+        before.last().is_some_and(polls) || after.iter().take(AFTER).any(polls)
+    };
+    let kept = |tid: u32| {
+        let own = timeline::of_thread(scene.capture, tid, from, to);
+        let away = own.iter().filter(|s| {
+            is_told(s)
+                && !(s.state == State::Wait
+                    && matches!(s.wait(), WaitKind::Accept | WaitKind::Poll))
+        });
+        away.map(Segment::ns).sum::<u64>() * 2 > to.saturating_sub(from)
+    };
+    let works = |tid: u32| {
+        let end = |r: &RequestRow| r.end_ns.unwrap_or(scene.capture.meta.to_ns);
+        let rows = scene.capture.requests.iter();
+        rows.filter(|r| r.tid == tid).any(|r| r.started_ns < to && end(r) > from)
+    };
+    let others = scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let mut able = others.filter(|tid| usually(*tid) && kept(*tid) && !works(*tid));
+    let first = able.next()?;
+    able.next().is_none().then_some(first)
+}
+
+/// Looks behind the wait within which a thread that takes connections goes back to waiting for them.
+const AFTER: usize = 8;
 
 type Answer = Option<(u64, Claim)>;
 
@@ -60,9 +205,21 @@ fn still(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     Some((most(&gap), Claim::of(stopped::cause_of(gap), segment)))
 }
 
+/// The spans of the predicate are exact, and whoever is in there may lack a CPU as well.
+fn asked(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
+    Some((scene.predicate_ns(segment), Claim { stack, ..recorder::in_predicate(segment) }))
+}
+
 fn collection(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let most = |g: &&capture::read::GcRow| overlap((g.begin_ns, g.end_ns), segment);
     let gc = scene.capture.gcs.iter().max_by_key(most)?;
+    let (from_ns, to_ns) =
+        (gc.begin_ns.max(segment.from_ns), gc.end_ns.min(segment.to_ns).max(segment.from_ns));
+    // It kept the GIL for as long as it got no CPU: then that is what the request waited for.
+    if from_ns < to_ns && scene.starves(gc.tid, &Segment { from_ns, to_ns, ..*segment }) {
+        return Some((most(&gc), Claim::of(Cause::CpuStarved, segment)));
+    }
     let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
     let culprit = Some(Culprit::thread(gc.tid, stack, true));
     Some((most(&gc), Claim { culprit, ..Claim::of(Cause::GcPause, segment) }))
@@ -78,20 +235,34 @@ fn starved(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     Some((delay_ns, Claim::of(Cause::CpuStarved, segment)))
 }
 
-/// The thread that waited longest for the GIL stands for all.
+/// Whether who had the GIL would have kept it too long on a free machine as well: then it does not
+/// matter that those who wait for it got no CPU either.
+fn is_kept_long(scene: &Scene<'_>, claim: &Claim, segment: &Segment<'_>) -> bool {
+    claim.culprit.is_some_and(|c| scene.works_long(c.tid, segment))
+}
+
+/// The thread that waited longest for the GIL stands for all. Each wait for it lasts 5 ms at most, and
+/// to begin the next one takes a CPU: time without one in between belongs to it.
 fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let waits = |tid: u32| -> Vec<Segment<'_>> {
         let all = timeline::of_thread(scene.capture, tid, from, to);
-        all.into_iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Gil).collect()
+        let asks = |s: &Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Gil;
+        if !all.iter().any(asks) {
+            return Vec::new();
+        }
+        all.into_iter().filter(|s| asks(s) || s.state == State::Ready).collect()
     };
-    let threads = scene.capture.samples.iter().filter(|(tid, _)| {
-        scene.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil)
-    });
-    let longest = threads.take(MOST_THREADS).map(|(tid, _)| waits(*tid));
+    let saw =
+        |tid: &&u32| scene.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
+    let mut threads: Vec<u32> = scene.capture.samples.keys().filter(saw).copied().collect();
+    // A map has no order, and only some are looked at.
+    threads.sort_unstable();
+    let longest = threads.into_iter().take(MOST_THREADS).map(waits);
     let longest = longest.max_by_key(|w| w.iter().map(Segment::ns).sum::<u64>())?;
     let covered = longest.iter().map(Segment::ns).sum();
-    let culprit = longest.iter().max_by_key(|s| s.ns()).and_then(|s| scene.gil_holder(s));
+    let asked = longest.iter().filter(|s| s.state == State::Wait);
+    let culprit = asked.max_by_key(|s| s.ns()).and_then(|s| scene.gil_holder(s));
     Some((covered, Claim { culprit, ..Claim::of(Cause::GilWait, segment) }))
 }
 
@@ -113,6 +284,13 @@ fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answe
         let timeline = timeline::of_thread(scene.capture, segment.tid, from, to);
         let main = timeline.iter().max_by_key(|s| s.ns())?;
         return Some((covered, crate::causes::claim(scene, main)));
+    }
+    let meanwhile = timeline::of_thread(scene.capture, segment.tid, segment.from_ns, segment.to_ns);
+    let longest = meanwhile.iter().max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
+    let waits = longest.map(|s| crate::causes::claim(scene, s));
+    if let Some(claim) = waits.filter(|c| matches!(c.cause, Cause::PoolWait | Cause::LockWait)) {
+        // Who waits itself keeps nobody by its own doing: what it waited for did.
+        return Some((covered, claim));
     }
     let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
     let culprit = (stack != 0).then_some(Culprit::thread(segment.tid, stack, true));

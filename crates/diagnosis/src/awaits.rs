@@ -19,7 +19,7 @@
 use std::collections::HashMap;
 
 use format::record::{Await, TARGET_IS_NAME};
-use format::wait::AwaitKind;
+use format::wait::{AwaitKind, HolderSource};
 
 use crate::causes::{self, Claim};
 use crate::frames::Owner;
@@ -218,13 +218,106 @@ pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) 
     near.then_some(Culprit {
         tid: segment.tid,
         stack: found.stack,
-        measured: true,
-        doing: Some(doing(found.kind)),
+        measured: asked.how != HolderSource::Refers,
+        doing: Some(told(scene, found)),
     })
 }
 
-fn doing(kind: AwaitKind) -> &'static str {
-    match kind {
+/// As `holder`; without one, the one that another request was told which waited at the same place
+/// at the same time: those behind the head of a line wait for who keeps the head.
+pub fn holder_of_any<'c>(
+    scene: &Scene<'c>,
+    line: &Awaited<'c>,
+    segment: &Segment<'_>,
+) -> Option<Culprit> {
+    holder(scene, line, segment).or_else(|| {
+        let own = line.row;
+        let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
+        let fellow = |r: &&Await| {
+            r.holder != 0 && r.kind == own.kind && scene.same_place(r.stack, own.stack)
+        };
+        let rows = scene.looks_between(from, to).filter(fellow);
+        let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
+        let theirs = Awaited { row, least_ns: 0, most_ns: 0 };
+        let found = holder(scene, &theirs, segment)?;
+        Some(Culprit { measured: false, ..found })
+    })
+}
+
+/// Another task that most likely had what `line` awaited, where the lock or pool itself does not
+/// tell: it was seen, most of the while, to await something else in the code of the library whose
+/// pool it is, or, for what is the program's own, in the same file of it. Tasks of requests first;
+/// of others only where none of a request fits. None when several at different places were. An
+/// inference, never more. Cost: the looks of that time.
+pub fn likely_holder(
+    scene: &Scene<'_>,
+    line: &Awaited<'_>,
+    segment: &Segment<'_>,
+) -> Option<Culprit> {
+    let own = line.row;
+    let file = scene.frames.innermost_user(own.stack)?.file;
+    let package = if by_library(scene, own) { library_of(scene, own.stack) } else { None };
+    let knows = |stack: u32| match package {
+        Some(package) => scene.frames.any(stack, |f| scene.frames.package(f.file) == Some(package)),
+        None => scene.frames.any(stack, |f| f.file == file),
+    };
+    let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
+    let mut found: HashMap<u64, (u64, u64, &Await)> = HashMap::new();
+    for row in scene.looks_between(from, to) {
+        let other = row.request != own.request && row.task != own.task && row.stack != 0;
+        let busy = !matches!(row.kind, AwaitKind::Lock | AwaitKind::Semaphore | AwaitKind::Queue);
+        let fellow = scene.same_place(row.stack, own.stack);
+        // A task of nobody's that only pauses, or waits to be told, is no more than idle.
+        let works = row.request != 0
+            || busy_outside(scene, row)
+            || scene.frames.any(row.stack, |f| f.releases);
+        if other && busy && works && !fellow && knows(row.stack) {
+            let seen = found.entry(row.task).or_insert((row.t_ns, row.t_ns, row));
+            (seen.0, seen.1) = (seen.0.min(row.t_ns), seen.1.max(row.t_ns));
+        }
+    }
+    let covers = |(begin, end, _): &(u64, u64, &Await)| {
+        end.min(&segment.to_ns).saturating_sub(*begin.max(&segment.from_ns)) * 2 > segment.ns()
+    };
+    let mut able: Vec<&Await> = found.into_values().filter(covers).map(|f| f.2).collect();
+    if able.iter().any(|row| row.request != 0) {
+        able.retain(|row| row.request != 0);
+    }
+    able.sort_unstable_by_key(|row| (row.t_ns, row.task));
+    let first = *able.first()?;
+    let one = able.iter().all(|row| scene.same_place(row.stack, first.stack));
+    one.then_some(Culprit {
+        tid: segment.tid,
+        stack: first.stack,
+        measured: false,
+        doing: Some(told(scene, first)),
+    })
+}
+
+/// Whether a task awaits something outside of the process: work of its own, however long it takes.
+fn busy_outside(scene: &Scene<'_>, row: &Await) -> bool {
+    use AwaitKind::{Child, Connect, Executor, Resolve, Socket};
+    matches!(row.kind, Socket | Connect | Resolve | Executor | Child)
+        || target(scene, row).is_some()
+}
+
+/// The library in whose code `stack` is innermost.
+fn library_of<'c>(scene: &Scene<'c>, stack: u32) -> Option<&'c str> {
+    let library = |f: &capture::read::Frame<'c>| scene.frames.owner(f.file) == Owner::Library;
+    let file = scene.frames.of(stack).find(library)?.file;
+    scene.frames.package(file)
+}
+
+/// What a task did that was in another one's way.
+fn told(scene: &Scene<'_>, row: &Await) -> &'static str {
+    match target(scene, row) {
+        Some(_) => "waited for a peer",
+        None => doing(row),
+    }
+}
+
+fn doing(row: &Await) -> &'static str {
+    match row.kind {
         AwaitKind::Sleep => "slept",
         AwaitKind::Lock | AwaitKind::Condition => "waited for another lock",
         AwaitKind::Semaphore | AwaitKind::Queue => "waited for a pool",
@@ -232,6 +325,10 @@ fn doing(kind: AwaitKind) -> &'static str {
         AwaitKind::Executor => "waited for an executor",
         AwaitKind::Child => "waited for a child process",
         AwaitKind::Running | AwaitKind::Ready => "computed",
+        // What a client library waits in, with a single socket behind it.
+        AwaitKind::Future | AwaitKind::Event if row.target & TARGET_IS_NAME != 0 => {
+            "waited for a peer"
+        }
         AwaitKind::Future | AwaitKind::Event => "waited for something that was not seen",
     }
 }

@@ -1,13 +1,15 @@
 //! Ranked findings with their confidence and evidence.
 
-use capture::read::Capture;
+use capture::read::{Capture, Traces};
 
 use crate::causes::{self, ms_text, Cause, Described};
+use crate::culprits;
 use crate::frames::Place;
 use crate::group::{self, Group};
+use crate::repeats::{self, Repeats};
 use crate::requests::{Judged, Requests};
 use crate::scene::Scene;
-use crate::timeline::{self, State};
+use crate::timeline::State;
 
 /// How sure a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +81,10 @@ pub struct Finding {
     pub threads: usize,
     /// Begin of the slow requests that have it, by time.
     pub seen_ns: Vec<u64>,
+    /// Trace ids of the slowest that have it, 32 hex digits, the slowest first; at most three.
+    pub trace_ids: Vec<String>,
+    /// The first of them came from outside, so that other tools know it too.
+    pub trace_is_known: bool,
 }
 
 /// The verdict on a capture.
@@ -91,10 +97,18 @@ pub struct Diagnosis<'c> {
     pub slow: usize,
     /// Limit, ns.
     pub threshold_ns: u64,
-    /// Typical time, ns.
-    pub typical_ns: u64,
+    /// Typical time, ns; None without a normal request.
+    pub typical_ns: Option<u64>,
     /// Worst time, ns.
     pub worst_ns: u64,
+    /// Requests that ended by an error, slow or not.
+    pub failed: usize,
+    /// Of these, how many by name, most first.
+    pub failures: Vec<(&'c str, usize)>,
+    /// Requests whose end was lost: judged neither slow nor normal, nor counted.
+    pub endless: usize,
+    /// Slow requests older than the time the capture covers: not judged, nor counted.
+    pub older: usize,
     /// Findings, largest share first.
     pub findings: Vec<Finding>,
     /// Part of the excess no finding explains.
@@ -105,32 +119,48 @@ pub struct Diagnosis<'c> {
 
 /// Smallest share that is reported.
 const LEAST_SHARE: f64 = 0.05;
+/// Smallest part of a finding's time in native code that is reported.
+const LEAST_NATIVE: f64 = 0.1;
 /// Most findings reported.
 const MOST: usize = 5;
+/// Slow requests of one name, and none that is normal, from which on that is said.
+const ALONE: usize = 5;
+/// Trace ids told of a finding.
+const TRACES: usize = 3;
 /// Control requests looked at.
 const CONTROLS: usize = 200;
+/// Why a task that had something is not named for sure.
+const INFERRED_TASK: &str = "who had it was inferred from what other tasks awaited the while";
 /// Slow requests looked at; the slowest.
 const MOST_SLOW: usize = 200;
 
 /// Judges a capture by `limit_ns`, the time a request of that name may take.
 pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Diagnosis<'c> {
-    let scene = Scene::new(capture);
     let mut requests = Requests::divide(capture, limit_ns);
+    let scene = Scene::judged(capture, requests.threshold_ns);
     let slow = requests.slow.len();
     let worst_ns = requests.slow.first().map_or(0, Judged::ns);
+    let failures = failures(&requests);
+    let failures: Vec<_> = failures.into_iter().map(|(id, n)| (capture.name(id), n)).collect();
     requests.slow.truncate(MOST_SLOW);
     let controls = requests.controls(CONTROLS);
     let baseline = group::baseline(&scene, &controls);
     let weighed = group::weigh(&scene, &requests, &baseline);
     let suspects = suspects(&weighed, requests.slow.len());
     let groups = group::divide(&scene, weighed);
+    let counts = repeats::Counts::of(capture, &requests.slow, &controls);
+    let waits = repeats::waits(&scene, &groups);
     let excess: f64 = requests
         .slow
         .iter()
         .map(|r| r.ns().saturating_sub(requests.typical_of(r.row.name)) as f64)
         .sum();
-    let judge = Judge { scene: &scene, requests: &requests, controls: &controls, excess };
-    let mut findings: Vec<Finding> = groups.iter().filter_map(|g| judge.finding(g)).collect();
+    let traces = Traces::of(capture);
+    let (controls, traces) = (&controls[..], &traces);
+    let (counts, waits) = (&counts, &waits);
+    let (scene, requests) = (&scene, &requests);
+    let judge = Judge { scene, requests, controls, traces, counts, waits, excess };
+    let mut findings: Vec<Finding> = groups.into_iter().filter_map(|g| judge.finding(g)).collect();
     findings.truncate(MOST);
     let named = findings.iter().filter(|f| f.cause != Cause::Unknown).map(|f| f.share);
     let unexplained_share = if slow == 0 { 0.0 } else { (1.0 - named.sum::<f64>()).max(0.0) };
@@ -139,12 +169,27 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
         total: slow + requests.normal.len(),
         slow,
         threshold_ns: requests.threshold_ns,
-        typical_ns: requests.typical_ns,
+        typical_ns: (!requests.normal.is_empty()).then_some(requests.typical_ns),
+        failed: failures.iter().map(|(_, n)| n).sum(),
+        failures,
+        endless: requests.endless,
+        older: requests.older,
         worst_ns,
         findings,
         unexplained_share,
         suspects,
     }
+}
+
+/// Failed requests by name id, most first.
+fn failures(requests: &Requests<'_>) -> Vec<(u32, usize)> {
+    let mut counts: std::collections::BTreeMap<u32, usize> = Default::default();
+    for request in requests.slow.iter().chain(&requests.normal).filter(|r| r.row.error) {
+        *counts.entry(request.row.name).or_default() += 1;
+    }
+    let mut counts: Vec<(u32, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    counts
 }
 
 /// The causes an operator asks about first, whether found or not.
@@ -168,30 +213,49 @@ struct Judge<'a, 'c> {
     scene: &'a Scene<'c>,
     requests: &'a Requests<'c>,
     controls: &'a [Judged<'c>],
+    traces: &'a Traces,
+    counts: &'a repeats::Counts<'c>,
+    waits: &'a repeats::Waits,
     excess: f64,
 }
 
 impl Judge<'_, '_> {
-    fn finding(&self, group: &Group<'_>) -> Option<Finding> {
+    fn finding(&self, mut group: Group<'_>) -> Option<Finding> {
         let share = group.excess_ns() / self.excess.max(1.0);
         if share < LEAST_SHARE {
             return None;
         }
-        let slow = self.slow_with(group);
+        let slow = self.slow_with(&group);
+        let repeats = self.repeats(&group, &slow);
+        if let Some(repeats) = &repeats {
+            // Who loops is in the way, not the library that was called.
+            group.place = Some(repeats.place.clone());
+        }
+        let group = &group;
         let mean_ns = mean_ns(group, slow.len());
         let normal_requests = self.normals_with(group, mean_ns);
         let target = main_target(group);
-        let (confidence, missing) = self.confidence(group, share, slow.len(), normal_requests);
+        let (mut confidence, mut missing) =
+            self.confidence(group, share, slow.len(), normal_requests);
+        if let Some(alone) = self.alone(&slow) {
+            confidence = confidence.min(Confidence::Likely);
+            missing.push(alone);
+        }
         let mut seen_ns: Vec<u64> =
             slow.iter().map(|i| self.requests.slow[*i].row.begin_ns).collect();
         seen_ns.sort_unstable();
+        let slowest = slow.iter().take(TRACES).map(|i| self.requests.slow[*i].row.id);
+        let traces: Vec<_> = slowest.map(|id| self.traces.request(id)).collect();
         let tids = slow.iter().map(|i| self.requests.slow[*i].row.tid);
-        let heaviest = heaviest_piece(group);
+        let heaviest = group.heaviest();
         let path = match (&group.place, heaviest) {
             (Some(place), Some(w)) => self.scene.frames.path(w.piece.claim.stack, place),
             _ => Vec::new(),
         };
-        let name = heaviest.map_or(0, |w| self.requests.slow[w.request].row.name);
+        // Where no stack was seen, the request that it cost most.
+        let costliest = || group.pieces.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+        let told = heaviest.or_else(costliest);
+        let name = told.map_or(0, |w| self.requests.slow[w.request].row.name);
         Some(Finding {
             cause: group.cause,
             share: share.min(1.0),
@@ -199,18 +263,47 @@ impl Judge<'_, '_> {
             fingerprint: fingerprint(group),
             slow_requests: slow.len(),
             normal_requests,
-            summary: self.summary(group, slow.len(), mean_ns, target.as_deref()),
+            summary: self.summary(group, slow.len(), mean_ns, target.as_deref(), repeats.as_ref()),
             place: group.place.clone(),
             culprit: group.culprit.clone(),
-            advice: causes::advice(group.cause, target.as_deref()),
+            advice: match &repeats {
+                Some(_) => repeats::ADVICE,
+                None => causes::advice(group.cause, target.as_deref()),
+            },
             target,
             path,
             request: self.scene.capture.name(name).to_owned(),
-            evidence: self.evidence(group, mean_ns),
+            evidence: self.evidence(group, mean_ns, repeats.as_ref()),
             missing,
             threads: tids.collect::<std::collections::HashSet<u32>>().len(),
             seen_ns,
+            trace_is_known: traces.first().is_some_and(|ids| ids.told),
+            trace_ids: traces.iter().map(|ids| format!("{:032x}", ids.trace)).collect(),
         })
+    }
+
+    /// Requests whose name has no normal one are slow always: nothing was there to compare with, and it
+    /// may be their nature. Said once there are several of one name, beside normal ones of others.
+    fn alone(&self, slow: &[usize]) -> Option<String> {
+        let name = |i: &usize| self.requests.slow[*i].row.name;
+        let own = name(slow.first()?);
+        let one = slow.len() >= ALONE && slow.iter().all(|i| name(i) == own);
+        let normal = &self.requests.normal;
+        if !one || normal.is_empty() || normal.iter().any(|r| r.row.name == own) {
+            return None;
+        }
+        let text = self.scene.capture.name(own);
+        Some(format!(
+            "every {text} was over the limit, none was normal to compare with; if that is its \
+             nature, give it a limit of its own: slow=\"..., {text}>LIMIT\""
+        ))
+    }
+
+    /// What one line called again and again, in most requests that have the group.
+    fn repeats(&self, group: &Group<'_>, slow: &[usize]) -> Option<Repeats> {
+        let ids = slow.iter().map(|i| (*i, self.requests.slow[*i].row.id));
+        let ids: Vec<(usize, u64)> = ids.collect();
+        repeats::of_group(self.scene, group, &ids, self.counts, self.waits)
     }
 
     /// Slow requests of which the group takes a tenth of the excess or more.
@@ -242,48 +335,35 @@ impl Judge<'_, '_> {
         slow: usize,
         mean_ns: f64,
         target: Option<&str>,
+        repeats: Option<&Repeats>,
     ) -> String {
-        let tids = culprit_tids(group);
+        let tids = culprits::tids(group);
         let thread = tids.first().and_then(|tid| self.scene.capture.thread_name(*tid));
+        let culprit_path = culprits::path(self.scene, group);
         let described = Described {
             place: group.place.as_ref(),
             culprit: group.culprit.as_ref(),
+            culprit_path: &culprit_path,
             culprit_thread: thread,
-            culprit_doing: self.culprit_doing(group),
+            culprit_doing: culprits::doing(self.scene, group),
             culprit_threads: tids.len(),
-            culprit_is_task: group.pieces.iter().any(|p| is_task(p)),
-            culprit_measured: culprit_measured(group),
+            culprit_is_task: culprits::is_task(group),
+            culprit_measured: culprits::is_measured(group),
             target,
+            repeats,
             times: waits(group) / slow.max(1),
             mean_ms: mean_ns / 1e6,
+            starved_ms: starved_ns(group) / slow.max(1) as f64 / 1e6,
         };
         causes::sentence(group.cause, &described)
     }
 
-    /// What the culprit's threads did during the waits, mostly.
-    fn culprit_doing(&self, group: &Group<'_>) -> Option<&'static str> {
-        let tasks = group.pieces.iter().any(|p| is_task(p));
-        if group.cause != Cause::LockWait && !tasks {
-            return None;
-        }
-        let mut sums: std::collections::HashMap<&'static str, u64> = Default::default();
-        for piece in &group.pieces {
-            let Some(culprit) = piece.piece.claim.culprit else {
-                continue;
-            };
-            if let Some(doing) = culprit.doing {
-                *sums.entry(doing).or_default() += piece.piece.segment.ns();
-                continue;
-            }
-            let (from, to) = (piece.piece.segment.from_ns, piece.piece.segment.to_ns);
-            for s in timeline::of_thread(self.scene.capture, culprit.tid, from, to) {
-                *sums.entry(doing(&s)).or_default() += s.ns();
-            }
-        }
-        sums.into_iter().max_by_key(|(_, ns)| *ns).map(|(words, _)| words)
-    }
-
-    fn evidence(&self, group: &Group<'_>, mean_ns: f64) -> Vec<Evidence> {
+    fn evidence(
+        &self,
+        group: &Group<'_>,
+        mean_ns: f64,
+        repeats: Option<&Repeats>,
+    ) -> Vec<Evidence> {
         let seen = group.pieces.iter().filter(|p| p.piece.claim.seen).count();
         let number = |what: &str, value: f64, unit| Evidence { what: what.to_owned(), value, unit };
         let longest = group.pieces.iter().map(|p| p.piece.segment.ns()).max().unwrap_or(0);
@@ -313,7 +393,56 @@ impl Judge<'_, '_> {
             out.push(number("page faults then", f64::from(used.faults), "count"));
             out.push(number("storage traffic then", f64::from(used.storage_kib), "KiB"));
         }
+        if let Some(repeats) = repeats {
+            let told = repeats.evidence().into_iter();
+            out.extend(told.map(|(what, times)| number(&what, times as f64, "count")));
+        }
+        if let Some((function, part)) = self.native_part(group) {
+            let what =
+                format!("part of it in native code that the place called, most in {function}");
+            out.push(number(&what, (100.0 * part).round(), "%"));
+        }
         out
+    }
+
+    /// The native function that most of a group's time in native code under Python was spent in,
+    /// `sqlite3_step (libsqlite3.so.0)`, and the part of the group's time that any took. None when
+    /// hardly any was seen.
+    fn native_part(&self, group: &Group<'_>) -> Option<(String, f64)> {
+        let mut sums: std::collections::BTreeMap<String, u64> = Default::default();
+        let (mut native, mut all) = (0u64, 0u64);
+        for piece in &group.pieces {
+            let ns = piece.piece.segment.ns();
+            all += ns;
+            if let Some(frame) = self.scene.frames.native(piece.piece.segment.stack()) {
+                native += ns;
+                let base = frame.file.rsplit('/').next().unwrap_or(frame.file);
+                *sums.entry(format!("{} ({base})", frame.function)).or_default() += ns;
+            }
+        }
+        let part = native as f64 / all.max(1) as f64;
+        let most = sums.into_iter().max_by_key(|(_, ns)| *ns)?.0;
+        (part >= LEAST_NATIVE).then_some((most, part))
+    }
+
+    /// Whether pauses of switch records are why some of its times are estimates.
+    fn blind(&self, group: &Group<'_>) -> bool {
+        let paused = &self.scene.capture.switches_paused;
+        let segments = group.pieces.iter().map(|p| &p.piece.segment).filter(|s| !s.exact);
+        let mut lies_in =
+            segments.map(|s| paused.iter().any(|(from, to)| *from < s.to_ns && *to > s.from_ns));
+        lies_in.any(|blind| blind)
+    }
+
+    /// Whether most of what is an estimate in it is of requests on an event loop.
+    fn mostly_on_loops(&self, group: &Group<'_>) -> bool {
+        let estimates = group.pieces.iter().filter(|p| !p.piece.segment.exact);
+        let (mut on_loop, mut all) = (0.0, 0.0);
+        for p in estimates {
+            all += p.excess_ns;
+            on_loop += p.excess_ns * f64::from(self.requests.slow[p.request].row.on_loop);
+        }
+        on_loop * 2.0 >= all
     }
 
     fn confidence(
@@ -339,8 +468,21 @@ impl Judge<'_, '_> {
         if part(&|p| p.piece.segment.exact) < 0.8 {
             let state = self.scene.capture.meta.sources.iter().find(|(n, _)| n == "switches");
             let text = match state.map_or("off", |(_, s)| s.as_str()) {
-                "on" => "when an await began and ended is known to the sampling period only".into(),
-                why => format!("times are estimates: no switch records ({why})"),
+                on if on.starts_with("on") && self.blind(group) => {
+                    "times are estimates: switch records were paused while threads came and went \
+                     by the thousand"
+                        .to_owned()
+                }
+                on if on.starts_with("on") && self.mostly_on_loops(group) => {
+                    "when an await began and ended is known to the sampling period only".to_owned()
+                }
+                on if on.starts_with("on") => {
+                    "times are estimates: switch records of this time are not in the capture \
+                     (overwritten, or not yet written)"
+                        .to_owned()
+                }
+                // Why it was off is told once, below all findings.
+                _ => "times are estimates: source switches was off".to_owned(),
             };
             lower(Confidence::Likely, text, &mut level);
         }
@@ -354,11 +496,29 @@ impl Judge<'_, '_> {
             let to = if seen < 0.1 { Confidence::Possible } else { Confidence::Likely };
             lower(to, text, &mut level);
         }
-        if matches!(group.cause, Cause::LockWait | Cause::GilWait) && !culprit_measured(group) {
+        if matches!(group.cause, Cause::LockWait | Cause::GilWait) && !culprits::is_measured(group)
+        {
             let text = match group.culprit {
-                Some(_) => "the holder was inferred from who ran when the wait ended",
+                Some(_) if culprits::is_task(group) => INFERRED_TASK,
+                Some(_) => {
+                    "the holder was inferred from who stood in the same call, or ran when the wait \
+                     ended"
+                }
                 None => "who held it was not seen",
             };
+            lower(Confidence::Likely, text.to_owned(), &mut level);
+        }
+        if group.cause == Cause::PoolWait && !culprits::is_measured(group) {
+            let text = match group.culprit {
+                Some(_) if culprits::is_task(group) => INFERRED_TASK,
+                Some(_) => "who had it was inferred from who ran when the wait ended",
+                None => "who had it was not seen",
+            };
+            lower(Confidence::Likely, text.to_owned(), &mut level);
+        }
+        let starved = part(&|p| p.piece.segment.state == State::Ready);
+        if starved > 0.75 && !matches!(group.cause, Cause::CpuStarved | Cause::CpuThrottled) {
+            let text = "the machine was crowded: for most of it the work had no CPU";
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
         if part(&|p| p.piece.claim.inferred) > 0.2 {
@@ -387,6 +547,12 @@ fn mean_ns(group: &Group<'_>, slow: usize) -> f64 {
     sum / slow.max(1) as f64
 }
 
+/// Time without a CPU that counts as the group's work.
+fn starved_ns(group: &Group<'_>) -> f64 {
+    let ready = group.pieces.iter().filter(|p| p.piece.segment.state == State::Ready);
+    ready.map(|p| p.piece.segment.ns() as f64).sum()
+}
+
 /// How many waits the pieces of a group are: pieces that touch are one wait, seen more than once. 0
 /// when not all of the times are exact, as estimates have no such edges.
 fn waits(group: &Group<'_>) -> usize {
@@ -403,33 +569,6 @@ fn waits(group: &Group<'_>) -> usize {
     edges.len() - joined.count()
 }
 
-/// The culprit's threads, the heaviest first, without those that are to blame for less than a tenth
-/// of what the heaviest is: waiters who held the lock for a moment when their turn came.
-fn culprit_tids(group: &Group<'_>) -> Vec<u32> {
-    let mut sums: std::collections::BTreeMap<u32, f64> = Default::default();
-    for piece in &group.pieces {
-        if let Some(culprit) = piece.piece.claim.culprit {
-            *sums.entry(culprit.tid).or_default() += piece.excess_ns;
-        }
-    }
-    let mut tids: Vec<(u32, f64)> = sums.into_iter().collect();
-    tids.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let most = tids.first().map_or(0.0, |(_, sum)| *sum);
-    tids.retain(|(_, sum)| *sum * 10.0 >= most);
-    tids.into_iter().map(|(tid, _)| tid).collect()
-}
-
-/// Whether at least half of the excess has a culprit that was measured.
-fn culprit_measured(group: &Group<'_>) -> bool {
-    let measured = |p: &&group::Weighed<'_>| p.piece.claim.culprit.is_some_and(|c| c.measured);
-    let known: f64 = group.pieces.iter().filter(measured).map(|p| p.excess_ns).sum();
-    known * 2.0 >= group.excess_ns()
-}
-
-fn is_task(piece: &group::Weighed<'_>) -> bool {
-    piece.piece.claim.culprit.is_some_and(|c| c.doing.is_some())
-}
-
 fn main_target(group: &Group<'_>) -> Option<String> {
     let mut sums: std::collections::BTreeMap<&str, f64> = Default::default();
     for piece in &group.pieces {
@@ -438,29 +577,6 @@ fn main_target(group: &Group<'_>) -> Option<String> {
         }
     }
     sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| t.to_owned())
-}
-
-fn heaviest_piece<'g, 'c>(group: &'g Group<'c>) -> Option<&'g group::Weighed<'c>> {
-    let with_stack = group.pieces.iter().filter(|p| p.piece.claim.stack != 0);
-    with_stack.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))
-}
-
-fn doing(segment: &timeline::Segment<'_>) -> &'static str {
-    use format::wait::WaitKind as W;
-    match (segment.state, segment.wait()) {
-        (State::Run, _) => "computed",
-        (State::Ready, _) => "got no CPU",
-        (State::Wait, W::Sleep) => "slept",
-        (State::Wait, W::Futex) => "waited for another lock",
-        (State::Wait, W::Gil) => "waited for the GIL",
-        (State::Wait, W::SocketRead | W::SocketWrite | W::Poll | W::Connect) => "waited for a peer",
-        (State::Wait, W::FileRead | W::FileWrite | W::FileSync | W::FileOpen) => {
-            "waited for the disk"
-        }
-        (State::Wait, W::PipeRead | W::PipeWrite | W::TtyWrite) => "waited on a pipe",
-        (State::Wait, W::ChildWait) => "waited for a child process",
-        _ => "did something that was not seen",
-    }
 }
 
 /// FNV-1a over cause, place and culprit without lines, so that it survives edits elsewhere.

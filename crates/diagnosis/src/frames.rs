@@ -16,7 +16,7 @@ pub enum Owner {
 }
 
 /// A place in the source, as the verdict names it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// Function, without its class.
     pub function: String,
@@ -53,9 +53,21 @@ impl<'c> Frames<'c> {
         Frames { capture }
     }
 
-    /// The frames of a stack, innermost first.
+    /// The frames of a stack, innermost first; without the native ones that Python code called, so
+    /// that a verdict is the same with and without them.
     pub fn of(&self, stack: u32) -> impl Iterator<Item = Frame<'c>> {
-        self.capture.frames(stack)
+        self.capture.frames(self.capture.without_native(stack))
+    }
+
+    /// The innermost native frame that Python code called, rather one of a library than of the C
+    /// library that it called; None when there is none, or it has no name.
+    pub fn native(&self, stack: u32) -> Option<Frame<'c>> {
+        if self.capture.without_native(stack) == stack {
+            return None;
+        }
+        let native = || self.capture.frames(stack).take_while(|f| f.native);
+        let library = native().find(|f| self.owner(f.file) != Owner::Runtime);
+        library.or_else(|| native().next()).filter(|f| !f.function.starts_with("0x"))
     }
 
     /// Whose a file is.
@@ -78,10 +90,25 @@ impl<'c> Frames<'c> {
         }
     }
 
+    /// The installed package that a file is of: its first folder (or file) under where they are
+    /// installed. None for what is no package's.
+    pub fn package<'f>(&self, file: &'f str) -> Option<&'f str> {
+        let site = self.capture.meta.site.iter().filter(|dir| is_under(file, dir));
+        let inside = file.get(site.map(String::len).max()?..)?.trim_start_matches('/');
+        inside.split('/').next()
+    }
+
     /// The innermost frame of the user's or a library's code; any frame when there is none.
     pub fn innermost(&self, stack: u32) -> Option<Place> {
-        let own = |f: &Frame<'_>| matches!(self.owner(f.file), Owner::User | Owner::Library);
-        self.first_named(stack, own).or_else(|| self.first_named(stack, |_| true))
+        let own = |f: &Frame<'_>| match self.owner(f.file) {
+            Owner::User => true,
+            // A library without symbols: the function that called it has a name to look for.
+            Owner::Library => !is_offset(f),
+            _ => false,
+        };
+        let any_own = |f: &Frame<'_>| matches!(self.owner(f.file), Owner::User | Owner::Library);
+        let named = self.first_named(stack, own).or_else(|| self.first_named(stack, any_own));
+        named.or_else(|| self.first_named(stack, |_| true))
     }
 
     /// The innermost frame of the user's code; a library's when there is none. For waits in which
@@ -118,6 +145,38 @@ impl<'c> Frames<'c> {
             path.pop();
         }
         path
+    }
+
+    /// Whether `place`'s function is on the stack.
+    pub fn passes(&self, stack: u32, place: &Place) -> bool {
+        self.any(stack, |f| f.function == place.qualified && f.file == place.file)
+    }
+
+    /// Whether two stacks end in the same call of the same line, whoever's code that is.
+    pub fn same_call(&self, a: u32, b: u32) -> bool {
+        let call = |stack| self.of(stack).next().map(|f| (f.function, f.file, f.line));
+        a != 0 && b != 0 && call(a).is_some() && call(a) == call(b)
+    }
+
+    /// The stack from the caller of the outermost run of frames that satisfy `test`; None when none
+    /// does, or nobody called them.
+    pub fn caller_of_outermost(
+        &self,
+        stack: u32,
+        test: impl Fn(&Frame<'_>) -> bool,
+    ) -> Option<u32> {
+        let (mut at, mut inside, mut caller) = (stack, false, None);
+        // A parent is always older than its child; anything else is damage and ends the walk.
+        while let Some(node) = (at as usize).checked_sub(1).and_then(|i| self.capture.stacks.get(i))
+        {
+            let fits = self.capture.frames(at).next().is_some_and(|f| test(&f));
+            if inside && !fits {
+                caller = Some(at);
+            }
+            inside = fits;
+            at = if node.parent < at { node.parent } else { 0 };
+        }
+        caller
     }
 
     /// Whether any frame's function and file end satisfy `test`.
@@ -187,6 +246,13 @@ const C_RUNTIME: [&str; 10] = [
     "libstdc++",
     "ld-musl",
 ];
+
+/// Whether a native frame has no better name than where in its file it is: `libfoo_so_1+0x1234`.
+fn is_offset(frame: &Frame<'_>) -> bool {
+    let hex = frame.function.rsplit_once("+0x").map(|(_, hex)| hex);
+    frame.line == 0
+        && hex.is_some_and(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
 
 fn is_under(file: &str, dir: &str) -> bool {
     let dir = dir.trim_end_matches('/');

@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::causes::{Cause, Claim};
+use format::wait::WaitKind;
+
+use crate::causes::{import, Cause, Claim};
 use crate::frames::{is_part_of_a_function, Owner, Place};
 use crate::pieces::Piece;
 use crate::requests::{Judged, Requests};
@@ -37,15 +39,21 @@ pub struct Group<'c> {
     pub pieces: Vec<Weighed<'c>>,
 }
 
-impl Group<'_> {
+impl<'c> Group<'c> {
     /// Sum of its pieces' parts of the excess.
     pub fn excess_ns(&self) -> f64 {
         self.pieces.iter().map(|p| p.excess_ns).sum()
     }
+
+    /// The piece that costs most, of those whose code was seen.
+    pub fn heaviest(&self) -> Option<&Weighed<'c>> {
+        let seen = self.pieces.iter().filter(|p| p.piece.claim.stack != 0);
+        seen.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))
+    }
 }
 
 /// Mean time per cause of the control requests, ns.
-pub type Baseline = HashMap<Cause, f64>;
+pub type Baseline = BTreeMap<Cause, f64>;
 
 /// What normal requests spend by cause.
 pub fn baseline(scene: &Scene<'_>, controls: &[Judged<'_>]) -> Baseline {
@@ -70,7 +78,8 @@ pub fn weigh<'c>(
         let mut pieces = crate::pieces::of_request(scene, request);
         pieces.iter_mut().for_each(|piece| join_sibling(scene, requests, request, piece));
         let excess = request.ns().saturating_sub(requests.typical_of(request.row.name)) as f64;
-        let mut totals: HashMap<Cause, f64> = HashMap::new();
+        // In order: a sum of fractions depends on it, and the same capture has the same verdict.
+        let mut totals: BTreeMap<Cause, f64> = BTreeMap::new();
         for piece in &pieces {
             *totals.entry(piece.claim.cause).or_default() += piece.segment.ns() as f64;
         }
@@ -78,7 +87,7 @@ pub fn weigh<'c>(
             |cause: &Cause| (totals[cause] - baseline.get(cause).copied().unwrap_or(0.0)).max(0.0);
         let sum: f64 = totals.keys().map(above).sum();
         let scale = if sum > excess { excess / sum } else { 1.0 };
-        let factor: HashMap<Cause, f64> = totals
+        let factor: BTreeMap<Cause, f64> = totals
             .keys()
             .map(|c| (*c, if totals[c] > 0.0 { above(c) / totals[c] * scale } else { 0.0 }))
             .collect();
@@ -93,7 +102,9 @@ pub fn weigh<'c>(
 
 /// A request that waited for the GIL while a slow request of the same name kept it is a victim of
 /// that one's work: one event with many victims, told once, as what that one did. A holder that is
-/// no such request (a background thread, another route) stays the culprit of a gil-wait.
+/// no such request (a background thread, another route) stays the culprit of a gil-wait. A holder that
+/// itself waited for a lock for most of the time, in C code that keeps the GIL, kept nobody by its
+/// own doing: all wait for that lock then.
 fn join_sibling(
     scene: &Scene<'_>,
     requests: &Requests<'_>,
@@ -104,6 +115,15 @@ fn join_sibling(
         return;
     };
     let (from, to) = (piece.segment.from_ns, piece.segment.to_ns);
+    let timeline = timeline::of_thread(scene.capture, culprit.tid, from, to);
+    let locked = timeline.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
+    if locked.clone().map(timeline::Segment::ns).sum::<u64>() * 2 > to - from {
+        let claim = locked.max_by_key(|s| s.ns()).map(|s| crate::causes::claim(scene, s));
+        if let Some(claim) = claim.filter(|c| c.cause == Cause::LockWait) {
+            piece.claim = Claim { seen: piece.claim.seen, ..claim };
+            return;
+        }
+    }
     let sibling = requests.slow.iter().any(|r| {
         let row = r.row;
         let common = r.end_ns.min(to).saturating_sub(row.started_ns.max(from));
@@ -112,7 +132,6 @@ fn join_sibling(
     if !sibling {
         return;
     }
-    let timeline = timeline::of_thread(scene.capture, culprit.tid, from, to);
     let longest = timeline.iter().filter(|s| s.state == State::Run).max_by_key(|s| s.ns());
     if let Some(claim) = longest.map(|s| crate::causes::claim(scene, s)) {
         let stack = if claim.stack != 0 { claim.stack } else { culprit.stack };
@@ -125,12 +144,14 @@ const SMALL: f64 = 0.1;
 
 /// Divides the pieces into groups, largest first.
 pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
-    let mut by_cause: BTreeMap<Cause, Vec<Weighed<'c>>> = BTreeMap::new();
+    // What a worker loads at its start is another matter than what a request loads.
+    let starting = |w: &Weighed<'_>| w.piece.claim.target.as_deref() == Some(import::STARTING);
+    let mut by_cause: BTreeMap<(Cause, bool), Vec<Weighed<'c>>> = BTreeMap::new();
     for piece in weighed.into_iter().filter(|w| w.excess_ns > 0.0) {
-        by_cause.entry(piece.piece.claim.cause).or_default().push(piece);
+        by_cause.entry((piece.piece.claim.cause, starting(&piece))).or_default().push(piece);
     }
     let mut groups: Vec<Group<'c>> = Vec::new();
-    for (cause, pieces) in by_cause {
+    for ((cause, _), pieces) in by_cause {
         groups.extend(match cause {
             Cause::Cpu | Cause::Unknown | Cause::CpuStarved => by_function(scene, cause, pieces),
             Cause::EventLoopBlocked => {
@@ -138,7 +159,9 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
                 let waits = |w: &Weighed<'_>| w.piece.segment.state == State::Wait;
                 let (waited, computed) = pieces.into_iter().partition(waits);
                 let mut both = by_place(scene, cause, waited);
-                both.extend(by_function(scene, cause, computed));
+                for group in by_function(scene, cause, computed) {
+                    join_same_function(&mut both, group);
+                }
                 // It is in everybody's way, whichever request or task it is of.
                 both.iter_mut().for_each(|group| group.culprit = group.place.clone());
                 both
@@ -158,6 +181,22 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
     groups
 }
 
+/// Adds a group to those of the same function, or to the list: what waits here and computes there is
+/// one callback. The line is that of the heavier part.
+fn join_same_function<'c>(groups: &mut Vec<Group<'c>>, mut group: Group<'c>) {
+    let function = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+    let own = function(&group);
+    match groups.iter_mut().find(|g| own.is_some() && function(g) == own) {
+        Some(same) => {
+            if group.excess_ns() > same.excess_ns() {
+                same.place = group.place.take();
+            }
+            same.pieces.append(&mut group.pieces);
+        }
+        None => groups.push(group),
+    }
+}
+
 fn place_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
     let claim = &w.piece.claim;
     match claim.prefer_user {
@@ -168,7 +207,14 @@ fn place_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
 
 fn culprit_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
     let culprit = w.piece.claim.culprit?;
-    scene.frames.innermost(culprit.stack)
+    if let Some(importer) = import::importer(scene, culprit.stack) {
+        return scene.frames.innermost(importer);
+    }
+    // A task waits where libraries do; whose code made it wait there is the question.
+    match w.piece.claim.prefer_user || culprit.doing.is_some() {
+        true => scene.frames.innermost_user(culprit.stack),
+        false => scene.frames.innermost(culprit.stack),
+    }
 }
 
 /// By culprit function where there is one, else by place; the place and culprit of a group are the
@@ -187,29 +233,31 @@ fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Ve
         parts.entry(key(&piece)).or_default().push(piece);
     }
     let mut groups = parts.into_values().map(|pieces| finish(scene, cause, pieces)).collect();
-    if cause == Cause::LockWait {
-        groups = join_unheld(scene, groups);
+    if matches!(cause, Cause::LockWait | Cause::PoolWait) {
+        groups = join_unheld(scene, cause, groups);
     }
     join_small(scene, cause, groups)
 }
 
-/// Waits whose holder was not seen join those at the same place whose holder was, when that is one
-/// only: it is the same lock. That most of it was not seen, the group's confidence says.
-fn join_unheld<'c>(scene: &Scene<'c>, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
+/// Waits whose holder was not seen join those at the same place whose holder was, when that is nearly
+/// always the same one: it is the same lock or pool. That most of it was not seen, the group's
+/// confidence says.
+fn join_unheld<'c>(scene: &Scene<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
     let (mut held, unheld): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|g| g.culprit.is_some());
     for group in unheld {
         let spot = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
         let own = spot(&group);
-        let mut there =
-            held.iter_mut().filter(|g| own.is_some() && g.culprit.is_some() && spot(g) == own);
-        match (there.next(), there.next()) {
-            (Some(one), None) => {
+        let there = |g: &&mut Group<'_>| own.is_some() && g.culprit.is_some() && spot(g) == own;
+        let sum: f64 = held.iter_mut().filter(there).map(|g| g.excess_ns()).sum();
+        let most = held.iter_mut().filter(there).find(|g| g.excess_ns() >= MAIN_PATH * sum);
+        match most {
+            Some(one) => {
                 one.pieces.extend(group.pieces);
                 let pieces = std::mem::take(&mut one.pieces);
-                *one = finish(scene, Cause::LockWait, pieces);
+                *one = finish(scene, cause, pieces);
             }
-            _ => held.push(group),
+            None => held.push(group),
         }
     }
     held
@@ -218,6 +266,15 @@ fn join_unheld<'c>(scene: &Scene<'c>, groups: Vec<Group<'c>>) -> Vec<Group<'c>> 
 fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Group<'c> {
     let place = heaviest(pieces.iter().map(|w| (place_of(scene, w), w.excess_ns)));
     let culprit = heaviest(pieces.iter().map(|w| (culprit_of(scene, w), w.excess_ns)));
+    // Who was in the way of a sliver of it says nothing of the rest.
+    let known = |w: &&Weighed<'_>| w.piece.claim.culprit.is_some();
+    let told: f64 = pieces.iter().filter(known).map(|w| w.excess_ns).sum();
+    let all: f64 = pieces.iter().map(|w| w.excess_ns).sum();
+    let culprit = culprit.filter(|_| told >= SMALL * all);
+    // A process that stands still does so nowhere in particular.
+    if cause == Cause::Stopped {
+        return Group { cause, place: None, culprit, pieces };
+    }
     // A request that had not begun stood nowhere: what was in its way is the culprit's place.
     let place = place.or_else(|| culprit.clone());
     Group { cause, place, culprit, pieces }
@@ -234,7 +291,11 @@ fn heaviest(items: impl Iterator<Item = (Option<Place>, f64)>) -> Option<Place> 
 }
 
 fn join_small<'c>(scene: &Scene<'c>, cause: Cause, mut groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
-    groups.sort_by(|a, b| b.excess_ns().total_cmp(&a.excess_ns()));
+    // What no sample saw joins what was seen, however little that was: the group's confidence says so.
+    groups.sort_by(|a, b| {
+        let by_weight = b.excess_ns().total_cmp(&a.excess_ns());
+        a.place.is_none().cmp(&b.place.is_none()).then(by_weight)
+    });
     let total: f64 = groups.iter().map(Group::excess_ns).sum();
     let mut kept: Vec<Group<'c>> = Vec::new();
     for group in groups {
@@ -325,7 +386,7 @@ fn join_unseen<'c>(cause: Cause, unseen: Vec<Weighed<'c>>, groups: &mut Vec<Grou
 }
 
 fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
-    scene.frames.any(stack, |f| f.function == place.qualified && f.file == place.file)
+    scene.frames.passes(stack, place)
 }
 
 /// Walks from the root along the heaviest function while it carries most of the weight; the last

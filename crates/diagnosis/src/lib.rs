@@ -4,9 +4,10 @@
 //! under (`requests`). Each slow request's time is cut into exclusive segments of its thread
 //! (`timeline`), each segment is claimed by a cause (`causes`, one file each), waits for work on
 //! other threads are replaced by what those did (`pieces`), and of requests on an event loop by what
-//! their task was seen to await (`awaits`). What normal requests do too is taken
-//! off, and what remains is grouped by cause and place (`group`), ranked, given a confidence and
-//! put into words (`finding`, `text`, `json`, `markdown`).
+//! their task was seen to await (`awaits`); time without a CPU inside of long work is that work's
+//! (`crowded`). What normal requests do too is taken
+//! off, and what remains is grouped by cause and place (`group`; `repeats` counts calls in a loop),
+//! ranked, given a confidence and put into words (`finding`, `text`, `json`, `markdown`).
 //!
 //! What it promises: a pure function of the capture; the shares of all findings and the unexplained
 //! part sum to 1; no slow request, no finding. What it does not know it calls unknown.
@@ -14,16 +15,22 @@
 mod arrival;
 mod awaits;
 pub mod causes;
+mod course;
+mod crowded;
+mod culprits;
 mod finding;
 pub mod frames;
 mod group;
 mod json;
+mod keepers;
 mod markdown;
 pub mod pieces;
+mod repeats;
 pub mod requests;
 pub mod scene;
 mod text;
 pub mod timeline;
+mod wakers;
 
 pub use finding::{diagnose, Confidence, Diagnosis, Evidence, Finding};
 pub use frames::Place;

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::causes::{thousands, Cause};
 use crate::finding::{Diagnosis, Finding};
-use crate::text::{closing, has_advice, headline, when};
+use crate::text::{closing, failed, has_advice, headline, when};
 
 /// The verdict as Markdown; `file` is the capture's path.
 pub fn to_markdown(diagnosis: &Diagnosis<'_>, file: &str) -> String {
@@ -84,6 +84,7 @@ fn rest(out: &mut String, d: &Diagnosis<'_>) {
     if !d.findings.is_empty() {
         closing(&mut text, d);
     }
+    failed(&mut text, d);
     for damage in &d.capture.damage {
         let _ = writeln!(text, "The capture is damaged: {damage}.");
     }

@@ -5,6 +5,7 @@ use capture::read::{Capture, TaskRow};
 use crate::arrival;
 use crate::awaits::{self, Line};
 use crate::causes::{self, pool_wait, Cause, Claim};
+use crate::crowded;
 use crate::frames::is_stdlib;
 use crate::requests::Judged;
 use crate::scene::Scene;
@@ -25,12 +26,15 @@ const MAX_HOPS: u32 = 4;
 /// All pieces of a request. Their lengths sum to the request's time.
 pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let row = request.row;
+    let mut out;
     if row.on_loop {
-        return on_loop(scene, request);
+        out = on_loop(scene, request);
+    } else {
+        out = arrival::pieces(scene, request);
+        let started_ns = row.started_ns.clamp(row.begin_ns, request.end_ns);
+        follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out);
     }
-    let mut out: Vec<Piece<'c>> = arrival::piece(scene, request).into_iter().collect();
-    let started_ns = row.started_ns.clamp(row.begin_ns, request.end_ns);
-    follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out);
+    crowded::settle(scene, &mut out);
     out
 }
 
@@ -62,7 +66,7 @@ fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
         let (from_ns, to_ns) = (task.queued_ns.max(at), task.end_ns.min(request.end_ns));
         if from_ns < to_ns && !line.awaits_else(from_ns, to_ns) {
             alone(at, from_ns, &mut out);
-            let (state, exact) = (State::Wait, scene.capture.meta.source_on("switches"));
+            let (state, exact) = (State::Wait, scene.capture.has_switches(from_ns, to_ns));
             let (sample, sampled) = (None, false);
             let handed = Segment { tid: row.tid, from_ns, to_ns, state, sample, sampled, exact };
             let before = out.len();
@@ -99,6 +103,12 @@ fn follow<'c>(
                     let before = out.len();
                     let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
                     follow(scene, request, other, from_ns, to_ns, hops + 1, out);
+                    // A thread that was not seen explains nothing.
+                    let seen = out[before..].iter().filter(|p| p.claim.stack != 0);
+                    if seen.map(|p| p.segment.ns()).sum::<u64>() * 2 < segment.ns() {
+                        out.truncate(before);
+                        out.push(Piece { claim: causes::claim(scene, &segment), segment });
+                    }
                     out[before..].iter_mut().for_each(|piece| piece.claim.inferred = true);
                 }
                 None => out.push(Piece { claim: causes::claim(scene, &segment), segment }),
@@ -116,12 +126,16 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<u32> {
         waits += usize::from(is_stdlib(&frame, "threading.py", &["wait"]));
         joins |= is_stdlib(&frame, "threading.py", &["join", "_wait_for_tstate_lock"]);
     }
-    // `Event.wait` calls `Condition.wait`; one alone is a condition of the program's own.
-    if !joins && waits < 2 || scene.timed_out(segment) {
+    // `Event.wait` calls `Condition.wait`; one alone is a condition of the program's own. What comes
+    // out of a pool comes from no thread in particular.
+    let pool = pool_wait::is_of_a_pool(scene, segment.stack());
+    if !joins && waits < 2 || pool || scene.timed_out(segment) {
         return None;
     }
-    let ended = || if joins { scene.ended_at(segment) } else { None };
-    let other = scene.releaser(segment).or_else(ended)?;
+    let other = match joins {
+        true => scene.ended_at(segment).or_else(|| scene.last_to_run(segment))?,
+        false => scene.waker(segment)?,
+    };
     // A thread that stands in its own accept or poll loop is nobody's worker.
     let seen = scene.sample_near(other, segment.from_ns + segment.ns() / 2);
     let idles = seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll));

@@ -31,6 +31,12 @@ pub struct Requests<'c> {
     pub threshold_ns: u64,
     /// Median of the normal requests with the slow ones' names, ns; of all when those are few.
     pub typical_ns: u64,
+    /// Requests whose end was lost: how long they took is not known, so they are neither.
+    pub endless: usize,
+    /// Slow requests that ended before anything is known of what the threads did: left out.
+    pub older: usize,
+    /// Begin of the time the capture covers.
+    from_ns: u64,
     /// Median by name id, where at least `ENOUGH` normal requests are there.
     typical_by_name: HashMap<u32, u64>,
 }
@@ -42,7 +48,12 @@ impl<'c> Requests<'c> {
     /// Divides the requests by `limit_ns` of their names.
     pub fn divide(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Requests<'c> {
         let mut requests = Requests { threshold_ns: u64::MAX, ..Requests::default() };
+        let ends = Ends::of(capture);
         for row in capture.requests.iter().filter(|r| r.begin_ns != 0) {
+            if ends.lost(row) {
+                requests.endless += 1;
+                continue;
+            }
             let limit = limit_ns(capture.name(row.name));
             let end_ns = row.end_ns.unwrap_or(capture.meta.to_ns).max(row.begin_ns);
             let judged = Judged { row, end_ns };
@@ -56,9 +67,23 @@ impl<'c> Requests<'c> {
         if requests.slow.is_empty() {
             requests.threshold_ns = limit_ns("");
         }
+        requests.leave_older(capture.meta.from_ns);
         requests.slow.sort_by_key(|r| std::cmp::Reverse(r.ns()));
         requests.settle_typical();
         requests
+    }
+
+    /// A thread that records little has requests in the capture that are older than the time the
+    /// capture covers, with no look and no switch record beside them: nothing tells why they were slow.
+    /// If that is all there is they stay.
+    fn leave_older(&mut self, from_ns: u64) {
+        let known = |r: &Judged<'_>| r.end_ns > from_ns;
+        if self.slow.iter().any(known) {
+            let all = self.slow.len();
+            self.slow.retain(known);
+            self.older = all - self.slow.len();
+        }
+        self.from_ns = from_ns;
     }
 
     fn settle_typical(&mut self) {
@@ -91,8 +116,49 @@ impl<'c> Requests<'c> {
         if same.is_empty() {
             same.clone_from(&self.normal);
         }
+        // What an older one did is not known.
+        let known = |n: &Judged<'_>| n.row.begin_ns >= self.from_ns;
+        if same.iter().any(known) {
+            same.retain(known);
+        }
         let step = same.len().div_ceil(most.max(1)).max(1);
         same.into_iter().step_by(step).collect()
+    }
+}
+
+/// Tells requests that still ran when the capture was made from those whose end was lost.
+struct Ends<'c> {
+    capture: &'c Capture,
+    /// Begin of the last request of each thread that runs them one after the other.
+    last_ns: HashMap<u32, u64>,
+}
+
+impl<'c> Ends<'c> {
+    fn of(capture: &'c Capture) -> Ends<'c> {
+        let mut last_ns: HashMap<u32, u64> = HashMap::new();
+        for row in capture.requests.iter().filter(|r| !r.on_loop) {
+            let last = last_ns.entry(row.tid).or_default();
+            *last = row.started_ns.max(*last);
+        }
+        Ends { capture, last_ns }
+    }
+
+    /// A request without an end has ended all the same when the recorder, asked what was running,
+    /// did not name it, or when its thread has taken up another one since.
+    fn lost(&self, row: &RequestRow) -> bool {
+        if row.end_ns.is_some() {
+            return false;
+        }
+        /// The recorder keeps this many open requests in view; with more, some are not named.
+        const MOST_OPEN: usize = 4000;
+        let told = &self.capture.open_at_copy;
+        // Captures of a running process have its books; they told so before they said so.
+        let meta = &self.capture.meta.all;
+        let asked = meta["books"].is_object() && meta["open_told"] != false;
+        let all = asked && told.len() < MOST_OPEN;
+        let unnamed = all && !told.contains(&row.id);
+        let followed = self.last_ns.get(&row.tid).is_some_and(|last| *last > row.started_ns);
+        unnamed || (!row.on_loop && followed && !told.contains(&row.id))
     }
 }
 

@@ -1,21 +1,28 @@
 //! What a rule may look at: the capture, and questions about other threads at a given time.
 
-use std::collections::HashSet;
+use std::cell::{OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
 
 use capture::read::{Capture, GcRow, SpanRow};
 use format::own_span;
-use format::record::{Sample, TARGET_IS_NAME};
+use format::record::{Await, Sample, TARGET_IS_NAME};
 use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 
+use crate::causes::pool_wait;
+use crate::crowded::{self, Burst};
 use crate::frames::{is_stdlib, Frames};
 use crate::timeline::{self, slice_between, Segment, State};
 
 /// How far a sample of another thread may lie from the moment asked about.
 const NEAR_NS: u64 = 60_000_000;
 
+/// A stretch shorter than this part of a time is a sliver of it.
+const SLIVERS: u64 = 10;
 /// Threads a chain of waits is followed through.
 const MOST_HOPS: usize = 6;
+/// A thread that waits is looked at this often.
+const LOOKS_NS: u64 = 100_000_000;
 /// A wait that ends this close to its time limit ended by it.
 const TIMER_SLACK_NS: u64 = 3_000_000;
 
@@ -48,12 +55,27 @@ pub struct Scene<'c> {
     /// Times in which the recorder's own thread did not get to run though it wanted to:
     /// begin, end, and the part it was runnable for.
     pub gaps: Vec<Gap>,
+    /// The limit of the slow requests, ns: work that takes as long by itself is too slow on a free
+    /// machine as well. `u64::MAX` where nothing is judged.
+    pub limit_ns: u64,
     /// Threads that run requests on an event loop.
     loops: HashSet<u32>,
     /// Times inside `fork`.
     forks: Vec<&'c SpanRow>,
-    /// Name id of the spans in which the recorder writes a capture.
+    /// The last burst of work that was looked for of each thread.
+    bursts: RefCell<HashMap<u32, Burst>>,
+    /// The last time each loop was found busy without a break: its begin and end.
+    busy: RefCell<HashMap<u32, (u64, u64)>>,
+    /// Name ids of the spans in which the recorder writes a capture, and of those in which a thread
+    /// was inside the program's predicate.
     writes: Option<u32>,
+    predicate: Option<u32>,
+    /// Time, request and index of all looks at suspended tasks, by time; put together when somebody
+    /// asks.
+    looks: OnceCell<Vec<(u64, u64, usize)>>,
+    /// Begin and end of the requests each thread served one after the other, by time; put together
+    /// when somebody asks.
+    served: OnceCell<HashMap<u32, Vec<(u64, u64)>>>,
 }
 
 /// A gap in the recorder's heartbeat.
@@ -70,6 +92,11 @@ pub struct Gap {
 }
 
 impl<'c> Scene<'c> {
+    /// Sets a capture up, to judge requests by a limit.
+    pub fn judged(capture: &'c Capture, limit_ns: u64) -> Scene<'c> {
+        Scene { limit_ns, ..Scene::new(capture) }
+    }
+
     /// Sets a capture up.
     pub fn new(capture: &'c Capture) -> Scene<'c> {
         let on_loop = capture.requests.iter().filter(|r| r.on_loop);
@@ -77,8 +104,24 @@ impl<'c> Scene<'c> {
         let id = |name: &str| capture.name_id(name);
         let fork = id(own_span::FORK);
         let forks = capture.own_spans.iter().filter(|s| Some(s.name) == fork).collect();
-        let writes = id(own_span::CAPTURE);
-        Scene { capture, frames: Frames::new(capture), gaps: gaps(capture), loops, forks, writes }
+        let (writes, predicate) = (id(own_span::CAPTURE), id(own_span::PREDICATE));
+        let (frames, gaps, busy) = (Frames::new(capture), gaps(capture), RefCell::default());
+        let (looks, served) = (OnceCell::new(), OnceCell::new());
+        let (limit_ns, bursts) = (u64::MAX, RefCell::default());
+        Scene {
+            capture,
+            frames,
+            gaps,
+            limit_ns,
+            loops,
+            forks,
+            bursts,
+            busy,
+            writes,
+            predicate,
+            looks,
+            served,
+        }
     }
 
     /// Whether the segment's thread runs an event loop.
@@ -100,12 +143,26 @@ impl<'c> Scene<'c> {
         caller.is_some_and(|f| is_stdlib(&f, "base_events.py", &["_run_once"]))
     }
 
-    /// How long the loop's thread was away from its poll call around `segment`, without a break.
+    /// Whether a loop's thread was off the CPU for long and no look tells where: in its poll call most
+    /// likely, since that is where a loop waits. Short waits between looks are a callback's.
+    pub fn may_poll(&self, segment: &Segment<'_>) -> bool {
+        const LONG_NS: u64 = 20_000_000;
+        let unseen = segment.sample.is_none_or(|s| s.wait == WaitKind::Running);
+        segment.state == State::Wait && unseen && segment.ns() >= LONG_NS
+    }
+
+    /// How long the loop's thread was away from its poll call around `segment`, without a break; as
+    /// far as 2 s before and behind it. Cost: a timeline, unless it lies in the stretch asked for last.
     pub fn busy_around(&self, segment: &Segment<'_>) -> u64 {
         const SPAN_NS: u64 = 2_000_000_000;
+        if let Some((begin, end)) = self.busy.borrow().get(&segment.tid) {
+            if *begin <= segment.from_ns && segment.to_ns <= *end {
+                return end - begin;
+            }
+        }
         let from = segment.from_ns.saturating_sub(SPAN_NS);
         let around = timeline::of_thread(self.capture, segment.tid, from, segment.to_ns + SPAN_NS);
-        let polls = |s: &Segment<'_>| self.is_idle_loop(s);
+        let polls = |s: &Segment<'_>| self.is_idle_loop(s) || self.may_poll(s);
         let (mut begin, mut end) = (segment.from_ns, segment.to_ns);
         for s in around.iter().rev().skip_while(|s| s.to_ns > segment.from_ns) {
             if polls(s) {
@@ -119,6 +176,7 @@ impl<'c> Scene<'c> {
             }
             end = s.to_ns;
         }
+        self.busy.borrow_mut().insert(segment.tid, (begin, end));
         end - begin
     }
 
@@ -164,7 +222,8 @@ impl<'c> Scene<'c> {
 
     /// The stack `tid` spent most of `[from, to)` in; the nearest one to its middle when nothing is
     /// known of it. By time, not by samples: a thread that waits is sampled less often than one that
-    /// runs. Cost: one timeline.
+    /// runs. A stack that it spent a sliver of the time in tells nothing of the rest. Cost: one
+    /// timeline.
     pub fn main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
         let mut sums: Vec<(u32, u64)> = Vec::new();
         let own = timeline::of_thread(self.capture, tid, from_ns, to_ns);
@@ -174,9 +233,33 @@ impl<'c> Scene<'c> {
                 None => sums.push((segment.stack(), segment.ns())),
             }
         }
-        let most = sums.into_iter().max_by_key(|(_, sum)| *sum).map(|(stack, _)| stack);
+        if sums.iter().all(|(_, sum)| sum * 2 <= to_ns - from_ns) {
+            self.merge_by_place(&mut sums);
+        }
+        let most = sums.into_iter().max_by_key(|(_, sum)| *sum);
+        let most = most.filter(|(_, sum)| sum * SLIVERS >= to_ns - from_ns).map(|(stack, _)| stack);
         let middle = from_ns + (to_ns - from_ns) / 2;
         most.or_else(|| self.sample_near(tid, middle).map(|s| s.stack)).unwrap_or(0)
+    }
+
+    /// One entry for all stacks that end in the same function of the user's or a library's: code that
+    /// computes is seen at another place of what it calls each time. The heaviest stack stands for
+    /// them; what it has the sum of all.
+    fn merge_by_place(&self, sums: &mut Vec<(u32, u64)>) {
+        sums.sort_by_key(|(stack, sum)| (std::cmp::Reverse(*sum), *stack));
+        let mut places: Vec<Option<(String, String)>> = Vec::new();
+        let mut merged: Vec<(u32, u64)> = Vec::new();
+        for (stack, sum) in sums.drain(..) {
+            let place = self.frames.innermost(stack).map(|p| (p.qualified, p.file));
+            match places.iter().position(|known| *known == place && place.is_some()) {
+                Some(at) => merged[at].1 += sum,
+                None => {
+                    places.push(place);
+                    merged.push((stack, sum));
+                }
+            }
+        }
+        *sums = merged;
     }
 
     /// What the thread of `segment` used around it, by the readings of its samples; None when these
@@ -241,10 +324,53 @@ impl<'c> Scene<'c> {
         Some(Culprit::thread(fork.tid, stack, true))
     }
 
+    /// The looks at any suspended task in `[from, to)`.
+    pub fn looks_between(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &'c Await> + '_ {
+        let looks = self.looks.get_or_init(|| {
+            let rows = self.capture.awaits.iter();
+            let keys = rows.flat_map(|(id, rows)| {
+                rows.iter().enumerate().map(|(index, row)| (row.t_ns, *id, index))
+            });
+            let mut all: Vec<_> = keys.collect();
+            all.sort_unstable();
+            all
+        });
+        let begin = looks.partition_point(|(t_ns, ..)| *t_ns < from_ns);
+        let end = looks.partition_point(|(t_ns, ..)| *t_ns < to_ns).max(begin);
+        let awaits = &self.capture.awaits;
+        looks[begin..end].iter().filter_map(|(_, id, index)| awaits.get(id)?.get(*index))
+    }
+
+    /// When the request that `tid` served at `t_ns`, not on an event loop, ended.
+    pub fn request_end(&self, tid: u32, t_ns: u64) -> Option<u64> {
+        let served = self.served.get_or_init(|| {
+            let mut served: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+            for row in self.capture.requests.iter().filter(|r| !r.on_loop) {
+                let ended = row.end_ns.map(|end_ns| (row.started_ns, end_ns));
+                served.entry(row.tid).or_default().extend(ended);
+            }
+            served.values_mut().for_each(|all| all.sort_unstable());
+            served
+        });
+        let own = served.get(&tid)?;
+        let last = own[..own.partition_point(|(begin, _)| *begin <= t_ns)].last();
+        last.map(|(_, end)| *end).filter(|end| *end >= t_ns)
+    }
+
     /// The part of `[from, to)` in which a thread of the recorder's wrote a capture, ns.
     pub fn recorder_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let own = self.capture.own_spans.iter().filter(|s| Some(s.name) == self.writes);
         own.map(|s| s.end_ns.min(to_ns).saturating_sub(s.begin_ns.max(from_ns))).sum()
+    }
+
+    /// The part of `segment` that its thread spent inside the program's predicate, ns.
+    pub fn predicate_ns(&self, segment: &Segment<'_>) -> u64 {
+        let name = |s: &&SpanRow| s.tid == segment.tid && Some(s.name) == self.predicate;
+        let own = self.capture.own_spans.iter().filter(name);
+        let inside = |s: &SpanRow| {
+            s.end_ns.min(segment.to_ns).saturating_sub(s.begin_ns.max(segment.from_ns))
+        };
+        own.map(inside).sum()
     }
 
     /// What a sample's target says in words: a peer, a path; None for a bare address.
@@ -267,17 +393,36 @@ impl<'c> Scene<'c> {
         Some(Culprit::thread(tid, self.main_stack(tid, from, to), false))
     }
 
-    /// Whether `tid` was runnable without a CPU for most of `segment`.
+    /// Whether the work that `tid` was at during `segment` takes longer than the limit by itself, on
+    /// however free a machine. Cost: a timeline, unless it is the work asked for last.
+    pub fn works_long(&self, tid: u32, segment: &Segment<'_>) -> bool {
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let known = self.bursts.borrow().get(&tid).copied();
+        let known = known.filter(|b| b.from_ns <= from && to <= b.to_ns);
+        let found = known.unwrap_or_else(|| {
+            let found = crowded::burst(self, tid, from, to);
+            self.bursts.borrow_mut().insert(tid, found);
+            found
+        });
+        found.ran_ns >= self.limit_ns
+    }
+
+    /// Whether `tid` was runnable without a CPU for most of `segment`, and not because its work is
+    /// long.
     pub fn starves(&self, tid: u32, segment: &Segment<'_>) -> bool {
         let own = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
         let ready = own.iter().filter(|s| s.state == State::Ready).map(Segment::ns).sum::<u64>();
-        ready * 2 > segment.ns()
+        ready * 2 > segment.ns() && !self.works_long(tid, segment)
     }
 
     /// Who held the lock `segment` waited for; when that thread waited for a lock itself, who held
     /// that one, and so on: the last that is known.
     pub fn lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let mut culprit = self.direct_holder(segment)?;
+        // A thread's end has no holder: who ran then is told by who ended, or not at all.
+        if !culprit.measured && self.joins(segment.stack()) {
+            return None;
+        }
         let mut seen = vec![segment.tid, culprit.tid];
         while seen.len() < MOST_HOPS {
             let (from, to) = (segment.from_ns, segment.to_ns);
@@ -295,12 +440,13 @@ impl<'c> Scene<'c> {
             culprit = Culprit { measured: culprit.measured && next.measured, ..next };
         }
         // One that waited for a thread's end ran because that thread ended, not because it let go.
-        let joins = self
-            .frames
-            .of(culprit.stack)
-            .take(2)
-            .any(|f| is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]));
-        (culprit.measured || !joins).then_some(culprit)
+        (culprit.measured || !self.joins(culprit.stack)).then_some(culprit)
+    }
+
+    /// Whether the code of a wait waits for a thread's end.
+    pub fn joins(&self, stack: u32) -> bool {
+        let mut inner = self.frames.of(stack).take(2);
+        inner.any(|f| is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]))
     }
 
     /// The holder of the lock `segment` waits for, when that thread waited most of the while for a
@@ -339,15 +485,19 @@ impl<'c> Scene<'c> {
         if self.timed_out(segment) {
             return None;
         }
+        if let Some(tid) = self.inside_of(segment) {
+            return Some(Culprit::thread(tid, self.main_stack(tid, from, to), false));
+        }
         let tid = self.releaser(segment)?;
         let stack = self.main_stack(tid, from, to);
-        // One that stood where we stand most of the while waited as we did.
-        let fellow = self.same_place(stack, segment.stack());
+        // One that stood where we stand most of the while waited as we did; one that had no work then
+        // held nothing.
+        let fellow = self.same_place(stack, segment.stack()) || pool_wait::is_idle(self, stack);
         (!fellow).then_some(Culprit::thread(tid, stack, false))
     }
 
     /// Whether two stacks have the same known innermost place.
-    fn same_place(&self, a: u32, b: u32) -> bool {
+    pub fn same_place(&self, a: u32, b: u32) -> bool {
         let place = self.frames.innermost(a);
         place.is_some() && place == self.frames.innermost(b)
     }
@@ -356,102 +506,17 @@ impl<'c> Scene<'c> {
     pub fn timed_out(&self, segment: &Segment<'_>) -> bool {
         let Some(sample) = segment.sample.filter(|s| s.timeout_ns > 1) else { return false };
         let (_, end_ns) = self.whole_wait(segment, sample.target);
-        end_ns + TIMER_SLACK_NS >= sample.t_ns + sample.timeout_ns
-    }
-
-    /// The thread that most likely ended the wait: it ran just before the waiter came back, was
-    /// seen during the wait, and did not stand at the same place for the same lock itself. None
-    /// when several fit equally.
-    pub fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
-        let lock = segment.sample.map(|s| s.target)?;
-        let (from, to) = self.whole_wait(segment, lock);
-        let just_before_ns = if segment.exact { 3_000_000 } else { 30_000_000 };
-        let place = self.frames.innermost(segment.stack());
-        let others = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
-        let candidate = |tid: &&u32| {
-            let seen = self.samples_in(**tid, from, to);
-            let waits_too = seen.iter().any(|s| s.wait == WaitKind::Futex && s.target == lock);
-            let stack = self.main_stack(**tid, from, to);
-            let stands_there = stack != 0 && self.frames.innermost(stack) == place;
-            let ran = self.ran_in(**tid, to.saturating_sub(just_before_ns), to + 50_000);
-            !waits_too && !stands_there && stack != 0 && ran
+        let last = self.capture.samples.get(&segment.tid).and_then(|s| s.last());
+        // By looks alone, of a thread that was not seen again, it lasted up to one more look longer.
+        let slack_ns = match last {
+            Some(last) if !segment.exact && last.t_ns <= end_ns => LOOKS_NS + TIMER_SLACK_NS,
+            _ => TIMER_SLACK_NS,
         };
-        let mut able: Vec<u32> = others.filter(candidate).copied().collect();
-        // A thread that idles (accepts, polls) holds nothing; one that was in the file of the code
-        // that waits knows the lock; one whose code says `release` lets go of one by hand.
-        let file = place.as_ref().map(|p| p.file.as_str());
-        let busy = |tid: &u32| {
-            let seen = self.sample_near(*tid, from + (to - from) / 2);
-            !seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
-        };
-        // A module's top level is under everything its thread does: it knows what it stands at only.
-        let knows = |tid: &u32| {
-            let mut own = self.frames.of(self.main_stack(*tid, from, to)).enumerate();
-            own.any(|(i, f)| Some(f.file) == file && (i == 0 || f.function != "<module>"))
-        };
-        let releases = |tid: &u32| {
-            let stack = self.main_stack(*tid, from, to);
-            self.frames.any(stack, |f| f.releases)
-        };
-        let preferences: [&dyn Fn(&u32) -> bool; 3] = [&busy, &knows, &releases];
-        for prefer in preferences {
-            if able.len() > 1 && able.iter().any(prefer) {
-                able.retain(prefer);
-            }
-        }
-        // Who shares no code with the waiter and releases nothing happened to run: no name is better
-        // than a wrong one.
-        able.retain(|tid| knows(tid) || releases(tid));
-        // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
-        let ran_until = |tid: u32| {
-            let begin = to.saturating_sub(just_before_ns);
-            let before = timeline::of_thread(self.capture, tid, begin, to);
-            let run = before.iter().filter(|s| s.state == State::Run);
-            run.map(|s| s.to_ns).max().unwrap_or(0)
-        };
-        let mut latest: Vec<(u64, u32)> = able.iter().map(|tid| (ran_until(*tid), *tid)).collect();
-        latest.sort_unstable();
-        match latest.as_slice() {
-            [.., (second, _), (first, tid)] if first > second => Some(*tid),
-            [(_, only)] => Some(*only),
-            // Several of one kind at one place: it does not matter which of them it was.
-            [.., (_, any)] if self.stand_together(&able, from, to) => Some(*any),
-            _ => None,
-        }
-    }
-
-    /// A thread that was seen during the wait `segment` is a piece of, in the code of the file that
-    /// waits, and never behind it: for waits for a thread's end. None when several fit that stood at
-    /// different places.
-    pub fn ended_at(&self, segment: &Segment<'_>) -> Option<u32> {
-        let lock = segment.sample.map(|s| s.target)?;
-        let (from, to) = self.whole_wait(segment, lock);
-        let file = self.frames.innermost(segment.stack())?.file;
-        let ended = |tid: &u32, samples: &[Sample]| {
-            let last = samples.last().map_or(0, |s| s.t_ns);
-            let inside = *tid != segment.tid && (from..to).contains(&last);
-            inside && self.frames.any(self.main_stack(*tid, from, to), |f| f.file == file)
-        };
-        let all = self.capture.samples.iter().filter(|(tid, samples)| ended(tid, samples));
-        let mut able: Vec<u32> = all.map(|(tid, _)| *tid).collect();
-        able.sort_unstable();
-        let one = able.len() == 1 || self.stand_together(&able, from, to);
-        able.last().copied().filter(|_| one)
-    }
-
-    /// Whether these threads spent most of `[from, to)` in the same function.
-    fn stand_together(&self, tids: &[u32], from_ns: u64, to_ns: u64) -> bool {
-        let place = |tid: &u32| {
-            let place = self.frames.innermost(self.main_stack(*tid, from_ns, to_ns))?;
-            Some((place.qualified, place.file))
-        };
-        let mut places = tids.iter().map(place);
-        let first = places.next().flatten();
-        first.is_some() && places.all(|place| place == first)
+        end_ns + slack_ns >= sample.t_ns + sample.timeout_ns
     }
 
     /// Begin and end of the wait that `segment` is a piece of (pieces end between samples).
-    fn whole_wait(&self, segment: &Segment<'_>, lock: u64) -> (u64, u64) {
+    pub(crate) fn whole_wait(&self, segment: &Segment<'_>, lock: u64) -> (u64, u64) {
         let off = self.capture.off_cpu.get(&segment.tid).map_or(&[][..], Vec::as_slice);
         let around = off[..off.partition_point(|o| o.out_ns <= segment.from_ns)].last();
         if let Some(around) = around.filter(|o| segment.exact && o.in_ns >= segment.to_ns) {
@@ -477,7 +542,8 @@ impl<'c> Scene<'c> {
             timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
         };
         let others = self.capture.samples.keys().filter(|tid| **tid != not);
-        let (tid, ns) = others.map(|tid| (*tid, run_ns(*tid))).max_by_key(|(_, ns)| *ns)?;
+        // Of two that ran as long always the same: a map has no order.
+        let (ns, tid) = others.map(|tid| (run_ns(*tid), *tid)).max()?;
         (ns * 2 > to_ns - from_ns).then_some(tid)
     }
 }

@@ -4,18 +4,21 @@
 use std::fmt::Write;
 
 use crate::causes::{ms_text, thousands, Cause};
+use crate::course;
 use crate::finding::{ns_text, Diagnosis, Finding};
 
 /// The verdict as text, at most a screen.
 pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {
     let mut out = String::new();
     headline(&mut out, diagnosis);
+    course::tell(&mut out, diagnosis.capture);
     for (i, finding) in diagnosis.findings.iter().enumerate() {
         describe(&mut out, diagnosis, i + 1, finding);
     }
     if !diagnosis.findings.is_empty() {
         closing(&mut out, diagnosis);
     }
+    failed(&mut out, diagnosis);
     for damage in &diagnosis.capture.damage {
         let _ = writeln!(out, "Note: the capture is damaged: {damage}.");
     }
@@ -24,16 +27,15 @@ pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {
 
 pub(crate) fn headline(out: &mut String, d: &Diagnosis<'_>) {
     let (total, slow) = (thousands(d.total as u64), thousands(d.slow as u64));
-    let _ = if d.total == 0 {
+    let _ = if d.total == 0 && !d.capture.damage.is_empty() {
+        writeln!(out, "No requests in what is left of this damaged capture: nothing can be judged.")
+    } else if d.total == 0 {
         writeln!(out, "No requests in this capture: nothing to judge.")
     } else if d.slow == 0 && d.threshold_ns == u64::MAX {
         writeln!(out, "Nothing to blame: no rule says what is slow ({total} requests).")
     } else if d.slow == 0 {
-        let (limit, typical) = (ns_text(d.threshold_ns), ns_text(d.typical_ns));
-        writeln!(
-            out,
-            "Nothing to blame: none of {total} requests took over {limit} (typical {typical})."
-        )
+        let (limit, typical) = (ns_text(d.threshold_ns), typical(d));
+        writeln!(out, "Nothing to blame: none of {total} requests took over {limit} ({typical}).")
     } else if d.slow == d.total {
         // Nothing to compare with: the excess is their whole time.
         let (limit, worst) = (ns_text(d.threshold_ns), ns_text(d.worst_ns));
@@ -42,13 +44,46 @@ pub(crate) fn headline(out: &mut String, d: &Diagnosis<'_>) {
         let why = "no normal one to compare with, so all of their time counts as excess";
         writeln!(out, "{all} took over {limit} (worst {worst}; {why}).")
     } else {
-        let (limit, typical) = (ns_text(d.threshold_ns), ns_text(d.typical_ns));
+        let (limit, typical) = (ns_text(d.threshold_ns), typical(d));
         let worst = ns_text(d.worst_ns);
-        writeln!(
-            out,
-            "{slow} of {total} requests took over {limit} (typical {typical}, worst {worst})."
-        )
+        writeln!(out, "{slow} of {total} requests took over {limit} ({typical}, worst {worst}).")
     };
+}
+
+/// `typical 5.1 ms`.
+fn typical(d: &Diagnosis<'_>) -> String {
+    d.typical_ns.map_or("no normal request".to_owned(), |ns| format!("typical {}", ns_text(ns)))
+}
+
+/// Names of failed requests that are told.
+const MOST_FAILED: usize = 3;
+
+/// What failed, and that the capture was made for it; what cannot be told of the rest.
+pub(crate) fn failed(out: &mut String, d: &Diagnosis<'_>) {
+    if d.failed > 0 {
+        let told = d.failures.iter().take(MOST_FAILED);
+        let told: Vec<String> = told.map(|(name, n)| format!("{name} {n}")).collect();
+        let more = if d.failures.len() > MOST_FAILED { " and others" } else { "" };
+        let (failed, total) = (thousands(d.failed as u64), thousands(d.total as u64));
+        let _ = writeln!(out, "{failed} of {total} requests failed: {}{more}.", told.join(", "));
+    }
+    let reason = d.capture.meta.reason.as_str();
+    if reason.starts_with("error") {
+        let _ = writeln!(out, "The capture was made because of {reason}.");
+    }
+    if d.endless > 0 {
+        let left = counted(d.endless, "request");
+        let _ = writeln!(out, "Left out: {left} whose end is not in the capture.");
+    }
+    if d.older > 0 {
+        let left = counted(d.older, "slow request");
+        let _ = writeln!(out, "Left out: {left} older than the time the capture covers.");
+    }
+}
+
+/// So many of them, in words: "1 request", "4,812 requests".
+fn counted(n: usize, what: &str) -> String {
+    format!("{} {what}{}", thousands(n as u64), if n == 1 { "" } else { "s" })
 }
 
 fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
@@ -68,6 +103,9 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
         f.normal_requests,
         when(d, f)
     );
+    if let Some(id) = f.trace_ids.first().filter(|_| f.trace_is_known) {
+        let _ = writeln!(out, "   Trace of the slowest: {id}.");
+    }
     for missing in &f.missing {
         let _ = writeln!(out, "   Not certain: {missing}.");
     }
@@ -81,14 +119,24 @@ pub(crate) fn has_advice(f: &Finding) -> bool {
     !(f.cause == Cause::Unknown || f.cause == Cause::Cpu && f.place.is_none())
 }
 
-/// `, reached from GET /checkout > price() > lookup()`.
+/// `, reached from GET /checkout > price() > lookup()`; `, in GET /checkout` where nothing lies between.
 pub(crate) fn reached(f: &Finding) -> String {
-    if f.path.is_empty() || matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
+    if matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         return String::new();
     }
-    let shown = &f.path[f.path.len().saturating_sub(5)..];
-    let calls: Vec<String> = shown.iter().map(|name| format!("{name}()")).collect();
-    format!(", reached from {} > {}", f.request, calls.join(" > "))
+    if f.path.is_empty() {
+        return format!(", in {}", f.request);
+    }
+    // A function that calls itself is told once; two may be two of one name.
+    let calls: Vec<String> = f
+        .path
+        .chunk_by(|a, b| a == b)
+        .map(|run| match run.len() {
+            1 | 2 => vec![format!("{}()", run[0]); run.len()].join(" > "),
+            n => format!("{}() ({n} deep)", run[0]),
+        })
+        .collect();
+    format!(", reached from {} > {}", f.request, calls[calls.len().saturating_sub(5)..].join(" > "))
 }
 
 /// `; on 6 threads, every 15-20 s since 10:09:12 UTC`.

@@ -6,7 +6,9 @@
 //! - *estimates*: a sample says how much CPU time and run delay the thread had since its sample
 //!   before; the rest of the time between the two is put down as waiting for what the samples saw.
 //!
-//! What neither covers is `State::Unknown`, and stays visible as such.
+//! Where switch records were paused (`Capture::switches_paused`) there are estimates, also until the
+//! thread's next record. What neither covers, and what lies well before the first that is known of a
+//! thread, is `State::Unknown`, and stays visible as such.
 
 use capture::read::{Capture, OffCpu};
 use format::record::{flag, Sample};
@@ -73,7 +75,20 @@ pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<S
     let off = capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
     let covered = capture.meta.source_on("switches") && !off.is_empty();
     let out = match covered {
-        true => exact(tid, off, samples, near, from_ns, to_ns),
+        true if capture.switches_paused.is_empty() => {
+            exact(tid, off, samples, near, from_ns, to_ns)
+        }
+        true => {
+            let (mut out, mut at) = (Vec::new(), from_ns);
+            for (from, to) in capture.blind_times(tid) {
+                let (from, to) = (from.clamp(at, to_ns), to.clamp(at, to_ns));
+                out.append(&mut exact(tid, off, samples, near, at, from));
+                out.append(&mut estimated(tid, samples, from, to));
+                at = to;
+            }
+            out.append(&mut exact(tid, off, samples, near, at, to_ns));
+            out
+        }
         false => estimated(tid, samples, from_ns, to_ns),
     };
     debug_assert_eq!(out.iter().map(Segment::ns).sum::<u64>(), to_ns.saturating_sub(from_ns));
@@ -96,12 +111,24 @@ fn exact<'c>(
     to_ns: u64,
 ) -> Vec<Segment<'c>> {
     let mut out = Vec::new();
-    let mut at = from_ns;
+    let mut at = unborn_until(off, all).clamp(from_ns, to_ns);
+    if at > from_ns {
+        let (state, to_ns) = (State::Unknown, at);
+        out.push(Segment {
+            tid,
+            from_ns,
+            to_ns,
+            state,
+            sample: None,
+            sampled: false,
+            exact: false,
+        });
+    }
     let first = off.partition_point(|o| o.in_ns <= from_ns);
     for gone in off[first..].iter().take_while(|o| o.out_ns < to_ns) {
         let (begin, end) = (gone.out_ns.max(at), gone.in_ns.min(to_ns));
         if begin > at {
-            divide(&mut out, tid, State::Run, at, begin, near);
+            ran(&mut out, tid, at, begin, all);
         }
         if end > begin {
             let whole = slice_between(all, gone.out_ns, gone.in_ns);
@@ -128,9 +155,56 @@ fn exact<'c>(
         at = at.max(end);
     }
     if to_ns > at {
-        divide(&mut out, tid, State::Run, at, to_ns, near);
+        ran(&mut out, tid, at, to_ns, all);
     }
+    seen_while_awake(&mut out);
     out
+}
+
+/// Before the first that was recorded of a thread no switch record says that it was off the CPU: it
+/// may not have been there. It takes this long at most until a thread is found.
+const FOUND_NS: u64 = 100_000_000;
+
+/// Until when nothing is known of a thread.
+fn unborn_until(off: &[OffCpu], samples: &[Sample]) -> u64 {
+    let first = off.first().map(|o| o.out_ns).into_iter().chain(samples.first().map(|s| s.t_ns));
+    first.min().map_or(0, |first| first.saturating_sub(FOUND_NS))
+}
+
+/// A thread that loses its CPU stands still until it has one again, and a sampler on a busy machine
+/// takes just that CPU: its looks fall into the pauses. So a run counts as seen by a look at any pause
+/// or run around it, as long as the thread did not block in between.
+fn seen_while_awake(segments: &mut [Segment<'_>]) {
+    let awake = |s: &Segment<'_>| matches!(s.state, State::Run | State::Ready);
+    for stretch in segments.chunk_by_mut(|a, b| awake(a) && awake(b)) {
+        let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { continue };
+        let whole = first.from_ns..last.to_ns;
+        let inside = |s: &Sample| s.wait == WaitKind::Running && whole.contains(&s.t_ns);
+        for run in stretch.iter_mut().filter(|s| s.state == State::Run) {
+            run.sampled |= run.sample.is_some_and(inside);
+        }
+    }
+}
+
+/// Looks at which a thread was blocked, between two switch records, that prove one to be missing.
+const DOUBTS: usize = 2;
+/// One does, if no look says otherwise and it is this far from both records: their clocks agree.
+const APART_NS: u64 = 5_000_000;
+
+/// A stretch in which no switch record says that the thread was off the CPU: it ran. Unless looks at
+/// it found it blocked: then the records of that are lost (overwritten, or not yet written when the
+/// capture was made), and the looks' own accounts of the time are all there is.
+fn ran<'c>(out: &mut Vec<Segment<'c>>, tid: u32, from_ns: u64, to_ns: u64, all: &'c [Sample]) {
+    let inside = slice_between(all, from_ns, to_ns);
+    let blocked = |s: &&Sample| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown);
+    let count = inside.iter().filter(blocked).count();
+    let apart = |s: &Sample| s.t_ns >= from_ns + APART_NS && s.t_ns + APART_NS <= to_ns;
+    let alone = count > 0 && count == inside.len() && inside.iter().any(apart);
+    if count >= DOUBTS || alone {
+        out.extend(estimated(tid, all, from_ns, to_ns));
+    } else {
+        divide(out, tid, State::Run, from_ns, to_ns, all);
+    }
 }
 
 /// Preempted means runnable; so does a thread that left by itself but was seen runnable all along.
@@ -151,6 +225,8 @@ fn divide<'c>(
     to_ns: u64,
     samples: &'c [Sample],
 ) {
+    // No other can be meant; a long stretch has many pieces, and its samples are many too.
+    let samples = slice_between(samples, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
     let fits = |s: &&Sample| match state {
         State::Wait => s.wait != WaitKind::Running,
         State::Run => s.wait == WaitKind::Running,
@@ -234,7 +310,9 @@ fn between<'c>(
     let length = to_ns - from_ns;
     let mut push = |begin: u64, end: u64, state: State, sample: Option<&'c Sample>| {
         if end > begin {
-            let sampled = sample.is_some_and(|s| (begin..=end).contains(&s.t_ns));
+            // Where in between it ran is not known: a look at either end saw it.
+            let (from, to) = if state == State::Run { (from_ns, to_ns) } else { (begin, end) };
+            let sampled = sample.is_some_and(|s| (from..=to).contains(&s.t_ns));
             let segment =
                 Segment { tid, from_ns: begin, to_ns: end, state, sample, sampled, exact: false };
             out.push(segment);

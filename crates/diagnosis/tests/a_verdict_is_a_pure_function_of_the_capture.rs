@@ -2,61 +2,20 @@
 //! sum up.
 #![allow(clippy::expect_used, missing_docs)]
 
-use capture::read::{Capture, Code, OffCpu, RequestRow, SpanRow, StackNode};
+mod made;
+
+use capture::read::{Capture, OffCpu};
 use diagnosis::timeline::{of_thread, Segment, State};
 use diagnosis::{diagnose, Confidence};
-use format::record::{Await, Sample};
 use format::usage::Usage;
 use format::wait::{AwaitKind, HolderSource, WaitKind};
-
-const MS: u64 = 1_000_000;
-
-fn sample(tid: u32, t_ns: u64, wait: WaitKind, stack: u32) -> Sample {
-    Sample {
-        t_ns,
-        tid,
-        stack,
-        flags: 0,
-        gil_holder: 0,
-        wall_ns: 0,
-        cpu_ns: 0,
-        run_delay_ns: 0,
-        wait,
-        holder_source: HolderSource::None,
-        call: 0,
-        lock_holder: 0,
-        target: 0,
-        timeout_ns: 0,
-    }
-}
-
-fn request(id: u64, tid: u32, begin_ns: u64, ms: u64) -> RequestRow {
-    RequestRow {
-        id,
-        name: 0,
-        tid,
-        begin_ns,
-        started_ns: begin_ns,
-        end_ns: Some(begin_ns + ms * MS),
-        error: false,
-        on_loop: false,
-        attributes: Vec::new(),
-    }
-}
+use made::{awaited, code, node, off, off_row, request, sample, seen, span, used, BEGIN, MS};
 
 /// Fifty requests of 2 ms on thread 7 and, when `sick`, one of 500 ms that waits as `wait`.
 fn capture(names: [&str; 4], sick: bool, wait: WaitKind) -> Capture {
-    let mut made = Capture::default();
-    made.meta.sources = vec![("switches".to_owned(), "on".to_owned())];
-    made.meta.to_ns = 100_000 * MS;
-    made.names = names.iter().map(|n| (*n).to_owned()).collect();
-    made.codes = vec![
-        Code { function: 1, file: 3, first_line: 1, releases: false, native: false },
-        Code { function: 2, file: 3, first_line: 9, releases: false, native: false },
-    ];
-    made.stacks =
-        vec![StackNode { parent: 0, code: 1, line: 4 }, StackNode { parent: 1, code: 2, line: 12 }];
-    made.requests = (0..50).map(|i| request(i + 1, 7, (i + 1) * 1000 * MS, 2)).collect();
+    let mut made = made::capture(7, &names);
+    made.codes = vec![code(1, 3), code(2, 3)];
+    made.stacks = vec![node(0, 1, 4), node(1, 2, 12)];
     // Between requests the thread is off the CPU.
     let idle = |i: u64| OffCpu {
         out_ns: i * 1000 * MS + 2 * MS,
@@ -65,11 +24,10 @@ fn capture(names: [&str; 4], sick: bool, wait: WaitKind) -> Capture {
     };
     let mut off: Vec<OffCpu> = (1..60).map(idle).collect();
     if sick {
-        let begin = 60_000 * MS;
-        made.requests.push(request(99, 7, begin, 500));
-        off.push(OffCpu { out_ns: begin + MS, in_ns: begin + 499 * MS, preempted: false });
-        let seen = (1..49).map(|i| sample(7, begin + i * 10 * MS, wait, 2));
-        made.samples.insert(7, seen.collect());
+        made.requests.push(request(99, 7, BEGIN, 500));
+        off.push(off_row(1, 499, false));
+        let looks: Vec<_> = (1..49).map(|i| (i * 10, wait, 2)).collect();
+        seen(&mut made, 7, &looks);
     }
     made.off_cpu.insert(7, off);
     made
@@ -158,19 +116,8 @@ fn a_timeline_is_exclusive_and_sums_to_the_wall_time() {
 /// As `capture`, on an event loop: its thread polls, the request's task was seen `seen`.
 fn on_loop(seen: &[(u64, u64, AwaitKind, u32)]) -> Capture {
     let mut made = capture(NAMES, true, WaitKind::Poll);
-    let begin = 60_000 * MS;
     made.requests.iter_mut().for_each(|r| r.on_loop = true);
-    let row = |(ms, task, kind, stack): &(u64, u64, AwaitKind, u32)| Await {
-        t_ns: begin + ms * MS,
-        request: 99,
-        task: *task,
-        stack: *stack,
-        kind: *kind,
-        how: HolderSource::None,
-        holder: 0,
-        target: 0,
-        timeout_ns: 0,
-    };
+    let row = |(ms, task, kind, stack): &_| awaited(*ms, 99, *task, *kind, *stack);
     made.awaits.insert(99, seen.iter().map(row).collect());
     made
 }
@@ -250,20 +197,10 @@ fn pieces_of_a_suspended_request_are_exclusive_and_sum_to_its_time() {
 /// One request of 500 ms on thread 7 that runs all the time and uses so much in each 10 ms.
 fn computing(each: Usage) -> Capture {
     let mut made = capture(NAMES, true, WaitKind::Running);
-    let begin = 60_000 * MS;
     if let Some(off) = made.off_cpu.get_mut(&7) {
-        off.retain(|o| o.out_ns != begin + MS);
+        off.retain(|o| o.out_ns != BEGIN + MS);
     }
-    for (i, sample) in (1..).zip(made.samples.get_mut(&7).into_iter().flatten()) {
-        let so_far = Usage {
-            faults: each.faults * i,
-            storage_kib: each.storage_kib * i,
-            user_us: each.user_us * i,
-            system_us: each.system_us * i,
-        };
-        (sample.target, sample.timeout_ns) = so_far.pack();
-        sample.flags |= format::record::flag::USAGE;
-    }
+    used(&mut made, 7, each);
     made
 }
 
@@ -291,17 +228,7 @@ fn what_keeps_the_kernel_busy_is_told_from_computing() {
 fn a_fork_is_told_from_the_work_around_it() {
     let mut capture = computing(Usage { faults: 0, storage_kib: 0, user_us: 9_000, system_us: 0 });
     capture.names.push(format::own_span::FORK.to_owned());
-    let begin_ns = 60_000 * MS;
-    let span = |tid| SpanRow {
-        name: 4,
-        tid,
-        begin_ns: begin_ns + 50 * MS,
-        end_ns: begin_ns + 450 * MS,
-        request: 0,
-        error: false,
-        attributes: Vec::new(),
-    };
-    capture.own_spans.push(span(7));
+    capture.own_spans.push(span(4, 7, 0, BEGIN + 50 * MS, 400));
     let verdict = diagnose(&capture, |_| 300 * MS);
     assert_eq!(verdict.findings[0].cause.text(), "fork");
     // Somebody else's fork is nothing to a thread that runs.
@@ -311,7 +238,6 @@ fn a_fork_is_told_from_the_work_around_it() {
 
 #[test]
 fn a_circle_of_locks_is_a_deadlock_and_a_line_is_not() {
-    let begin = 60_000 * MS;
     let mut capture = capture(NAMES, true, WaitKind::Futex);
     let held_by = |capture: &mut Capture, tid: u32, holder: u32, lock: u64| {
         for sample in capture.samples.get_mut(&tid).into_iter().flatten() {
@@ -319,11 +245,9 @@ fn a_circle_of_locks_is_a_deadlock_and_a_line_is_not() {
             sample.holder_source = HolderSource::WithBlock;
         }
     };
-    let seen = (0..50).map(|i| sample(8, begin + i * 10 * MS, WaitKind::Futex, 2));
-    capture.samples.insert(8, seen.collect());
-    capture
-        .off_cpu
-        .insert(8, vec![OffCpu { out_ns: begin, in_ns: begin + 500 * MS, preempted: false }]);
+    let looks: Vec<_> = (0..50).map(|i| (i * 10, WaitKind::Futex, 2)).collect();
+    seen(&mut capture, 8, &looks);
+    off(&mut capture, 8, &[(0, 500)]);
     held_by(&mut capture, 7, 8, 0x10);
     held_by(&mut capture, 8, 7, 0x20);
     let verdict = diagnose(&capture, |_| 300 * MS);

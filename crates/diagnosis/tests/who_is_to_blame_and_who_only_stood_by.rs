@@ -2,83 +2,29 @@
 //! words fit what was seen.
 #![allow(clippy::expect_used, missing_docs)]
 
-use capture::read::{Capture, Code, OffCpu, RequestRow, StackNode, TaskRow};
-use diagnosis::{diagnose, to_text};
-use format::record::Sample;
-use format::wait::{HolderSource, WaitKind};
+mod made;
 
-const MS: u64 = 1_000_000;
-const BEGIN: u64 = 60_000 * MS;
+use capture::read::{Capture, RequestRow, TaskRow};
+use diagnosis::{diagnose, to_text};
+use format::wait::WaitKind;
+use made::{code, node, off, seen, stack_on, BEGIN, MS};
 
 /// Names of the capture: a request, functions, files.
 const NAMES: [&str; 8] =
     ["GET /", "<module>", "view", "slow_job", "quick_job", "serve", "/srv/app.py", "/srv/web.py"];
 
-fn sample(tid: u32, t_ns: u64, wait: WaitKind, stack: u32) -> Sample {
-    Sample {
-        t_ns,
-        tid,
-        stack,
-        flags: 0,
-        gil_holder: 0,
-        wall_ns: 0,
-        cpu_ns: 0,
-        run_delay_ns: 0,
-        wait,
-        holder_source: HolderSource::None,
-        call: 0,
-        lock_holder: 0,
-        target: 0,
-        timeout_ns: 0,
-    }
-}
-
 fn request(id: u64, begin_ns: u64, ms: u64) -> RequestRow {
-    RequestRow {
-        id,
-        name: 0,
-        tid: 7,
-        begin_ns,
-        started_ns: begin_ns,
-        end_ns: Some(begin_ns + ms * MS),
-        error: false,
-        on_loop: false,
-        attributes: Vec::new(),
-    }
+    made::request(id, 7, begin_ns, ms)
 }
 
 /// Stack ids: 1 the module, 2 view called by it, 3 slow_job, 4 quick_job, 5 serve called by the
 /// module.
 fn capture() -> Capture {
-    let mut made = Capture::default();
-    made.meta.sources = vec![("switches".to_owned(), "on".to_owned())];
-    made.meta.to_ns = 100_000 * MS;
-    made.names = NAMES.iter().map(|n| (*n).to_owned()).collect();
-    let code =
-        |function, file| Code { function, file, first_line: 1, releases: false, native: false };
+    let mut made = made::capture(7, &NAMES);
     made.codes = vec![code(1, 6), code(2, 6), code(3, 6), code(4, 6), code(5, 7)];
-    let node = |parent, code, line| StackNode { parent, code, line };
     made.stacks =
         vec![node(0, 1, 90), node(1, 2, 12), node(0, 3, 20), node(0, 4, 30), node(1, 5, 40)];
-    made.requests = (0..50).map(|i| request(i + 1, (i + 1) * 1000 * MS, 2)).collect();
     made
-}
-
-/// Thread `tid` is off the CPU in these stretches, ms after the slow request's begin.
-fn off(made: &mut Capture, tid: u32, stretches: &[(u64, u64)]) {
-    let row = |(from, to): &(u64, u64)| OffCpu {
-        out_ns: BEGIN + from * MS,
-        in_ns: BEGIN + to * MS,
-        preempted: false,
-    };
-    made.off_cpu.insert(tid, stretches.iter().map(row).collect());
-}
-
-/// Thread `tid` was seen so, at ms after the slow request's begin.
-fn seen(made: &mut Capture, tid: u32, looks: &[(u64, WaitKind, u32)]) {
-    let look =
-        |(at, wait, stack): &(u64, WaitKind, u32)| sample(tid, BEGIN + at * MS, *wait, *stack);
-    made.samples.insert(tid, looks.iter().map(look).collect());
 }
 
 #[test]
@@ -156,10 +102,9 @@ fn one_that_stands_where_the_waiter_stands_is_a_fellow_waiter() {
 #[test]
 fn one_that_joins_a_thread_lets_go_of_nothing() {
     let mut made = lock(6);
-    made.names.extend(["Thread.join".to_owned(), "/usr/lib/python3.11/threading.py".to_owned()]);
-    made.codes.push(Code { function: 8, file: 9, first_line: 1, releases: false, native: false });
     // Stack 6: join, called by slow_job.
-    made.stacks.push(StackNode { parent: 3, code: 6, line: 50 });
+    let join = stack_on(&mut made, 3, &[("Thread.join", "/usr/lib/python3.11/threading.py", 50)]);
+    assert_eq!(join, 6);
     let verdict = diagnose(&made, |_| 300 * MS);
     assert!(verdict.findings[0].culprit.is_none());
 }
@@ -168,14 +113,10 @@ fn one_that_joins_a_thread_lets_go_of_nothing() {
 fn an_event_is_set_and_not_held() {
     let mut made = lock(5);
     made.meta.stdlib = vec!["/x".to_owned()];
-    made.names.extend(["Event.wait", "Condition.wait", "/x/threading.py"].map(str::to_owned));
-    let code =
-        |function| Code { function, file: 10, first_line: 1, releases: false, native: false };
-    made.codes.extend([code(8), code(9)]);
-    // Stack 7: Condition.wait, called by Event.wait, called by view.
-    made.stacks.push(StackNode { parent: 2, code: 6, line: 50 });
-    made.stacks.push(StackNode { parent: 6, code: 7, line: 60 });
-    seen(&mut made, 7, &[(50, WaitKind::Futex, 7), (300, WaitKind::Futex, 7)]);
+    let lib = "/x/threading.py";
+    let waits = [("Event.wait", lib, 50), ("Condition.wait", lib, 60)];
+    let waits = stack_on(&mut made, 2, &waits);
+    seen(&mut made, 7, &[(50, WaitKind::Futex, waits), (300, WaitKind::Futex, waits)]);
     let verdict = diagnose(&made, |_| 300 * MS);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "lock-wait");

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use capture::read::{Capture, Text};
+use capture::read::{Capture, Text, Traces};
 
 /// What a thread was at: indices into the capture's rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,15 +70,16 @@ pub fn requests_by_id(capture: &Capture) -> HashMap<u64, usize> {
     capture.requests.iter().enumerate().map(|(i, r)| (r.id, i)).collect()
 }
 
-/// The trace id a request carries, as its attributes tell: `trace_id`, or the second field of a
-/// W3C `traceparent`.
-pub fn trace_id(capture: &Capture, request: usize) -> Option<&str> {
-    let attributes = &capture.requests.get(request)?.attributes;
-    attributes.iter().find_map(|(key, value)| match (capture.name(*key), value) {
-        ("trace_id", Text::Text(id)) => Some(id.as_str()),
-        ("traceparent", Text::Text(header)) => header.split('-').nth(1),
+/// The trace id of a request: as its attributes tell (`trace_id`, or the second field of a W3C
+/// `traceparent`), else the one it was given or that is derived.
+pub fn trace_id(capture: &Capture, traces: &Traces, request: usize) -> Option<String> {
+    let row = capture.requests.get(request)?;
+    let told = row.attributes.iter().find_map(|(key, value)| match (capture.name(*key), value) {
+        ("trace_id", Text::Text(id)) => Some(id.clone()),
+        ("traceparent", Text::Text(header)) => header.split('-').nth(1).map(str::to_owned),
         _ => None,
-    })
+    });
+    Some(told.unwrap_or_else(|| format!("{:032x}", traces.request(row.id).trace)))
 }
 
 fn sweep(rows: &[(u64, u64, What)]) -> Vec<(u64, At)> {

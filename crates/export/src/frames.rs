@@ -69,7 +69,7 @@ fn placeholder(function: &'static str) -> Frame<'static> {
         NOT_SAMPLED => u32::MAX - 1,
         _ => u32::MAX - 2,
     };
-    Frame { function, file: "", line: 0, code, releases: false }
+    Frame { function, file: "", line: 0, code, releases: false, native: false }
 }
 
 #[cfg(test)]
@@ -81,8 +81,14 @@ mod tests {
     #[test]
     fn past_the_bound_stacks_are_cut_and_say_so() {
         let mut capture = Capture { names: vec!["f".to_owned()], ..Capture::default() };
-        capture.codes =
-            vec![Code { function: 0, file: 0, first_line: 1, releases: false, native: false }];
+        capture.codes = vec![Code {
+            function: 0,
+            file: 0,
+            first_line: 1,
+            releases: false,
+            native: false,
+            inner: false,
+        }];
         capture.stacks = (0..100).map(|i| StackNode { parent: i, code: 1, line: i + 1 }).collect();
         let mut frames = Frames { capture: &capture, left: 120 };
         assert_eq!(frames.of(100).len(), 100, "whole");

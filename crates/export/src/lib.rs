@@ -1,9 +1,10 @@
-//! Captures in formats that other tools open: pprof, folded, speedscope, Chrome JSON, Perfetto.
+//! Captures in formats that other tools open: pprof, folded, speedscope, Chrome JSON, Perfetto, OTLP,
+//! Zipkin.
 //!
-//! How it works: one file a format, each a function from a capture to bytes. Two views are shared.
+//! How it works: one file a format, each a function from a capture to bytes. Three views are shared.
 //! `weights` is what flame graphs want: stacks with the wall, CPU and off-CPU time spent in them.
-//! `scene` is what timelines want: tracks of nested slices, instants and counters. Both take a
-//! thread's states from `diagnosis::timeline`, so that an export never says other than the verdict.
+//! `scene` is what timelines want: tracks of nested slices, instants and counters. `spans` is what
+//! traces want: spans with ids and parents. All take a thread's states from `diagnosis::timeline`, so that an export never says other than the verdict.
 //!
 //! What it promises: the same capture gives the same bytes; sums of wall, CPU and off-CPU are those
 //! of the records; text of the host is escaped as the format wants it; any capture that can be read
@@ -17,13 +18,17 @@ pub mod context;
 pub mod folded;
 pub mod frames;
 pub mod notes;
+pub mod otlp;
 pub mod perfetto;
 pub mod pprof;
 pub mod scene;
+mod seen;
+pub mod spans;
 pub mod speedscope;
 pub mod states;
 pub mod text;
 pub mod weights;
+pub mod zipkin;
 
 use std::io::{self, Write};
 
@@ -42,12 +47,26 @@ pub enum Format {
     Chrome,
     /// Perfetto's protobuf: ui.perfetto.dev, `trace_processor`.
     Perfetto,
+    /// Traces as OTLP's protobuf: OpenTelemetry Collector, and what takes its files.
+    Otlp,
+    /// Metrics as OTLP's protobuf.
+    OtlpMetrics,
+    /// Traces as Zipkin's v2 JSON.
+    Zipkin,
 }
 
 impl Format {
     /// All formats, in the order of the documentation.
-    pub const ALL: [Format; 5] =
-        [Format::Pprof, Format::Folded, Format::Speedscope, Format::Chrome, Format::Perfetto];
+    pub const ALL: [Format; 8] = [
+        Format::Pprof,
+        Format::Folded,
+        Format::Speedscope,
+        Format::Chrome,
+        Format::Perfetto,
+        Format::Otlp,
+        Format::OtlpMetrics,
+        Format::Zipkin,
+    ];
 
     /// Its word on the command line.
     pub fn name(self) -> &'static str {
@@ -57,6 +76,9 @@ impl Format {
             Format::Speedscope => "speedscope",
             Format::Chrome => "chrome",
             Format::Perfetto => "perfetto",
+            Format::Otlp => "otlp",
+            Format::OtlpMetrics => "otlp-metrics",
+            Format::Zipkin => "zipkin",
         }
     }
 
@@ -68,12 +90,15 @@ impl Format {
             Format::Speedscope => "speedscope.json",
             Format::Chrome => "trace.json",
             Format::Perfetto => "perfetto-trace",
+            Format::Otlp => "otlp.pb",
+            Format::OtlpMetrics => "otlp-metrics.pb",
+            Format::Zipkin => "zipkin.json",
         }
     }
 
     /// Whether its bytes are no text.
     pub fn is_binary(self) -> bool {
-        matches!(self, Format::Pprof | Format::Perfetto)
+        matches!(self, Format::Pprof | Format::Perfetto | Format::Otlp | Format::OtlpMetrics)
     }
 
     /// Whether it holds one value a stack, chosen by `Value`.
@@ -115,5 +140,8 @@ pub fn write(
         Format::Speedscope => speedscope::write(capture, value, out, progress),
         Format::Chrome => chrome::write(capture, out, progress),
         Format::Perfetto => perfetto::write(capture, out, progress),
+        Format::Otlp => otlp::write(capture, otlp::Signal::Traces, out, progress),
+        Format::OtlpMetrics => otlp::write(capture, otlp::Signal::Metrics, out, progress),
+        Format::Zipkin => zipkin::write(capture, out, progress),
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
-use capture::read::{Capture, Frame};
+use capture::read::{Capture, Frame, Traces};
 use flate2::{write::GzEncoder, Compression};
 use prost::Message;
 
@@ -188,6 +188,7 @@ fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
 struct Maker<'t, 'c> {
     threads: &'t Threads<'c>,
     capture: &'c Capture,
+    traces: Traces,
     profile: Profile,
     frames: Frames<'c>,
     strings: HashMap<String, i64>,
@@ -203,6 +204,7 @@ impl<'t, 'c> Maker<'t, 'c> {
         let mut made = Maker {
             threads,
             capture: threads.capture,
+            traces: Traces::of(threads.capture),
             profile: Profile::default(),
             frames: Frames::new(threads.capture),
             strings: HashMap::new(),
@@ -253,8 +255,8 @@ impl<'t, 'c> Maker<'t, 'c> {
             let row = &capture.requests[request];
             out.push(self.text_label("request", capture.name(row.name)));
             out.push(self.number_label("request id", row.id));
-            if let Some(id) = trace_id(capture, request) {
-                out.push(self.text_label("trace id", id));
+            if let Some(id) = trace_id(capture, &self.traces, request) {
+                out.push(self.text_label("trace id", &id));
             }
         }
         if let Some(name) = key.span_name {

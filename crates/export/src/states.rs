@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capture::read::Capture;
+use capture::read::{Capture, RequestRow};
 use diagnosis::timeline::{self, Segment};
 
 /// Times past this are damage (292 years of uptime); they are cut, so that sums fit.
@@ -24,7 +24,21 @@ pub struct Threads<'c> {
     rows: BTreeMap<u32, (String, Option<u64>)>,
     /// Ids of the threads that anything was recorded of.
     ids: BTreeSet<u32>,
+    /// By thread id: its long requests, by begin.
+    long: BTreeMap<u32, Vec<Long>>,
 }
+
+/// A request that took so long that its thread was looked at more often than others.
+#[derive(Clone, Copy, Debug)]
+pub struct Long {
+    /// When its thread began with it.
+    pub begin_ns: u64,
+    /// Its end.
+    pub end_ns: u64,
+}
+
+/// Requests under this are never looked at more often (the sampler's own limit).
+const YOUNG_NS: u64 = 15_000_000;
 
 impl<'c> Threads<'c> {
     /// Finds them.
@@ -51,7 +65,13 @@ impl<'c> Threads<'c> {
         ids.extend(capture.gcs.iter().map(|g| g.tid));
         ids.extend(capture.tasks.iter().map(|t| t.tid));
         let end_ns = end_ns(capture).min(LATEST_NS);
-        Threads { capture, end_ns, switches: capture.meta.source_on("switches"), rows, ids }
+        let switches = capture.meta.source_on("switches");
+        Threads { capture, end_ns, switches, rows, ids, long: long_requests(capture, end_ns) }
+    }
+
+    /// The long requests that ran on a thread, by begin.
+    pub fn long(&self, tid: u32) -> &[Long] {
+        self.long.get(&tid).map_or(&[], Vec::as_slice)
     }
 
     /// Their ids, in order.
@@ -105,6 +125,33 @@ impl<'c> Threads<'c> {
         }
         out
     }
+}
+
+/// Twice the median of its name, and never young.
+fn long_requests(capture: &Capture, last_ns: u64) -> BTreeMap<u32, Vec<Long>> {
+    let took = |r: &RequestRow| r.end_ns.unwrap_or(last_ns).saturating_sub(r.started_ns);
+    let mut by_name: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for request in &capture.requests {
+        by_name.entry(request.name).or_default().push(took(request));
+    }
+    let usual: BTreeMap<u32, u64> = by_name
+        .into_iter()
+        .map(|(name, mut took)| {
+            let middle = took.len() / 2;
+            (name, *took.select_nth_unstable(middle).1)
+        })
+        .collect();
+    let mut long: BTreeMap<u32, Vec<Long>> = BTreeMap::new();
+    for request in capture.requests.iter().filter(|r| !r.on_loop) {
+        let usual_ns = usual.get(&request.name).map_or(0, |ns| ns.saturating_mul(2));
+        if took(request) > usual_ns.max(YOUNG_NS) {
+            let end_ns = request.end_ns.unwrap_or(last_ns);
+            let its = Long { begin_ns: request.started_ns, end_ns };
+            long.entry(request.tid).or_default().push(its);
+        }
+    }
+    long.values_mut().for_each(|its| its.sort_unstable_by_key(|l| l.begin_ns));
+    long
 }
 
 fn end_ns(capture: &Capture) -> u64 {

@@ -3,8 +3,8 @@
 //! | value | with switch records | without |
 //! | --- | --- | --- |
 //! | samples | 1 a sample | 1 a sample |
-//! | wall | the thread's time in the window, cut at every switch; the stack is the one sampled in or nearest to each piece | time since the thread's own sample before, to the later one's stack |
-//! | cpu | CPU time since its own sample before (`schedstat`), to the later one's stack; before the first and after the last sample, the pieces on a CPU | the first half |
+//! | wall | the thread's time in the window, cut at every switch; the stack is the one sampled in or nearest to each piece | time since the thread's own sample before, shared by the two |
+//! | cpu | CPU time since its own sample before (`schedstat`), shared by the two; before the first and after the last sample, the pieces on a CPU | the first half |
 //! | off-cpu | the pieces between leaving the CPU and coming back | wall - cpu: an estimate |
 //!
 //! So the sums of a thread are true whatever the sampling rate was: wall is the time it was there,
@@ -15,7 +15,7 @@ use diagnosis::timeline::{Segment, State};
 use format::record::{flag, Sample};
 use format::wait::WaitKind;
 
-use crate::states::Threads;
+use crate::states::{Long, Threads};
 use crate::Value;
 
 /// One stack of one thread and what was spent in it.
@@ -45,6 +45,15 @@ impl Weighted<'_> {
         self.sample.map(|s| s.stack)
     }
 
+    /// Adds time between two samples. `timed`: the kernel told the CPU time; without that it is no
+    /// measurement, and only wall time is.
+    fn add(&mut self, cpu_ns: u64, off_ns: u64, exact: bool, timed: bool) {
+        let wall_ns = if exact { 0 } else { cpu_ns.saturating_add(off_ns) };
+        self.cpu_ns = self.cpu_ns.saturating_add(if timed { cpu_ns } else { 0 });
+        self.off_cpu_ns = self.off_cpu_ns.saturating_add(off_ns);
+        self.wall_ns = self.wall_ns.saturating_add(wall_ns);
+    }
+
     /// The value asked for.
     pub fn value(&self, value: Value) -> u64 {
         match value {
@@ -72,7 +81,7 @@ pub const NO_CPU: &str = "runnable, no CPU";
 pub fn of_thread<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Weighted<'c>> {
     let exact = threads.is_exact(tid);
     let samples = threads.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-    let mut out: Vec<Weighted<'c>> = samples.iter().map(|s| sampled(s, exact)).collect();
+    let mut out: Vec<Weighted<'c>> = of_samples(samples, threads.long(tid), exact);
     if exact {
         let told = told(samples);
         let out_of = |state: State| matches!(state, State::Wait | State::Ready);
@@ -106,23 +115,63 @@ fn outside(segment: &Segment<'_>, told: Option<(u64, u64)>) -> u64 {
     segment.ns() - inside
 }
 
-fn sampled(sample: &Sample, exact: bool) -> Weighted<'_> {
-    let timed = sample.flags & flag::TIMES != 0;
-    let cpu_ns = if timed { sample.cpu_ns } else { 0 };
-    let off_cpu_ns = match (exact, timed) {
-        (true, _) => 0,
-        (false, true) => sample.wall_ns.saturating_sub(cpu_ns),
-        (false, false) if sample.wait == WaitKind::Running => 0,
-        (false, false) => sample.wall_ns,
-    };
-    Weighted {
-        tid: sample.tid,
-        t_ns: sample.t_ns,
-        sample: Some(sample),
-        ready: false,
-        samples: 1,
-        wall_ns: if exact { 0 } else { sample.wall_ns },
-        cpu_ns,
-        off_cpu_ns,
+/// One row a sample. What a thread did since its own sample before lies between two looks: CPU time
+/// goes to the one that saw it run, time off the CPU to the one that saw it wait; where both saw the
+/// same, each gets what is nearer to it, but a look inside of a long request none of the time outside
+/// of it, since such a request's thread is looked at more often than others. So a stack's part does
+/// not grow with how often it was looked at (`tests/weights_are_unbiased.rs`).
+fn of_samples<'c>(samples: &'c [Sample], long: &[Long], exact: bool) -> Vec<Weighted<'c>> {
+    let mut out: Vec<Weighted<'c>> = Vec::with_capacity(samples.len());
+    for sample in samples {
+        let timed = sample.flags & flag::TIMES != 0;
+        let runs = sample.wait == WaitKind::Running;
+        let cpu_ns = match timed {
+            true => sample.cpu_ns,
+            false if runs && !exact => sample.wall_ns,
+            false => 0,
+        };
+        let off_ns = if exact { 0 } else { sample.wall_ns.saturating_sub(cpu_ns) };
+        // The sample before may be overwritten; then all of it is this one's.
+        let begin_ns = sample.t_ns.saturating_sub(sample.wall_ns);
+        let before = out.last_mut().filter(|before| before.t_ns >= begin_ns);
+        let nearer = before.as_ref().map(|before| nearer(before.t_ns, sample.t_ns, long));
+        let ran = before.as_ref().and_then(|b| b.sample).map(|b| b.wait == WaitKind::Running);
+        // What of each goes to the sample before.
+        let share = |ns: u64, is: bool| match (ran, nearer) {
+            (Some(ran), Some(nearer)) if ran == runs => (ns as f64 * nearer) as u64,
+            (Some(ran), _) => ns * u64::from(ran == is),
+            (None, _) => 0,
+        };
+        let (cpu_before, off_before) = (share(cpu_ns, true), share(off_ns, false));
+        if let Some(before) = before {
+            before.add(cpu_before, off_before, exact, timed);
+        }
+        let mut row = Weighted {
+            tid: sample.tid,
+            t_ns: sample.t_ns,
+            sample: Some(sample),
+            ready: false,
+            samples: 1,
+            wall_ns: 0,
+            cpu_ns: 0,
+            off_cpu_ns: 0,
+        };
+        row.add(cpu_ns - cpu_before, off_ns - off_before, exact, timed);
+        out.push(row);
     }
+    out
+}
+
+/// The part, 0 to 1, of the time between two looks that the first one speaks for.
+fn nearer(first_ns: u64, second_ns: u64, long: &[Long]) -> f64 {
+    let around = |t_ns: u64| {
+        let next = long.partition_point(|l| l.begin_ns <= t_ns);
+        next.checked_sub(1).map(|i| long[i]).filter(|l| t_ns < l.end_ns)
+    };
+    let left = around(first_ns).map(|l| l.end_ns).filter(|end| *end < second_ns);
+    let entered = around(second_ns).map(|l| l.begin_ns).filter(|begin| *begin > first_ns);
+    let from = left.or(entered).unwrap_or(first_ns);
+    let to = entered.or(left).unwrap_or(second_ns);
+    let cut = from.midpoint(to).saturating_sub(first_ns);
+    (cut as f64 / second_ns.saturating_sub(first_ns).max(1) as f64).min(1.0)
 }

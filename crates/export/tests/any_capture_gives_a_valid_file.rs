@@ -35,6 +35,8 @@ fn check(capture: &Capture) {
                         assert!(!stack.contains(char::is_control), "{line:?}");
                     }
                 }
+                Format::Otlp | Format::OtlpMetrics => common::check_otlp(&bytes),
+                Format::Zipkin => common::check_zipkin(&bytes),
                 Format::Speedscope | Format::Chrome => {
                     serde_json::from_slice::<serde_json::Value>(&bytes).expect("JSON");
                 }
@@ -113,6 +115,7 @@ fn any_rows_give_files() {
                 first_line: name,
                 releases: false,
                 native: false,
+                inner: false,
             };
             made.codes.push(code);
             let (parent, code) = (random() as u32, random() as u32);

@@ -227,3 +227,15 @@ fn without_switch_records_states_are_marked_as_estimates() {
     assert!(events.iter().any(|e| e["cat"] == "state.estimated"));
     assert!(!events.iter().any(|e| e["cat"] == "state"));
 }
+
+#[test]
+fn a_span_that_had_not_ended_says_so() {
+    let mut made = capture(true);
+    made.spans[0].open = true;
+    let json: serde_json::Value =
+        serde_json::from_str(&text(&made, Format::Chrome, Value::Wall)).expect("JSON");
+    let events = json["traceEvents"].as_array().expect("events");
+    let running =
+        events.iter().filter(|e| e["args"]["still running"] == true && e["cat"] == "span");
+    assert_eq!(running.count(), 1);
+}

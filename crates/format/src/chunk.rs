@@ -8,6 +8,7 @@
 //!  NAME   the names area, as in the region
 //!  CODE   the code entries
 //!  STCK   the stack nodes
+//!  OPEN   spans open when the copy was made, 4 words each: name (32) | thread (32), begin, request, 0
 //!  BLKS   copied blocks, each: u32 words, u32 zero, then that many words   (many such chunks)
 //!  ENDS   u64 number of blocks in the file, u64 blocks overwritten while they were copied
 //! ```
@@ -27,6 +28,8 @@ pub const NAMES: [u8; 4] = *b"NAME";
 pub const CODES: [u8; 4] = *b"CODE";
 /// Stack nodes.
 pub const STACKS: [u8; 4] = *b"STCK";
+/// Open spans.
+pub const OPEN: [u8; 4] = *b"OPEN";
 /// Blocks.
 pub const BLOCKS: [u8; 4] = *b"BLKS";
 /// End of the file.

@@ -12,10 +12,14 @@
 
 pub mod block;
 pub mod chunk;
+pub mod ids;
 pub mod json;
 pub mod metric;
+pub mod native;
 pub mod own_span;
 pub mod record;
 pub mod region;
+pub mod trace;
+pub mod traceparent;
 pub mod usage;
 pub mod wait;

@@ -4,5 +4,7 @@
 pub const FORK: &str = "dashcam.fork";
 /// The recorder wrote a capture.
 pub const CAPTURE: &str = "dashcam.capture";
+/// A thread of the host was inside the program's own predicate (`when=`), for a millisecond or more.
+pub const PREDICATE: &str = "dashcam.when";
 /// All of them.
-pub const ALL: [&str; 2] = [FORK, CAPTURE];
+pub const ALL: [&str; 3] = [FORK, CAPTURE, PREDICATE];

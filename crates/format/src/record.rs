@@ -17,6 +17,8 @@
 //!  Thread        tid, serial | sequence number               the records behind belong to it
 //!  Metric        from | to | numbers | attributes            see `metric`
 //!  Await         t | request | task | kind, how | holder | target | timeout   name: stack id
+//!  Trace, Link   ids that came from outside, kinds, statuses, links: see `trace`
+//!  NativeStack   t | tid | offset | words                    name: file, see `native`
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
 //! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64 bytes).
@@ -24,7 +26,11 @@
 
 use crate::block::unpack_pair;
 use crate::metric::Metric;
-use crate::wait::{AwaitKind, HolderSource, WaitKind};
+use crate::native::NativeStack;
+use crate::trace::{Link, Trace};
+use crate::wait::{HolderSource, WaitKind};
+
+pub use crate::wait::Await;
 
 /// Most words a record may have.
 pub const MAX_WORDS: usize = 120;
@@ -32,6 +38,10 @@ pub const MAX_WORDS: usize = 120;
 pub const MAX_ATTRIBUTES: usize = 8;
 /// Most bytes of a text attribute.
 pub const MAX_TEXT: usize = 64;
+/// Name of the vital that tells of times without switch records: how long, in ns, there had been none
+/// at its time; 0: from now on there are some. Told when such a time begins, once a second and before
+/// a capture while it lasts, and when it ends.
+pub const SWITCHES_PAUSED: &str = "switches_paused_ns";
 /// `OffCpu.in_ns` of a thread that is still off the CPU, `Task.end_ns` of one that still runs.
 pub const STILL_OUT: u64 = u64::MAX;
 
@@ -52,6 +62,9 @@ pub enum Kind {
     Thread = 10,
     Await = 11,
     Metric = 12,
+    Trace = 13,
+    Link = 14,
+    NativeStack = 15,
 }
 
 /// Flags of the header word, per kind.
@@ -279,55 +292,6 @@ impl Sample {
     }
 }
 
-/// Where a task stood at one instant, seen from the request it works for: its own frames and those
-/// of the tasks that await it. A request that awaits several tasks has several at the same instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Await {
-    /// When it was seen.
-    pub t_ns: u64,
-    /// The request; 0 for a task that was looked at because it stands in one's way.
-    pub request: u64,
-    /// The task's address: tells tasks that live at the same time apart.
-    pub task: u64,
-    /// Stack id, 0 when there is none.
-    pub stack: u32,
-    /// What it awaits.
-    pub kind: AwaitKind,
-    /// How `holder` is known.
-    pub how: HolderSource,
-    /// Address of the task that holds what is awaited, 0 unknown.
-    pub holder: u64,
-    /// The name id of the peer with `TARGET_IS_NAME` set in it, or 0.
-    pub target: u64,
-    /// Time limit of the await in ns, 0 none or not known.
-    pub timeout_ns: u64,
-}
-
-impl Await {
-    /// As words.
-    pub fn encode(&self) -> [u64; 8] {
-        [
-            header(Kind::Await, 8, 0, self.stack),
-            self.t_ns,
-            self.request,
-            self.task,
-            u64::from(self.kind as u8) | (u64::from(self.how as u8) << 8),
-            self.holder,
-            self.target,
-            self.timeout_ns,
-        ]
-    }
-
-    fn decode(stack: u32, words: &[u64]) -> Option<Await> {
-        let &[t_ns, request, task, what, holder, target, timeout_ns] = words else {
-            return None;
-        };
-        let (kind, how) =
-            (AwaitKind::from_u8(what as u8), HolderSource::from_u8((what >> 8) as u8));
-        Some(Await { t_ns, request, task, stack, kind, how, holder, target, timeout_ns })
-    }
-}
-
 /// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
@@ -365,6 +329,9 @@ pub enum Record<'a> {
     Sample(Sample),
     Await(Await),
     Metric(Metric<'a>),
+    Trace(Trace, Attributes<'a>),
+    Link(Link, Attributes<'a>),
+    NativeStack(NativeStack<'a>),
     OffCpu {
         tid: u32,
         preempted: bool,
@@ -448,21 +415,18 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             };
             Record::Event { name, t_ns: *t_ns, request: *request, attributes: Attributes(rest) }
         }
-        2 | 4 => {
-            let [begin_ns, end_ns, request, rest @ ..] = body else {
-                return None;
-            };
-            let (begin_ns, end_ns, request) = (*begin_ns, *end_ns, *request);
-            let attributes = Attributes(rest);
-            match head as u8 {
-                2 => Record::Span { name, flags, begin_ns, end_ns, request, attributes },
-                _ => Record::RequestEnd { name, flags, begin_ns, end_ns, request, attributes },
-            }
+        2 => {
+            let (begin_ns, end_ns, request, attributes) = interval(body)?;
+            Record::Span { name, flags, begin_ns, end_ns, request, attributes }
         }
         3 => {
             let &[t_ns, request, started_ns, ref rest @ ..] = body else { return None };
             let again_tid = rest.first().map_or(0, |tid| *tid as u32);
             Record::RequestBegin { name, flags, t_ns, request, started_ns, again_tid }
+        }
+        4 => {
+            let (begin_ns, end_ns, request, attributes) = interval(body)?;
+            Record::RequestEnd { name, flags, begin_ns, end_ns, request, attributes }
         }
         5 => Record::Sample(Sample::decode(name, flags, body)?),
         6 => {
@@ -493,9 +457,28 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
         }
         11 => Record::Await(Await::decode(name, body)?),
         12 => Record::Metric(Metric::decode(name, flags, body)?),
+        13 => {
+            let (trace, attributes) = Trace::decode(name, flags, body)?;
+            Record::Trace(trace, attributes)
+        }
+        14 => {
+            let (link, attributes) = Link::decode(flags, body)?;
+            Record::Link(link, attributes)
+        }
+        15 => Record::NativeStack(NativeStack::decode(name, body)?),
         kind => Record::Foreign { kind },
     };
     Some((len, record))
+}
+
+/// Begin, end, request and attributes: the words of what has a begin and an end.
+fn interval(body: &[u64]) -> Option<(u64, u64, u64, Attributes<'_>)> {
+    match body {
+        [begin_ns, end_ns, request, rest @ ..] => {
+            Some((*begin_ns, *end_ns, *request, Attributes(rest)))
+        }
+        _ => None,
+    }
 }
 
 /// The record kinds and their fields with units, as JSON, for the META chunk: with it a capture
@@ -509,7 +492,10 @@ pub const SCHEMA_JSON: &str = concat!(
     r#""wait:8|holder_source:8|call:16|lock_holder:32","target","timeout_ns"],"#,
     r#""off_cpu":["out_ns","in_ns"],"gc":["begin_ns","end_ns","collected"],"vital":["t_ns","f64"],"#,
     r#""task":["queued_ns","begin_ns","end_ns","request"],"thread":["tid|serial","sequence"],"metric":["from_ns","to_ns","f64s","attributes"],"#,
-    r#""await":["t_ns","request","task","await_kind:8|holder_source:8","holder_task","target","timeout_ns"]}}"#
+    r#""await":["t_ns","request","task","await_kind:8|holder_source:8","holder_task","target","timeout_ns"],"#,
+    r#""trace":["t_ns","request","trace_high","trace_low","span","parent","attributes"],"#,
+    r#""link":["t_ns","request","span","trace_high","trace_low","linked_span","attributes"],"#,
+    r#""native_stack":["t_ns","tid","offset","code:32|line:32 ..."]}}"#
 );
 
 #[cfg(test)]
@@ -563,22 +549,6 @@ mod tests {
     }
 
     #[test]
-    fn an_await_comes_back_as_it_was() {
-        let seen = Await {
-            t_ns: 1,
-            request: 2,
-            task: 3,
-            stack: 4,
-            kind: AwaitKind::Semaphore,
-            how: HolderSource::WithBlock,
-            holder: 5,
-            target: 6,
-            timeout_ns: 7,
-        };
-        assert_eq!(decode(&seen.encode()), Some((8, Record::Await(seen))));
-    }
-
-    #[test]
     fn any_words_decode_without_a_panic() {
         let mut word = 0x9e37_79b9_7f4a_7c15u64;
         for _ in 0..200_000 {
@@ -589,7 +559,7 @@ mod tests {
                 word ^= word << 17;
                 *slot = word;
             }
-            words[0] = (words[0] & !0xffff) | (word % 14) | ((word >> 20) % 14) << 8;
+            words[0] = (words[0] & !0xffff) | (word % 16) | ((word >> 20) % 14) << 8;
             match decode(&words) {
                 Some((_, Record::Event { attributes, .. }))
                 | Some((_, Record::Span { attributes, .. })) => attributes.each(|_, _| ()),

@@ -7,6 +7,7 @@
 //!  names      strings: u32 length, bytes, one behind the other; the ordinal is the name's id
 //!  codes      2 words each: function name | file name, first line | flags (`code_flag`)
 //!  stacks     2 words each: parent node | code, line | depth
+//!  open       spans that have begun and not ended: lines of OPEN_LINE_WORDS words, one a thread
 //!  blocks     the rest, in blocks of BLOCK_WORDS words
 //! ```
 //! Names, codes and stacks are append-only and outside the overwritable part: a record's ids stay
@@ -14,20 +15,36 @@
 
 use crate::block::BLOCK_WORDS;
 
-/// First word of a region: "DCREGN02".
-pub const MAGIC: u64 = u64::from_le_bytes(*b"DCREGN02");
+/// First word of a region: "DCREGN03".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"DCREGN03");
 /// Words of the header page.
 #[cfg(not(loom))]
 pub const HEADER_WORDS: usize = 512;
 /// For the models: fewer words to keep track of.
 #[cfg(loom)]
-pub const HEADER_WORDS: usize = 64;
+pub const HEADER_WORDS: usize = 96;
 /// Words of a thread slot, one cache line; the indices are in `thread`.
 pub const THREAD_WORDS: usize = 8;
 /// Words of a code entry.
 pub const CODE_WORDS: usize = 2;
 /// Words of a stack node.
 pub const STACK_WORDS: usize = 2;
+
+/// Words in front of the places of a line of open spans: the owner's tid and serial (0: free,
+/// `OPEN_CHANGING`), rest unused.
+pub const OPEN_HEAD_WORDS: usize = 4;
+/// Words of one open span: begin (0: free place), name id, request, unused.
+pub const OPEN_PLACE_WORDS: usize = 4;
+/// Open spans of one thread that are told; those beyond are counted.
+#[cfg(not(loom))]
+pub const OPEN_SPANS: usize = 15;
+/// For the models.
+#[cfg(loom)]
+pub const OPEN_SPANS: usize = 1;
+/// The owner of a line that changes hands, instead of a thread: nothing in it is told.
+pub const OPEN_CHANGING: u64 = u64::MAX;
+/// Words of a line: 8 cache lines.
+pub const OPEN_LINE_WORDS: usize = OPEN_HEAD_WORDS + OPEN_SPANS * OPEN_PLACE_WORDS;
 
 /// Flags of a code entry.
 pub mod code_flag {
@@ -39,10 +56,16 @@ pub mod code_flag {
     /// line of a stack node is two numbers, in words of 8 bytes: in the low 12 bits the distance to
     /// the next outer node (0: the outermost; the innermost, the instruction pointer, stands one
     /// word below the stack pointer); above them, 0 for none, the distance from this word to where
-    /// the frame pointer points that lies in it (`fp`) or in the word before it (`0x1a2b`).
+    /// the frame pointer points that lies in it (`fp`) or in the word before it (`0x1a2b`). In a
+    /// stack of a running thread (`native`) the innermost node's word before it is the register.
     pub const NATIVE: u32 = 2;
     /// Bits of the distance to the next outer node of a native stack.
     pub const GAP_BITS: u32 = 12;
+    /// Bits above them of where a frame pointer points.
+    pub const LINK_BITS: u32 = 19;
+    /// In the line of the innermost node: the thread was running, and its address is the
+    /// instruction that was about to run, not one behind a call.
+    pub const RUNNING: u32 = 1 << 31;
 }
 
 /// Word indices in the header page. Counters are written by relaxed atomic adds.
@@ -61,6 +84,8 @@ pub mod word {
     pub const SERVICE: usize = 5;
     /// Name id of the META text (effective settings and sources), rewritten when they change.
     pub const SETTINGS: usize = 6;
+    /// Seed of the ids of traces and spans, see `ids`; 0: a version without them.
+    pub const IDS_SEED: usize = 7;
     /// Next block ticket.
     pub const CURSOR: usize = 16;
     /// Bytes of names in use.
@@ -71,14 +96,12 @@ pub mod word {
     pub const CODES: usize = 19;
     /// Number of stack nodes.
     pub const STACKS: usize = 20;
-    /// Threads registered so far; the next serial.
+    /// Threads registered so far; the next serial, and where the search for its slot begins.
     pub const THREAD_SERIAL: usize = 21;
     /// Records of threads whose slot went to another thread.
     pub const PAST_RECORDS: usize = 22;
     /// Records given up by such threads.
     pub const PAST_DROPPED: usize = 23;
-    /// Where the search for a thread's slot begins.
-    pub const THREAD_CURSOR: usize = 24;
     /// Blocks taken back from idle owners.
     pub const TAKEN_BACK: usize = 25;
     /// First of the loss counters, in the order of `losses::NAMES`.
@@ -162,6 +185,26 @@ pub mod losses {
         CAPTURES_OVER_QUOTA = 21, "captures_over_quota";
         /// Hooks that could not be run, failed to end in time, or had too many before them.
         HOOKS_FAILED = 22, "hooks_failed";
+        /// Gauges that a rule of `on_metric` had no room for (256 a rule), each window anew.
+        RULE_SERIES_REFUSED = 23, "rule_series_refused";
+        /// Clients of the OpenMetrics endpoint that were turned away or given up.
+        SCRAPES_REFUSED = 24, "scrapes_refused";
+        /// Looks at running threads for which the kernel had no room.
+        RUNNING_STACKS_LOST = 25, "running_stacks_lost";
+        /// Times a running thread in a slow request's way could not be watched: too many at once, or
+        /// the kernel refused more.
+        THREADS_UNWATCHED = 26, "threads_unwatched";
+        /// Spans that no capture tells while they are open: more than 15 at once on a thread, or more
+        /// threads with spans than there are lines for.
+        SPANS_UNTRACKED = 27, "spans_untracked";
+        /// Events of one OpenTelemetry span beyond 64.
+        SPAN_EVENTS_CUT = 28, "span_events_cut";
+        /// Links of one OpenTelemetry span beyond 16.
+        SPAN_LINKS_CUT = 29, "span_links_cut";
+        /// Times that switch records were paused, since short threads were born by the thousand.
+        SWITCH_PAUSES = 30, "switch_pauses";
+        /// Milliseconds without switch records because of that.
+        SWITCHES_PAUSED_MS = 31, "switches_paused_ms";
     }
 }
 
@@ -185,6 +228,10 @@ pub struct Layout {
     pub stacks: usize,
     /// Stack nodes that fit.
     pub stack_slots: usize,
+    /// First word of the lines of open spans.
+    pub open: usize,
+    /// Lines: threads whose open spans are told.
+    pub open_lines: usize,
     /// First word of the blocks.
     pub blocks: usize,
     /// Number of blocks.
@@ -198,7 +245,7 @@ pub const MAX_BYTES: usize = 4 << 30;
 
 impl Layout {
     /// Layout of a region of `bytes` (bounded by MIN_BYTES and MAX_BYTES): names and stacks get a
-    /// sixteenth each, codes and threads a sixty-fourth each, the rest is blocks.
+    /// sixteenth each, codes, threads and open spans a sixty-fourth each, the rest is blocks.
     pub fn of(bytes: usize) -> Layout {
         let words = bytes.clamp(MIN_BYTES, MAX_BYTES) / 8;
         let threads = HEADER_WORDS;
@@ -209,7 +256,9 @@ impl Layout {
         let code_slots = words / 64 / CODE_WORDS;
         let stacks = codes + code_slots * CODE_WORDS;
         let stack_slots = words / 16 / STACK_WORDS;
-        let blocks = (stacks + stack_slots * STACK_WORDS).next_multiple_of(HEADER_WORDS);
+        let open = (stacks + stack_slots * STACK_WORDS).next_multiple_of(8);
+        let open_lines = words / 64 / OPEN_LINE_WORDS;
+        let blocks = (open + open_lines * OPEN_LINE_WORDS).next_multiple_of(HEADER_WORDS);
         let block_count = (words - blocks) / BLOCK_WORDS;
         let name_bytes = name_words * 8;
         Layout {
@@ -221,6 +270,8 @@ impl Layout {
             code_slots,
             stacks,
             stack_slots,
+            open,
+            open_lines,
             blocks,
             block_count,
         }
@@ -236,6 +287,8 @@ mod tests {
         for bytes in [MIN_BYTES, 8 << 20, 64 << 20, 1 << 30] {
             let l = Layout::of(bytes);
             assert!(l.threads < l.names && l.names < l.codes && l.codes < l.stacks);
+            assert!(l.stacks < l.open && l.open_lines >= 16);
+            assert!(l.open + l.open_lines * OPEN_LINE_WORDS <= l.blocks);
             assert!(l.stacks < l.blocks && l.block_count >= 32, "{bytes}: {l:?}");
             assert!((l.blocks + l.block_count * BLOCK_WORDS) * 8 <= bytes);
         }

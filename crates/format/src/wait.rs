@@ -3,6 +3,12 @@
 //! The samplers fill it from the system call the thread sits in and its arguments; the diagnosis
 //! reads it. The numbers are part of the capture format: never reuse one.
 
+use crate::record::{header, Kind};
+
+/// In a sample's target, between the path of a file whose lock is waited for and who has it:
+/// `/run/x.lock, held by process 4711 (spooler)`, `..., held by this process`.
+pub const HELD_BY: &str = ", held by ";
+
 macro_rules! wait_kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
         /// Why a thread is off the CPU, as far as its system call tells.
@@ -142,6 +148,9 @@ pub enum HolderSource {
     /// A frame of that thread holds the lock's `__exit__` inside a `with` block: measured, not
     /// proven.
     WithBlock = 2,
+    /// A suspended task refers to what is awaited, and its code names the method that ends the wait:
+    /// inferred.
+    Refers = 3,
 }
 
 impl HolderSource {
@@ -150,14 +159,65 @@ impl HolderSource {
         match number {
             1 => HolderSource::OwnerField,
             2 => HolderSource::WithBlock,
+            3 => HolderSource::Refers,
             _ => HolderSource::None,
         }
+    }
+}
+
+/// Where a task stood at one instant, seen from the request it works for: its own frames and those
+/// of the tasks that await it. A request that awaits several tasks has several at the same instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Await {
+    /// When it was seen.
+    pub t_ns: u64,
+    /// The request; 0 for a task that was looked at because it stands in one's way.
+    pub request: u64,
+    /// The task's address: tells tasks that live at the same time apart.
+    pub task: u64,
+    /// Stack id, 0 when there is none.
+    pub stack: u32,
+    /// What it awaits.
+    pub kind: AwaitKind,
+    /// How `holder` is known.
+    pub how: HolderSource,
+    /// Address of the task that holds what is awaited, 0 unknown.
+    pub holder: u64,
+    /// The name id of the peer with `record::TARGET_IS_NAME` set in it, or 0.
+    pub target: u64,
+    /// Time limit of the await in ns, 0 none or not known.
+    pub timeout_ns: u64,
+}
+
+impl Await {
+    /// As words.
+    pub fn encode(&self) -> [u64; 8] {
+        [
+            header(Kind::Await, 8, 0, self.stack),
+            self.t_ns,
+            self.request,
+            self.task,
+            u64::from(self.kind as u8) | (u64::from(self.how as u8) << 8),
+            self.holder,
+            self.target,
+            self.timeout_ns,
+        ]
+    }
+
+    pub(crate) fn decode(stack: u32, words: &[u64]) -> Option<Await> {
+        let &[t_ns, request, task, what, holder, target, timeout_ns] = words else {
+            return None;
+        };
+        let (kind, how) =
+            (AwaitKind::from_u8(what as u8), HolderSource::from_u8((what >> 8) as u8));
+        Some(Await { t_ns, request, task, stack, kind, how, holder, target, timeout_ns })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{decode, Record};
 
     #[test]
     fn every_kind_reads_back_from_its_number() {
@@ -168,5 +228,21 @@ mod tests {
         for kind in AwaitKind::ALL {
             assert_eq!(AwaitKind::from_u8(*kind as u8), *kind);
         }
+    }
+
+    #[test]
+    fn an_await_comes_back_as_it_was() {
+        let seen = Await {
+            t_ns: 1,
+            request: 2,
+            task: 3,
+            stack: 4,
+            kind: AwaitKind::Semaphore,
+            how: HolderSource::WithBlock,
+            holder: 5,
+            target: 6,
+            timeout_ns: 7,
+        };
+        assert_eq!(decode(&seen.encode()), Some((8, Record::Await(seen))));
     }
 }

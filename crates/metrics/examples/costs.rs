@@ -32,6 +32,11 @@ fn main() {
     best("an empty call", || {
         black_box(1);
     });
+    best("counter: 1 more, as a handle does it", || {
+        if !metrics::count_at_once(black_box(calls), 1) {
+            metrics::count(calls, 1);
+        }
+    });
     best("counter: 1 more", || metrics::count(black_box(calls), 1));
     best("counter: a fraction more", || metrics::count_float(black_box(calls), 0.3));
     best("timing: a value", || metrics::value(black_box(took), 1.5));
@@ -40,6 +45,13 @@ fn main() {
     best("set: a member that is known", || metrics::member(black_box(users), "somebody"));
     best("counter by name", || {
         if let Some(series) = get(Kind::Counter, black_box("calls")) {
+            metrics::count(series, 1);
+        }
+    });
+    let tagged =
+        |name: &str, tag: (&str, &str)| registry().series_of(Kind::Counter, name, &[tag], 1.0);
+    best("counter by name with a tag", || {
+        if let Some(series) = tagged(black_box("calls"), black_box(("region", "eu"))) {
             metrics::count(series, 1);
         }
     });

@@ -269,19 +269,20 @@ impl Banks {
         }
     }
 
-    /// Empties all; false when one is held by somebody.
+    /// Empties all, for who is alone with them; false when one is held by somebody. Looks into each
+    /// bank whatever `used` says: a fork may have come after a collector reset that and before it
+    /// looked, and then the parent's values are still there.
     pub(crate) fn clear(&self) -> bool {
+        self.used.store(false, Ordering::Relaxed);
         let mut done = true;
-        if self.used.swap(false, Ordering::Relaxed) {
-            for bank in &self.banks {
-                match free(bank) {
-                    Some(mut bank) => bank.clear(),
-                    None => done = false,
-                }
+        for bank in &self.banks {
+            match free(bank) {
+                Some(mut bank) if !bank.is_empty() => bank.clear(),
+                Some(_) => (),
+                None => done = false,
             }
         }
-        // One that was never used may be held all the same.
-        done && self.banks.iter().all(|bank| free(bank).is_some())
+        done
     }
 }
 
@@ -297,6 +298,7 @@ fn free(bank: &Mutex<Bank>) -> Option<MutexGuard<'_, Bank>> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::set as set_flag;
 
     #[test]
     fn values_past_the_room_are_a_fair_sample_and_the_sums_are_of_all() {
@@ -359,5 +361,11 @@ mod tests {
         drop(first);
         assert_eq!((taken(&banks), taken(&banks)), (vec![1, 3], vec![]));
         assert!(banks.clear());
+        assert_eq!(banks.with(set(4)), Some(true));
+        // A collector that a fork left behind before it looked.
+        banks.used.store(false, Ordering::Relaxed);
+        assert!(banks.clear());
+        set_flag(&banks.used);
+        assert_eq!(taken(&banks), [], "what the parent had");
     }
 }

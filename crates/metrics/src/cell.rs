@@ -49,8 +49,14 @@ impl Cell {
         if n.unsigned_abs() > MOST_EXACT {
             return self.add_float(n as f64);
         }
-        self.whole.store(self.whole.load(Relaxed).wrapping_add(n as u64), Relaxed);
+        self.add_whole(n);
         true
+    }
+
+    /// As `add`, for what is at most `MOST_EXACT`.
+    #[inline]
+    pub(crate) fn add_whole(&self, n: i64) {
+        self.whole.store(self.whole.load(Relaxed).wrapping_add(n as u64), Relaxed);
     }
 
     /// As `add`, for a fraction. False: the sum would be infinite, nothing was added.

@@ -36,7 +36,7 @@ pub mod window;
 
 pub use cell::Cell;
 #[cfg(not(loom))]
-pub use local::{count, count_float, gauge_add, gauge_set, member, value};
+pub use local::{count, count_at_once, count_float, gauge_add, gauge_set, member, value};
 #[cfg(not(loom))]
 pub use registry::{registry, Refused, Registry, Tables, DEFAULT_SERIES, MOST_BYTES, MOST_SERIES};
 #[cfg(not(loom))]

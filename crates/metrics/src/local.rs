@@ -7,23 +7,32 @@
 use std::cell::Cell;
 use std::sync::atomic::{compiler_fence, Ordering};
 
+use crate::cell::MOST_EXACT;
 use crate::registry::registry;
 use crate::series::Series;
 use crate::shard::Shard;
 
+/// What `ready` says when it is no generation: there is no shard to use at once.
+const UNREADY: u64 = u64::MAX;
+/// A count is going on.
+const INSIDE: u64 = u64::MAX - 1;
+
 struct Own {
-    /// The generation it was claimed in; 0: not yet.
+    /// The generation that may count into `shard` at once, or one of the two above. One word that
+    /// is compared with the registry's mark says all: counting is on, the shard is this process's
+    /// and this thread's, and no count is going on.
+    ready: Cell<u64>,
+    /// The generation that a shard was asked for in; 0: none yet.
     mark: Cell<u64>,
     /// None: there was none to be had.
     shard: Cell<Option<&'static Shard>>,
-    /// A count is going on.
-    inside: Cell<bool>,
 }
 
 thread_local! {
     /// No destructor, so it can be used to the thread's last instruction.
-    static OWN: Own =
-        const { Own { mark: Cell::new(0), shard: Cell::new(None), inside: Cell::new(false) } };
+    static OWN: Own = const {
+        Own { ready: Cell::new(UNREADY), mark: Cell::new(0), shard: Cell::new(None) }
+    };
     static END: End = const { End };
 }
 
@@ -32,6 +41,9 @@ struct End;
 impl Drop for End {
     fn drop(&mut self) {
         OWN.with(|own| {
+            own.ready.set(UNREADY);
+            // A signal handler that comes from here on goes beside.
+            compiler_fence(Ordering::SeqCst);
             // From here on there is none to be had.
             if let Some(shard) = own.shard.take() {
                 registry().release(shard, own.mark.get());
@@ -46,20 +58,22 @@ fn with(count: impl FnOnce(&'static Shard)) {
     let mark = registry().mark();
     OWN.with(|own| {
         match own.shard.get() {
-            Some(shard) if own.mark.get() == mark && !own.inside.get() => inside(own, shard, count),
+            Some(shard) if own.ready.get() == mark => inside(own, mark, || count(shard)),
             _ => beside(own, mark, count),
         };
     });
 }
 
+/// `mark`: the generation of the shard that `count` counts into. A fork amid it leaves that of the
+/// parent behind, which is nobody's in the child.
 #[inline]
-fn inside(own: &Own, shard: &'static Shard, count: impl FnOnce(&'static Shard)) {
-    own.inside.set(true);
+fn inside(own: &Own, mark: u64, count: impl FnOnce()) {
+    own.ready.set(INSIDE);
     // A signal handler that comes from here on must find it set.
     compiler_fence(Ordering::SeqCst);
-    count(shard);
+    count();
     compiler_fence(Ordering::SeqCst);
-    own.inside.set(false);
+    own.ready.set(mark);
 }
 
 #[cold]
@@ -67,31 +81,52 @@ fn beside(own: &Own, mark: u64, count: impl FnOnce(&'static Shard)) {
     if mark == 0 {
         return;
     }
-    if own.inside.get() {
+    if own.ready.get() == INSIDE {
         return count(registry().shared());
     }
     if own.mark.get() != mark {
-        own.inside.set(true);
+        own.ready.set(INSIDE);
         compiler_fence(Ordering::SeqCst);
         // False: the thread's destructors have run; it would not be given back.
         let ends = END.try_with(|_| ()).is_ok();
         own.shard.set(if ends { registry().claim() } else { None });
         own.mark.set(mark);
         compiler_fence(Ordering::SeqCst);
-        own.inside.set(false);
+        own.ready.set(UNREADY);
     }
     match own.shard.get() {
-        Some(shard) => inside(own, shard, count),
+        Some(shard) => inside(own, mark, || count(shard)),
         None => count(registry().shared()),
     }
 }
 
-/// In a forked child: the shard was the parent's.
+/// In a forked child: the shard was the parent's. A count that the fork interrupted is still going on.
 pub(crate) fn forget() {
     OWN.with(|own| {
         own.shard.set(None);
         own.mark.set(0);
+        if own.ready.get() != INSIDE {
+            own.ready.set(UNREADY);
+        }
     });
+}
+
+/// Adds to a counter if that is a matter of a few instructions: it has no rate, and this thread has
+/// counted on its page before, in this process. False: nothing was done; call `count`. So a caller
+/// that has to look after forks does that only then.
+#[inline]
+pub fn count_at_once(series: &'static Series, n: i64) -> bool {
+    let mark = registry().mark();
+    OWN.with(|own| {
+        let cell = own.shard.get().and_then(|shard| shard.known(series));
+        match cell {
+            Some(cell) if own.ready.get() == mark && n.unsigned_abs() <= MOST_EXACT => {
+                inside(own, mark, || cell.add_whole(n));
+                true
+            }
+            _ => false,
+        }
+    })
 }
 
 /// Adds to a counter. Cost: a few ns.

@@ -17,6 +17,8 @@ pub const MOST_SERIES: usize = 8192;
 pub const DEFAULT_SERIES: usize = 2000;
 /// Most bytes of banks (everything but counters) in all shards.
 pub const MOST_BYTES: usize = 32 << 20;
+/// So many are put into order without allocating.
+const FEW_TAGS: usize = 8;
 /// At least half empty, so that every probe ends soon.
 const SLOTS: usize = 16_384;
 
@@ -86,7 +88,8 @@ pub struct Registry {
 
 static TABLES: Tables = Tables::new();
 static REGISTRY: Registry = Registry::new(&TABLES);
-/// Whether forked children are told apart.
+/// Whether forked children are told apart. Written behind the registration: who comes at once, or is
+/// forked in between, registers again, and a child that is told twice is told.
 static HOOKED: AtomicBool = AtomicBool::new(false);
 
 /// The registry of this process.
@@ -147,18 +150,12 @@ impl Registry {
         &self,
         kind: Kind,
         name: &str,
-        tags: &[(Box<str>, Box<str>)],
+        tags: &[(&str, &str)],
         rate: f64,
     ) -> Option<&'static Series> {
-        let mut sorted;
-        let tags = match tags.is_sorted() {
-            true => tags,
-            false => {
-                sorted = tags.to_vec();
-                sorted.sort();
-                &sorted
-            }
-        };
+        if !tags.is_sorted() {
+            return self.series_of_unsorted(kind, name, tags, rate);
+        }
         let key = Key { kind, name, tags, rate };
         let hash = key.hash();
         let found = self.tables.series.find(hash, |series| key.is(series));
@@ -173,11 +170,35 @@ impl Registry {
         found
     }
 
+    #[inline(never)]
+    fn series_of_unsorted(
+        &self,
+        kind: Kind,
+        name: &str,
+        tags: &[(&str, &str)],
+        rate: f64,
+    ) -> Option<&'static Series> {
+        let (mut few, mut many) = ([("", ""); FEW_TAGS], Vec::new());
+        let sorted = match few.get_mut(..tags.len()) {
+            Some(few) => {
+                few.copy_from_slice(tags);
+                few
+            }
+            None => {
+                many.extend_from_slice(tags);
+                &mut many[..]
+            }
+        };
+        sorted.sort_unstable();
+        self.series_of(kind, name, sorted, rate)
+    }
+
     #[cold]
     fn enter(&self, key: &Key<'_>, hash: u64) -> Option<&'static Series> {
-        if std::ptr::eq(self, &REGISTRY) && !HOOKED.swap(true, Ordering::Relaxed) {
+        if std::ptr::eq(self, &REGISTRY) && !HOOKED.load(Ordering::Relaxed) {
             // An error (no memory for the hook): a child would send its parent's counts again.
             sys::fork::register(None, None, Some(on_fork_child)).ok()?;
+            HOOKED.store(true, Ordering::Relaxed);
         }
         let most = self.most.load(Ordering::Relaxed);
         // Looked at before a slot is taken, so that refusals do not use up slots.

@@ -3,15 +3,18 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
+#[path = "../../sys/tests/common/guards.rs"]
+mod guards;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Barrier;
 
-use common::{of, series, take};
+use common::{add, of, series, take};
 use metrics::window::Kind;
 
 fn count(n: u64) {
     (0..n).for_each(|_| {
-        metrics::count(series(Kind::Counter, "calls"), 1);
+        add(series(Kind::Counter, "calls"), 1);
         metrics::value(series(Kind::Timing, "took"), 1.5);
         metrics::gauge_add(series(Kind::Gauge, "depth"), 1.0);
         metrics::member(series(Kind::Set, "users"), "somebody");
@@ -52,21 +55,7 @@ fn child(depth: u32) -> i32 {
 
 /// The exit code of a child.
 fn fork(depth: u32) -> i32 {
-    // SAFETY: the child runs `child` and leaves by `_exit`; glibc makes its allocator usable there.
-    match unsafe { libc::fork() } {
-        0 => {
-            let code = std::panic::catch_unwind(|| child(depth)).unwrap_or(99);
-            // SAFETY: ends the process at once.
-            unsafe { libc::_exit(code) }
-        }
-        pid => {
-            let mut status = 0;
-            // SAFETY: our child; the status is ours.
-            unsafe { libc::waitpid(pid, &mut status, 0) };
-            assert!(libc::WIFEXITED(status), "{status}");
-            libc::WEXITSTATUS(status)
-        }
-    }
+    guards::in_a_child(|| child(depth))
 }
 
 #[test]
@@ -79,10 +68,15 @@ fn a_child_counts_from_zero_and_the_parent_goes_on() {
     assert_eq!(window(), (120.0, 120.0, 120.0));
     // While others count, and somebody collects.
     let (stop, done) = (&AtomicBool::new(false), &AtomicBool::new(false));
-    let (counted, taken) = std::thread::scope(|scope| {
+    // Forks begin when the threads have: in a child that was forked while one of them was beginning,
+    // the standard library could begin no thread, and the child's part needs one.
+    let begun = &Barrier::new(5);
+    let (codes, counted, taken) = std::thread::scope(|scope| {
+        let _ends = (guards::SetsAtEnd(stop), guards::SetsAtEnd(done));
         let writers: Vec<_> = (0..3)
             .map(|_| {
                 scope.spawn(move || {
+                    begun.wait();
                     let mut all = 0;
                     while !stop.load(Ordering::Relaxed) {
                         count(10);
@@ -93,6 +87,7 @@ fn a_child_counts_from_zero_and_the_parent_goes_on() {
             })
             .collect();
         let collector = scope.spawn(move || {
+            begun.wait();
             let mut all = (0.0, 0.0, 0.0);
             while !done.load(Ordering::Relaxed) {
                 let (a, b, c) = window();
@@ -100,14 +95,15 @@ fn a_child_counts_from_zero_and_the_parent_goes_on() {
             }
             all
         });
-        for number in 0..300 {
-            assert_eq!(fork(3), 0, "child {number}");
-        }
+        begun.wait();
+        // Judged when the threads have ended: an assertion in here would wait for them.
+        let codes: Vec<i32> = (0..300).map(|_| fork(3)).collect();
         stop.store(true, Ordering::Relaxed);
         let counted: u64 = writers.into_iter().map(|w| w.join().expect("ends")).sum();
         done.store(true, Ordering::Relaxed);
-        (counted as f64, collector.join().expect("ends"))
+        (codes, counted as f64, collector.join().expect("ends"))
     });
+    assert_eq!(codes, [0; 300]);
     let (a, b, c) = window();
     assert_eq!((taken.0 + a, taken.1 + b, taken.2 + c), (counted, counted, counted));
 }

@@ -7,10 +7,6 @@ use common::{of, series, take};
 use metrics::window::Kind;
 use metrics::{registry, Registry, Tables, MOST_BYTES};
 
-fn tags(pairs: &[(&str, &str)]) -> Vec<(Box<str>, Box<str>)> {
-    pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
-}
-
 fn fresh() -> &'static Registry {
     // In .bss and not on the stack.
     static PLACES: [Tables; 3] = [const { Tables::new() }; 3];
@@ -37,7 +33,7 @@ fn series_past_the_bound_are_refused_and_the_others_go_on() {
 fn a_series_is_its_kind_name_tags_in_any_order_and_rate() {
     let registry = fresh();
     let get = |kind, name: &str, list: &[(&str, &str)], rate| {
-        registry.series_of(kind, name, &tags(list), rate).map(|s| std::ptr::from_ref(s) as usize)
+        registry.series_of(kind, name, list, rate).map(|s| std::ptr::from_ref(s) as usize)
     };
     let base = get(Kind::Counter, "a", &[("x", "1"), ("y", "2")], 1.0).expect("room");
     assert_eq!(get(Kind::Counter, "a", &[("y", "2"), ("x", "1")], 1.0), Some(base));
@@ -51,7 +47,8 @@ fn a_series_is_its_kind_name_tags_in_any_order_and_rate() {
         assert!(other.is_some_and(|other| other != base));
     }
     let long = "x".repeat(256);
-    let many: Vec<_> = (0..33).map(|n| (n.to_string().into(), "".into())).collect();
+    let numbers: Vec<String> = (0..33).map(|n| n.to_string()).collect();
+    let many: Vec<_> = numbers.iter().map(|n| (&**n, "")).collect();
     for refused in [
         get(Kind::Counter, "", &[], 1.0),
         get(Kind::Counter, &long, &[], 1.0),
@@ -106,7 +103,14 @@ fn numbers_that_are_none_are_refused_and_members_past_the_room_counted() {
     metrics::count(calls, i64::MIN);
     metrics::count(calls, 7);
     assert_eq!(of(&take(), "calls").count, 7.0 - 1.0 + 1.0, "large numbers are rounded");
+    assert!(metrics::count_at_once(calls, 0), "known, and on");
+    assert!(!metrics::count_at_once(calls, i64::MAX), "too large to be exact");
+    let sampled = registry().series_of(Kind::Counter, "calls", &[], 0.5).expect("room");
+    metrics::count(sampled, 1);
+    assert!(!metrics::count_at_once(sampled, 1), "rates are drawn elsewhere");
+    take();
     registry().turn(false);
+    assert!(!metrics::count_at_once(calls, 1));
     metrics::count(calls, 1);
     metrics::value(took, 1.0);
     registry().turn(true);

@@ -3,10 +3,12 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
+#[path = "../../sys/tests/common/guards.rs"]
+mod guards;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{of, series, take, Sum};
+use common::{add, of, series, take, Sum};
 use metrics::window::Kind;
 use metrics::{registry, MOST_SHARDS};
 
@@ -14,7 +16,7 @@ static SIGNALS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn on_signal(_: libc::c_int) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
-    metrics::count(series(Kind::Counter, "calls"), 1);
+    add(series(Kind::Counter, "calls"), 1);
     metrics::value(series(Kind::Timing, "signals"), 0.25);
 }
 
@@ -30,7 +32,8 @@ fn work(number: u64) {
     metrics::value(series(Kind::Timing, "signals"), 0.0);
     metrics::count(calls, 0);
     for i in 0..CALLS {
-        metrics::count(calls, 3);
+        add(calls, 1);
+        metrics::count(calls, 2);
         metrics::count_float(money, 0.5);
         metrics::value(took, i as f64);
         metrics::gauge_add(depth, if i % 2 == 0 { 5.0 } else { -4.0 });
@@ -62,6 +65,7 @@ fn threads_come_and_go() {
     let (stop, windows) = (&AtomicBool::new(false), &AtomicU64::new(0));
     let names = ["calls", "money", "took", "depth", "users", "signals"];
     let mut sums: Vec<Sum> = std::thread::scope(|scope| {
+        let stops = guards::SetsAtEnd(stop);
         let collector = scope.spawn(move || {
             let mut sums: Vec<Sum> = names.iter().map(|_| Sum::default()).collect();
             while !stop.load(Ordering::Relaxed) {
@@ -79,7 +83,7 @@ fn threads_come_and_go() {
             });
         }
         stays.join().expect("ends");
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         collector.join().expect("ends")
     });
     let rest = take();
@@ -95,7 +99,10 @@ fn threads_come_and_go() {
     assert_eq!((took.count, took.extremes), (all as f64, Some((0.0, (CALLS - 1) as f64))));
     assert_eq!(took.sum, (all / CALLS * (CALLS * (CALLS - 1) / 2)) as f64);
     assert_eq!(depth.sum, all as f64 / 2.0);
-    assert_eq!((users.members.len(), users.refused), (50, 0));
+    // A collector that loses the CPU inside of a bank leaves writers a bank of eight members; what is
+    // refused there is counted, and comes again.
+    assert_eq!(users.members.len(), 50);
+    assert!(users.refused < all / 100, "{} refused", users.refused);
     let touched = signals + ROUNDS * THREADS + 10;
     assert_eq!((nested.count, nested.sum), (touched as f64, signals as f64 / 4.0));
     assert_eq!(registry().take_refused(), (0, 0));

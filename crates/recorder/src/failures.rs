@@ -71,12 +71,13 @@ impl Failed {
 /// Counters by rule, and the mailboxes.
 pub struct Failures {
     judge: Mutex<Option<Arc<dyn ErrorJudge>>>,
-    /// Rules that speak of any error. Relaxed, as all words here: each stands for itself.
+    /// Rules that speak of any error. Relaxed, as all words here but `counts`: each stands for itself.
     any: AtomicU16,
     single: AtomicU16,
     /// By name id, the rules that speak of it.
     marks: Box<[AtomicU16]>,
-    /// Requests that ended, and those of them that failed, by rule.
+    /// Requests that ended, and those of them that failed, by rule: written in this order and read in
+    /// the other one.
     counts: [[AtomicU64; 2]; ERROR_RULES],
     failed: Mailbox,
     chosen: Mailbox,
@@ -133,7 +134,8 @@ impl Failures {
         for (rule, [ended, fails]) in self.counts.iter().enumerate() {
             if marks & 1 << rule != 0 {
                 ended.fetch_add(1, Ordering::Relaxed);
-                fails.fetch_add(u64::from(bits >> rule & 1), Ordering::Relaxed);
+                // Release: who sees this failure sees its request among those that ended.
+                fails.fetch_add(u64::from(bits >> rule & 1), Ordering::Release);
             }
         }
         if bits & self.single.load(Ordering::Relaxed) != 0 {
@@ -141,10 +143,13 @@ impl Failures {
         }
     }
 
-    /// Requests a rule speaks of that ended so far, and those of them that failed.
+    /// Requests a rule speaks of that ended so far, and those of them that failed: never more than a
+    /// share of them that was true, since requests may end in between.
     pub fn counts(&self, rule: usize) -> (u64, u64) {
-        let count = |i: usize| self.counts[rule % ERROR_RULES][i].load(Ordering::Relaxed);
-        (count(0), count(1))
+        let [ended, fails] = &self.counts[rule % ERROR_RULES];
+        // Acquire: pairs with the release in `count`; so this one first.
+        let failed = fails.load(Ordering::Acquire);
+        (ended.load(Ordering::Relaxed), failed)
     }
 
     /// Failed requests that rules want to be told of, as `Limits::take_slow`.
@@ -227,4 +232,42 @@ fn ask_now(
         recorder.failures().choose(id, name, took_ns);
     }
     ASKING.set(false);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct All;
+
+    impl ErrorJudge for All {
+        fn of_name(&self, _: &str) -> u16 {
+            1
+        }
+        fn of_kind(&self, _: &str) -> u16 {
+            1
+        }
+        fn single(&self) -> u16 {
+            0
+        }
+    }
+
+    /// Where every request fails, the share that failed is 100 % whenever one looks, not more.
+    #[test]
+    fn no_share_is_seen_that_never_was() {
+        let failures = Failures::new();
+        failures.replace(Arc::new(All));
+        failures.know(1, "checkout");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (0..2_000_000).for_each(|id| failures.ended(id, 1, true, Failed::default()));
+            });
+            let mut seen = 0;
+            while seen < 2_000_000 {
+                let (ended, failed) = failures.counts(0);
+                assert!(failed <= ended, "{failed} of {ended} requests failed");
+                seen = failed;
+            }
+        });
+    }
 }

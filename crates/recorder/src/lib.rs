@@ -6,26 +6,32 @@
 //! ends past its limit its id goes into a small mailbox that the trigger polls: the request's own
 //! thread never makes a syscall for us.
 //!
-//! What it promises: no allocation, lock or fence; a system call or three only at a thread's first
+//! What it promises: no allocation, lock or fence; a system call or two only at a thread's first
 //! record. While recording is off every call is one load and a branch. Records may come from signal
 //! handlers and from inside other records.
 //!
 //! Missing on purpose: who reads (snapshot, capture), and when to save (trigger).
 
 mod failures;
+mod latency;
 mod limits;
 mod mailbox;
 mod open;
+mod open_spans;
 mod recorder;
 mod session;
 mod thread;
+pub mod traces;
 
 pub use failures::{set_predicate, Ended, ErrorJudge, Failures, Predicate, Told, ERROR_RULES};
+pub use latency::{Latencies, LatencyView, Slow, LATENCY_BOUNDS_NS};
 pub use limits::{Limit, LimitOf, Limits, SlowRequest, GROUPS};
 pub use open::{OpenRequest, Request};
+pub use open_spans::{begin_span, end_span, innermost_span};
 pub use recorder::{
     current, install, is_on, on_epoch, on_epoch_or, pause, resume, sleep, Recorder,
 };
+pub use ring::OpenPlace;
 pub use session::{Filter, Session, SessionCounts, SESSIONS};
 pub use thread::{forget_after_fork, name_other_thread, name_thread};
 
@@ -76,10 +82,35 @@ pub fn span(
     put_span(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
 }
 
+/// As `event`, of an instant that is past.
+pub fn event_at(name: ring::Name, t_ns: u64, request: u64, attributes: &[Attribute<'_>]) {
+    if is_on() {
+        let now = sys::clock::now_ns();
+        put_event(Kind::Event, name, [t_ns.min(now), request], attributes, now);
+    }
+}
+
+/// As `span`, of one that ended before now: its begin and end.
+pub fn span_at(
+    name: ring::Name,
+    [begin_ns, end_ns]: [u64; 2],
+    request: u64,
+    error: bool,
+    attributes: &[Attribute<'_>],
+) {
+    if is_on() {
+        let now = sys::clock::now_ns();
+        let flags = if error { flag::ERROR } else { 0 };
+        let fixed = [begin_ns, end_ns.min(now), request];
+        put_span(Kind::Span, flags, name, fixed, attributes, now);
+    }
+}
+
 /// Records that a piece of a request's work begins on this thread: a capture made while it runs
 /// has no other word of it. `task` says the same again, with its end.
 pub fn task_begins(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
     if is_on() {
+        help(request, false);
         append(
             &[header(Kind::Task, 5, 0, name), queued_ns, begin_ns, STILL_OUT, request],
             begin_ns,
@@ -91,8 +122,16 @@ pub fn task_begins(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64
 /// waiting in a queue since `queued_ns`.
 pub fn task(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
     if is_on() {
+        help(request, true);
         let now = sys::clock::now_ns();
         append(&[header(Kind::Task, 5, 0, name), queued_ns, begin_ns, now, request], now);
+    }
+}
+
+/// The sampler looks at the threads that work for a request as closely as at its own.
+fn help(request: u64, done: bool) {
+    if let Some(recorder) = current() {
+        recorder.open_requests().help(request, done);
     }
 }
 

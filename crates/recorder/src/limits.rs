@@ -40,9 +40,10 @@ pub type LimitOf = Box<dyn Fn(&str) -> Limit + Send + Sync>;
 pub struct Limits {
     /// Locked for a moment, to be called without the lock: names are met on many threads.
     limit_of: Mutex<Arc<LimitOf>>,
-    /// Group by name id. Relaxed, as all of these.
+    /// Group by name id. Relaxed, as all of these but `counts`.
     groups: Box<[AtomicU8]>,
-    /// Requests that ended, and those of them past their limit, by group.
+    /// Requests that ended, and those of them past their limit, by group: written in this order and
+    /// read in the other one.
     counts: [[AtomicU64; 2]; GROUPS],
     /// Limit by name id, ns; 0 not known yet. Relaxed: each word stands for itself.
     limits: Box<[AtomicU64]>,
@@ -136,7 +137,8 @@ impl Limits {
         if group > 0 {
             let [ended, over] = &self.counts[group];
             ended.fetch_add(1, Ordering::Relaxed);
-            over.fetch_add(u64::from(is_over), Ordering::Relaxed);
+            // Release: who sees it among those over their limit sees it among those that ended.
+            over.fetch_add(u64::from(is_over), Ordering::Release);
         }
         if is_over {
             self.post(id, name, took_ns);
@@ -148,10 +150,13 @@ impl Limits {
         usize::from(self.groups[entry(name)].load(Ordering::Relaxed)).min(GROUPS - 1)
     }
 
-    /// Requests of a group that ended so far, and those of them past their limit.
+    /// Requests of a group that ended so far, and those of them past their limit: never more than a
+    /// share of them that was true, since requests may end in between.
     pub fn counts(&self, group: usize) -> (u64, u64) {
-        let count = |i: usize| self.counts[group.min(GROUPS - 1)][i].load(Ordering::Relaxed);
-        (count(0), count(1))
+        let [ended, over] = &self.counts[group.min(GROUPS - 1)];
+        // Acquire: pairs with the release in `ended`; so this one first.
+        let past = over.load(Ordering::Acquire);
+        (ended.load(Ordering::Relaxed), past)
     }
 
     #[cold]
@@ -177,4 +182,25 @@ impl Limits {
 
 pub(crate) fn entry(name: ring::Name) -> usize {
     (name as usize).min(NAMES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where every request is past its limit, all are whenever one looks, not more than all.
+    #[test]
+    fn no_share_is_seen_that_never_was() {
+        let limits = Limits::new(Box::new(|_| Limit { ns: 1, group: 1 }));
+        limits.know(1, "checkout");
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..2_000_000).for_each(|id| limits.ended(id, 1, 1000)));
+            let mut seen = 0;
+            while seen < 2_000_000 {
+                let (ended, past) = limits.counts(1);
+                assert!(past <= ended, "{past} of {ended} requests took too long");
+                seen = past;
+            }
+        });
+    }
 }

@@ -1,12 +1,14 @@
 //! Requests that have begun and not ended.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use format::block::{pack_pair, unpack_pair};
 use format::record::{flag, header, Kind};
 use format::region::losses;
+use format::trace::{self, Trace};
 
 use crate::failures::{self, Failed};
+use crate::latency::Slow;
 use crate::recorder::{current, is_on};
 use crate::{append, put_span, Attribute};
 
@@ -43,6 +45,8 @@ pub struct OpenRequest {
     /// Address of the task that works for it, 0 unknown. Never to be followed without a guard: the
     /// task may be gone.
     pub task: u64,
+    /// Another thread that does a piece of its work now, 0 none; of several, the last to begin.
+    pub helper: u32,
 }
 
 /// One open request. `id` 0 means free; the other fields are stored before the id is published
@@ -57,6 +61,12 @@ struct Slot {
     on_loop: AtomicU64,
     /// 0, or how it failed (`Failed`), when that was told before its end.
     failed: AtomicU64,
+    /// 1: the words of `trace` are set.
+    traced: AtomicU64,
+    /// Ids that came from outside: trace high, trace low, span, parent, flags of the record.
+    trace: [AtomicU64; 5],
+    /// Thread that does a piece of its work; a hint for the sampler, so nothing hangs on its order.
+    helper: AtomicU32,
 }
 
 /// `Slot.on_loop` of a request on an event loop whose task is not known. No task has this address.
@@ -98,6 +108,8 @@ impl OpenTable {
             slot.name_tid.store(pack_pair(name, tid), Ordering::Relaxed);
             slot.on_loop.store(u64::from(on_loop), Ordering::Relaxed);
             slot.failed.store(0, Ordering::Relaxed);
+            slot.traced.store(0, Ordering::Relaxed);
+            slot.helper.store(0, Ordering::Relaxed);
             self.high.fetch_max(index + 1, Ordering::Relaxed);
             let id = (serial << 12) | index as u64;
             // Release: pairs with the acquire in `each`.
@@ -131,12 +143,69 @@ impl OpenTable {
         slot.on_loop.store(task.max(NO_TASK), Ordering::Relaxed);
     }
 
+    /// Notes that the calling thread does a piece of a request's work, or, with `done`, has done it.
+    pub(crate) fn help(&self, id: u64, done: bool) {
+        let Some(slot) = self.slot(id) else { return };
+        let own = sys::thread::cached_tid();
+        if !done {
+            slot.helper.store(own, Ordering::Relaxed);
+        } else if slot.helper.load(Ordering::Relaxed) == own {
+            slot.helper.store(0, Ordering::Relaxed);
+        }
+    }
+
     fn set_failed(&self, id: u64, failed: Failed) {
         let Some(slot) = self.slot(id) else { return };
         if failed.has_no_type() && slot.failed.load(Ordering::Relaxed) != 0 {
             return;
         }
         slot.failed.store(failed.word(), Ordering::Relaxed);
+    }
+
+    /// Keeps ids that came from outside; of those that are 0 what was there before.
+    pub(crate) fn set_trace(&self, told: &Trace) {
+        let Some(slot) = self.slot(told.request) else { return };
+        let was = self.trace(told.request).unwrap_or_default();
+        let or = |new: u64, old: u64| if new == 0 { old } else { new };
+        let has_trace = told.trace != 0;
+        let kept = Trace {
+            trace: if has_trace { told.trace } else { was.trace },
+            sampled: if has_trace { told.sampled } else { was.sampled },
+            span: or(told.span, was.span),
+            parent: or(told.parent, was.parent),
+            remote: if told.parent != 0 { told.remote } else { was.remote },
+            request: told.request,
+            ..Trace::default()
+        };
+        let [_, _, words @ ..] = kept.words();
+        for (place, word) in slot.trace.iter().zip(words.into_iter().chain([kept.flags().into()])) {
+            // Relaxed: read by the request's own threads, and by the sampler after `traced`.
+            place.store(word, Ordering::Relaxed);
+        }
+        // Release: pairs with the acquire in `trace`.
+        slot.traced.store(1, Ordering::Release);
+    }
+
+    /// The ids of an open request that came from outside.
+    pub fn trace(&self, id: u64) -> Option<Trace> {
+        let slot = self.slot(id)?;
+        if slot.traced.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let word = |index: usize| slot.trace[index].load(Ordering::Relaxed);
+        let flags = word(4) as u16;
+        let told = Trace {
+            request: id,
+            trace: (u128::from(word(0)) << 64) | u128::from(word(1)),
+            span: word(2),
+            parent: word(3),
+            sampled: flags & trace::flag::SAMPLED != 0,
+            remote: flags & trace::flag::REMOTE != 0,
+            ..Trace::default()
+        };
+        // Acquire fence: the loads above stay before this second look.
+        std::sync::atomic::fence(Ordering::Acquire);
+        self.is_open(id).then_some(told)
     }
 
     /// Frees the slot; its name, whether it ran on a loop, and how it failed, when it was tracked.
@@ -166,10 +235,11 @@ impl OpenTable {
             let (name, tid) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
             let task = slot.on_loop.load(Ordering::Relaxed);
             let (on_loop, task) = (task != 0, if task == NO_TASK { 0 } else { task });
+            let helper = slot.helper.load(Ordering::Relaxed);
             // Acquire: the loads above stay before this second look.
             std::sync::atomic::fence(Ordering::Acquire);
             if slot.id.load(Ordering::Relaxed) == id {
-                each(OpenRequest { id, begin_ns, name, tid, on_loop, task });
+                each(OpenRequest { id, begin_ns, name, tid, on_loop, task, helper });
             }
         }
     }
@@ -252,6 +322,11 @@ impl Request {
         let (true, Some(recorder)) = (self.id != 0, current()) else {
             return;
         };
+        // Before its slot is left, and only for who shows exemplars.
+        let told = match recorder.latencies().is_on() {
+            true => recorder.open_requests().trace(self.id),
+            false => None,
+        };
         let left = recorder.open_requests().leave(self.id);
         let (name, on_loop, failed) = left.unwrap_or((fallback, false, Failed::default()));
         let error = error || failed.is();
@@ -263,6 +338,8 @@ impl Request {
         }
         let took_ns = now.saturating_sub(self.begin_ns);
         recorder.limits().ended(self.id, name, took_ns);
+        let trace = told.map_or(0, |told| told.trace);
+        recorder.latencies().ended(name, Slow { id: self.id, took_ns, at_ns: now, trace });
         recorder.failures().ended(self.id, name, error, failed);
         failures::ask(recorder, self.id, name, took_ns, error);
     }

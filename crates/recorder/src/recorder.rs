@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
+use format::region::word;
 use ring::{Region, Tables};
 use sys::cell::StaticRef;
 
 use crate::failures::{ErrorJudge, Failures};
+use crate::latency::Latencies;
 use crate::limits::{LimitOf, Limits};
 use crate::open::OpenTable;
 
@@ -15,11 +17,13 @@ pub struct Recorder {
     /// Its number among the recorders this process and its ancestors had. Names' ids are kept
     /// beside it: another recorder numbers its names anew.
     epoch: u32,
+    ids_seed: u64,
     region: &'static Region,
     tables: Tables,
     open: OpenTable,
     limits: Limits,
     failures: Failures,
+    latencies: Latencies,
 }
 
 static CURRENT: StaticRef<Recorder> = StaticRef::empty();
@@ -41,11 +45,13 @@ impl Recorder {
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed) + 1;
         Box::leak(Box::new(Recorder {
             epoch,
+            ids_seed: region.header(word::IDS_SEED).load(Ordering::Relaxed),
             region,
             tables: Tables::new(region, crate::session::learn_name),
             open: OpenTable::new(),
             limits: Limits::new(limit_of),
             failures: Failures::new(),
+            latencies: Latencies::default(),
         }))
     }
 
@@ -53,6 +59,12 @@ impl Recorder {
     #[inline]
     pub fn epoch(&self) -> u32 {
         self.epoch
+    }
+
+    /// Seed of the ids of traces and spans: see `format::ids`.
+    #[inline]
+    pub fn ids_seed(&self) -> u64 {
+        self.ids_seed
     }
 
     /// The black box.
@@ -80,6 +92,21 @@ impl Recorder {
         &self.failures
     }
 
+    /// Times of requests by name, if they are measured.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
+    /// Measures times of requests by name from here on. Cost as `set_limits`.
+    pub fn measure_latencies(&self) {
+        self.latencies.measure();
+        self.tables.each_name(|name, _| {
+            if self.limits.is_request(name) {
+                self.latencies.know(name);
+            }
+        });
+    }
+
     /// Judges requests by other limits from here on, those that are open too. Walks all names,
     /// under their lock.
     pub fn set_limits(&self, limit_of: LimitOf) {
@@ -103,6 +130,7 @@ impl Recorder {
         let name = self.tables.name(text);
         if self.limits.know(name, text) {
             self.failures.know(name, text);
+            self.latencies.know(name);
         }
         name
     }

@@ -8,7 +8,7 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
-use std::sync::atomic::{compiler_fence, AtomicBool, Ordering};
+use std::sync::atomic::{compiler_fence, Ordering};
 
 use format::region::losses;
 use ring::{Class, Newcomer, Writer};
@@ -22,9 +22,6 @@ thread_local! {
     static WRITERS: Lanes =
         const { [const { RefCell::new(None) }; LANES] };
 }
-
-/// Whether threads tell us their end.
-static HOOKED: AtomicBool = AtomicBool::new(false);
 
 /// Appends a record of the calling thread, stamped `now_ns` or earlier, to the black box.
 /// Async-signal-safe.
@@ -76,6 +73,7 @@ fn first_record(lane: &mut Option<Writer>, depth: usize, record: &[u64], now_ns:
 /// region is gone.
 fn register(lane: &mut Option<Writer>, depth: usize) -> Option<&mut Writer> {
     let recorder = current()?;
+    recorder.region().expect_thread();
     sys::thread::arm_end();
     let new = Newcomer {
         tid: sys::thread::cached_tid(),
@@ -86,18 +84,18 @@ fn register(lane: &mut Option<Writer>, depth: usize) -> Option<&mut Writer> {
     Some(lane.insert(Writer::new(recorder.region(), &new)))
 }
 
-/// Once a process, before the first record: lets threads tell their end.
+/// Before the first record: lets threads tell their end. Again in a forked child, which its parent's
+/// other thread may have left without.
 pub(crate) fn hook_ends() {
-    if !HOOKED.swap(true, Ordering::Relaxed) {
-        // Without a key (1024 are taken) blocks of ended threads come back when they are in the
-        // way, and their rows never say that they ended.
-        sys::thread::on_end(ended);
-    }
+    // Without a key (1024 are taken) blocks of ended threads come back when they are in the way,
+    // and their rows never say that they ended.
+    sys::thread::on_end(ended);
 }
 
 /// The calling thread ends: its half-full blocks go to the next threads. A lane in use (the thread
 /// was ended in the middle of a record) stays as it is; its block is taken back later.
 extern "C" fn ended(_: *mut c_void) {
+    crate::open_spans::thread_ends(current());
     WRITERS.with(|lanes| {
         for lane in lanes {
             let Ok(mut lane) = lane.try_borrow_mut() else { continue };
@@ -144,6 +142,7 @@ pub fn name_other_thread(tid: u32, name: &str) {
 /// replaced.
 pub fn forget_after_fork() -> Option<&'static Recorder> {
     sys::thread::forget_tid();
+    crate::open_spans::forget();
     WRITERS.with(|lanes| {
         for lane in lanes {
             if let Ok(mut lane) = lane.try_borrow_mut() {

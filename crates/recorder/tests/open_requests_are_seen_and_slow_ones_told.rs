@@ -1,6 +1,9 @@
 //! The table of open requests and the mailbox of slow ones, with writers and a reader at once.
 #![allow(clippy::expect_used, missing_docs)]
 
+#[path = "../../sys/tests/common/guards.rs"]
+mod guards;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use recorder::{install, Limit, Recorder, Request};
@@ -27,6 +30,7 @@ fn requests_from_many_threads_are_each_seen_whole_while_they_run() {
     let stop = AtomicBool::new(false);
     let seen = AtomicU64::new(0);
     std::thread::scope(|scope| {
+        let _stops = guards::SetsAtEnd(&stop);
         for i in 0..4u32 {
             let stop = &stop;
             scope.spawn(move || {
@@ -47,7 +51,6 @@ fn requests_from_many_threads_are_each_seen_whole_while_they_run() {
                 seen.fetch_add(1, Ordering::Relaxed);
             });
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 

@@ -119,7 +119,8 @@ impl Storm {
 impl Drop for Storm {
     fn drop(&mut self) {
         Storm::every(0);
-        std::thread::sleep(Duration::from_millis(2));
+        // One that fired before may still be on its way to a thread without a CPU.
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

@@ -17,6 +17,9 @@
 mod copy;
 #[cfg(all(loom, test))]
 mod models;
+mod open;
+#[cfg(all(loom, test))]
+mod open_models;
 mod queue;
 mod region;
 mod sync;
@@ -26,6 +29,7 @@ mod threads;
 mod writer;
 
 pub use copy::BlockCopy;
+pub use open::{OpenLine, OpenPlace};
 pub use queue::{OnFull, Queue, QueueCounts};
 pub use region::{Place, Region};
 pub use tables::{Class, Name, Tables};

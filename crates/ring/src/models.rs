@@ -4,7 +4,7 @@
 
 use format::block::{unpack_pair, FIRST_SEQ, HEADER_WORDS, OWNER};
 use format::record::{decode, header, Kind, Record};
-use format::region::{losses, word};
+use format::region::losses;
 use loom::thread;
 
 use crate::sync::Ordering;

@@ -21,6 +21,10 @@ pub enum Place {
 /// No block: the empty entry of the list of left blocks.
 pub(crate) const NONE: u32 = u32::MAX;
 
+/// The list of left blocks; its parts are cache lines.
+#[repr(align(64))]
+pub(crate) struct Left(pub(crate) [AtomicU32; LEFT_BLOCKS]);
+
 /// The black box of this process. Made once; the mapping lives as long as the process.
 pub struct Region {
     words: &'static [AtomicU64],
@@ -28,9 +32,12 @@ pub struct Region {
     place: Place,
     /// Block indices, or NONE: half-full blocks that wait for a new owner. Written by who leaves
     /// one (release), taken by who begins (acquire); the head word's CAS decides who gets it.
-    pub(crate) left: [AtomicU32; LEFT_BLOCKS],
+    pub(crate) left: Left,
     /// Somebody is taking blocks back; one at a time.
     pub(crate) sweeping: AtomicBool,
+    /// When lines of open spans were last brought back from dead threads.
+    #[cfg(not(loom))]
+    pub(crate) lines_swept_ns: AtomicU64,
 }
 
 impl Region {
@@ -58,9 +65,28 @@ impl Region {
     /// A region of few blocks and threads, for the models.
     #[cfg(loom)]
     pub fn for_model(block_count: usize, thread_slots: usize) -> &'static Region {
+        Region::for_model_of_spans(block_count, thread_slots, 0)
+    }
+
+    /// As `for_model`, with lines of open spans.
+    #[cfg(loom)]
+    pub fn for_model_of_spans(
+        block_count: usize,
+        thread_slots: usize,
+        open_lines: usize,
+    ) -> &'static Region {
         let threads = format::region::HEADER_WORDS;
-        let blocks = threads + thread_slots * format::region::THREAD_WORDS;
-        let layout = Layout { threads, thread_slots, blocks, block_count, ..Layout::of(0) };
+        let open = threads + thread_slots * format::region::THREAD_WORDS;
+        let blocks = open + open_lines * format::region::OPEN_LINE_WORDS;
+        let layout = Layout {
+            threads,
+            thread_slots,
+            open,
+            open_lines,
+            blocks,
+            block_count,
+            ..Layout::of(0)
+        };
         // Only words that are touched cost the model anything; the others are made too, since the
         // slice has no holes.
         let count = blocks + block_count * BLOCK_WORDS;
@@ -76,8 +102,10 @@ impl Region {
             words,
             layout,
             place,
-            left: std::array::from_fn(|_| AtomicU32::new(NONE)),
+            left: Left(std::array::from_fn(|_| AtomicU32::new(NONE))),
             sweeping: AtomicBool::new(false),
+            #[cfg(not(loom))]
+            lines_swept_ns: AtomicU64::new(0),
         };
         // Relaxed: nobody else knows the region yet; whoever hands it to other threads publishes.
         let set = |index: usize, value: u64| region.words[index].store(value, Ordering::Relaxed);
@@ -85,6 +113,7 @@ impl Region {
         set(word::PID, u64::from(pid));
         set(word::START_NS, sys::clock::now_ns());
         set(word::START_EPOCH_NS, sys::clock::epoch_ns());
+        set(word::IDS_SEED, sys::random::number());
         set(word::MAGIC, MAGIC);
         region
     }

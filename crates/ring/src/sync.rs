@@ -55,3 +55,26 @@ pub(crate) fn can_take_back() -> bool {
 pub(crate) fn can_take_back() -> bool {
     true
 }
+
+/// The caller's CPU, a hint.
+#[cfg(not(loom))]
+pub(crate) fn here() -> usize {
+    sys::thread::cpu()
+}
+
+#[cfg(loom)]
+pub(crate) fn here() -> usize {
+    0
+}
+
+/// Asks for the cache line of a word that the caller is going to write. A hint: it changes nothing.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[inline(always)]
+pub(crate) fn fetch_line(word: &AtomicU64) {
+    use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+    // SAFETY: every x86-64 has the instruction; it neither changes memory nor faults.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) }
+}
+
+#[cfg(any(not(target_arch = "x86_64"), loom))]
+pub(crate) fn fetch_line(_: &AtomicU64) {}

@@ -206,6 +206,16 @@ impl Tables {
 }
 
 impl Region {
+    /// The names appended since the area held `from` bytes (0 at first), and how many it holds now.
+    /// Each is 4 bytes of length and its text, filled up to whole words. Takes no lock.
+    pub fn copy_names(&self, from: usize) -> (Vec<u64>, usize) {
+        let l = self.layout();
+        let used = self.header(word::NAME_BYTES).load(Ordering::Acquire) as usize;
+        let used = used.min(l.name_bytes);
+        let words = &self.words()[l.names + (from / 8).min(used / 8)..l.names + used / 8];
+        (words.iter().map(|w| w.load(Ordering::Relaxed)).collect(), used)
+    }
+
     /// Copies of the four tables as they are now: threads, names, codes, stacks (words in use).
     pub fn copy_tables(&self) -> [Vec<u64>; 4] {
         let l = self.layout();

@@ -9,15 +9,22 @@ use format::record::Kind;
 use format::region::{thread, word};
 
 use crate::region::NONE;
-use crate::sync::{can_take_back, fence, heavy_fence, AtomicU64, Ordering};
+use crate::sync::{
+    can_take_back, fence, fetch_line, heavy_fence, here, AtomicU32, AtomicU64, Ordering,
+};
 use crate::Region;
 
-/// Half-full blocks waiting for a new owner. More than this many at once are simply closed; their
-/// free part is lost until they come round again.
+/// Half-full blocks waiting for a new owner, `SHELF` of them in a cache line. More than this many at
+/// once are simply closed; their free part is lost until they come round again.
 #[cfg(not(loom))]
-pub(crate) const LEFT_BLOCKS: usize = 64;
+pub(crate) const LEFT_BLOCKS: usize = 128;
 #[cfg(loom)]
 pub(crate) const LEFT_BLOCKS: usize = 1;
+/// Places in one cache line of the list of left blocks. A CPU begins at its own line, so a block
+/// goes to the next thread where its words are in the cache, and CPUs do not pass one line around.
+const SHELF: usize = 16;
+/// Words of a cache line.
+const LINE_WORDS: usize = 8;
 /// Free words that make a half-full block worth adopting: room for a mark and the longest record.
 pub(crate) const WORTH_WORDS: usize = if cfg!(loom) { 9 } else { 128 };
 /// Turns that a thread which fills one block after another takes in one go: blocks in a row suit the
@@ -136,10 +143,16 @@ impl Region {
         (0..self.layout().block_count).map(of).sum()
     }
 
+    /// The list of left blocks, from the caller's CPU on.
+    fn left_from_here(&self) -> impl Iterator<Item = &AtomicU32> {
+        let (before, from) = self.left.0.split_at(SHELF * here() % LEFT_BLOCKS);
+        from.iter().chain(before)
+    }
+
     /// Offers a half-full block to the next thread. The block's head is closed already, so it may
     /// as well be overwritten first; then the taker's CAS fails and nothing is lost but the offer.
     pub(crate) fn leave_block(&self, index: usize) {
-        for slot in &self.left {
+        for slot in self.left_from_here() {
             // Release: pairs with the acquire in `adopt_block`.
             let set =
                 slot.compare_exchange(NONE, index as u32, Ordering::Release, Ordering::Relaxed);
@@ -149,9 +162,25 @@ impl Region {
         }
     }
 
+    /// Asks for the lines behind the last record of the block that `adopt_block` would likely give.
+    pub(crate) fn expect_adoption(&self) {
+        // Relaxed, both: only chooses lines.
+        let left = self.left_from_here().next().map_or(NONE, |slot| slot.load(Ordering::Relaxed));
+        if left as usize >= self.layout().block_count {
+            return;
+        }
+        let block = self.block(left as usize);
+        let used = Head::unpack(block[HEAD].load(Ordering::Relaxed)).used();
+        for at in [used, used + LINE_WORDS] {
+            if let Some(word) = block.get(at) {
+                fetch_line(word);
+            }
+        }
+    }
+
     /// Claims a half-full block that somebody left: its index and head, content kept.
     pub(crate) fn adopt_block(&self) -> Option<(usize, Head)> {
-        for slot in &self.left {
+        for slot in self.left_from_here() {
             // Relaxed peek, to keep the swap off the line while the list is empty.
             if slot.load(Ordering::Relaxed) == NONE {
                 continue;

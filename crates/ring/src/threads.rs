@@ -4,7 +4,7 @@
 use format::block::pack_pair;
 use format::region::{losses, thread, word, THREAD_WORDS};
 
-use crate::sync::{fence, AtomicU64, Ordering};
+use crate::sync::{fence, fetch_line, AtomicU64, Ordering};
 use crate::Region;
 
 /// What the kernel knows of a thread that begins to record.
@@ -21,17 +21,30 @@ pub struct Newcomer {
 }
 
 impl Region {
+    /// A thread is about to enter: asks for the lines that its first record is going to write, its
+    /// slot and the end of the block that it most likely adopts, so that they come while the caller
+    /// finds out who it is. A hint; whoever comes first gets them. Cost: some ns.
+    pub fn expect_thread(&self) {
+        // Relaxed, here and below: only chooses lines.
+        let serial = self.header(word::THREAD_SERIAL).load(Ordering::Relaxed);
+        let slot = (serial % self.layout().thread_slots as u64) as usize;
+        fetch_line(&self.thread(slot)[thread::IDENT]);
+        self.expect_adoption();
+    }
+
     /// Enters a thread: its slot (None: none is free, counted) and its serial. Slots of ended
-    /// threads are used again, oldest first. Cost: once around the table at worst, and that only
-    /// after as many threads as it has slots.
+    /// threads are used again, about oldest first: the serial is where the search begins, so that
+    /// threads which come and go share one word and not two. Cost: once around the table at worst,
+    /// and that only after as many threads as it has slots.
     pub fn thread_begins(&self, new: &Newcomer) -> (Option<usize>, u32) {
         // Relaxed: only uniqueness matters.
-        let serial = self.header(word::THREAD_SERIAL).fetch_add(1, Ordering::Relaxed) as u32;
+        let serial = self.header(word::THREAD_SERIAL).fetch_add(1, Ordering::Relaxed);
         let slots = self.layout().thread_slots;
-        for _ in 0..slots {
-            let at = self.header(word::THREAD_CURSOR).fetch_add(1, Ordering::Relaxed) as usize;
-            if self.enter(at % slots, new, serial) {
-                return (Some(at % slots), serial);
+        let first = (serial % slots as u64) as usize;
+        let serial = serial as u32;
+        for slot in (first..slots).chain(0..first) {
+            if self.enter(slot, new, serial) {
+                return (Some(slot), serial);
             }
         }
         self.lose(losses::THREADS_UNNAMED, 1);
@@ -98,7 +111,9 @@ impl Region {
     /// Adds to the totals of threads that are in the table no more.
     pub(crate) fn past(&self, records: u64, dropped: u64) {
         self.header(word::PAST_RECORDS).fetch_add(records, Ordering::Relaxed);
-        self.header(word::PAST_DROPPED).fetch_add(dropped, Ordering::Relaxed);
+        if dropped > 0 {
+            self.header(word::PAST_DROPPED).fetch_add(dropped, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn thread(&self, slot: usize) -> &'static [AtomicU64] {
@@ -110,7 +125,8 @@ impl Region {
     /// dropped). Slots that change hands at this instant are left out.
     pub fn copy_threads(&self) -> (Vec<u64>, [u64; 2]) {
         let mut out = Vec::new();
-        let used = self.header(word::THREAD_CURSOR).load(Ordering::Relaxed);
+        // Before the serials have been around once, a thread's slot is its serial.
+        let used = self.header(word::THREAD_SERIAL).load(Ordering::Relaxed);
         for slot in 0..self.layout().thread_slots.min(used as usize) {
             let words = self.thread(slot);
             let ident = words[thread::IDENT].load(Ordering::Acquire);

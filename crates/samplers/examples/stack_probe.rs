@@ -117,6 +117,13 @@ pub extern "C" fn probe_threads(out: *mut c_char, capacity: usize) -> c_int {
     answer(&lines.collect::<String>(), out, capacity)
 }
 
+/// Writes the reader's counters.
+#[no_mangle]
+pub extern "C" fn probe_counters(out: *mut c_char, capacity: usize) -> c_int {
+    let counters = reader().as_ref().map(PythonStacks::counters).unwrap_or_default();
+    answer(&format!("{counters:?}"), out, capacity)
+}
+
 /// The native id of the GIL's holder, or 0.
 #[no_mangle]
 pub extern "C" fn probe_gil_holder() -> u32 {

@@ -23,8 +23,12 @@ impl Random {
     }
 }
 
-/// Chooses at most `most` thread ids into `out`: all of `urgent` in their order, then others at
-/// random from `rest` (which is shuffled as far as needed). No id twice.
+/// One place in so many is for the others, however many are urgent: nobody is out of sight for long.
+const OTHERS: usize = 8;
+
+/// Chooses at most `most` thread ids into `out`: `urgent` ones in their order, then others at random
+/// from `rest` (which is shuffled as far as needed), who have an eighth of the places at least. No id
+/// twice.
 pub fn choose(
     urgent: &[u32],
     rest: &mut [u32],
@@ -33,8 +37,9 @@ pub fn choose(
     out: &mut Vec<u32>,
 ) {
     out.clear();
+    let others = (most / OTHERS).min(rest.len());
     for tid in urgent {
-        if out.len() < most && !out.contains(tid) {
+        if out.len() < most - others && !out.contains(tid) {
             out.push(*tid);
         }
     }
@@ -60,6 +65,9 @@ mod tests {
         choose(&[7, 3, 7], &mut rest, 16, &mut Random::new(1), &mut out);
         assert_eq!((out.len(), &out[..2]), (16, &[7, 3][..]));
         choose(&(0..40).collect::<Vec<u32>>(), &mut rest, 16, &mut Random::new(1), &mut out);
+        assert_eq!(out[..14], (0..14).collect::<Vec<u32>>());
+        assert!(out.len() == 16 && out[14..].iter().all(|tid| *tid >= 100), "{out:?}");
+        choose(&(0..40).collect::<Vec<u32>>(), &mut [], 16, &mut Random::new(1), &mut out);
         assert_eq!(out, (0..16).collect::<Vec<u32>>());
     }
 

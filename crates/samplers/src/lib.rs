@@ -5,7 +5,9 @@
 //! What is missing on purpose: when to sample; the recorder's schedule decides that.
 
 pub mod budget;
+pub mod by_tid;
 pub mod choice;
 pub mod native_stacks;
 pub mod python_stacks;
+pub mod storm;
 pub mod switches;

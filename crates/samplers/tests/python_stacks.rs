@@ -92,6 +92,11 @@ fn parked_stacks_equal_what_cpython_says() {
 }
 
 #[test]
+fn a_stack_looked_at_again_is_the_stack_of_now() {
+    run_everywhere("again.py", &[]);
+}
+
+#[test]
 fn the_gil_and_lock_holders_are_named_and_never_guessed() {
     run_everywhere("gil_and_locks.py", &[]);
 }

@@ -229,31 +229,36 @@ impl Dispatcher {
                 Err(failure) => failure,
             };
             let said = format!("{}: {}", self.core.config.target, failure.error);
+            let full = matches!(failure.reason, Reason::WouldBlock | Reason::NoBuffers);
+            let is_too_large = failure.reason == Reason::MessageSize;
+            let is_elsewhere = !full && !is_too_large && self.move_on();
             let mut queue = self.core.queue();
             if failure.before {
                 queue.refused_late();
             }
             queue.failed(failure.reason, said);
-            if failure.reason == Reason::MessageSize {
+            if is_too_large {
                 queue.lost(number, Reason::MessageSize);
                 return;
             }
-            let full = matches!(failure.reason, Reason::WouldBlock | Reason::NoBuffers);
+            if is_elsewhere {
+                // The name has another address: no wait between the two.
+                continue;
+            }
+            queue.rounds += u64::from(!full);
             if closing && !full {
                 queue.drop_all(failure.reason);
                 return;
             }
             drop(queue);
+            self.core.moved.notify_all();
             self.complain(full);
-            if !full {
-                self.move_on();
-            }
             self.pause(full, closing, kicks);
         }
     }
 
-    /// The next try goes elsewhere.
-    fn move_on(&mut self) {
+    /// The next try goes elsewhere. False: all addresses were tried.
+    fn move_on(&mut self) -> bool {
         self.wire = None;
         self.at += 1;
         if self.at >= self.addresses.len() {
@@ -261,6 +266,7 @@ impl Dispatcher {
             self.addresses.clear();
             self.at = 0;
         }
+        self.at > 0
     }
 
     /// Waits before the next try; less when somebody asks for one, or the closing begins.

@@ -46,6 +46,8 @@ pub(crate) struct Queue {
     pub(crate) ended: bool,
     /// Asked to try again now; grows.
     pub(crate) kicks: u64,
+    /// Rounds over all addresses of the target in which nobody took a packet; grows.
+    pub(crate) rounds: u64,
     /// There is a dispatcher, or one is being started.
     pub(crate) running: bool,
     /// Since when nothing moves.
@@ -70,6 +72,7 @@ impl Queue {
             deadline: None,
             ended: false,
             kicks: 0,
+            rounds: 0,
             running: false,
             down_since: None,
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use metrics::window::Window;
+use metrics::window::{Reading, Window};
 use sys::cell::StaticRef;
 
 use crate::config::{Config, Dialect, Target};
@@ -12,6 +12,9 @@ use crate::dispatch::Core;
 use crate::marks::{self, Event, ServiceCheck};
 use crate::pack::Packer;
 use crate::stats::{meters, Reason, Stats};
+
+/// What the names of dashcam's own metrics begin with.
+const OWN: &str = "dashcam.";
 
 /// Sends windows, events and checks to a StatsD server. One for a process.
 ///
@@ -39,7 +42,7 @@ impl Sink {
         self.config.target != Target::Off
     }
 
-    /// Sends a window. Never waits for the network; holds a lock that dashcam's own threads share,
+    /// Sends a window, without dashcam's own metrics where `self_every` is None. Never waits for the network; holds a lock that dashcam's own threads share,
     /// so it is not for the host's threads. About 0.4 us a line.
     pub fn window(&self, window: &Window) {
         let Some(core) = self.core() else { return };
@@ -47,7 +50,11 @@ impl Sink {
         let mut packer = Packer::new(core.config.packet_bytes);
         let before = lines.without_tags;
         let at_s = window.to_ns / 1_000_000_000;
-        window.readings.iter().for_each(|reading| lines.reading(reading, at_s, &mut packer));
+        let told = |reading: &&Reading| {
+            core.config.self_every.is_some() || !reading.id.name.starts_with(OWN)
+        };
+        let readings = window.readings.iter().filter(told);
+        readings.for_each(|reading| lines.reading(reading, at_s, &mut packer));
         let without_tags = lines.without_tags - before;
         let mut queue = core.queue();
         queue.push(packer, without_tags);
@@ -94,15 +101,25 @@ impl Sink {
     /// Waits until everything that was given to the sink before is sent or lost; if the receiver is
     /// gone, has it tried once more at once. False: something still waits after `timeout`.
     pub fn flush(&self, timeout: Duration) -> bool {
+        self.wait(timeout, true)
+    }
+
+    /// As `flush`, but waits no longer than it takes to know that nobody listens; then all stays in
+    /// the queue.
+    pub fn flush_if_heard(&self, timeout: Duration) -> bool {
+        self.wait(timeout, false)
+    }
+
+    fn wait(&self, timeout: Duration, unheard: bool) -> bool {
         let Some(core) = self.here() else { return true };
         let deadline = Instant::now() + timeout;
         let mut queue = core.queue();
         queue.kicks += 1;
-        let seal = queue.seal();
+        let (seal, rounds) = (queue.seal(), queue.rounds);
         core.came.notify_one();
         while queue.settled_below() < seal {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || !unheard && queue.rounds > rounds {
                 return false;
             }
             queue = Core::wait(&core.moved, queue, left);

@@ -3,32 +3,14 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
+#[path = "../../sys/tests/common/guards.rs"]
+mod guards;
 
 use common::*;
+use guards::in_a_child;
 use statsd::{Reason, Sink, Target};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
-
-/// Runs `body` in a forked child; its exit code, 101 when it panics.
-fn in_a_child(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child runs `body` and leaves by _exit, so nothing of the test harness runs twice.
-    // `body` may allocate: glibc makes its allocator usable in the child.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        let body = std::panic::AssertUnwindSafe(body);
-        let code = std::panic::catch_unwind(body).unwrap_or(101);
-        // SAFETY: ends this process at once.
-        unsafe { libc::_exit(code) };
-    }
-    assert!(pid > 0, "fork: {}", std::io::Error::last_os_error());
-    let mut status = 0;
-    // SAFETY: waits for a child of ours; `status` is ours.
-    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
-    match libc::WIFEXITED(status) {
-        true => libc::WEXITSTATUS(status),
-        false => -libc::WTERMSIG(status),
-    }
-}
 
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
@@ -87,6 +69,7 @@ fn a_fork_amid_windows_and_its_childs_child_get_through() {
     let mut server = Server::datagrams(UnixDatagram::bind(&place.0).expect("binds"));
     let sink = std::sync::Arc::new(Sink::start(config(Target::Unix(place.text()))));
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let _stops = guards::SetsAtEnd(&stop);
     let busy = {
         let (sink, stop) = (sink.clone(), stop.clone());
         std::thread::spawn(move || {
@@ -103,9 +86,11 @@ fn a_fork_amid_windows_and_its_childs_child_get_through() {
             sink.window(&counters(&format!("child{n}"), 1));
             let grandchild = in_a_child(|| {
                 sink.window(&counters(&format!("grandchild{n}"), 1));
-                i32::from(!sink.flush(LONG))
+                assert!(sink.flush(LONG), "of the grandchild: {:?}", sink.stats());
+                0
             });
-            grandchild + i32::from(!sink.flush(LONG))
+            assert!(sink.flush(LONG), "of the child: {:?}", sink.stats());
+            grandchild
         });
         assert_eq!(code, 0);
     }

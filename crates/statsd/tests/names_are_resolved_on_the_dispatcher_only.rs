@@ -126,4 +126,27 @@ fn when_the_first_address_refuses_the_next_is_tried() {
     assert!(sink.flush(LONG));
     let stats = sink.stats();
     assert_eq!((stats.sent.lines, stats.lost().lines, stats.connects), (3, 0, 2));
+    // Also at the end, where the first refusal of all addresses is the last try.
+    let brief = Sink::start(Config { resolve_every: LONG * 100, ..named("localhost", both) });
+    brief.window(&counters("y", 4));
+    brief.close(LONG);
+    assert_eq!((brief.stats().sent.lines, brief.stats().lost().lines), (4, 0));
+    assert_eq!(server.wait_for(7).len(), 7);
+}
+
+/// Who is about to leave wants to know whether anybody is there, and no more.
+#[test]
+fn a_flush_that_is_not_heard_ends_once_all_addresses_have_refused() {
+    fn refusing(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
+        let (socket, address) = bound();
+        drop(socket);
+        Ok(vec![address, address])
+    }
+    let sink = Sink::start(named("agent.example", refusing));
+    sink.window(&counters("x", 3));
+    // Not a limit that is ever reached.
+    assert!(!sink.flush_if_heard(LONG * 100));
+    let stats = sink.stats();
+    assert_eq!((stats.waiting.lines, stats.down), (3, Some(Reason::NoReceiver)));
+    assert!(stats.errors[Reason::NoReceiver as usize] >= 2 && stats.adds_up());
 }

@@ -6,26 +6,33 @@
 //! information or symbols name them (`module`). The stacks in the capture's tables are then
 //! replaced, so that everything behind sees frames like any other's.
 //!
+//! Native code that Python called: its frames become the inner part of the Python stack. They are
+//! cut at the interpreter's loop, and what the interpreter does between its loop and a library is
+//! left out.
+//!
 //! What it promises: no file makes it panic, none but regular files are opened, bounded memory.
 //! What it does not: a frame whose frame pointer is not known is a guess (`walk`); without the binary a frame
 //! is `libfoo.so+0x1234` and there may be leftovers among the frames.
 //! What is missing on purpose: debug information from servers; other architectures than x86-64.
 
 mod module;
+mod prologue;
 mod text;
 mod walk;
 
 use std::collections::HashMap;
 
 use capture::read::{Capture, Code, StackNode};
-use format::region::code_flag::GAP_BITS;
+use format::region::code_flag::{GAP_BITS, LINK_BITS, RUNNING};
 
 use module::{Line, Module, Step};
-use text::{clean, is_runtime, is_system};
+use text::{clean, is_interpreter, is_runtime, is_system};
 use walk::{frames, Candidate, Leads};
 
 /// Most words of a stack that are looked at; the host records fewer.
 const MOST_WORDS: usize = 256;
+/// The function that runs Python code, as its name begins.
+const INTERPRETER_LOOP: &str = "_PyEval_EvalFrame";
 /// Most binaries that are opened.
 const MOST_MODULES: usize = 512;
 
@@ -56,7 +63,7 @@ struct Namer {
     /// Lines by binary and offset.
     lines: HashMap<(usize, u64), Vec<Line>>,
     names: HashMap<String, u32>,
-    codes: HashMap<(u32, u32), u32>,
+    codes: HashMap<(u32, u32, bool), u32>,
     nodes: HashMap<(u32, u32, u32), u32>,
     notes: Vec<String>,
 }
@@ -87,14 +94,27 @@ impl Namer {
             return *known;
         }
         let words = self.candidates(capture, stack);
+        let python = capture.without_native(stack);
+        let inner = python != stack;
         let mut named: Vec<Line> = Vec::new();
+        // How many of them, from the innermost on, are not the interpreter's.
+        let mut kept = 0;
         for index in frames(&words, &mut self.binaries) {
             let Some(binary) = words[index].module else { continue };
-            self.add_lines(binary, words[index].offset, index > 0, &mut named);
+            let before = named.len();
+            self.add_lines(binary, &words[index], index > 0, &mut named);
+            let loops = |line: &Line| line.function.starts_with(INTERPRETER_LOOP);
+            if inner && named[before..].iter().any(loops) {
+                break;
+            }
+            if !(inner && is_interpreter(&self.binaries.all[binary].path)) {
+                kept = named.len();
+            }
         }
-        let mut parent = 0;
+        named.truncate(kept);
+        let mut parent = if inner { python } else { 0 };
         for line in named.iter().rev() {
-            parent = self.node(capture, parent, line);
+            parent = self.node(capture, parent, line, inner);
         }
         self.stacks.insert(stack, parent);
         parent
@@ -103,7 +123,7 @@ impl Namer {
     /// The words of a stack, innermost first.
     fn candidates(&mut self, capture: &Capture, stack: u32) -> Vec<Candidate> {
         let mut position = -1i64;
-        let frames = capture.frames(stack).take(MOST_WORDS);
+        let frames = capture.frames(stack).take_while(|f| f.native).take(MOST_WORDS);
         let mut words = Vec::new();
         for frame in frames {
             let hex = frame.function.strip_prefix("0x");
@@ -113,8 +133,9 @@ impl Namer {
                 module,
                 offset: offset.unwrap_or(0),
                 position,
-                link: i64::from(frame.line >> GAP_BITS),
+                link: i64::from(frame.line >> GAP_BITS & ((1 << LINK_BITS) - 1)),
                 pointer: frame.function == "fp",
+                running: frame.line & RUNNING != 0,
             });
             position += i64::from(frame.line & ((1 << GAP_BITS) - 1));
         }
@@ -148,9 +169,10 @@ impl Namer {
     }
 
     /// Appends the lines of an address; `called`: it stands behind a call, which is meant.
-    fn add_lines(&mut self, binary: usize, offset: u64, called: bool, out: &mut Vec<Line>) {
+    fn add_lines(&mut self, binary: usize, word: &Candidate, called: bool, out: &mut Vec<Line>) {
+        let offset = word.offset;
         // Behind a system call as behind any other: the instruction before is the one that runs.
-        let at = offset.saturating_sub(1);
+        let at = if word.running { offset } else { offset.saturating_sub(1) };
         let lines = self.lines.entry((binary, at)).or_insert_with(|| {
             let binary = &self.binaries.all[binary];
             named_lines(binary, at).unwrap_or_else(|| vec![unnamed(binary, offset)])
@@ -171,11 +193,12 @@ impl Namer {
         }
     }
 
-    fn node(&mut self, capture: &mut Capture, parent: u32, line: &Line) -> u32 {
+    fn node(&mut self, capture: &mut Capture, parent: u32, line: &Line, inner: bool) -> u32 {
         let function = self.name(capture, &line.function);
         let file = self.name(capture, line.file.as_deref().unwrap_or("?"));
-        let code = *self.codes.entry((function, file)).or_insert_with(|| {
-            let code = Code { function, file, first_line: 0, releases: false, native: false };
+        let code = *self.codes.entry((function, file, inner)).or_insert_with(|| {
+            let (first_line, releases, native) = (0, false, false);
+            let code = Code { function, file, first_line, releases, native, inner };
             capture.codes.push(code);
             capture.codes.len() as u32
         });
@@ -235,6 +258,10 @@ impl Binaries {
 impl walk::Code for Binaries {
     fn step(&mut self, at: Candidate, called: bool) -> Step {
         self.at(at, called).map_or(Step::Unknown, |(module, address)| module.step(address))
+    }
+
+    fn frame_words(&mut self, at: Candidate, called: bool) -> Option<i64> {
+        self.at(at, called).and_then(|(module, address)| module.frame_words(address))
     }
 
     fn leads(&mut self, caller: Candidate, at: Candidate, called: bool) -> Leads {

@@ -15,6 +15,8 @@ use gimli::{Register, RunTimeEndian, UnwindContext, UnwindSection};
 use object::read::ReadCache;
 use object::{Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
+use crate::prologue;
+
 type Slice = EndianRcSlice<RunTimeEndian>;
 type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
 
@@ -25,6 +27,8 @@ const MOST_DEBUG_BYTES: u64 = 512 << 20;
 const MOST_SECTION_BYTES: u64 = 128 << 20;
 /// Most symbols of functions.
 const MOST_SYMBOLS: usize = 2_000_000;
+/// How far a symbol without a size reaches where there are no unwind tables.
+const MOST_UNSIZED_BYTES: u64 = 4096;
 /// Most functions inlined into one another.
 const MOST_INLINED: usize = 64;
 /// DWARF's numbers of the frame pointer and the stack pointer on x86-64.
@@ -212,7 +216,15 @@ impl Module {
         let behind = self.symbols.partition_point(|s| s.address <= address);
         // Aliases stand at one address: the first that reaches as far.
         let mut before = self.symbols[..behind].iter().rev().take(16);
-        let found = before.find(|s| s.size == 0 || address - s.address < s.size)?;
+        // Hand-written assembly has symbols without a size: such a one must lie in the function that
+        // the unwind tables tell, or near, or it would name whatever has no symbol behind it.
+        let start = self.function(address);
+        let fits = |s: &&Symbol| match (s.size, start) {
+            (0, Some(start)) => s.address >= start,
+            (0, None) => address - s.address < MOST_UNSIZED_BYTES,
+            (size, _) => address - s.address < size,
+        };
+        let found = before.find(fits)?;
         let name = addr2line::demangle_auto(found.name.as_str().into(), None);
         Some(name.into_owned())
     }
@@ -227,6 +239,21 @@ impl Module {
     pub fn function(&self, address: u64) -> Option<u64> {
         let unwind = self.unwind.as_ref()?;
         unwind.entry(address).map(|entry| entry.initial_address())
+    }
+
+    /// Words from the stack pointer to the return address in the function with a frame pointer that
+    /// `address` lies in, as its first instructions tell (`prologue`). Cost: one read of the file.
+    pub fn frame_words(&self, address: u64) -> Option<i64> {
+        let begin = self.function(address)?;
+        let fits = |s: &&Segment| (s.address..s.address.saturating_add(s.size)).contains(&begin);
+        let segment = self.segments.iter().find(fits)?;
+        let mut code = [0u8; prologue::MOST_BYTES];
+        // No further than the instruction that is meant: it is behind the prologue.
+        let length = code.len().min(usize::try_from(address.checked_sub(begin)?).ok()?);
+        // A damaged file's numbers may be anything.
+        let offset = segment.offset.checked_add(begin - segment.address)?;
+        self.file.read_exact_at(&mut code[..length], offset).ok()?;
+        prologue::words(&code[..length])
     }
 
     /// The target of the direct call that ends at `offset` of the file, if one does.

@@ -12,6 +12,13 @@ pub fn is_system(path: &str) -> bool {
         || base.starts_with("libdashcam.so")
 }
 
+/// Whether a binary is a Python interpreter: the program or its library.
+pub fn is_interpreter(path: &str) -> bool {
+    let base = path.rsplit('/').next().unwrap_or(path);
+    let version = base.strip_prefix("libpython").or_else(|| base.strip_prefix("python"));
+    version.is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// Whether a function belongs to Rust's library or to dashcam, by its name.
 pub fn is_runtime(function: &str) -> bool {
     let name = function.trim_start_matches(['<', '&']);
@@ -75,5 +82,7 @@ mod tests {
             is_system("/usr/lib/x86_64-linux-gnu/libc.so.6") && !is_system("/usr/lib/billy/run")
         );
         assert!(!is_system("/srv/lib/libbilly.so"));
+        assert!(is_interpreter("/usr/bin/python3.11") && is_interpreter("/l/libpython3.12.so.1.0"));
+        assert!(!is_interpreter("/srv/python-billy") && !is_interpreter("/l/_zlib.cpython-311.so"));
     }
 }

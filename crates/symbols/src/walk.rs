@@ -4,8 +4,9 @@
 //! earlier calls alike, and words that may be saved frame pointers. From the innermost frame on, the
 //! unwind tables say at which word its return address lies, counted from the stack pointer, which is
 //! known, or from the frame pointer, which is followed from where they say it was saved: exactly
-//! that word is taken. Where the frame pointer is not known, the next word is taken whose call leads
-//! to this function, else the next whose call may lead anywhere.
+//! that word is taken. Where the frame pointer is not known, the function's first instructions may
+//! tell how much room it has; else the next word is taken whose call leads to this function, else the
+//! next whose call may lead anywhere.
 
 use crate::module::{Base, CallersFp, Step};
 
@@ -23,12 +24,18 @@ pub struct Candidate {
     pub link: i64,
     /// It is no return address.
     pub pointer: bool,
+    /// It is the instruction that was about to run (the innermost word only); its link is of the
+    /// frame pointer in its register.
+    pub running: bool,
 }
 
 /// What the binaries know.
 pub trait Code {
     /// How to get from the frame at `at` to its caller. `called`: it stands behind a call.
     fn step(&mut self, at: Candidate, called: bool) -> Step;
+    /// Words from the stack pointer to the return address of a function with a frame pointer, if its
+    /// code tells.
+    fn frame_words(&mut self, at: Candidate, called: bool) -> Option<i64>;
     /// Whether the call in front of `caller` can have led to the function that `at` runs in.
     fn leads(&mut self, caller: Candidate, at: Candidate, called: bool) -> Leads;
 }
@@ -47,7 +54,8 @@ pub enum Leads {
 /// Indices of the frames among `stack` (innermost first), the first of which is always one.
 pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
     let mut found = Vec::new();
-    let (mut sp, mut fp) = (0i64, None);
+    let register = stack.first().filter(|at| at.running && at.link > 0);
+    let (mut sp, mut fp) = (0i64, register.map(|at| at.position.saturating_add(at.link)));
     let mut next = (!stack.is_empty()).then_some(0);
     while let Some(index) = next {
         let (at, called) = (stack[index], index > 0);
@@ -67,6 +75,11 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
             (Step::Return { words, .. }, Some(base)) => {
                 let place = base.saturating_add(words);
                 outer.clone().find(|i| stack[*i].position == place && place >= sp)
+            }
+            // Of a function that is in the midst of a call the stack pointer is known, too.
+            (Step::Return { base: Base::Fp, .. }, None) if called => {
+                let place = code.frame_words(at, called).map(|words| sp.saturating_add(words));
+                outer.clone().find(|i| Some(stack[*i].position) == place)
             }
             _ => None,
         };
@@ -131,6 +144,11 @@ mod tests {
             self.0.iter().find(|k| k.0 == at.offset).map_or(Step::Unknown, |k| k.1)
         }
 
+        fn frame_words(&mut self, at: Candidate, _: bool) -> Option<i64> {
+            // Those of the last hundred tell.
+            (at.offset >= 9000).then_some((at.offset % 100) as i64)
+        }
+
         fn leads(&mut self, caller: Candidate, at: Candidate, _: bool) -> Leads {
             match self.0.iter().find(|k| k.0 == caller.offset).and_then(|k| k.2) {
                 Some(target) if target == at.offset / 100 => Leads::Here,
@@ -151,6 +169,7 @@ mod tests {
             position: *position,
             link: 0,
             pointer: false,
+            running: false,
         };
         words.iter().map(candidate).collect()
     }
@@ -181,6 +200,39 @@ mod tests {
             Known(vec![(110, by_sp(5), None), (210, by_sp(i64::MAX), None), (310, by_sp(0), None)]);
         assert_eq!(frames(&words, &mut code), [0, 1]);
         assert!(frames(&[], &mut code).is_empty());
+    }
+
+    #[test]
+    fn a_running_threads_frame_pointer_is_known() {
+        let mut words = stack(&[(110, -1), (910, 2), (210, 7), (310, 12)]);
+        // Words 6 and 7 hold the caller's frame pointer and the return address.
+        (words[0].running, words[0].link) = (true, 7);
+        let by_fp = Step::Return { base: Base::Fp, words: 1, fp: CallersFp::Lost };
+        let rules =
+            || vec![(110, by_fp, None), (210, by_sp(4), None), (310, Step::Outermost, None)];
+        assert_eq!(frames(&words, &mut Known(rules())), [0, 2, 3]);
+        // Of a blocked thread it is not, and the next word may do as well.
+        words[0].running = false;
+        assert_eq!(frames(&words, &mut Known(rules())), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn without_the_frame_pointer_the_room_that_a_function_makes_tells_its_caller() {
+        // 9105 has five words of its own, and a leftover among them whose call may lead there.
+        let words = stack(&[(110, -1), (9105, 0), (920, 3), (210, 6), (930, 7), (310, 9)]);
+        let by_fp = Step::Return { base: Base::Fp, words: 1, fp: CallersFp::Lost };
+        let mut rules = vec![
+            (110, by_sp(0), None),
+            (9105, by_fp, None),
+            (210, by_sp(2), None),
+            (310, Step::Outermost, None),
+        ];
+        assert_eq!(frames(&words, &mut Known(rules.clone())), [0, 1, 3, 5]);
+        // Where no return address lies at that place, it is a guess again.
+        rules[1].0 = 9104;
+        let mut other = words.clone();
+        other[1].offset = 9104;
+        assert_eq!(frames(&other, &mut Known(rules))[..3], [0, 1, 2]);
     }
 
     #[test]

@@ -46,6 +46,7 @@ fn capture_of(path: &str, tag: &str, offsets: &[u64]) -> Capture {
             first_line: 0,
             releases: false,
             native: true,
+            inner: false,
         });
         let line = u32::from(i > 0) * 3;
         capture.stacks.push(StackNode { parent: i as u32, code: function, line });

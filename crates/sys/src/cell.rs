@@ -54,6 +54,21 @@ impl<T: Sync + 'static> StaticRef<T> {
         }
     }
 
+    /// Puts an object here, for good; gives it back when there is one already.
+    pub fn put(&self, value: T) -> Result<(), T> {
+        if self.get().is_some() {
+            return Err(value);
+        }
+        let made = Box::into_raw(Box::new(value));
+        let null = std::ptr::null_mut();
+        // Release: the object is whole before it is seen.
+        match self.at.compare_exchange(null, made, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            // SAFETY: `made` came from the box above and was not published.
+            Err(_) => Err(*unsafe { Box::from_raw(made) }),
+        }
+    }
+
     /// Replaces it.
     pub fn set(&self, value: Option<&'static T>) {
         let at = value.map_or(std::ptr::null_mut(), |v| std::ptr::from_ref(v).cast_mut());
@@ -64,17 +79,21 @@ impl<T: Sync + 'static> StaticRef<T> {
 /// A place for an object that comes and goes while other threads may be using it: readers are
 /// counted, and who removes it waits until none is inside.
 ///
-/// Reading costs two atomic additions (contended when several threads read at once), never waits,
+/// Reading costs two atomic operations (contended when several threads read at once), never waits,
 /// and is async-signal-safe if the reading is.
 pub struct Visited<T> {
     at: AtomicPtr<T>,
-    /// Readers inside. SeqCst on both words: either a reader sees the object gone, or who removed
-    /// it sees the reader.
+    /// Readers inside, and above `ROUND` how often all were forgotten: a reader that a fork took
+    /// along (it came from a signal handler inside) leaves the count of its own round alone. SeqCst
+    /// on both words: either a reader sees the object gone, or who removed it sees the reader.
     inside: AtomicU64,
     /// A reader never left; the place is not used again.
     retired: AtomicBool,
     owns: PhantomData<Box<T>>,
 }
+
+/// One more time that all readers were forgotten, in `Visited::inside`.
+const ROUND: u64 = 1 << 32;
 
 /// Why an object could not be had back: a reader did not leave in time (its thread may have ended
 /// inside). It stays in memory for that reader.
@@ -113,14 +132,17 @@ impl<T: Send + Sync> Visited<T> {
 
     /// Calls `visit` with the object, if there is one.
     pub fn with<R>(&self, visit: impl FnOnce(&T) -> R) -> Option<R> {
-        struct Leave<'c>(&'c AtomicU64);
+        struct Leave<'c>(&'c AtomicU64, u64);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::SeqCst);
+                let (inside, round) = (self.0, self.1);
+                let less = |now: u64| (now / ROUND == round).then(|| now - 1);
+                // An error: it was forgotten.
+                let _ = inside.fetch_update(Ordering::SeqCst, Ordering::Relaxed, less);
             }
         }
-        self.inside.fetch_add(1, Ordering::SeqCst);
-        let _leave = Leave(&self.inside);
+        let before = self.inside.fetch_add(1, Ordering::SeqCst);
+        let _leave = Leave(&self.inside, before / ROUND);
         let at = self.at.load(Ordering::SeqCst);
         // SAFETY: null, or put here by `put`. `take` frees it only after it has set the pointer to
         // null and then seen nobody inside; we were inside before we read the pointer.
@@ -134,7 +156,7 @@ impl<T: Send + Sync> Visited<T> {
             return Ok(None);
         }
         let deadline_ns = crate::clock::now_ns() + limit_ns;
-        while self.inside.load(Ordering::SeqCst) > 0 {
+        while self.inside.load(Ordering::SeqCst) % ROUND > 0 {
             if crate::clock::now_ns() > deadline_ns {
                 self.retired.store(true, Ordering::Relaxed);
                 return Err(StillVisited);
@@ -146,11 +168,13 @@ impl<T: Send + Sync> Visited<T> {
         Ok(Some(unsafe { Box::from_raw(at) }))
     }
 
-    /// In a forked child: what was here is forgotten (its readers are in the parent). The caller is
-    /// the only thread.
+    /// In a forked child: what was here is forgotten (its readers are in the parent), and never
+    /// freed, since the caller may be inside. The caller is the only thread.
     pub fn forget(&self) {
         self.at.store(std::ptr::null_mut(), Ordering::Relaxed);
-        self.inside.store(0, Ordering::Relaxed);
+        let round = self.inside.load(Ordering::Relaxed) / ROUND;
+        self.inside.store(round.wrapping_add(1).wrapping_mul(ROUND), Ordering::Relaxed);
+        self.retired.store(false, Ordering::Relaxed);
     }
 }
 
@@ -167,6 +191,9 @@ mod tests {
             threads.into_iter().map(|t| t.join().expect("ends")).collect()
         });
         assert!(seen.iter().all(|at| std::ptr::eq(*at, seen[0])), "{seen:?}");
+        assert_eq!(PLACE.put(9), Err(9));
+        static OTHER: StaticRef<u64> = StaticRef::empty();
+        assert_eq!((OTHER.put(9), OTHER.put(8), OTHER.get()), (Ok(()), Err(8), Some(&9)));
     }
 
     #[test]
@@ -174,6 +201,7 @@ mod tests {
         static CELL: Visited<Vec<u64>> = Visited::empty();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _stops = crate::guards::SetsAtEnd(&stop);
             for _ in 0..3 {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
@@ -186,8 +214,27 @@ mod tests {
                 assert!(CELL.put(Box::default()).is_err(), "one at a time");
                 assert_eq!(CELL.take(5_000_000_000), Ok(Some(Box::new(vec![i; 100]))));
             }
-            stop.store(true, Ordering::Relaxed);
         });
+    }
+
+    /// A signal handler that forks, inside of a visit: the child's visit ends, later, in a place that
+    /// was forgotten, and whose new readers must still be waited for.
+    #[test]
+    fn a_visit_that_a_fork_took_along_ends_without_a_trace() {
+        static CELL: Visited<u32> = Visited::empty();
+        assert!(CELL.put(Box::new(1)).is_ok());
+        let old = CELL.with(|old| {
+            CELL.forget();
+            assert!(CELL.is_empty() && CELL.with(|_| ()).is_none());
+            assert!(CELL.put(Box::new(2)).is_ok());
+            *old
+        });
+        assert_eq!(old, Some(1), "not freed while it was visited");
+        assert_eq!(CELL.take(1_000_000), Ok(Some(Box::new(2))), "nobody is inside");
+        assert!(CELL.put(Box::new(3)).is_ok());
+        assert_eq!(CELL.with(|_| CELL.take(1_000_000)), Some(Err(StillVisited)));
+        CELL.forget();
+        assert!(CELL.put(Box::new(4)).is_ok(), "what kept the place is the parent's");
     }
 
     #[test]

@@ -16,8 +16,8 @@
 //! and get the number again between the look at a blocked thread and this call; who asks right away
 //! is wrong rarely, never harmfully.
 //!
-//! Missing on purpose: the target of a connection still being made. The socket does not tell it
-//! before it is made; `calls::connect_target` reads it from the arguments of a blocked `connect`.
+//! The target of a connection still being made is not told by the socket: `connecting::peer` finds
+//! it, at more cost; `calls::connect_target` reads it from the arguments of a blocked `connect`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
@@ -152,6 +152,10 @@ fn socket(fd: i32) -> FdInfo {
             None => format!("{word} (unnamed)"),
         },
         (Err(_), local) => {
+            let to = connecting && kind == FdKind::TcpSocket;
+            if let Some(to) = to.then(|| crate::connecting::peer(fd, family)).flatten() {
+                return FdInfo { kind, text: format!("tcp {to}"), peer_port: None, connecting };
+            }
             let state = match (listening, connecting) {
                 (true, _) => " listening",
                 (_, true) => " not connected, from",

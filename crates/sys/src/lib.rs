@@ -9,9 +9,12 @@
 pub mod barrier;
 pub mod calls;
 pub mod cell;
+pub mod claim;
 pub mod clock;
+pub mod connecting;
 pub mod exit;
 pub mod fds;
+pub mod file_locks;
 pub mod fork;
 mod kept;
 pub mod local;
@@ -19,12 +22,19 @@ pub mod map;
 pub mod mem;
 pub mod ours;
 pub mod perf;
+pub mod random;
 pub mod room;
 pub mod send;
 pub mod shelf;
 pub mod signal;
 pub mod socket;
+pub mod stderr;
 pub mod task;
 pub mod thread;
 pub mod vitals;
 pub mod whole_file;
+pub mod whole_folder;
+
+#[cfg(test)]
+#[path = "../tests/common/guards.rs"]
+mod guards;

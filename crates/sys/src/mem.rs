@@ -2,11 +2,21 @@
 //! fault.
 //!
 //! The samplers look at interpreter structures that other threads move and free. A plain load of a
-//! stale pointer could hit an unmapped page and kill the host; `process_vm_readv` on our own pid
-//! makes the kernel do the copy and report EFAULT instead. No privilege is needed: a process may
-//! always read itself. Where a seccomp filter refuses the call, `/proc/self/mem` does the same.
+//! stale pointer could hit an unmapped page and kill the host; here the kernel does the copy and
+//! reports EFAULT instead. No privilege is needed: a process may always read and write itself.
 //!
-//! Cost: one syscall, about 0.3 us + the copy; `read_many` moves up to 1024 pieces in one.
+//! How it works: `process_vm_writev` on our own pid, with what is to be read as its *source* and our
+//! buffer as its target. The kernel looks up and pins the pages of the target only, and copies the
+//! source as it copies the bytes of any `write`: a bad address ends the copy. The usual way round
+//! (`process_vm_readv`) pins every page of every piece of the source. A target on a huge page
+//! (`Buffer`) is pinned at once. Measured, 16 stacks of 56 KB in 4 pieces each: 85 us with
+//! `process_vm_readv`, 75 us this way into small pages, 65 us by `pwritev` into a mapped memfd, 30 us
+//! this way into a huge page (a plain copy: 15 us); 512 pieces of 64 bytes: 1,400, 72, 5 and 6 us.
+//! A memfd was refused for its descriptor: a host that closes what it does not know, and is given
+//! the same number for a file of its own, would have that file written to.
+//! Where a seccomp filter refuses the call, `process_vm_readv` and then `/proc/self/mem` do the same.
+//!
+//! Cost: two syscalls, one of them getpid, about 0.4 us + the copy; up to 1024 pieces in one.
 //! What it does not promise: atomicity. The bytes may be torn by a concurrent writer; callers must
 //! validate what they read.
 
@@ -17,40 +27,98 @@ use std::os::unix::fs::FileExt;
 /// The most pieces one `read_many` may ask for (the kernel's UIO_MAXIOV).
 pub const MAX_PIECES: usize = 1024;
 
+/// Addresses from here on are never the program's; one among several would fail the whole call.
+#[cfg(target_arch = "x86_64")]
+const USER_END: usize = 1 << 47;
+#[cfg(not(target_arch = "x86_64"))]
+const USER_END: usize = 1 << 52;
+
+/// A piece of memory to be read: address and length in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it begins.
+    pub address: usize,
+    /// How long it is.
+    pub length: usize,
+}
+
+impl Piece {
+    fn is_possible(&self) -> bool {
+        self.address.checked_add(self.length).is_some_and(|end| end <= USER_END)
+    }
+}
+
+/// Who copies.
+#[derive(Debug)]
+enum How {
+    /// `process_vm_writev`: pages of the target are pinned.
+    Push,
+    /// `process_vm_readv`: pages of the source are pinned.
+    Pull,
+    /// `/proc/self/mem`.
+    File(File),
+}
+
 /// Reads guarded memory of this process. Cheap to copy around by reference; holds no state but the
 /// choice of mechanism.
 pub struct Reader {
     pid: libc::pid_t,
-    fallback: Option<File>,
+    how: How,
 }
 
 impl Reader {
     /// Finds out which mechanism works here. Must be called in the process that will be read, and
     /// again after a fork.
     pub fn new() -> io::Result<Reader> {
+        let pid = std::process::id() as libc::pid_t;
+        for how in [How::Push, How::Pull] {
+            let reader = Reader { pid, how };
+            if reader.works().is_ok() {
+                return Ok(reader);
+            }
+        }
+        let reader = Reader { pid, how: How::File(File::open("/proc/self/mem")?) };
+        reader.works()?;
+        Ok(reader)
+    }
+
+    fn works(&self) -> io::Result<()> {
         let probe = 0x5eed_u64;
         let mut out = [0u8; 8];
-        let reader = Reader { pid: std::process::id() as libc::pid_t, fallback: None };
-        let vm = reader.read(&raw const probe as usize, &mut out);
-        if vm.is_ok() && u64::from_ne_bytes(out) == probe {
-            return Ok(reader);
+        self.read(&raw const probe as usize, &mut out)?;
+        match u64::from_ne_bytes(out) == probe {
+            true => Ok(()),
+            false => Err(io::Error::from(io::ErrorKind::InvalidData)),
         }
-        let file = File::open("/proc/self/mem")?;
-        file.read_exact_at(&mut out, &raw const probe as u64)?;
-        Ok(Reader { fallback: Some(file), ..reader })
     }
 
     /// Copies `out.len()` bytes from `address`. Errors (EFAULT) when any byte is not mapped.
     pub fn read(&self, address: usize, out: &mut [u8]) -> io::Result<()> {
-        if let Some(file) = &self.fallback {
+        if let How::File(file) = &self.how {
             return file.read_exact_at(out, address as u64);
         }
-        let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
-        let remote = libc::iovec { iov_base: address as *mut _, iov_len: out.len() };
-        // SAFETY: `local` is memory we own mutably for the call; `remote` is only an address for
-        // the kernel, which checks it and never faults us.
-        let n = unsafe { libc::process_vm_readv(self.pid, &local, 1, &remote, 1, 0) };
-        complete(n, out.len())
+        let piece = libc::iovec { iov_base: address as *mut _, iov_len: out.len() };
+        let wanted = out.len();
+        complete(self.copy(&[piece], out), wanted)
+    }
+
+    /// One call of the kernel: the pieces, one behind the other, into `out`. Bytes copied, or -1.
+    fn copy(&self, pieces: &[libc::iovec], out: &mut [u8]) -> isize {
+        let ours = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
+        let count = pieces.len() as libc::c_ulong;
+        // A forked child that was left this reader would have its parent's memory written to.
+        // SAFETY: no arguments, no memory.
+        if unsafe { libc::getpid() } != self.pid {
+            return 0;
+        }
+        // SAFETY: the kernel writes to `ours` alone, which we own mutably for the call. The pieces
+        // are only addresses to it, which it checks: a bad one ends the copy and never faults us.
+        unsafe {
+            match self.how {
+                How::Push => libc::process_vm_writev(self.pid, pieces.as_ptr(), count, &ours, 1, 0),
+                _ => libc::process_vm_readv(self.pid, &ours, 1, pieces.as_ptr(), count, 0),
+            }
+        }
     }
 
     /// Reads one machine word. Errors as `read`.
@@ -61,28 +129,125 @@ impl Reader {
     }
 
     /// Copies several pieces, each `piece_len` bytes long, into `out` one behind the other.
-    /// Returns how many leading pieces were read completely: the kernel stops at the first bad one.
+    /// Returns how many leading pieces were read completely: the copy stops at the first bad one.
     pub fn read_many(&self, addresses: &[usize], piece_len: usize, out: &mut [u8]) -> usize {
-        let pieces = addresses.len().min(MAX_PIECES).min(out.len() / piece_len.max(1));
-        if self.fallback.is_some() || pieces == 0 {
-            let slots = out.chunks_exact_mut(piece_len.max(1));
-            let mut pairs = addresses[..pieces].iter().zip(slots);
-            return pairs.position(|(a, slot)| self.read(*a, slot).is_err()).unwrap_or(pieces);
+        let count = addresses.len().min(MAX_PIECES).min(out.len() / piece_len.max(1));
+        let piece = |address: &usize| Piece { address: *address, length: piece_len };
+        let pieces: Vec<Piece> = addresses[..count].iter().map(piece).collect();
+        match piece_len {
+            0 => count,
+            _ => self.read_pieces(&pieces, out) / piece_len,
         }
-        let total = pieces * piece_len;
-        let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: total };
-        let remote: Vec<libc::iovec> = addresses[..pieces]
-            .iter()
-            .map(|a| libc::iovec { iov_base: *a as *mut _, iov_len: piece_len })
-            .collect();
-        // SAFETY: as in `read`; `local` covers `total` bytes of `out`, which is at least that long.
-        let n = unsafe {
-            libc::process_vm_readv(self.pid, &local, 1, remote.as_ptr(), pieces as libc::c_ulong, 0)
+    }
+
+    /// Copies pieces of any length into `out` one behind the other, in this order, with one call of
+    /// the kernel for `MAX_PIECES` of them. Returns how many leading bytes are right: fewer than asked
+    /// for when a piece is not mapped, not readable, or does not fit into `out`.
+    pub fn read_pieces(&self, pieces: &[Piece], out: &mut [u8]) -> usize {
+        let mut done = 0;
+        for some in pieces.chunks(MAX_PIECES) {
+            let (mut wanted, mut parts) = (0, Vec::with_capacity(some.len()));
+            for piece in some {
+                if !piece.is_possible() || piece.length > out.len() - done - wanted {
+                    break;
+                }
+                wanted += piece.length;
+                let at = piece.address as *mut libc::c_void;
+                parts.push(libc::iovec { iov_base: at, iov_len: piece.length });
+            }
+            let got = self.copy_parts(&parts, &mut out[done..done + wanted]);
+            done += got;
+            if got < wanted || parts.len() < some.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    fn copy_parts(&self, parts: &[libc::iovec], out: &mut [u8]) -> usize {
+        if let How::File(_) = self.how {
+            let mut done = 0;
+            for part in parts {
+                let piece = &mut out[done..done + part.iov_len];
+                if self.read(part.iov_base as usize, piece).is_err() {
+                    break;
+                }
+                done += part.iov_len;
+            }
+            return done;
+        }
+        if parts.is_empty() {
+            return 0;
+        }
+        usize::try_from(self.copy(parts, out)).unwrap_or(0).min(out.len())
+    }
+}
+
+/// Bytes to read into, on huge pages where the kernel has some: a copy of many pages then costs a
+/// third. Takes 2 MiB of memory at its first use and 2 MiB more for each 2 MiB used beyond, or small
+/// pages as they are used. A forked child does not inherit it.
+pub struct Buffer {
+    /// Of the whole mapping, which begins a little before `bytes`.
+    mapped: Piece,
+    bytes: *mut u8,
+    length: usize,
+    pid: u32,
+}
+
+// SAFETY: the mapping belongs to this value alone, as a Box's memory would.
+unsafe impl Send for Buffer {}
+
+const HUGE: usize = 2 << 20;
+
+impl Buffer {
+    /// A buffer of `length` bytes, all zero. Errors: no address space (ENOMEM).
+    pub fn new(length: usize) -> io::Result<Buffer> {
+        let whole = length.next_multiple_of(HUGE) + HUGE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), whole, protection, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mapped = Piece { address: at as usize, length: whole };
+        let skipped = mapped.address.next_multiple_of(HUGE) - mapped.address;
+        // SAFETY: `skipped` is less than HUGE, so `length` bytes behind it are within the mapping.
+        // Advice changes no content; a kernel that cannot follow it says so, and small pages serve.
+        // Without the second one a fork would share the pages and the next copy split the huge one.
+        let bytes = unsafe {
+            let bytes = at.cast::<u8>().add(skipped);
+            libc::madvise(bytes.cast(), length, libc::MADV_HUGEPAGE);
+            libc::madvise(at, whole, libc::MADV_DONTFORK);
+            bytes
         };
-        if n <= 0 {
-            0
-        } else {
-            n as usize / piece_len
+        Ok(Buffer { mapped, bytes, length, pid: std::process::id() })
+    }
+}
+
+impl std::ops::Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `length` bytes from `bytes` on are mapped, readable and zeroed at creation, for as
+        // long as `self` lives; nobody else has their address.
+        unsafe { std::slice::from_raw_parts(self.bytes, self.length) }
+    }
+}
+
+impl std::ops::DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.bytes, self.length) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // In a forked child nothing is mapped there, or something else by now.
+        if self.pid == std::process::id() {
+            // SAFETY: exactly the mapping made by `new`; no reference outlives `self`.
+            unsafe { libc::munmap(self.mapped.address as *mut _, self.mapped.length) };
         }
     }
 }
@@ -99,21 +264,55 @@ fn complete(n: isize, wanted: usize) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    /// One reader of each kind; a kind that this host refuses is told and left out.
+    fn readers() -> Vec<Reader> {
+        let pid = std::process::id() as libc::pid_t;
+        let file = File::open("/proc/self/mem").expect("own memory opens");
+        let all = [How::Push, How::Pull, How::File(file)].map(|how| Reader { pid, how });
+        let works = |reader: &Reader| reader.works().is_ok();
+        let able: Vec<Reader> = all.into_iter().filter(works).collect();
+        println!("{:?}", able.iter().map(|reader| &reader.how).collect::<Vec<_>>());
+        assert!(!able.is_empty());
+        able
+    }
+
     #[test]
     fn unmapped_memory_is_an_error_and_not_a_fault() {
-        let reader = Reader::new().expect("a process may read itself");
-        let mut out = [0u8; 16];
-        assert!(reader.read(8, &mut out).is_err());
-        assert!(reader.read(usize::MAX - 64, &mut out).is_err());
+        for reader in readers() {
+            let mut out = [0u8; 16];
+            assert!(reader.read(8, &mut out).is_err());
+            assert!(reader.read(usize::MAX - 64, &mut out).is_err());
+        }
     }
 
     #[test]
     fn several_pieces_stop_at_the_first_bad_one() {
-        let reader = Reader::new().expect("a process may read itself");
-        let words = [7u64, 11, 13];
-        let at = |i: usize| &raw const words[i] as usize;
-        let mut out = [0u8; 24];
-        assert_eq!(reader.read_many(&[at(0), at(2), 8], 8, &mut out), 2);
-        assert_eq!(u64::from_ne_bytes(out[8..16].try_into().expect("8 bytes")), 13);
+        for reader in readers() {
+            let words = [7u64, 11, 13];
+            let at = |i: usize| &raw const words[i] as usize;
+            for bad in [8, usize::MAX - 64, USER_END - 4, 1 << 63] {
+                let mut out = [0u8; 32];
+                assert_eq!(reader.read_many(&[at(0), at(2), bad, at(1)], 8, &mut out), 2);
+                assert_eq!(u64::from_ne_bytes(out[8..16].try_into().expect("8 bytes")), 13);
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_of_any_length_and_number_lie_one_behind_the_other() {
+        for reader in readers() {
+            let bytes: Vec<u8> = (0..5000u32).map(|i| i as u8).collect();
+            let lengths = [1usize, 0, 300, 7];
+            let piece =
+                |i: usize| Piece { address: &raw const bytes[i] as usize, length: lengths[i % 4] };
+            let pieces: Vec<Piece> = (0..3000).map(piece).collect();
+            let wanted: Vec<u8> =
+                (0..3000).flat_map(|i| bytes[i..i + lengths[i % 4]].iter().copied()).collect();
+            let mut out = Buffer::new(wanted.len() + 9).expect("address space");
+            assert_eq!(reader.read_pieces(&pieces, &mut out), wanted.len());
+            assert_eq!(out[..wanted.len()], wanted);
+            let mut small = vec![0; 301];
+            assert_eq!(reader.read_pieces(&pieces, &mut small), 301);
+        }
     }
 }

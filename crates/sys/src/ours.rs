@@ -26,17 +26,41 @@ pub struct Fd {
     slot: Option<usize>,
 }
 
+fn enter(fd: RawFd) -> Option<usize> {
+    let entry = fd + 1;
+    let start = NEXT.fetch_add(1, Ordering::Relaxed);
+    (0..SLOTS).map(|i| (start + i) % SLOTS).find(|i| {
+        let free = TABLE[*i].load(Ordering::Relaxed) == 0;
+        let take = || TABLE[*i].compare_exchange(0, entry, Ordering::Relaxed, Ordering::Relaxed);
+        free && take().is_ok()
+    })
+}
+
 impl From<OwnedFd> for Fd {
     fn from(fd: OwnedFd) -> Fd {
-        let entry = fd.as_raw_fd() + 1;
-        let start = NEXT.fetch_add(1, Ordering::Relaxed);
-        let slot = (0..SLOTS).map(|i| (start + i) % SLOTS).find(|i| {
-            let free = TABLE[*i].load(Ordering::Relaxed) == 0;
-            let take =
-                || TABLE[*i].compare_exchange(0, entry, Ordering::Relaxed, Ordering::Relaxed);
-            free && take().is_ok()
-        });
+        let slot = enter(fd.as_raw_fd());
         Fd { fd, slot }
+    }
+}
+
+/// Says that a descriptor whose owner is of another type is ours. To be dropped before the
+/// descriptor is closed: its number may be the host's behind that.
+#[derive(Debug)]
+#[must_use]
+pub struct Noted {
+    slot: Option<usize>,
+}
+
+/// Notes a descriptor of ours for as long as what this returns lives.
+pub fn note(fd: RawFd) -> Noted {
+    Noted { slot: enter(fd) }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            TABLE[slot].store(0, Ordering::Relaxed);
+        }
     }
 }
 

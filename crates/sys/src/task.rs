@@ -90,6 +90,14 @@ pub struct Switches {
     pub forced: u64,
 }
 
+/// The id the kernel gave out last, to any process or thread of this pid namespace: two of them tell
+/// how many were born between at most, as long as ids do not begin again from the lowest. One open,
+/// read and close of a file of /proc, about 5 us. None: it cannot be read.
+pub fn last_id() -> Option<u32> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_ascii_whitespace().nth(4)?.parse().ok()
+}
+
 /// Puts the ids of all threads of this process into `out`, in ascending order, replacing what was
 /// there. Allocates only when `out` has to grow. Threads that start or end meanwhile may be missed.
 pub fn list(out: &mut Vec<u32>) -> io::Result<()> {
@@ -182,6 +190,12 @@ pub struct TaskReader {
     status: Slot,
     io: Slot,
     name: [u8; 128],
+}
+
+/// Whether this answer of a reader means that its thread has ended. Files that a kernel does not have
+/// or that it refuses mean nothing.
+pub fn has_ended<T>(answer: &io::Result<T>) -> bool {
+    answer.as_ref().err().and_then(io::Error::raw_os_error) == Some(libc::ESRCH)
 }
 
 impl TaskReader {

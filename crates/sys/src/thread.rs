@@ -1,8 +1,10 @@
 //! Threads of ours and of the host: ids, names, and starting one that the host never notices.
 
+use std::ffi::c_void;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::JoinHandle;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU8, Ordering};
+use std::sync::Arc;
 
 /// Kernel thread id of the caller. A syscall (0.1-0.2 us); callers cache it.
 pub fn tid() -> u32 {
@@ -14,21 +16,70 @@ thread_local! {
     static TID: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// `tid()`, asked of the kernel once a thread. A forked child must call `forget_tid` first.
+/// `tid()`, found out once a thread, most often without a system call. A forked child must call
+/// `forget_tid` first. Async-signal-safe.
 #[inline]
 pub fn cached_tid() -> u32 {
     match TID.get() {
         0 => {
-            TID.set(tid());
+            TID.set(find_tid());
             TID.get()
         }
         tid => tid,
     }
 }
 
+/// Whether the C library tells a thread's id as the kernel does. Relaxed: a word that hangs on
+/// nothing; who finds it too old asks the kernel, too.
+static LIBRARY: AtomicU8 = AtomicU8::new(UNPROVEN);
+const UNPROVEN: u8 = 0;
+const AGREES: u8 = 1;
+const DIFFERS: u8 = 2;
+
+/// The C library keeps the id of each thread and has no portable call that tells it, but for
+/// `pthread_getcpuclockid`: that computes the number of the thread's CPU clock, and the kernel lays
+/// down what the number means. Believed once both agreed on a thread that is not the first one, whose
+/// id is the process's, too.
+#[cold]
+fn find_tid() -> u32 {
+    let state = LIBRARY.load(Ordering::Relaxed);
+    let told = if state == DIFFERS { None } else { library_tid() };
+    if let (AGREES, Some(told)) = (state, told) {
+        return told;
+    }
+    let tid = tid();
+    if told != Some(tid) {
+        LIBRARY.store(DIFFERS, Ordering::Relaxed);
+    } else if tid != std::process::id() {
+        // Never back from `DIFFERS`, where another thread found that.
+        let _ = LIBRARY.compare_exchange(UNPROVEN, AGREES, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    tid
+}
+
+/// The caller's id by its CPU clock. glibc and musl make no system call and take no lock for it.
+fn library_tid() -> Option<u32> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the caller's own handle is valid while it runs; `clock` is ours.
+    let error = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
+    tid_of_clock(error, clock)
+}
+
+/// The kernel's numbers of CPU clocks: the id inverted, above three bits: one thread's (4), the time
+/// that it was scheduled (2).
+fn tid_of_clock(error: i32, clock: i32) -> Option<u32> {
+    (error == 0 && clock & 7 == 6).then_some(!(clock >> 3) as u32)
+}
+
 /// In a forked child: the calling thread has another id now.
 pub fn forget_tid() {
     TID.set(0);
+}
+
+/// The CPU that the caller runs on just now; 0 where it cannot be told. 2 ns; async-signal-safe.
+pub fn cpu() -> usize {
+    // SAFETY: sched_getcpu takes no argument; it reads what the kernel keeps for the thread.
+    usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
 }
 
 /// Whether a thread of this process with that id is alive. A syscall; async-signal-safe.
@@ -58,14 +109,23 @@ static END_KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Makes `ended` be called on every thread that called `arm_end`, when it ends: it returned, called
 /// pthread_exit or was cancelled, and its thread-local destructors have run. Not called for threads
-/// that are alive when the process exits. Once a process; false: no key is left.
+/// that are alive when the process exits. The first function given is the one; more calls change
+/// nothing. False: no key is left.
 pub fn on_end(ended: extern "C" fn(*mut libc::c_void)) -> bool {
+    if END_KEY.load(Ordering::Acquire) != 0 {
+        return true;
+    }
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: `ended` has the right type and lives as long as this code is loaded.
     if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } != 0 {
         return false;
     }
-    END_KEY.store(key + 1, Ordering::Release);
+    // One word says both that there is a key and which: a fork finds it made or not.
+    let first = END_KEY.compare_exchange(0, key + 1, Ordering::AcqRel, Ordering::Acquire);
+    if first.is_err() {
+        // SAFETY: the key was made above, and nobody else knows it.
+        unsafe { libc::pthread_key_delete(key) };
+    }
     true
 }
 
@@ -81,16 +141,109 @@ pub fn arm_end() {
     }
 }
 
+/// Bytes of a stack of ours.
+const STACK: usize = 512 * 1024;
+
+/// A thread of ours. Dropped, it goes on by itself.
+#[derive(Debug)]
+pub struct Quiet {
+    /// None: joined.
+    id: Option<libc::pthread_t>,
+    over: Arc<AtomicBool>,
+}
+
+impl Quiet {
+    /// Whether its body is over; the thread itself may need a moment more.
+    pub fn is_finished(&self) -> bool {
+        // Acquire: pairs with the release behind the body.
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Waits for its end.
+    pub fn join(mut self) {
+        if let Some(id) = self.id.take() {
+            // SAFETY: the thread was made joinable, and nobody else joins or detaches it.
+            unsafe { libc::pthread_join(id, std::ptr::null_mut()) };
+        }
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            // SAFETY: as in `join`.
+            unsafe { libc::pthread_detach(id) };
+        }
+    }
+}
+
+type Body = Box<dyn FnOnce() + Send>;
+
+struct Start {
+    name: [u8; 16],
+    body: Body,
+    over: Arc<AtomicBool>,
+}
+
 /// Starts a thread that takes none of the host's signals, so no handler of the host runs on it and
-/// no system call of the host is interrupted because of it.
+/// no system call of the host is interrupted because of it. A panic ends it, and nothing else.
 ///
-/// `name` is cut to 15 bytes by the kernel. Errors: when the kernel refuses a new thread.
-pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+/// By the C library and not by Rust's: in a Rust program a thread of that takes a lock when it begins
+/// and when it ends. A child that was forked at such a moment never gets that lock, so its own threads
+/// would not begin.
+///
+/// `name` is cut to 15 bytes. Errors: when the kernel refuses a new thread.
+pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Quiet> {
+    let mut short = [0; 16];
+    short.iter_mut().take(15).zip(name.bytes()).for_each(|(to, from)| *to = from);
+    let over = Arc::new(AtomicBool::new(false));
+    let start = Box::new(Start { name: short, body: Box::new(body), over: over.clone() });
+    let start = Box::into_raw(start);
     let old = block_all_signals();
-    let started =
-        std::thread::Builder::new().name(name.to_owned()).stack_size(512 * 1024).spawn(body);
+    // SAFETY: `start` is whole, and `begin` takes it over.
+    let made = unsafe { create(start.cast()) };
     restore_signals(&old);
-    started
+    made.map(|id| Quiet { id: Some(id), over }).inspect_err(|_| {
+        // SAFETY: no thread began, so it is still ours.
+        drop(unsafe { Box::from_raw(start) });
+    })
+}
+
+/// A thread that calls `begin(start)`.
+///
+/// # Safety
+/// `start` is what `begin` wants; it is taken over when there is no error.
+unsafe fn create(start: *mut c_void) -> io::Result<libc::pthread_t> {
+    let mut id: libc::pthread_t = 0;
+    // SAFETY: the attributes are made before they are used, and unmade behind that; `id` is ours.
+    let error = unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        match libc::pthread_attr_init(&mut attributes) {
+            0 => {
+                // An error: the stack is as large as the host's threads'.
+                libc::pthread_attr_setstacksize(&mut attributes, STACK);
+                let error = libc::pthread_create(&mut id, &attributes, begin, start);
+                libc::pthread_attr_destroy(&mut attributes);
+                error
+            }
+            error => error,
+        }
+    };
+    match error {
+        0 => Ok(id),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+extern "C" fn begin(start: *mut c_void) -> *mut c_void {
+    // SAFETY: from `Box::into_raw` in `spawn_quiet`, for this thread alone.
+    let Start { name, body, over } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    // SAFETY: the name ends with a NUL.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+    // A panic must not leave a function that C calls; it has said why.
+    let _ = catch_unwind(AssertUnwindSafe(body));
+    over.store(true, Ordering::Release);
+    std::ptr::null_mut()
 }
 
 fn block_all_signals() -> libc::sigset_t {
@@ -112,6 +265,74 @@ fn restore_signals(old: &libc::sigset_t) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn the_first_function_is_told_of_ends_and_a_second_one_takes_no_key() {
+        static ENDS: AtomicU32 = AtomicU32::new(0);
+        extern "C" fn first(_: *mut libc::c_void) {
+            ENDS.fetch_add(1, Ordering::Relaxed);
+        }
+        extern "C" fn second(_: *mut libc::c_void) {
+            ENDS.fetch_add(100, Ordering::Relaxed);
+        }
+        // There are 1024 keys.
+        assert!(super::on_end(first) && (0..2000).all(|_| super::on_end(second)));
+        std::thread::spawn(super::arm_end).join().expect("ends");
+        assert_eq!(ENDS.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_thread_knows_its_id_as_the_kernel_does_also_behind_a_fork() {
+        use super::{cached_tid, forget_tid, library_tid, tid, tid_of_clock};
+        let agree = || (cached_tid() == tid() && library_tid() == Some(tid())).then_some(tid());
+        for _ in 0..3 {
+            let id = std::thread::spawn(agree).join().expect("ends");
+            assert!(id.is_some_and(|id| id != std::process::id()));
+        }
+        assert_eq!(super::LIBRARY.load(Ordering::Relaxed), super::AGREES);
+        // SAFETY: the child calls what a signal handler may call, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            forget_tid();
+            let right = cached_tid() == std::process::id() && agree().is_some();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(if right { 0 } else { 1 }) };
+        }
+        let mut status = -1;
+        // SAFETY: our own child; `status` is ours.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        // A clock of a process, another clock of a thread, an error.
+        let clock = |tid: i32, low: i32| !tid << 3 | low;
+        assert_eq!(tid_of_clock(0, clock(4711, 6)), Some(4711));
+        assert_eq!([clock(4711, 2), clock(4711, 4), 3].map(|c| tid_of_clock(0, c)), [None; 3]);
+        assert_eq!(tid_of_clock(libc::ENOENT, clock(4711, 6)), None);
+    }
+
+    #[test]
+    fn a_thread_has_its_name_is_over_when_its_body_is_and_survives_its_handle() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let thread = super::spawn_quiet("a name that is far too long", move || {
+            tell.send(super::comm()).expect("it is waited for");
+            let _ = wait.recv();
+        });
+        let thread = thread.expect("starts");
+        assert_eq!(&told.recv().expect("it runs"), b"a name that is \0");
+        assert!(!thread.is_finished());
+        drop(go);
+        while !thread.is_finished() {
+            super::pause(100_000);
+        }
+        thread.join();
+        let (tell, told) = std::sync::mpsc::channel();
+        drop(super::spawn_quiet("alone", move || tell.send(7).expect("waited for")));
+        assert_eq!(told.recv(), Ok(7));
+        let broken = super::spawn_quiet("broken", || panic!("as it should")).expect("starts");
+        broken.join();
+    }
+
     #[test]
     fn our_threads_block_every_signal() {
         let mask = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
@@ -121,7 +342,7 @@ mod tests {
             let line = status.lines().find(|l| l.starts_with("SigBlk:")).unwrap_or("").to_owned();
             *seen.lock().expect("not poisoned") = line;
         });
-        thread.expect("thread starts").join().expect("thread ends");
+        thread.expect("thread starts").join();
         let line = mask.lock().expect("not poisoned").clone();
         let bits = u64::from_str_radix(line.trim_start_matches("SigBlk:").trim(), 16).expect("hex");
         let term = 1u64 << (libc::SIGTERM - 1);

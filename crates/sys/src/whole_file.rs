@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A file being written. Dropped without `keep`, it never was.
@@ -24,10 +24,15 @@ pub struct WholeFile {
 
 impl WholeFile {
     /// Begins a file that will be `target`. Nothing is there yet. Errors are those of opening a
-    /// file in the target's folder.
+    /// file in the target's folder; a target that is there and is no regular file is refused, since
+    /// the rename would put a file in place of a device, a pipe or a socket.
     pub fn create(target: &Path) -> io::Result<WholeFile> {
         // Through a link to what it points at, as plain writing would go.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
+        if let Some(found) = not_a_file(&target) {
+            let wrong = format!("it is {found}, wanted a file or a new name");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
+        }
         let mut folder = target.parent().unwrap_or(Path::new(".")).to_owned();
         if folder.as_os_str().is_empty() {
             folder = PathBuf::from(".");
@@ -78,14 +83,26 @@ impl Drop for WholeFile {
     }
 }
 
-fn beside(target: &Path, folder: &Path) -> PathBuf {
+/// What is at `path`, in words, if that is something else than a regular file or nothing.
+fn not_a_file(path: &Path) -> Option<&'static str> {
+    let kind = fs::metadata(path).ok()?.file_type();
+    match () {
+        () if kind.is_file() => None,
+        () if kind.is_dir() => Some("a folder"),
+        () if kind.is_fifo() => Some("a named pipe"),
+        () if kind.is_socket() => Some("a socket"),
+        () => Some("a device"),
+    }
+}
+
+pub(crate) fn beside(target: &Path, folder: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(target.file_name().unwrap_or_default());
     name.push(format!(".{}.part", std::process::id()));
     folder.join(name)
 }
 
-fn link(file: &File, name: &Path) -> io::Result<()> {
+pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(name.as_os_str().as_bytes())?;
     let (at, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
@@ -130,6 +147,23 @@ mod tests {
             assert_eq!(fs::read_to_string(&target).expect("read"), "whole");
             assert_eq!(names(&folder), ["out"], "named {named}");
         }
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_and_stays_what_it_is() {
+        let folder = std::env::temp_dir().join(format!("dashcam-no-file-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let socket = folder.join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        let link = folder.join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
+        let places = [(&folder, "a folder"), (&socket, "a socket"), (&link, "a device")];
+        for (place, found) in places {
+            let error = WholeFile::create(place).err().expect("refused");
+            assert_eq!(error.to_string(), format!("it is {found}, wanted a file or a new name"));
+        }
+        assert_eq!(names(&folder), ["link", "socket"]);
         fs::remove_dir_all(&folder).expect("removed");
     }
 }

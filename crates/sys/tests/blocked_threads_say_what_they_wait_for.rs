@@ -185,6 +185,14 @@ fn a_connection_being_made_tells_where_to() {
         let _ = TcpStream::connect_timeout(&address, Duration::from_secs(600));
     });
     assert!(wait.timed && wait.timeout_ns > Some(500_000_000_000), "{wait:?}");
+    let fd = wait.fd.expect("it has one");
+    // The list of such sockets is asked for a few times a second at most.
+    let told = (0..50).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        fds::describe(fd).filter(|info| !info.text.contains("not connected"))
+    });
+    let told = told.expect("the kernel has sock_diag for TCP (CONFIG_INET_DIAG)");
+    assert_eq!((told.text, told.connecting), (format!("tcp {address}"), true));
 }
 
 #[test]
@@ -240,12 +248,15 @@ fn a_thread_that_runs_says_so_and_one_that_has_ended_errs() {
     assert_eq!(sys::task::comm(thread::tid()).ok(), name);
     let (tell, told) = mpsc::channel();
     let brief = std::thread::spawn(move || {
-        tell.send(TaskReader::open(thread::tid())).expect("the test listens");
+        let mut reader = TaskReader::open(thread::tid()).expect("it lives");
+        assert!(!sys::task::has_ended(&reader.schedstat()));
+        tell.send(reader).expect("the test listens");
     });
-    let mut reader = told.recv().expect("it sends").expect("it lives");
+    let mut reader = told.recv().expect("it sends");
     brief.join().expect("it only sends");
     common::wait_for("its end", || reader.schedstat().err());
     assert!(reader.call().is_err() && reader.state().is_err());
+    assert!(sys::task::has_ended(&reader.schedstat()));
     assert!(TaskReader::open(reader.tid()).is_err());
 }
 

@@ -7,6 +7,8 @@ use tracing::{field::Field, Metadata};
 const NAMES: [&str; 2] = ["dashcam.name", "otel.name"];
 /// Makes the span a request.
 const REQUEST: &str = "dashcam.request";
+/// Makes the request go on in its caller's trace; stays an attribute too.
+const TRACEPARENT: &str = "traceparent";
 /// Names of events that were given none: "event src/main.rs:12".
 const UNNAMED: &str = "event ";
 
@@ -20,6 +22,7 @@ pub(crate) enum Use {
     Attribute,
     Request,
     Name,
+    Traceparent,
 }
 
 /// A place in source.
@@ -57,6 +60,7 @@ impl Callsite {
             let purpose = match field.name() {
                 REQUEST => Use::Request,
                 name if metadata.is_span() && NAMES.contains(&name) => Use::Name,
+                TRACEPARENT if metadata.is_span() => Use::Traceparent,
                 _ => Use::Attribute,
             };
             (Site::new(field.name()), purpose)

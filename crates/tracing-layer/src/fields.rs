@@ -80,6 +80,8 @@ pub(crate) struct Visitor<'v, S: Store> {
     pub(crate) request: bool,
     /// The name id that `dashcam.name` or `otel.name` gave.
     pub(crate) renamed: Option<u32>,
+    /// `traceparent` was there.
+    pub(crate) parent: Option<Held>,
     pub(crate) epoch: u32,
 }
 
@@ -87,9 +89,13 @@ impl<S: Store> Visitor<'_, S> {
     /// `value` is made only for fields that become attributes.
     fn take(&mut self, field: &Field, value: impl FnOnce() -> Held) {
         match self.callsite.field(field) {
-            Some((_, Use::Attribute)) => {
+            Some((_, purpose @ (Use::Attribute | Use::Traceparent))) => {
+                let value = value();
+                if *purpose == Use::Traceparent {
+                    self.parent = Some(value);
+                }
                 let index = u8::try_from(field.index());
-                let kept = index.is_ok_and(|index| self.store.put(index, value()));
+                let kept = index.is_ok_and(|index| self.store.put(index, value));
                 if !kept {
                     dashcam::lost_attribute();
                 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, ThreadId};
 
-use dashcam::{Attribute, Request, Site, Value};
+use dashcam::{Attribute, Held, OpenPlace, Request, Site, SpanKey, Value};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::Context;
@@ -37,6 +37,12 @@ struct Open {
     begin_ns: u64,
     /// The request it belongs to, itself included.
     request: u64,
+    /// Thread it began on.
+    tid: u32,
+    /// Its parent, if that was recorded too.
+    parent: Option<SpanKey>,
+    /// Where captures find it while it is open.
+    place: OpenPlace,
     /// When it is a request: that, its name, and where it began.
     own: Option<(Request, u32, ThreadId)>,
     failed: bool,
@@ -143,6 +149,12 @@ fn request_of<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>, epoch: u32) -> Optio
     extensions.get::<Open>().filter(|open| open.epoch == epoch).map(|open| open.request)
 }
 
+/// What the id of `span` is derived from.
+fn key_of<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>, epoch: u32) -> Option<SpanKey> {
+    let extensions = span.extensions();
+    extensions.get::<Open>().filter(|open| open.epoch == epoch).map(Open::key)
+}
+
 impl<S> tracing_subscriber::Layer<S> for Layer
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -160,12 +172,12 @@ where
             false => above.unwrap_or_else(dashcam::current_request),
         };
         let mut fields = Kept::for_fields(callsite.len());
-        let (mut request, mut renamed) = (false, None);
+        let (mut request, mut renamed, mut caller) = (false, None, None);
         if callsite.len() > 0 {
             let store = &mut fields;
-            let mut visitor = Visitor { callsite, store, request, renamed, epoch };
+            let mut visitor = Visitor { callsite, store, request, renamed, parent: None, epoch };
             attributes.record(&mut visitor);
-            (request, renamed) = (visitor.request, visitor.renamed);
+            (request, renamed, caller) = (visitor.request, visitor.renamed, visitor.parent);
         }
         let own = (request || callsite.is_request).then(|| {
             let name = renamed.unwrap_or_else(|| callsite.request_name.request_id(epoch));
@@ -173,19 +185,31 @@ where
             (Request::begin(name, self.on_loop, 0), name, thread::current().id())
         });
         let begin_ns = own.as_ref().map_or_else(dashcam::now_ns, |(own, ..)| own.begin_ns);
-        // Not `insert`, which panics when a second layer of ours was there before.
-        span.extensions_mut().replace(Open {
+        let request = own.as_ref().map_or(outer, |(own, ..)| own.id);
+        let place = match own {
+            Some(_) => OpenPlace::NONE,
+            None => dashcam::begin_span(callsite.name.id(epoch), begin_ns, request),
+        };
+        let parent = if attributes.is_root() { None } else { span.parent() };
+        let parent = parent.and_then(|parent| key_of(&parent, epoch));
+        let open = Open {
             callsite,
             epoch,
             begin_ns,
-            request: own.as_ref().map_or(outer, |(own, ..)| own.id),
+            request,
+            tid: dashcam::this_thread(),
+            parent,
+            place,
             own,
             failed: false,
             fields,
             entered: None,
             left_ns: begin_ns,
             busy_ns: 0,
-        });
+        };
+        open.go_on(caller);
+        // Not `insert`, which panics when a second layer of ours was there before.
+        span.extensions_mut().replace(open);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
@@ -202,12 +226,14 @@ where
         // Taken down before the span is locked: a `Debug` of the host's may itself record.
         let mut fields = OnStack::new();
         let store = &mut fields;
-        let mut visitor = Visitor { callsite, store, request: false, renamed: None, epoch };
+        let mut visitor =
+            Visitor { callsite, store, request: false, renamed: None, parent: None, epoch };
         values.record(&mut visitor);
-        let renamed = visitor.renamed;
+        let (renamed, caller) = (visitor.renamed, visitor.parent);
         let mut extensions = span.extensions_mut();
         let Some(open) = extensions.get_mut::<Open>() else { return };
         open.fields.merge(&fields);
+        open.go_on(caller);
         if let (Some(renamed), Some((own, name, _))) = (renamed, &mut open.own) {
             *name = renamed;
             own.rename(renamed);
@@ -237,7 +263,8 @@ where
         }
         let mut fields = OnStack::new();
         let store = &mut fields;
-        let mut visitor = Visitor { callsite, store, request: false, renamed: None, epoch };
+        let mut visitor =
+            Visitor { callsite, store, request: false, renamed: None, parent: None, epoch };
         event.record(&mut visitor);
         fields.list(callsite, epoch, |list| dashcam::event(name, request, list));
     }
@@ -273,7 +300,8 @@ where
         if open.own.is_some() {
             self.sieve(&id).fetch_sub(1, Ordering::Relaxed);
         }
-        open.record(self.busy);
+        open.record(self.busy, self.on_loop);
+        dashcam::end_span(open.place, open.begin_ns);
     }
 }
 
@@ -320,7 +348,26 @@ impl Open {
         }
     }
 
-    fn record(&self, busy: bool) {
+    /// A request goes on in the trace of its caller, if the header is valid.
+    fn go_on(&self, caller: Option<Held>) {
+        let caller = caller.as_ref().and_then(Held::value);
+        if let (Some((own, ..)), Some(Value::Text(header))) = (&self.own, caller) {
+            dashcam::continue_trace(own.id, header, "");
+        }
+    }
+
+    fn key(&self) -> SpanKey {
+        let request = self.own.as_ref().map_or(0, |(own, ..)| own.id);
+        SpanKey { tid: self.tid, begin_ns: self.begin_ns, request }
+    }
+
+    /// Whether times and threads alone tell whose child it is.
+    fn is_plain(&self, on_loop: bool) -> bool {
+        let elsewhere = self.parent.is_some_and(|parent| parent.tid != self.tid);
+        !on_loop && !elsewhere && self.tid == dashcam::this_thread()
+    }
+
+    fn record(&self, busy: bool, on_loop: bool) {
         static BUSY: Site = Site::new("busy_ns");
         // A fork came between: the span is its parent's.
         if self.epoch != dashcam::epoch() {
@@ -333,6 +380,9 @@ impl Open {
             None => {
                 let name = self.callsite.name.id(self.epoch);
                 dashcam::span(name, self.begin_ns, self.request, self.failed, list);
+                if !self.is_plain(on_loop) {
+                    dashcam::tell_span(self.key(), self.parent, self.request);
+                }
             }
         });
     }

@@ -32,6 +32,11 @@ pub enum Why {
     },
     /// The program's own predicate chose a request that ended.
     Chosen,
+    /// A metric is over its limit, by this rule.
+    Metric {
+        /// Number of the rule.
+        rule: u32,
+    },
 }
 
 /// One yes.
@@ -133,6 +138,11 @@ impl Gate {
     /// worth one more.
     pub fn owed(&self) -> u64 {
         self.owed
+    }
+
+    /// Whether a firing at this time would be suppressed by the quiet time after a capture.
+    pub fn is_cooling(&self, now_ns: u64) -> bool {
+        matches!(self.state, State::Cooling { until_ns } if now_ns < until_ns)
     }
 
     /// Whether a firing waits for its capture.

@@ -33,7 +33,7 @@ impl<'c> Chosen<'c> {
     pub fn of(capture: &'c Capture, limit_ns: &dyn Fn(&str) -> u64, limits: Limits) -> Chosen<'c> {
         let requests = Requests::divide(capture, limit_ns);
         let dots = dots(&requests, limits.dots);
-        let scene = Scene::new(capture);
+        let scene = Scene::judged(capture, requests.threshold_ns);
         let slow: Vec<Judged<'c>> = requests.slow.iter().take(limits.slow).copied().collect();
         let normal = if limits.normal == 0 { Vec::new() } else { requests.controls(limits.normal) };
         let mut windows = Windows::default();

@@ -2,45 +2,24 @@
 //! what they are.
 #![allow(clippy::expect_used, missing_docs)]
 
-use capture::read::{Capture, Code, OffCpu, RequestRow, SpanRow, StackNode, VitalRow};
+#[path = "../../diagnosis/tests/made/mod.rs"]
+mod made;
+
+use capture::read::{Capture, OffCpu, VitalRow};
 use format::record::Sample;
 use format::wait::{HolderSource, WaitKind};
+use made::{code, node, request, MS};
 use serde_json::Value;
 use view::Limits;
 
-const MS: u64 = 1_000_000;
 const HOSTILE: &str = "</script><script>alert(1)</script><!--dashcam:data-->";
 
 fn sample(t_ns: u64) -> Sample {
     Sample {
-        t_ns,
-        tid: 7,
-        stack: 2,
-        flags: 0,
-        gil_holder: 0,
-        wall_ns: 0,
-        cpu_ns: 0,
-        run_delay_ns: 0,
-        wait: WaitKind::Futex,
         holder_source: HolderSource::OwnerField,
-        call: 0,
         lock_holder: 9,
         target: 0xabc0,
-        timeout_ns: 0,
-    }
-}
-
-fn request(id: u64, begin_ns: u64, ms: u64) -> RequestRow {
-    RequestRow {
-        id,
-        name: 0,
-        tid: 7,
-        begin_ns,
-        started_ns: begin_ns,
-        end_ns: Some(begin_ns + ms * MS),
-        error: false,
-        on_loop: false,
-        attributes: Vec::new(),
+        ..made::sample(7, t_ns, WaitKind::Futex, 2)
     }
 }
 
@@ -52,34 +31,20 @@ fn capture(slow: u64, normal: u64) -> Capture {
     made.meta.to_ns = (slow + normal + 1) * 1000 * MS;
     made.names =
         ["GET /", HOSTILE, "inner", "/srv/app.py", "rss_bytes"].map(str::to_owned).to_vec();
-    made.codes = vec![
-        Code { function: 1, file: 3, first_line: 1, releases: false, native: false },
-        Code { function: 2, file: 3, first_line: 9, releases: false, native: false },
-    ];
-    made.stacks =
-        vec![StackNode { parent: 0, code: 1, line: 4 }, StackNode { parent: 1, code: 2, line: 12 }];
+    made.codes = vec![code(1, 3), code(2, 3)];
+    made.stacks = vec![node(0, 1, 4), node(1, 2, 12)];
     let mut off = Vec::new();
     let mut samples = Vec::new();
     for i in 0..slow + normal {
         let begin = (i + 1) * 1000 * MS;
         let ms = if i < slow { 500 } else { 2 };
-        made.requests.push(request(i + 1, begin, ms));
+        made.requests.push(request(i + 1, 7, begin, ms));
         if i < slow {
             let (out_ns, in_ns) = (begin + MS, begin + 499 * MS);
             off.push(OffCpu { out_ns, in_ns, preempted: false });
             samples.extend((1..49).map(|k| sample(begin + k * 10 * MS)));
         }
-        let (begin_ns, end_ns) = (begin, begin + ms * MS / 2);
-        let (request, attributes) = (i + 1, Vec::new());
-        made.spans.push(SpanRow {
-            name: 1,
-            tid: 7,
-            begin_ns,
-            end_ns,
-            request,
-            error: false,
-            attributes,
-        });
+        made.spans.push(made::span(1, 7, i + 1, begin, ms / 2));
     }
     made.vitals.push(VitalRow { name: 4, t_ns: 5 * MS, value: f64::NAN });
     made.off_cpu.insert(7, off);

@@ -29,7 +29,13 @@ def _is_helper():
         return False
     this = "%08x" % zlib.crc32(b"\0".join(words))
     root = os.environ.setdefault("DASHCAM_ROOT", this)
+    wanted = os.environ.get("DASHCAM_CHILDREN", "").strip().lower()
     if root == this:
+        if wanted not in ("", "1", "true", "yes", "on", "0", "false", "no", "off"):
+            sys.stderr.write(
+                'dashcam: DASHCAM_CHILDREN: found "{}", wanted on or off (1/true/yes/on, 0/false/no/off); '
+                "using off\n".format(wanted)
+            )
         return False
     if any(b"multiprocessing.resource_tracker" in word for word in words):
         return True
@@ -38,7 +44,6 @@ def _is_helper():
         if "DASHCAM_ROOT_NAME" in os.environ:
             os.environ.setdefault("DASHCAM_SERVICE", os.environ["DASHCAM_ROOT_NAME"])
         return False
-    wanted = os.environ.get("DASHCAM_CHILDREN", "").strip().lower()
     return wanted not in ("1", "true", "yes", "on")
 
 
@@ -57,6 +62,8 @@ def _start():
                 import dashcam
             finally:
                 sys.path.remove(package_dir)
+        if getattr(dashcam._native, "elsewhere", False):
+            return
         dashcam.start()
         service = dashcam.status().get("service")
         if service:

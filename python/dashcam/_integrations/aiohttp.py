@@ -6,7 +6,7 @@ import functools
 from types import ModuleType
 from typing import Any, Awaitable
 
-from dashcam._integrations import asgi
+from dashcam._integrations import incoming
 
 
 def patch(native: Any, module: ModuleType) -> None:
@@ -20,7 +20,8 @@ def patch(native: Any, module: ModuleType) -> None:
         upgrade = request.headers.get("Upgrade", "")
         if not native.is_on() or upgrade.lower() == "websocket":
             return handling
-        current = asgi.begin(native, request.method, request.path, self.transport)
+        current = native.asgi_arrives(request.method, request.path, self.transport)
+        incoming.mapping(native, current, request.headers)
         return _handle(native, current, handling)
 
     module.RequestHandler._handle_request = _handle_request
@@ -46,10 +47,9 @@ def patch_routes(native: Any, module: ModuleType) -> None:
     @functools.wraps(original)
     async def resolve(self: Any, request: Any) -> Any:
         match = await original(self, request)
-        current = native.current_request()
         resource = getattr(match.route, "resource", None)
-        if current and resource is not None:
-            native.request_rename(current, f"{request.method} {resource.canonical}")
+        if resource is not None and native.current_request():
+            native.request_route(request.method, resource.canonical)
         return match
 
     module.UrlDispatcher.resolve = resolve

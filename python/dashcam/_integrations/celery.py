@@ -7,6 +7,8 @@ import functools
 from types import ModuleType
 from typing import Any
 
+from dashcam._integrations import incoming
+
 
 def patch(native: Any, module: ModuleType) -> None:
     """Wraps `build_tracer`, which makes the function that runs a task."""
@@ -26,6 +28,10 @@ def _run(native: Any, name: str, trace: Any, *args: Any, **kwargs: Any) -> Any:
     if not native.is_on() or native.current_request():
         return trace(*args, **kwargs)
     request = native.request_begin(name)
+    # trace(uuid, args, kwargs, request): headers of the message lie among the request's own fields.
+    message = kwargs.get("request") or (args[3] if len(args) > 3 else None)
+    if isinstance(message, dict):
+        incoming.mapping(native, request, message)
     error: bool | str = True
     try:
         result = trace(*args, **kwargs)

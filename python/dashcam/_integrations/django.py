@@ -15,14 +15,7 @@ _ANCHORS = re.compile(r"(?:(?<=/)|^)\^|\$$")
 
 def patch_wsgi(native: Any, module: ModuleType) -> None:
     """Wraps `WSGIHandler.__call__`: begins a request when no server did."""
-    original = module.WSGIHandler.__call__
-
-    @functools.wraps(original)
-    def __call__(self: Any, environ: Any, start_response: Any) -> Any:
-        inner = functools.partial(original, self)
-        return wsgi.call(native, inner, environ, start_response)
-
-    module.WSGIHandler.__call__ = __call__
+    module.WSGIHandler.__call__ = wsgi.method(native, module.WSGIHandler.__call__)
 
 
 def patch_asgi(native: Any, module: ModuleType) -> None:
@@ -37,10 +30,8 @@ def patch_routes(native: Any, module: ModuleType) -> None:
     @functools.wraps(original)
     def resolve_request(self: Any, request: Any) -> Any:
         match = original(self, request)
-        current = native.current_request()
-        if current:
-            route = _ANCHORS.sub("", match.route)
-            native.request_rename(current, f"{request.method} /{route}")
+        if native.current_request():
+            native.request_route(request.method, "/" + _ANCHORS.sub("", match.route))
         return match
 
     module.BaseHandler.resolve_request = resolve_request

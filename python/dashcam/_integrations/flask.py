@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
 
 from dashcam._integrations import wsgi
 
@@ -14,22 +15,15 @@ def patch(native: Any, module: ModuleType) -> None:
     `Flask.full_dispatch_request` (names it, once the route is known) and `Flask.handle_exception`
     (told of what no handler of the application took, before a reply is made of it)."""
     handle = module.Flask.handle_exception
-    whole = module.Flask.wsgi_app
     dispatch = module.Flask.full_dispatch_request
-
-    @functools.wraps(whole)
-    def wsgi_app(self: Any, environ: Any, start_response: Any) -> Any:
-        inner = functools.partial(whole, self)
-        return wsgi.call(native, inner, environ, start_response)
+    find = _finder(module)
 
     @functools.wraps(dispatch)
     def full_dispatch_request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        request = native.current_request()
-        if request:
-            seen = module.request
-            rule = getattr(seen, "url_rule", None)
-            if rule is not None:
-                native.request_rename(request, f"{seen.method} {rule.rule}")
+        seen = find()
+        rule = getattr(seen, "url_rule", None)
+        if rule is not None:
+            native.request_route(seen.method, rule.rule)
         return dispatch(self, *args, **kwargs)
 
     @functools.wraps(handle)
@@ -39,6 +33,22 @@ def patch(native: Any, module: ModuleType) -> None:
             native.request_failed(request, type(error).__name__)
         return handle(self, error)
 
-    module.Flask.wsgi_app = wsgi_app
+    module.Flask.wsgi_app = wsgi.method(native, module.Flask.wsgi_app)
     module.Flask.handle_exception = handle_exception
     module.Flask.full_dispatch_request = full_dispatch_request
+
+
+def _finder(module: ModuleType) -> Callable[[], Any]:
+    """What finds the current request. `flask.request` is a proxy, each attribute of which costs a
+    microsecond; what lies behind it has moved between versions."""
+    known = sys.modules.get("flask.globals")
+    for name in ("_cv_request", "_cv_app"):  # to Flask 3.1; since 3.2
+        variable = getattr(known, name, None)
+        if variable is not None:
+            return functools.partial(_behind, variable.get, module)
+    return lambda: module.request
+
+
+def _behind(get: Any, module: ModuleType) -> Any:
+    context = get(None)
+    return getattr(context, "request", None) or module.request

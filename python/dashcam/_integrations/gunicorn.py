@@ -6,8 +6,6 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from dashcam._integrations import wsgi
-
 
 def patch(native: Any, module: ModuleType) -> None:
     """Wraps `Worker.load_wsgi`. Sync and gthread workers inherit it; async workers' applications
@@ -21,7 +19,7 @@ def patch(native: Any, module: ModuleType) -> None:
         application = getattr(self, "wsgi", None)
         kind = type(self).__module__
         if callable(application) and kind.startswith("gunicorn.workers."):
-            self.wsgi = functools.partial(wsgi.call, native, application)
+            self.wsgi = functools.partial(native.wsgi_call, application)
         return result
 
     module.Worker.load_wsgi = load_wsgi

@@ -11,7 +11,7 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from dashcam._integrations import wsgi
+from dashcam._integrations import incoming
 
 
 def patch(native: Any, module: ModuleType) -> None:
@@ -24,9 +24,10 @@ def patch(native: Any, module: ModuleType) -> None:
         parsed = parse(self)
         expected = getattr(self, "_dashcam_expects", False)
         if parsed and expected and native.is_on() and not native.current_request():
-            name = wsgi.raw_name(self.command, self.path)
-            fd = wsgi.descriptor(self.connection)
-            self._dashcam_request = native.request_begin(name, False, fd)
+            connection = self.connection
+            request = native.request_arrives(self.command, self.path, False, connection)
+            self._dashcam_request = request
+            incoming.mapping(native, self._dashcam_request, self.headers)
         return parsed
 
     @functools.wraps(handle)

@@ -15,18 +15,21 @@ _transport: ContextVar[Any] = ContextVar("dashcam_hypercorn_transport", default=
 
 def patch(native: Any, module: ModuleType) -> None:
     """Wraps `ASGIWrapper.__call__`."""
+    asgi.prepare(native)
     original = module.ASGIWrapper.__call__
 
     @functools.wraps(original)
     async def __call__(self: Any, scope: Any, receive: Any, send: Any, *more: Any) -> Any:
         if scope["type"] != "http" or not native.is_on():
             return await original(self, scope, receive, send, *more)
-        request = asgi.begin(native, scope["method"], scope["path"], _transport.get())
+        request = native.asgi_arrives(
+            scope["method"], scope["path"], _transport.get(), scope["headers"]
+        )
 
         def inner(scope: Any, receive: Any, send: Any) -> Any:
             return original(self, scope, receive, send, *more)
 
-        return await asgi.serve(native, request, inner, scope, receive, send)
+        return await native.asgi_serve(request, inner, scope, receive, send)
 
     module.ASGIWrapper.__call__ = __call__
 

@@ -12,15 +12,17 @@ from dashcam._integrations import asgi
 def patch(native: Any, module: ModuleType) -> None:
     """Wraps `RequestResponseCycle.run_asgi`. It is called while the data is read and makes the
     coroutine of the task that serves it."""
+    asgi.prepare(native)
     cycle = module.RequestResponseCycle
-    original = cycle.run_asgi
+    original, is_on = cycle.run_asgi, native.is_on
+    arrives, serve = native.asgi_arrives, native.asgi_serve
 
     @functools.wraps(original)
     def run_asgi(self: Any, app: Any) -> Any:
-        if not native.is_on():
+        if not is_on():
             return original(self, app)
         scope = self.scope
-        request = asgi.begin(native, scope["method"], scope["path"], self.transport)
-        return original(self, functools.partial(asgi.serve, native, request, app))
+        request = arrives(scope["method"], scope["path"], self.transport, scope["headers"])
+        return original(self, functools.partial(serve, request, app))
 
     cycle.run_asgi = run_asgi

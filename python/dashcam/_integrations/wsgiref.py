@@ -6,9 +6,6 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from dashcam._integrations import wsgi
-
-
 def patch(native: Any, module: ModuleType) -> None:
     """Wraps `BaseHandler.run`."""
     original = module.BaseHandler.run
@@ -17,7 +14,7 @@ def patch(native: Any, module: ModuleType) -> None:
     def run(self: Any, application: Any) -> Any:
         handler = getattr(self, "request_handler", None)
         connection = getattr(handler, "connection", None)
-        call = functools.partial(wsgi.call, native, application, connection=connection)
+        call = functools.partial(native.wsgi_call, application, connection=connection)
         return original(self, call)
 
     module.BaseHandler.run = run

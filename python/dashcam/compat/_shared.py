@@ -2,7 +2,7 @@
 
 Reasons: `value` (not a number, not a name), `tags` (not text; a key twice: the last one counts),
 `misuse` (a timer that was not started, `timed` without a name), `timestamp` (counted now instead),
-`mark` (an event or check that no server took).
+`mark` (an event or check that no server took), `api` (a call of datadog.api that would need HTTP).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dashcam import _native
 _TARGETS = ("DASHCAM_STATSD", "STATSD_SOCKET_PATH", "STATSD_SOCKET", "STATSD_ADDR")
 _DD_TARGETS = ("DD_DOGSTATSD_URL", "DD_DOGSTATSD_SOCKET", "DD_AGENT_HOST")
 _YES = ("1", "true", "yes", "on")
+_NO = ("0", "false", "no", "off")
 
 _refused: dict[str, int] = {}
 _told: set[str] = set()
@@ -67,15 +68,20 @@ def say(key: str, text: str) -> None:
 
 def target() -> str | None:
     """The server that the environment names, as it stands there; None: none."""
+    def found(name: str) -> str:
+        return os.environ.get(name, "").strip()
+
     for name in _TARGETS:
-        if os.environ.get(name):
-            return None if os.environ[name].lower() == "off" else os.environ[name]
-    if os.environ.get("DD_DOGSTATSD_DISABLE", "").lower() in _YES:
+        if text := found(name):
+            # Elsewhere these words are a path or a host.
+            return None if name == "DASHCAM_STATSD" and text.lower() in _NO else text
+    if found("DD_DOGSTATSD_DISABLE").lower() in _YES:
         return None
     for name in _DD_TARGETS:
-        if os.environ.get(name):
-            port = os.environ.get("DD_DOGSTATSD_PORT", "8125")
-            return os.environ[name] + (f":{port}" if name == "DD_AGENT_HOST" else "")
+        if text := found(name):
+            if name == "DD_AGENT_HOST":
+                return f"{text}:{found('DD_DOGSTATSD_PORT') or 8125}"
+            return text
     return None
 
 

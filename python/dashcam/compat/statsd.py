@@ -21,6 +21,8 @@ from dashcam import _native
 from dashcam.compat._shared import as_float, refuse, same_server, shown
 
 __all__ = ["StatsClient", "TCPStatsClient", "UnixSocketStatsClient"]
+# Of the package whose surface this is.
+VERSION = (4, 0, 1)
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Calls a pipeline keeps; beyond, it plays them early.

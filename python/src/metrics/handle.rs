@@ -8,11 +8,12 @@ use ::metrics::window::Kind;
 use ::metrics::{registry, Series};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
+use sys::cell::StaticRef;
 
 use super::arguments::{wrong, Arguments};
-use super::{guarded, leaked, method, none, put, Op, KINDS};
+use super::{put, Op, KINDS};
+use crate::call::{guarded, leaked, method, none};
 
 /// The object. All zero (as when the type is called from Python) is a handle of nothing.
 #[repr(C)]
@@ -136,7 +137,7 @@ fn whole(n: &Bound<'_, PyAny>) -> Option<i64> {
     }
 }
 
-static TYPES: [PyOnceLock<Py<PyType>>; 6] = [const { PyOnceLock::new() }; 6];
+static TYPES: [StaticRef<Py<PyType>>; 6] = [const { StaticRef::empty() }; 6];
 
 /// A handle of a series.
 pub(super) fn make<'py>(
@@ -146,7 +147,7 @@ pub(super) fn make<'py>(
     name: &Bound<'py, PyString>,
     tags: &[(Box<str>, Box<str>)],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Some(class) = TYPES[kind as usize].get(py) else {
+    let Some(class) = TYPES[kind as usize].get() else {
         return Err(pyo3::exceptions::PyRuntimeError::new_err("dashcam is not imported"));
     };
     let tags: Vec<String> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -301,7 +302,7 @@ pub(super) fn make_types(module: &Bound<'_, PyModule>) -> PyResult<()> {
         };
         module.add(class.name()?, &class)?;
         // A second import of the module keeps the first types.
-        let _ = TYPES[kind as usize].set(py, class.unbind());
+        let _ = TYPES[kind as usize].put(class.unbind());
     }
     Ok(())
 }

@@ -13,19 +13,18 @@ mod arguments;
 mod handle;
 
 use std::ffi::CStr;
-use std::os::raw::c_int;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::metrics::window::Kind;
 use ::metrics::{registry, Series, Shard};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple};
 use sys::cell::StaticRef;
 
+use crate::call::{add_functions, guarded, method, none};
+use crate::kept::Dict;
 use crate::process::wake;
 use arguments::Arguments;
 use handle::Handle;
@@ -36,9 +35,9 @@ const KINDS: [Kind; 6] =
     [Kind::Counter, Kind::Gauge, Kind::Timing, Kind::Histogram, Kind::Distribution, Kind::Set];
 
 /// Name -> handle, by kind. Grows with series only, which are bounded.
-static PLAIN: [PyOnceLock<Py<PyDict>>; 6] = [const { PyOnceLock::new() }; 6];
+static PLAIN: [Dict; 6] = [const { Dict::new() }; 6];
 /// (name, key, value, ..., rate) -> handle, by kind.
-static TAGGED: [PyOnceLock<Py<PyDict>>; 6] = [const { PyOnceLock::new() }; 6];
+static TAGGED: [Dict; 6] = [const { Dict::new() }; 6];
 
 /// The shard of who holds the GIL, and the generation it was claimed in. Under the GIL.
 static SHARD: StaticRef<Shard> = StaticRef::empty();
@@ -96,33 +95,6 @@ fn claim(py: Python<'_>) -> Option<&'static Shard> {
     SHARD.get()
 }
 
-/// None, as a new reference.
-#[inline]
-unsafe fn none() -> *mut ffi::PyObject {
-    // SAFETY: the caller holds the GIL; None lives for ever.
-    unsafe {
-        let none = ffi::Py_None();
-        ffi::Py_INCREF(none);
-        none
-    }
-}
-
-/// Runs what may allocate or raise; a panic of ours becomes an exception.
-#[cold]
-unsafe fn guarded(
-    body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>,
-) -> *mut ffi::PyObject {
-    // SAFETY: only called from functions that CPython calls, which hold the GIL.
-    let py = unsafe { Python::assume_attached() };
-    let result = catch_unwind(AssertUnwindSafe(|| body(py))).unwrap_or_else(|_| {
-        Err(PyRuntimeError::new_err("dashcam: internal error; please report it"))
-    });
-    result.unwrap_or_else(|error| {
-        error.restore(py);
-        std::ptr::null_mut()
-    })
-}
-
 /// A call by name.
 #[inline]
 unsafe fn by_name(
@@ -137,10 +109,9 @@ unsafe fn by_name(
         let least = if door.op == Op::Add || door.op == Op::Bind { 1 } else { 2 };
         let most = if door.op == Op::Bind { 1 } else { 2 };
         if keywords.is_null() && (least..=most).contains(&count) {
-            let py = Python::assume_attached();
             let name = *args;
             if let (Some(dict), 1) =
-                (PLAIN[door.kind as usize].get(py), ffi::PyUnicode_CheckExact(name))
+                (PLAIN[door.kind as usize].get(), ffi::PyUnicode_CheckExact(name))
             {
                 let found = ffi::PyDict_GetItemWithError(dict.as_ptr(), name);
                 if !found.is_null() {
@@ -201,7 +172,7 @@ fn handle_of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let is_plain = tags.is_none_or(|tags| tags.is_empty()) && rate == 1.0;
     let cache = if is_plain { &PLAIN } else { &TAGGED };
-    let dict = cache[kind as usize].get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    let dict = cache[kind as usize].made(py);
     let mut pairs: Vec<(Bound<'_, PyString>, Bound<'_, PyString>)> = Vec::new();
     for (key, value) in tags.into_iter().flatten() {
         pairs.push((arguments::text(&key)?, arguments::text(&value)?));
@@ -224,7 +195,8 @@ fn handle_of<'py>(
         .iter()
         .map(|(key, value)| (key.to_string_lossy().into(), value.to_string_lossy().into()))
         .collect();
-    let series = registry().series_of(kind, &name.to_string_lossy(), &tags, rate);
+    let borrowed: Vec<(&str, &str)> = tags.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let series = registry().series_of(kind, &name.to_string_lossy(), &borrowed, rate);
     let made = handle::make(py, kind, series, name, &tags)?;
     if series.is_some() && dict.len() < MOST {
         dict.set_item(&key, &made)?;
@@ -284,34 +256,10 @@ doors! {
     set_handle "set_handle" Set Bind "" "set_handle(name, *, tags=None, rate=1)\n--\n\nA bound set.";
 }
 
-type Fast = ffi::PyCFunctionFastWithKeywords;
-
-/// A method of the cheapest way to be called that takes keywords.
-fn method(name: &'static CStr, function: Fast, doc: &'static CStr) -> ffi::PyMethodDef {
-    const FLAGS: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
-    ffi::PyMethodDef {
-        ml_name: name.as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: function },
-        ml_flags: FLAGS,
-        ml_doc: doc.as_ptr(),
-    }
-}
-
-/// Methods as CPython keeps them: for ever, with an empty one behind.
-fn leaked(mut methods: Vec<ffi::PyMethodDef>) -> *mut ffi::PyMethodDef {
-    methods.push(ffi::PyMethodDef::zeroed());
-    methods.leak().as_mut_ptr()
-}
-
 /// Adds functions and types to the module.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     handle::make_types(module)?;
-    // SAFETY: the module is alive, the list is leaked and ends with an empty entry.
-    let code = unsafe { ffi::PyModule_AddFunctions(module.as_ptr(), leaked(functions())) };
-    match code {
-        0 => Ok(()),
-        _ => Err(PyErr::fetch(module.py())),
-    }
+    add_functions(module, functions())
 }
 
 /// Takes a window now and waits for it, at most two seconds, without the GIL.
@@ -319,4 +267,11 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub fn flush_metrics(py: Python<'_>) -> bool {
     wake(py);
     py.detach(dashcam::flush)
+}
+
+/// Before `os._exit` and `os.exec*`, which run no exit handlers: a last window, at most one second,
+/// without the GIL.
+#[pyfunction]
+pub fn leave(py: Python<'_>) -> bool {
+    py.detach(dashcam::leave)
 }

@@ -9,9 +9,15 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import service  # noqa: E402
 
+import contextlib  # noqa: E402
+import mmap  # noqa: E402
 import subprocess  # noqa: E402
+import time  # noqa: E402
 
-ballast = bytearray(2 << 30)
+ballast = mmap.mmap(-1, 2 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+# With huge pages the tables would be small, and a copy of them quick.
+with contextlib.suppress(OSError):
+    ballast.madvise(mmap.MADV_NOHUGEPAGE)
 
 
 def fill() -> None:
@@ -23,8 +29,8 @@ def launch() -> None:
     if not service.SICK:
         subprocess.run(["/bin/true"], check=False)
         return
-    children = []
-    for _ in range(6):
+    children, end = [], time.monotonic() + 0.4
+    while time.monotonic() < end:
         pid = os.fork()
         if pid == 0:
             os._exit(0)

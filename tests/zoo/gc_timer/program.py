@@ -12,7 +12,7 @@ import gc  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 
-keep = [[i] for i in range(3_000_000)]
+keep = [[i] for i in range(4_000_000)]
 
 
 def sweep() -> None:

@@ -23,6 +23,8 @@ export class Timeline {
   private to = 1;
   /** Where the pointer is, pixels from the left of the canvas. */
   private pointer = -1;
+  /** The piece of the request that the inspector tells of, -1 none. */
+  private told = -1;
 
   constructor(private readonly store: Store) {
     this.sheet = new Sheet("Timeline of the chosen request", () => this.draw(),
@@ -60,6 +62,7 @@ export class Timeline {
   private load(): void {
     const { book, store } = this;
     this.model = model(book, store.chosen);
+    this.told = -1;
     fill(this.inspector, inspectText("Click a bar for its stack and times."));
     if (!this.model) {
       const none = store.chosen >= 0;
@@ -79,8 +82,9 @@ export class Timeline {
       detail.attributes ? `Attributes: ${book.name(detail.attributes)}.` : "",
       left ? `${count(left)} more threads it waited for are not shown.` : "",
     ].join(" ");
-    fill(this.inspector, inspectText("Its longest stretch; click a bar for another."),
-      inspectPiece(book, detail.pieces, longest(detail.pieces)));
+    this.told = longest(detail.pieces);
+    fill(this.inspector, inspectText("Its longest stretch; click a bar for another, or press . for the next."),
+      inspectPiece(book, detail.pieces, this.told));
     this.fit();
   }
 
@@ -117,6 +121,18 @@ export class Timeline {
     const middle = this.from + (this.to - this.from) * part;
     const span = (this.to - this.from) * factor;
     this.set(middle - span * part, middle + span * (1 - part));
+  }
+
+  /** The next or the one before, of the request's stretches of one cause and stack: what a click on
+   * its bar tells, for hands without a pointer. */
+  stretch(by: number): void {
+    const p = this.model?.detail.pieces;
+    if (!p || p.from.length === 0) return;
+    const begins = p.from.map((_, i) => i)
+      .filter((i) => i === 0 || p.cause[i] !== p.cause[i - 1] || p.stack[i] !== p.stack[i - 1]);
+    const at = begins.filter((i) => i <= this.told).length - 1;
+    this.told = begins[(Math.max(at, 0) + by + begins.length) % begins.length];
+    fill(this.inspector, inspectPiece(this.book, p, this.told));
   }
 
   /** By a part of what is in sight. */
@@ -230,7 +246,7 @@ export class Timeline {
     } else if (row.kind === "request") {
       const p = this.model.detail.pieces;
       const i = this.within(p.from, p.length, t);
-      if (i >= 0) fill(this.inspector, inspectPiece(book, p, i));
+      if (i >= 0) fill(this.inspector, inspectPiece(book, p, this.told = i));
     } else if (row.events) {
       const slack = ((this.to - this.from) / this.view().width) * 8;
       const at = book.data.events.at;

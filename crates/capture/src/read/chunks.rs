@@ -1,4 +1,9 @@
 //! Cutting the file into chunks and checking them.
+//!
+//! The chunks are looked for first: the blocks' payloads are skipped then, and read one after the
+//! other later, so that a large capture is never in memory as a whole.
+
+use std::io::{self, Read, Seek, SeekFrom};
 
 use format::chunk::{self, HEADER_BYTES, MAX_PAYLOAD};
 
@@ -7,62 +12,99 @@ use crate::write::checksum;
 
 /// The payloads found.
 #[derive(Default)]
-pub struct Chunks<'a> {
-    pub meta: Option<&'a [u8]>,
-    pub threads: &'a [u8],
-    pub names: &'a [u8],
-    pub codes: &'a [u8],
-    pub stacks: &'a [u8],
-    pub blocks: Vec<&'a [u8]>,
+pub struct Chunks {
+    pub meta: Option<Vec<u8>>,
+    pub threads: Vec<u8>,
+    pub names: Vec<u8>,
+    pub codes: Vec<u8>,
+    pub stacks: Vec<u8>,
+    pub open: Vec<u8>,
+    /// Where the blocks lie; not checked yet.
+    pub blocks: Vec<Found>,
     /// Blocks overwritten while they were copied.
     pub overwritten: u64,
     pub damage: Vec<String>,
 }
 
-/// Splits `bytes`. Errors only when the file is no capture at all.
-pub fn split(bytes: &[u8]) -> Result<Chunks<'_>, ReadError> {
-    let Some(mut rest) = bytes.strip_prefix(chunk::MAGIC) else {
-        if let Some(version) = version(bytes) {
+/// A chunk in the file.
+#[derive(Clone, Copy)]
+pub struct Found {
+    /// Where its header begins.
+    at: u64,
+    tag: [u8; 4],
+    length: usize,
+    sum: u32,
+}
+
+/// Looks for the chunks of `source`. Errors only when it cannot be read, or is no capture at all.
+pub fn split(source: &mut (impl Read + Seek)) -> Result<Chunks, ReadError> {
+    let size = source.seek(SeekFrom::End(0))?;
+    source.seek(SeekFrom::Start(0))?;
+    let mut start = Vec::new();
+    source.by_ref().take(64).read_to_end(&mut start)?;
+    if !start.starts_with(chunk::MAGIC) {
+        if let Some(version) = version(&start) {
             return Err(ReadError::OtherVersion(version));
         }
-        let start = String::from_utf8_lossy(&bytes[..bytes.len().min(16)]);
-        return Err(ReadError::NotACapture(match bytes.is_empty() {
+        let text = String::from_utf8_lossy(&start[..start.len().min(16)]);
+        return Err(ReadError::NotACapture(match start.is_empty() {
             true => "nothing (the file is empty)".to_owned(),
-            false => format!("{start:?}"),
+            false => format!("{text:?}"),
         }));
-    };
+    }
     let mut found = Chunks::default();
     let mut ended = false;
-    while !rest.is_empty() && !ended {
-        let at = bytes.len() - rest.len();
-        let Some((tag, payload, sum, next)) = next_chunk(rest) else {
-            found
-                .damage
-                .push(format!("cut off at byte {at}: {} bytes of a chunk left", rest.len()));
+    let mut at = chunk::MAGIC.len() as u64;
+    while at < size && !ended {
+        let Some(next) = header(source, at, size)? else {
+            found.damage.push(format!("cut off at byte {at}: {} bytes of a chunk left", size - at));
             return Ok(found);
         };
-        rest = next;
-        if checksum(tag, payload) != sum {
-            let name = String::from_utf8_lossy(&tag).into_owned();
-            found.damage.push(format!("chunk {name:?} at byte {at}: wrong checksum, skipped"));
+        at += (HEADER_BYTES + next.length) as u64;
+        if next.tag == chunk::BLOCKS {
+            found.blocks.push(next);
             continue;
         }
-        ended = tag == chunk::END;
-        match tag {
+        let mut payload = Vec::new();
+        if !load(source, next, &mut payload)? {
+            found.damage.push(wrong_sum(next));
+            continue;
+        }
+        ended = next.tag == chunk::END;
+        match next.tag {
             chunk::META => found.meta = Some(payload),
             chunk::THREADS => found.threads = payload,
             chunk::NAMES => found.names = payload,
             chunk::CODES => found.codes = payload,
             chunk::STACKS => found.stacks = payload,
-            chunk::BLOCKS => found.blocks.push(payload),
-            chunk::END => found.overwritten = second_word(payload),
+            chunk::OPEN => found.open = payload,
+            chunk::END => found.overwritten = second_word(&payload),
             _ => (),
         }
     }
     if !ended {
-        found.damage.push(format!("cut off at byte {}: no end mark", bytes.len()));
+        found.damage.push(format!("cut off at byte {size}: no end mark"));
     }
     Ok(found)
+}
+
+/// Reads the payload of a chunk into `payload`, in place of what was there; whether its checksum is
+/// right.
+pub fn load(
+    source: &mut (impl Read + Seek),
+    wanted: Found,
+    payload: &mut Vec<u8>,
+) -> io::Result<bool> {
+    source.seek(SeekFrom::Start(wanted.at + HEADER_BYTES as u64))?;
+    payload.clear();
+    source.by_ref().take(wanted.length as u64).read_to_end(payload)?;
+    Ok(checksum(wanted.tag, payload) == wanted.sum)
+}
+
+/// What is said of a chunk that is left out.
+pub fn wrong_sum(chunk: Found) -> String {
+    let name = String::from_utf8_lossy(&chunk.tag).into_owned();
+    format!("chunk {name:?} at byte {}: wrong checksum, skipped", chunk.at)
 }
 
 /// The number in the first line of a capture, whichever.
@@ -77,17 +119,18 @@ fn second_word(payload: &[u8]) -> u64 {
     bytes.map(u64::from_le_bytes).unwrap_or_default()
 }
 
-type Chunk<'a> = ([u8; 4], &'a [u8], u32, &'a [u8]);
-
-fn next_chunk(bytes: &[u8]) -> Option<Chunk<'_>> {
-    let (head, rest) = bytes.split_at_checked(HEADER_BYTES)?;
-    let [t0, t1, t2, t3, l0, l1, l2, l3, c0, c1, c2, c3] = *head else {
-        return None;
+/// The chunk that begins at `at`; None when it does not fit into the file.
+fn header(source: &mut (impl Read + Seek), at: u64, size: u64) -> io::Result<Option<Found>> {
+    source.seek(SeekFrom::Start(at))?;
+    let mut head = Vec::with_capacity(HEADER_BYTES);
+    source.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut head)?;
+    let [t0, t1, t2, t3, l0, l1, l2, l3, c0, c1, c2, c3] = *head.as_slice() else {
+        return Ok(None);
     };
     let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
-    if length > MAX_PAYLOAD {
-        return None;
+    if length > MAX_PAYLOAD || at + (HEADER_BYTES + length) as u64 > size {
+        return Ok(None);
     }
-    let (payload, rest) = rest.split_at_checked(length)?;
-    Some(([t0, t1, t2, t3], payload, u32::from_le_bytes([c0, c1, c2, c3]), rest))
+    let sum = u32::from_le_bytes([c0, c1, c2, c3]);
+    Ok(Some(Found { at, tag: [t0, t1, t2, t3], length, sum }))
 }

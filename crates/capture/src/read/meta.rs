@@ -1,5 +1,6 @@
 //! The META chunk.
 
+use format::ids;
 use serde_json::Value;
 
 /// What the recorder said about itself and about this capture.
@@ -17,6 +18,9 @@ pub struct Meta {
     pub start_ns: u64,
     /// The same instant, Unix epoch ns.
     pub start_epoch_ns: u64,
+    /// Seed of the ids of traces and spans (`format::ids`); of a capture that has none, one made
+    /// from its process id and start.
+    pub ids_seed: u64,
     /// First instant asked for.
     pub from_ns: u64,
     /// When the copy was made.
@@ -50,7 +54,11 @@ impl Meta {
             let items = all[key].as_array().map(Vec::as_slice).unwrap_or_default();
             items.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect()
         };
+        let seed = all["ids_seed"].as_str().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        let made = || ids::seed_of(int("start_epoch_ns"), int("pid") as u32);
+        let ids_seed = seed.filter(|seed| *seed != 0).unwrap_or_else(made);
         Meta {
+            ids_seed,
             service: text("service"),
             host: text("host"),
             pid: int("pid") as u32,
@@ -71,7 +79,8 @@ impl Meta {
 
     /// Whether a source was on.
     pub fn source_on(&self, name: &str) -> bool {
-        self.sources.iter().any(|(n, state)| n == name && state == "on")
+        let on = |state: &str| state == "on" || state.starts_with("on;");
+        self.sources.iter().any(|(n, state)| n == name && on(state))
     }
 
     /// A time of the capture as Unix epoch nanoseconds.

@@ -1,15 +1,20 @@
 //! Reading a capture: bytes -> chunks -> tables.
 //!
-//! How it works: the whole file is read into memory (a capture is bounded by the region it came
-//! from), cut into chunks, each checked; blocks are decoded record by record into rows. Damage
+//! How it works: the file is cut into chunks, each checked; the tables come first, then the blocks,
+//! one chunk in memory at a time, decoded record by record into rows. A reader that does not need
+//! spans, events and metrics leaves them out (`Wanted`): they are most of a large capture. Damage
 //! never stops the reading: what is whole is read, what is not is described in `Capture::damage`.
 //!
 //! What it promises: no bytes make it panic; rows are sorted by time within their thread.
 
+mod blocks;
 mod chunks;
 mod meta;
+mod native;
 mod rows;
 mod tables;
+mod tame;
+mod trace;
 
 pub use meta::Meta;
 pub use rows::{
@@ -17,9 +22,11 @@ pub use rows::{
     VitalRow,
 };
 pub use tables::{Code, StackNode};
+pub use trace::{LinkRow, SpanIds, TraceRow, Traces};
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
 use format::record::{Await, Sample};
@@ -35,8 +42,12 @@ pub(crate) fn names_of(words: &[u64]) -> Vec<String> {
 pub enum ReadError {
     /// The file could not be opened or read.
     Io(std::path::PathBuf, std::io::Error),
+    /// Reading it broke off.
+    Broken(std::io::Error),
     /// It is no capture: what was found at its start.
     NotACapture(String),
+    /// It is no black box: what was found at its start.
+    NotABox(String),
     /// It is a capture of another version of the format: its number.
     OtherVersion(u64),
     /// It is a capture without the parts nothing can be said without.
@@ -47,11 +58,18 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReadError::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            ReadError::Broken(error) => write!(f, "reading it broke off: {error}"),
             ReadError::NotACapture(found) => write!(
                 f,
                 "not a dashcam capture: begins with {found}, wanted \"DASHCAM 2\"; \
                  captures end in .dashcam, black boxes of killed processes need `dashcam recover`"
             ),
+            ReadError::NotABox(found) if found.starts_with("DASHCAM ") => {
+                f.write_str("no black box but a capture: `dashcam why` reads it as it is")
+            }
+            ReadError::NotABox(found) => {
+                write!(f, "no black box, or one cut short: begins with {found:?}")
+            }
             ReadError::OtherVersion(version) => write!(
                 f,
                 "a dashcam capture of format {version}, this dashcam reads format 2; \
@@ -63,6 +81,22 @@ impl fmt::Display for ReadError {
 }
 
 impl std::error::Error for ReadError {}
+
+impl From<std::io::Error> for ReadError {
+    fn from(error: std::io::Error) -> ReadError {
+        ReadError::Broken(error)
+    }
+}
+
+/// Which rows a reader needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// All there are.
+    All,
+    /// What a diagnosis looks at: of spans but the recorder's own only sums, no events, no
+    /// attributes but those of metrics. A tenth of the memory, and of the time, where a program marks much.
+    Causes,
+}
 
 /// A capture in memory.
 #[derive(Debug, Default)]
@@ -79,11 +113,22 @@ pub struct Capture {
     pub threads: Vec<ThreadRow>,
     /// Requests, by begin; open ones have no end.
     pub requests: Vec<RequestRow>,
+    /// Requests that the recorder knew to be running when it was about to copy; empty in captures
+    /// nobody asked it for (a dead process's box) and in streams.
+    pub open_at_copy: HashSet<u64>,
     /// Spans, by begin.
     pub spans: Vec<SpanRow>,
+    /// How many spans of a name a request has, and their time in ns, by request and name: instead of
+    /// `spans` where only causes are wanted.
+    pub span_sums: HashMap<(u64, u32), (usize, u64)>,
     /// Spans of the recorder itself, by begin: time inside `fork`, captures being written; see
     /// `format::own_span`.
     pub own_spans: Vec<SpanRow>,
+    /// What was told of ids, kinds and statuses, in the order in which it holds; `Traces` puts it
+    /// together with what is derived.
+    pub traces: Vec<TraceRow>,
+    /// Links, by time.
+    pub links: Vec<LinkRow>,
     /// Events, by time.
     pub events: Vec<EventRow>,
     /// Samples by thread id, by time.
@@ -92,6 +137,9 @@ pub struct Capture {
     pub awaits: HashMap<u64, Vec<Await>>,
     /// Off-CPU intervals by thread id, by time.
     pub off_cpu: HashMap<u32, Vec<OffCpu>>,
+    /// Times (from, to) without switch records, since threads came and went by the thousand; by
+    /// time, apart from each other. One that goes on at the end ends at `u64::MAX`.
+    pub switches_paused: Vec<(u64, u64)>,
     /// Garbage collections, by begin.
     pub gcs: Vec<GcRow>,
     /// Pieces of requests run on other threads, by begin.
@@ -109,30 +157,96 @@ pub struct Capture {
 }
 
 impl Capture {
+    /// Whether switch records tell the times off the CPU of all threads in `[from_ns, to_ns)`, except
+    /// of those that none could be had of. Cost: the number of pauses.
+    pub fn has_switches(&self, from_ns: u64, to_ns: u64) -> bool {
+        let paused = |(from, to): &(u64, u64)| *from < to_ns && *to > from_ns;
+        self.meta.source_on("switches") && !self.switches_paused.iter().any(paused)
+    }
+
+    /// Times (from, to) in which nothing is known of the thread's switches, though it has records:
+    /// pauses, and behind each what passes until the thread's next record. By time.
+    pub fn blind_times(&self, tid: u32) -> Vec<(u64, u64)> {
+        let off = self.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+        let until_told = |(from, to): &(u64, u64)| {
+            let next = off.partition_point(|o| o.out_ns < *to);
+            (*from, off.get(next).map_or(u64::MAX, |o| o.out_ns))
+        };
+        let mut out: Vec<(u64, u64)> = Vec::new();
+        for (from, to) in self.switches_paused.iter().map(until_told) {
+            match out.last_mut().filter(|last| last.1 >= from) {
+                Some(last) => last.1 = last.1.max(to),
+                None => out.push((from, to)),
+            }
+        }
+        out
+    }
+
     /// Reads the file at `path`.
     pub fn open(path: &Path) -> Result<Capture, ReadError> {
-        let bytes = std::fs::read(path).map_err(|e| ReadError::Io(path.to_owned(), e))?;
-        Capture::parse(&bytes)
+        Capture::open_for(path, Wanted::All, &mut |_, _| ())
+    }
+
+    /// Reads of the file at `path` what is wanted; `tell` hears how many of all chunks are read.
+    pub fn open_for(
+        path: &Path,
+        wanted: Wanted,
+        tell: &mut dyn FnMut(u64, u64),
+    ) -> Result<Capture, ReadError> {
+        let io = |error| ReadError::Io(path.to_owned(), error);
+        let mut file = std::fs::File::open(path).map_err(io)?;
+        Capture::read(&mut file, wanted, tell).map_err(|error| match error {
+            ReadError::Broken(error) => io(error),
+            other => other,
+        })
     }
 
     /// Reads a capture from bytes.
     pub fn parse(bytes: &[u8]) -> Result<Capture, ReadError> {
-        let chunks = chunks::split(bytes)?;
+        Capture::read(&mut Cursor::new(bytes), Wanted::All, &mut |_, _| ())
+    }
+
+    fn read(
+        source: &mut (impl Read + Seek),
+        wanted: Wanted,
+        tell: &mut dyn FnMut(u64, u64),
+    ) -> Result<Capture, ReadError> {
+        let chunks = chunks::split(source)?;
         let mut capture = Capture {
             damage: chunks.damage,
             torn_blocks: chunks.overwritten,
             ..Capture::default()
         };
         capture.meta = match chunks.meta {
-            Some(text) => Meta::parse(text, &mut capture.damage),
+            Some(text) => Meta::parse(&text, &mut capture.damage),
             None => return Err(ReadError::NothingLeft("no META chunk".to_owned())),
         };
-        capture.names = tables::names(chunks.names);
-        capture.codes = tables::codes(chunks.codes);
-        capture.stacks = tables::stacks(chunks.stacks);
-        capture.threads = tables::threads(chunks.threads, &capture.names);
-        rows::read_blocks(&mut capture, &chunks.blocks);
+        capture.names = tables::names(&chunks.names);
+        capture.codes = tables::codes(&chunks.codes);
+        capture.stacks = tables::stacks(&chunks.stacks);
+        capture.threads = tables::threads(&chunks.threads, &capture.names);
+        let mut reader = blocks::BlockReader::new(&capture, wanted);
+        let mut payload = Vec::new();
+        let all = chunks.blocks.len() as u64;
+        for (done, found) in chunks.blocks.into_iter().enumerate() {
+            tell(done as u64, all);
+            match chunks::load(source, found, &mut payload)? {
+                true => reader.chunk(&mut capture, &payload),
+                false => capture.damage.push(chunks::wrong_sum(found)),
+            }
+        }
+        if wanted == Wanted::All {
+            blocks::add_open_spans(&mut capture, &chunks.open);
+        }
+        reader.finish(&mut capture);
+        capture.tame();
         Ok(capture)
+    }
+
+    /// Cuts times that only damage can tell (past 36 years of uptime). Reading does it; for captures
+    /// made by hand.
+    pub fn tame(&mut self) {
+        tame::tame(self);
     }
 
     /// A name by id; "?" when the table does not reach that far.
@@ -159,9 +273,27 @@ impl Capture {
                 line: node.line,
                 code: node.code,
                 releases: code.is_some_and(|c| c.releases),
+                native: code.is_some_and(|c| c.native || c.inner),
             })
         };
         std::iter::from_fn(step).take(4096)
+    }
+
+    /// The stack without the native frames that its innermost Python frame called; the whole stack
+    /// where there is no other frame.
+    pub fn without_native(&self, stack: u32) -> u32 {
+        let mut next = stack;
+        for _ in 0..4096 {
+            let Some(node) = (next as usize).checked_sub(1).and_then(|i| self.stacks.get(i)) else {
+                return stack;
+            };
+            let code = (node.code as usize).checked_sub(1).and_then(|i| self.codes.get(i));
+            if !code.is_some_and(|c| c.native || c.inner) {
+                return next;
+            }
+            next = if node.parent < next { node.parent } else { 0 };
+        }
+        stack
     }
 
     /// The time from which every thread's records are complete: the latest of the threads' oldest
@@ -193,4 +325,7 @@ pub struct Frame<'a> {
     pub code: u32,
     /// Its code names `release`.
     pub releases: bool,
+    /// Native code without a name yet, or native code that an interpreter's frame called: frames
+    /// of a program that is native itself do not count once they are named.
+    pub native: bool,
 }

@@ -18,6 +18,9 @@ pub struct Code {
     pub releases: bool,
     /// It is an address of native code, as `format::region::code_flag::NATIVE` says.
     pub native: bool,
+    /// It is native code that an interpreter's frame called, by name: only readers that name
+    /// native stacks make such entries.
+    pub inner: bool,
 }
 
 /// One frame of a stack and the node that called it.
@@ -58,7 +61,8 @@ pub fn codes(bytes: &[u8]) -> Vec<Code> {
         let (function, file) = unpack_pair(w[0]);
         let (first_line, flags) = unpack_pair(w[1]);
         let releases = flags & code_flag::RELEASES != 0;
-        Code { function, file, first_line, releases, native: flags & code_flag::NATIVE != 0 }
+        let native = flags & code_flag::NATIVE != 0;
+        Code { function, file, first_line, releases, native, inner: false }
     };
     words(bytes).chunks_exact(CODE_WORDS).map(entry).collect()
 }

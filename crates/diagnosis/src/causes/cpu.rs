@@ -1,9 +1,10 @@
 //! cpu: the request's own thread computed.
 //!
 //! Signature: on a CPU by switch records (or, without them, by the thread's CPU clock), stacks from
-//! the samples. Sure: nobody else is needed to explain it.
+//! the samples. Sure: nobody else is needed to explain it. Work that alone is over the limit has the
+//! time without a CPU in it too (`crowded`).
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
+use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 
@@ -16,5 +17,12 @@ fn claim(_: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} computed for {}", at(d.place), ms_text(d.mean_ms))
+    let (ran_ms, place) = (d.mean_ms - d.starved_ms, at(d.place));
+    // On a crowded machine it takes longer than it computes: both are told.
+    let crowded = match d.starved_ms * 5.0 >= d.mean_ms {
+        true => format!(", and got no CPU for {} of the while", ms_text(d.starved_ms)),
+        false => String::new(),
+    };
+    let took = ms_text(if crowded.is_empty() { d.mean_ms } else { ran_ms });
+    format!("{place} computed for {took}{}{crowded}", repeats_text(d))
 }

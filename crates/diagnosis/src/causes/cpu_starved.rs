@@ -1,7 +1,8 @@
 //! cpu-starved and cpu-throttled: the thread was runnable and got no CPU.
 //!
 //! Signature: preempted by switch records, or run delay of schedstat. Throttled when the cgroup's
-//! throttled time grew by a like amount; then it is the quota, not the neighbours.
+//! throttled time grew by a like amount; then it is the quota, not the neighbours. Inside of work that is
+//! long by itself it is that work's (`crowded`).
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

@@ -5,7 +5,7 @@
 //! devices keep a core busy rather than waiting.
 
 use super::page_fault::is_mostly_kernel;
-use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
+use super::{at, ms_text, repeats_text, target_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -36,5 +36,6 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} waited {} for the disk{}", at(d.place), ms_text(d.mean_ms), target_text(d))
+    let waited = format!("{} waited {} for the disk", at(d.place), ms_text(d.mean_ms));
+    format!("{waited}{}{}", target_text(d), repeats_text(d))
 }

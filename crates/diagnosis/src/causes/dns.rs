@@ -1,7 +1,8 @@
 //! dns: a name is being resolved.
 //!
 //! Signature: waiting on a datagram socket whose peer is port 53, or on anything inside
-//! `socket.getaddrinfo`.
+//! `socket.getaddrinfo`, or on a peer inside a library that asks resolvers itself (its sockets are
+//! often not connected, so that nothing tells their peer's port).
 
 use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use crate::awaits::{target, Awaited};
@@ -28,15 +29,22 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         let leaf = scene.frames.of(segment.stack()).next();
         leaf.is_some_and(|f| is_stdlib(&f, "socket.py", &["getaddrinfo", "getfqdn"]))
     };
-    let found = port_53 || resolves();
+    let found = port_53 || resolves() || in_resolver(scene, segment.stack());
     found.then(|| Claim { target, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
 }
 
-/// Of a suspended task: `getaddrinfo` of the event loop.
+/// Code that asks a resolver: dnspython, aiodns.
+fn in_resolver(scene: &Scene<'_>, stack: u32) -> bool {
+    const FILES: [&str; 3] = ["/dns/query.py", "/dns/asyncquery.py", "/aiodns/__init__.py"];
+    scene.frames.any(stack, |f| FILES.iter().any(|file| f.file.ends_with(file)))
+}
+
+/// Of a suspended task: `getaddrinfo` of the event loop, or a library that asks resolvers.
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Dns, seen.row, segment);
     let target = target(scene, seen.row);
-    (seen.row.kind == AwaitKind::Resolve).then_some(Claim { target, prefer_user: true, ..own })
+    let resolves = seen.row.kind == AwaitKind::Resolve || in_resolver(scene, seen.row.stack);
+    resolves.then_some(Claim { target, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

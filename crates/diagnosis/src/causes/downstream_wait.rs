@@ -3,8 +3,9 @@
 //! Signature: read or write on a socket or pipe, or poll on descriptors; the peer's address comes
 //! from the descriptor at sampling time.
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
+use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, target, Awaited};
+use crate::repeats::MANY;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
@@ -12,9 +13,6 @@ use format::wait::{AwaitKind, WaitKind};
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
     "Look at the peer at this time; give the call a time limit, and a cache or a fallback.";
-
-/// So many waits in one request are worth a word: calls in a loop.
-const MANY: usize = 10;
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let waits = matches!(
@@ -46,6 +44,7 @@ pub fn sentence(d: &Described<'_>) -> String {
     let peer = d.target.map_or_else(|| "a peer".to_owned(), str::to_owned);
     let waited = format!("{} waited {} for {peer}", at(d.place), ms_text(d.mean_ms));
     match d.times {
+        _ if d.repeats.is_some() => format!("{waited}{}", repeats_text(d)),
         times if times >= MANY => format!("{waited} in {times} waits, one after the other"),
         _ => waited,
     }

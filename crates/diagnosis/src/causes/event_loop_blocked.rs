@@ -23,7 +23,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if !scene.is_loop(segment) {
         return None;
     }
-    if scene.is_idle_loop(segment) {
+    if scene.is_idle_loop(segment) || scene.may_poll(segment) {
         return Some(Claim::of(Cause::Unknown, segment));
     }
     if segment.state == State::Ready
@@ -44,10 +44,12 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 /// Whether code, the GIL or a lack of CPU kept the loop in a segment of its thread.
 pub fn is_kept(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     !scene.is_idle_loop(segment)
+        && !scene.may_poll(segment)
         && segment.state != State::Unknown
         && scene.busy_around(segment) >= BLOCKED_NS
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} kept the event loop for {}", at(d.place), ms_text(d.mean_ms))
+    let doing = d.culprit_doing.map_or_else(String::new, |doing| format!("; it {doing}"));
+    format!("{} kept the event loop for {}{doing}", at(d.place), ms_text(d.mean_ms))
 }

@@ -2,7 +2,8 @@
 //! the while.
 //!
 //! Signature: begin and end of the collection come from the interpreter's own callbacks, so the
-//! time is exact; the thread it ran on and where its allocation came from are known.
+//! time is exact; the thread it ran on and where its allocation came from are known. The part of it in
+//! which that thread got no CPU is not the collector's.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::{Culprit, Scene};
@@ -19,7 +20,10 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let on_own_thread = gc.tid == segment.tid;
     let waits =
         segment.state == State::Wait && matches!(segment.wait(), WaitKind::Gil | WaitKind::Unknown);
-    if !(on_own_thread || waits) {
+    // Runnable without a CPU it is not the collector that takes the time, nor does who waits for a
+    // thread that is.
+    let collects = on_own_thread && segment.state != State::Ready;
+    if !collects && !(waits && (on_own_thread || !scene.starves(gc.tid, segment))) {
         return None;
     }
     let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);

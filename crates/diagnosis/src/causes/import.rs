@@ -1,17 +1,25 @@
 //! import: a module is loaded on the request's path, or the request waits for a thread that loads
 //! one.
 //!
-//! Signature: frames of the import system in the stack. The place is the code that imports. A
-//! sleep, a peer or a lock inside the module's own code keeps its own name.
+//! Signature: frames of the import system in the stack. The place is the code that imports: of
+//! modules that import others the one outside of them all, so one import is one finding however deep
+//! it goes. A sleep, a peer or a lock inside the module's own code keeps its own name.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::frames::Owner;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use capture::read::Frame;
 use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str = "Import it at start-up, before the first request.";
+const ADVICE: &str = "Import it at start-up, before the first request.";
+const ADVICE_STARTING: &str =
+    "Let requests come when the worker is ready: load the program before \
+     it forks or listens, or have a readiness check.";
+
+/// What the target says of a request that came while its worker was still loading the program.
+pub const STARTING: &str = "a worker's start";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let stack = segment.stack();
@@ -25,7 +33,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
             WaitKind::Sleep | WaitKind::Gil | WaitKind::SocketRead | WaitKind::ChildWait
         ),
     };
-    (segment.state == State::Run || !own_name).then(|| Claim::of(Cause::Import, segment))
+    let importer = scene.frames.caller_of_outermost(stack, is_import).unwrap_or(stack);
+    let own = Claim::of(Cause::Import, segment);
+    (segment.state == State::Run || !own_name).then_some(Claim { stack: importer, ..own })
 }
 
 /// A frame of the import system.
@@ -33,6 +43,29 @@ pub fn is_import(frame: &Frame<'_>) -> bool {
     frame.file.starts_with("<frozen importlib")
 }
 
+/// Who imports, of a stack in which a library's or the interpreter's modules are being loaded: the
+/// stack from there on. None where the program's own code is at work, or nothing is loaded.
+pub fn importer(scene: &Scene<'_>, stack: u32) -> Option<u32> {
+    let inner = scene.frames.of(stack).take_while(|f| !is_import(f));
+    let mut inner = inner.map(|f| scene.frames.owner(f.file));
+    match scene.frames.any(stack, is_import) && !inner.any(|owner| owner == Owner::User) {
+        true => scene.frames.caller_of_outermost(stack, is_import),
+        false => None,
+    }
+}
+
+/// Of a start it is when requests are let in that counts.
+pub fn advice(target: Option<&str>) -> &'static str {
+    match target {
+        Some(STARTING) => ADVICE_STARTING,
+        _ => ADVICE,
+    }
+}
+
 pub fn sentence(d: &Described<'_>) -> String {
+    if d.target == Some(STARTING) {
+        let (at, time) = (at(d.place), ms_text(d.mean_ms));
+        return format!("no worker was ready for {time}: {at} was still loading the program");
+    }
     format!("{} loaded a module for {}", at(d.place), ms_text(d.mean_ms))
 }

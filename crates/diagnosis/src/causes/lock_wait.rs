@@ -2,15 +2,18 @@
 //!
 //! Signature: futex wait; the futex address is the lock's identity. The holder is read from the
 //! lock itself where it has an owner field (RLock) or from the thread that sits inside the lock's
-//! `with` block; otherwise inferred: the only thread that ran just before the wait ended. Inferred
-//! holders make the verdict "likely", never "confirmed".
+//! `with` block; otherwise inferred: the one thread that stands in the very call that waits and does
+//! something else there (a lock inside of C code: a buffered file, a database connection), or the
+//! only thread that ran just before the wait ended. Inferred holders make the verdict "likely", never
+//! "confirmed".
 
+use super::pool_wait::hands_out;
 use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::awaits::{by_library, holder, Awaited};
+use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
 use crate::frames::{is_stdlib, last_part};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::wait::{AwaitKind, WaitKind};
+use format::wait::{AwaitKind, WaitKind, HELD_BY};
 
 pub const RULE: Rule = Rule { claim };
 const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
@@ -32,6 +35,10 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         WaitKind::Futex if idles(scene, segment) => None,
         WaitKind::Futex => {
             let culprit = scene.lock_holder(segment);
+            if culprit.is_none() && scene.joins(segment.stack()) {
+                // The end of a thread that nobody saw: no lock, and nobody held one.
+                return None;
+            }
             let target = waits_for_event(scene, segment).then(|| EVENT.to_owned());
             Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
         }
@@ -56,6 +63,11 @@ pub fn advice(target: Option<&str>) -> &'static str {
 /// What the target says of a `threading.Event`, which has a setter and no holder.
 const EVENT: &str = "threading.Event";
 
+/// Whether the kernel told who has the file lock that is waited for.
+pub fn is_told(target: Option<&str>) -> bool {
+    target.is_some_and(|target| target.contains(HELD_BY))
+}
+
 /// `Event.wait` calls `Condition.wait`.
 fn waits_for_event(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     let mut frames = scene.frames.of(segment.stack()).take(2);
@@ -76,9 +88,20 @@ fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::LockWait, seen.row, segment);
     match seen.row.kind {
-        AwaitKind::Lock => Some(Claim { culprit: holder(scene, seen, segment), ..own }),
-        AwaitKind::Condition => Some(own),
-        AwaitKind::Event => (!by_library(scene, seen.row)).then_some(own),
+        AwaitKind::Lock => {
+            let known = holder_of_any(scene, seen, segment);
+            let culprit = known.or_else(|| likely_holder(scene, seen, segment));
+            Some(Claim { culprit, ..own })
+        }
+        AwaitKind::Condition | AwaitKind::Event => {
+            let library = by_library(scene, seen.row);
+            // A library that hands something out waits in a Condition of its own.
+            let pool = library && hands_out(scene, seen.row.stack);
+            if pool || library && seen.row.kind == AwaitKind::Event {
+                return None;
+            }
+            Some(Claim { culprit: holder_of_any(scene, seen, segment), ..own })
+        }
         _ => None,
     }
 }
@@ -91,12 +114,13 @@ pub fn sentence(d: &Described<'_>) -> String {
         None => "a lock".to_owned(),
     };
     let waited = format!("{} waited {} for {what}", at(d.place), ms_text(d.mean_ms));
-    let Some(culprit) = d.culprit else {
-        return match is_event {
-            true => format!("{waited}; who was to set it is not known"),
-            false => format!("{waited}; who held it is not known"),
+    if d.culprit.is_none() {
+        return match d.target {
+            Some(_) if is_event => format!("{waited}; who was to set it is not known"),
+            target if is_told(target) => waited,
+            _ => format!("{waited}; who held it is not known"),
         };
-    };
+    }
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
     let known = match d.culprit_measured {
         true => format!("{held} by"),
@@ -104,15 +128,15 @@ pub fn sentence(d: &Described<'_>) -> String {
     };
     match d.culprit_threads {
         _ if d.culprit_is_task => {
-            format!("{waited}, {known} {} in another task{doing}", culprit.short())
+            format!("{waited}, {known} {} in another task{doing}", d.blamed())
         }
         0 | 1 => {
             let thread = match d.culprit_thread {
                 Some(name) => format!("thread {name}"),
                 None => "another thread".to_owned(),
             };
-            format!("{waited}, {known} {} in {thread}{doing}", culprit.short())
+            format!("{waited}, {known} {} in {thread}{doing}", d.blamed())
         }
-        n => format!("{waited}, {known} {} in {n} threads in turn{doing}", culprit.short()),
+        n => format!("{waited}, {known} {} in {n} threads in turn{doing}", d.blamed()),
     }
 }

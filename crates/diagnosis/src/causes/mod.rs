@@ -15,12 +15,12 @@ mod event_loop_blocked;
 mod fork;
 mod gc_pause;
 mod gil_wait;
-mod import;
-mod lock_wait;
+pub(crate) mod import;
+pub(crate) mod lock_wait;
 mod page_fault;
 mod pipe_write;
 pub(crate) mod pool_wait;
-mod recorder;
+pub(crate) mod recorder;
 mod sleep;
 pub(crate) mod stopped;
 mod subprocess_wait;
@@ -28,6 +28,7 @@ mod unknown;
 
 use crate::awaits::Awaited;
 use crate::frames::Place;
+use crate::repeats::Repeats;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::Segment;
 
@@ -132,6 +133,8 @@ pub struct Described<'a> {
     pub place: Option<&'a Place>,
     /// Who, if another thread.
     pub culprit: Option<&'a Place>,
+    /// The program's own functions that called the culprit's, outermost first; the last few.
+    pub culprit_path: &'a [String],
     /// Name of the culprit's thread.
     pub culprit_thread: Option<&'a str>,
     /// What the culprit itself was doing, in words ("slept", "ran").
@@ -144,10 +147,27 @@ pub struct Described<'a> {
     pub culprit_measured: bool,
     /// What was waited for.
     pub target: Option<&'a str>,
+    /// What one line called again and again.
+    pub repeats: Option<&'a Repeats>,
     /// How often a slow request waited so, on average; 0 when only estimates tell.
     pub times: usize,
     /// Mean time a slow request spent so.
     pub mean_ms: f64,
+    /// The part of that in which it got no CPU.
+    pub starved_ms: f64,
+}
+
+impl Described<'_> {
+    /// `pool.py:6 query() (called by reports() > month_end())`: who is to blame, and on whose
+    /// behalf, since the request itself may well call the same function.
+    pub fn blamed(&self) -> String {
+        let place = at(self.culprit);
+        if self.culprit_path.is_empty() {
+            return place;
+        }
+        let calls: Vec<String> = self.culprit_path.iter().map(|name| format!("{name}()")).collect();
+        format!("{place} (called by {})", calls.join(" > "))
+    }
 }
 
 /// The rules in the order they are asked.
@@ -155,6 +175,7 @@ pub const RULES: &[Rule] = &[
     stopped::RULE,
     gc_pause::RULE,
     fork::RULE,
+    recorder::RULE,
     event_loop_blocked::RULE,
     import::RULE,
     sleep::RULE,
@@ -169,7 +190,6 @@ pub const RULES: &[Rule] = &[
     downstream_wait::RULE,
     page_fault::RULE,
     disk_io::RULE,
-    recorder::RULE,
     cpu_starved::RULE,
     cpu::RULE,
 ];
@@ -185,6 +205,14 @@ pub(crate) fn of_the_loop(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Cl
     let whole = [stopped::RULE, gc_pause::RULE];
     let found = whole.iter().find_map(|rule| (rule.claim)(scene, segment));
     found.or_else(|| event_loop_blocked::is_kept(scene, segment).then(|| claim(scene, segment)))
+}
+
+/// What a thread that was on a CPU mostly did in the kernel there, in words; None when it computed.
+pub(crate) fn kernel_work(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
+    match (page_fault::RULE.claim)(scene, segment) {
+        Some(_) => Some("waited for the kernel to provide memory"),
+        None => (disk_io::RULE.claim)(scene, segment).map(|_| "waited for the disk"),
+    }
 }
 
 /// The claim on a segment; `unknown` when no rule wants it.
@@ -223,7 +251,7 @@ pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
 /// One sentence of advice.
 pub fn advice(cause: Cause, target: Option<&str>) -> &'static str {
     match cause {
-        Cause::Sleep => sleep::ADVICE,
+        Cause::Sleep => sleep::advice(target),
         Cause::LockWait => lock_wait::advice(target),
         Cause::GilWait => gil_wait::ADVICE,
         Cause::GcPause => gc_pause::ADVICE,
@@ -231,18 +259,18 @@ pub fn advice(cause: Cause, target: Option<&str>) -> &'static str {
         Cause::CpuStarved => cpu_starved::ADVICE,
         Cause::CpuThrottled => cpu_starved::ADVICE_THROTTLED,
         Cause::EventLoopBlocked => event_loop_blocked::ADVICE,
-        Cause::PoolWait => pool_wait::ADVICE,
+        Cause::PoolWait => pool_wait::advice(target),
         Cause::DownstreamWait => downstream_wait::ADVICE,
         Cause::Connect => connect::ADVICE,
         Cause::Dns => dns::ADVICE,
         Cause::DiskIo => disk_io::ADVICE,
         Cause::PipeWrite => pipe_write::ADVICE,
         Cause::SubprocessWait => subprocess_wait::ADVICE,
-        Cause::Import => import::ADVICE,
+        Cause::Import => import::advice(target),
         Cause::PageFault => page_fault::ADVICE,
         Cause::Fork => fork::ADVICE,
         Cause::DeadlockTimeout => deadlock_timeout::ADVICE,
-        Cause::Recorder => recorder::ADVICE,
+        Cause::Recorder => recorder::advice(target),
         Cause::Stopped => stopped::ADVICE,
         Cause::Unknown => unknown::ADVICE,
     }
@@ -258,8 +286,17 @@ pub(crate) fn target_text(d: &Described<'_>) -> String {
     d.target.map_or_else(String::new, |t| format!(" ({t})"))
 }
 
-/// `1,006 ms`; one digit below 10 ms.
+/// `: 212 calls of execute(), one after the other`, or nothing.
+pub(crate) fn repeats_text(d: &Described<'_>) -> String {
+    d.repeats.map_or_else(String::new, |repeats| format!(": {}", repeats.text()))
+}
+
+/// `1,006 ms`; one digit below 10 ms; `3.1 µs` of what that would round to nothing.
 pub fn ms_text(ms: f64) -> String {
+    if ms > 0.0 && ms < 0.05 {
+        let us = ms * 1000.0;
+        return format!("{us:.*} µs", usize::from(us < 9.95));
+    }
     if ms < 10.0 {
         return format!("{ms:.1} ms");
     }
@@ -288,5 +325,7 @@ mod tests {
         assert_eq!(super::thousands(12), "12");
         assert_eq!(super::ms_text(1006.4), "1,006 ms");
         assert_eq!(super::ms_text(5.06), "5.1 ms");
+        assert_eq!(super::ms_text(0.0031), "3.1 µs");
+        assert_eq!((super::ms_text(0.0), super::ms_text(0.06)), ("0.0 ms".into(), "0.1 ms".into()));
     }
 }

@@ -1,21 +1,43 @@
 //! pool-wait: the request waits for a worker or for something out of a pool.
 //!
 //! Signature: a piece of its work was handed to an executor and had not begun (the recorder stamps
-//! both), or its thread waits in `queue.Queue.get`, the usual shape of a pool of connections, or for
-//! the result of an executor or of multiprocessing's pool; on an
-//! event loop its task awaits a Semaphore, a Queue, or a library's code that hands things out. What
-//! the pool's workers did the while is the culprit.
+//! both), or its thread waits in `queue.Queue.get`, the usual shape of a pool of connections, in
+//! `Queue.put` for room in a full queue, in `threading.Semaphore`, in a library's code that hands things
+//! out, for the result of an executor or of multiprocessing's pool, or for a notice of
+//! multiprocessing's; on an event loop its task awaits a Semaphore, a Queue, a future that another task
+//! is to fulfil, an executor whose work was not recorded, or a library's code that hands things out; in
+//! Rust and C: in the code of a channel or a condition variable. What the pool's workers did the while
+//! is the culprit; so is, at the line of the program's own, the thread that ran just before the wait
+//! ended, the task that is to end it, or another task that awaited something in the same file or
+//! library the while. These are inferences: *likely* at most. Workers of a pool of processes are not
+//! recorded, and whoever runs here when their answer comes only carries it.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::awaits::{holder, target, Awaited};
+use crate::awaits::{by_library, holder_of_any, likely_holder, target, Awaited};
 use crate::frames::{is_stdlib, last_part, Owner};
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
+use crate::timeline::{self, Segment, State};
+use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str =
+const ADVICE: &str =
     "Make the pool larger, give its waiters a time limit, or shorten what keeps its workers busy.";
+
+const ADVICE_ROOM: &str =
+    "Shorten what keeps the queue's reader busy, give it more readers, or let \
+     who fills the queue drop what does not fit.";
+
+/// What the target says of a wait for room in a bounded queue: its reader is late.
+const ROOM: &str = "room in a full queue";
+
+const ADVICE_UNUSED: &str =
+    "Look for code that takes from the pool and does not give back: without `with`, or \
+     with a way out (an error, an early return) on which nothing is closed.";
+
+/// What the target says of a wait whose time ran out, while others were at work, and while nobody was.
+const IN_VAIN: &str = "nothing came before the time limit";
+const UNUSED: &str = "nothing came before the time limit, and nobody was at work";
 
 /// Files of the interpreter's library that hand work to others.
 const POOLS: [&str; 2] = ["/multiprocessing/pool.py", "/concurrent/futures/_base.py"];
@@ -26,30 +48,224 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
-    let gets = scene.frames.any(segment.stack(), |f| {
+    if !is_of_a_pool(scene, segment.stack()) {
+        return None;
+    }
+    let vain = scene.timed_out(segment).then(|| in_vain(scene, segment));
+    let target = what(scene, segment.stack()).or(vain).map(str::to_owned);
+    // Who gave back what this one got had it until then; nobody did to one whose time ran out.
+    let elsewhere = matches!(target.as_deref(), Some(PROCESSES | OTHERS));
+    let told = !elsewhere && vain.is_none();
+    let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
+    // Estimates hardly tell who ran then, but for native code, whose few threads stand where they wait.
+    let culprit = match segment.exact || native(scene, segment.stack()).is_some() {
+        _ if !told => None,
+        true => {
+            let giver = scene.releaser(segment);
+            giver.map(|tid| Culprit::thread(tid, scene.main_stack(tid, from_ns, to_ns), false))
+        }
+        false => scene.keeper(segment),
+    };
+    let culprit = culprit.filter(|c| !is_idle(scene, c.stack));
+    let culprit = culprit.filter(|c| !scene.same_place(c.stack, segment.stack()));
+    Some(Claim { culprit, target, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
+}
+
+/// What the target says of a wait whose time limit ran out, and whether anybody was at work then who
+/// may have had what it waited for: a thread in the program's own code that is neither idle nor waits
+/// for a pool itself.
+fn in_vain(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
+    let works = |tid: u32| {
+        let own = timeline::of_thread(scene.capture, tid, from, to);
+        let idle = |s: &&Segment<'_>| {
+            let parked = matches!(s.wait(), WaitKind::Accept | WaitKind::Poll);
+            let waits = s.wait() == WaitKind::Futex
+                && (is_of_a_pool(scene, s.stack()) || is_idle(scene, s.stack()));
+            s.state == State::Unknown
+                || s.state == State::Wait && (parked || waits)
+                || !scene.frames.any(s.stack(), user)
+        };
+        let idle = own.iter().filter(idle).map(Segment::ns).sum::<u64>();
+        idle * 2 < to - from
+    };
+    let others = scene.capture.samples.keys().filter(|tid| **tid != segment.tid);
+    match others.copied().any(works) {
+        true => IN_VAIN,
+        false => UNUSED,
+    }
+}
+
+/// Whether the code of a wait puts something into a bounded queue.
+fn puts(scene: &Scene<'_>, stack: u32) -> bool {
+    // `Queue.put` waits in a Condition; one that waits for the queue's own lock waits for no room.
+    let mut inner = scene.frames.of(stack).take(2);
+    inner.next().is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]))
+        && inner.next().is_some_and(|f| is_stdlib(&f, "queue.py", &["put"]))
+}
+
+/// What a thread that waits in a futex with this stack does, if it is of a pool.
+pub fn doing(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
+    match puts(scene, stack) {
+        true => Some("waited for room in a full queue"),
+        false => is_of_a_pool(scene, stack).then_some("waited for a pool"),
+    }
+}
+
+/// Of a full queue it is who empties it that counts; of what nobody uses, who took it.
+pub fn advice(target: Option<&str>) -> &'static str {
+    match target {
+        Some(ROOM) => ADVICE_ROOM,
+        Some(UNUSED) => ADVICE_UNUSED,
+        _ => ADVICE,
+    }
+}
+
+/// What targets say of pools that are none, or none of this process's.
+const PROCESSES: &str = "a pool of processes";
+const OTHERS: &str = "another process";
+const EXECUTOR: &str = "an executor";
+const MESSAGE: &str = "a message";
+const CONDITION: &str = "a condition";
+const RESULT: &str = "a result";
+
+/// What the code of a wait for a pool waits for, where that has a better word than pool.
+fn what(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
+    let is = |file: &str| scene.frames.any(stack, |f| f.file.ends_with(file));
+    let awaits_room = |f: &Frame<'_>| is_stdlib(f, "queues.py", &["put"]);
+    if is("/multiprocessing/pool.py") {
+        return Some(PROCESSES);
+    }
+    if is_for_processes(scene, stack) {
+        return Some(OTHERS);
+    }
+    if puts(scene, stack) || scene.frames.any(stack, awaits_room) {
+        return Some(ROOM);
+    }
+    native(scene, stack)
+}
+
+/// The same for Rust and C: the code of channels and condition variables, as far as it lies under the
+/// innermost function of the program's own.
+fn native(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
+    let runtime = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::Runtime;
+    let mut found = None;
+    for frame in scene.frames.of(stack).take_while(runtime) {
+        let waits = frame.file.ends_with("/condvar.rs") || frame.function.contains("pthread_cond_");
+        if CHANNELS.iter().any(|part| frame.file.contains(part)) {
+            if last_part(frame.function).starts_with("send") {
+                return Some(ROOM);
+            }
+            found = Some(MESSAGE);
+        } else if waits && found.is_none() {
+            found = Some(CONDITION);
+        }
+    }
+    found
+}
+
+/// Where the channels of Rust's library and of its packages are written.
+const CHANNELS: [&str; 3] = ["/std/src/sync/mpsc/", "/std/src/sync/mpmc/", "/crossbeam-channel-"];
+
+/// Whether the code of a wait gets something out of a pool: a queue, permits, the result of an
+/// executor's or of multiprocessing's pool, or a library's code that hands things out.
+pub fn is_of_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
+    let gets = scene.frames.any(stack, |f| {
         is_stdlib(f, "queue.py", &["get"])
             || POOLS.iter().any(|file| f.file.ends_with(file))
                 && RESULTS.contains(&last_part(f.function))
     });
-    gets.then(|| Claim { prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
+    // `Semaphore.acquire` waits in a Condition of its own.
+    let mut inner = scene.frames.of(stack);
+    let waits = inner.next().is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
+    let permits =
+        waits && inner.next().is_some_and(|f| is_stdlib(&f, "threading.py", &["acquire"]));
+    gets || permits
+        || puts(scene, stack)
+        || is_for_processes(scene, stack)
+        || native(scene, stack).is_some()
+        || waits && hands_out(scene, stack)
+}
+
+/// Whether the code waits for a notice of multiprocessing's that another process is to give: a
+/// Condition's, an Event's or a Barrier's, that a JoinableQueue is done, or room in a bounded one.
+fn is_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
+    let leaf = scene.frames.of(stack).next();
+    leaf.is_some_and(|f| {
+        let name = last_part(f.function);
+        f.file.ends_with("/multiprocessing/synchronize.py") && name == "wait"
+            || f.file.ends_with("/multiprocessing/queues.py") && matches!(name, "put" | "join")
+    })
 }
 
 /// A claim for time in which a piece of the request's work stood in an executor's queue. `worker`
-/// is the thread that took it in the end.
+/// is the thread that took it in the end. One that had nothing else to do kept nothing waiting: then
+/// it is what kept that thread from beginning, as far as it was seen.
 pub fn queued(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
     let stack = scene.main_stack(worker, segment.from_ns, segment.to_ns);
+    if is_idle(scene, stack) {
+        let own = timeline::of_thread(scene.capture, worker, segment.from_ns, segment.to_ns);
+        let kept = own.iter().filter(|s| s.state != State::Wait || !is_idle(scene, s.stack()));
+        let longest = kept.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
+        let claim = longest.map(|s| super::claim(scene, s));
+        let outside = |c: &Claim| {
+            use Cause::{CpuStarved, CpuThrottled, GcPause, GilWait, Recorder, Stopped};
+            matches!(c.cause, CpuStarved | CpuThrottled | GcPause | GilWait | Recorder | Stopped)
+        };
+        return match claim.filter(outside) {
+            Some(claim) => Claim { stack: segment.stack(), ..claim },
+            None => Claim::of(Cause::Unknown, segment),
+        };
+    }
     let culprit = (stack != 0).then_some(Culprit::thread(worker, stack, true));
     Claim { culprit, prefer_user: true, seen: true, ..Claim::of(Cause::PoolWait, segment) }
+}
+
+/// Whether a thread that stands there waits for work: an executor's worker, or one at a queue.
+pub fn is_idle(scene: &Scene<'_>, stack: u32) -> bool {
+    let leaf = scene.frames.of(stack).next();
+    leaf.is_some_and(|f| {
+        is_stdlib(&f, "queue.py", &["get"])
+            || f.file.ends_with("/concurrent/futures/thread.py")
+                && last_part(f.function) == "_worker"
+    }) || {
+        let mut inner = scene.frames.of(stack).take(2);
+        inner.next().is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]))
+            && inner.next().is_some_and(|f| is_stdlib(&f, "queue.py", &["get"]))
+    }
 }
 
 /// Of a suspended task: a semaphore, a queue, or a library's Event in code that hands something out.
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim { prefer_user: true, ..Claim::of_await(Cause::PoolWait, seen.row, segment) };
     match seen.row.kind {
-        AwaitKind::Semaphore => Some(Claim { culprit: holder(scene, seen, segment), ..own }),
-        AwaitKind::Queue => Some(own),
-        AwaitKind::Event | AwaitKind::Future if target(scene, seen.row).is_none() => {
-            hands_out(scene, seen.row.stack).then_some(own)
+        AwaitKind::Semaphore => {
+            let known = holder_of_any(scene, seen, segment);
+            let culprit = known.or_else(|| likely_holder(scene, seen, segment));
+            Some(Claim { culprit, ..own })
+        }
+        AwaitKind::Queue => {
+            let target = what(scene, seen.row.stack).map(str::to_owned);
+            // Who awaits elsewhere may have what is in the pool, but empties no queue.
+            let likely = || match target {
+                None => likely_holder(scene, seen, segment),
+                Some(_) => None,
+            };
+            let culprit = holder_of_any(scene, seen, segment).or_else(likely);
+            Some(Claim { culprit, target, ..own })
+        }
+        AwaitKind::Executor => Some(Claim { target: Some(EXECUTOR.to_owned()), ..own }),
+        AwaitKind::Event | AwaitKind::Condition | AwaitKind::Future
+            if target(scene, seen.row).is_none() && hands_out(scene, seen.row.stack) =>
+        {
+            let culprit = likely_holder(scene, seen, segment);
+            Some(Claim { culprit, ..own })
+        }
+        // A future of the program's own: who is to fulfil it works for somebody.
+        AwaitKind::Future if target(scene, seen.row).is_none() && !by_library(scene, seen.row) => {
+            let culprit = holder_of_any(scene, seen, segment)?;
+            Some(Claim { culprit: Some(culprit), target: Some(RESULT.to_owned()), ..own })
         }
         _ => None,
     }
@@ -59,26 +275,79 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
 const MOST_FRAMES: usize = 4;
 
 /// Whether the innermost code is a library's that hands connections or the like out, as far as its
-/// names say. A client library's own future tells nothing else.
-fn hands_out(scene: &Scene<'_>, stack: u32) -> bool {
+/// and its file's names say. A client library's own future tells nothing else.
+pub fn hands_out(scene: &Scene<'_>, stack: u32) -> bool {
     let own = scene.frames.of(stack).filter(|f| scene.frames.owner(f.file) != Owner::Runtime);
     let mut library = own.take_while(|f| scene.frames.owner(f.file) == Owner::Library);
     library.by_ref().take(MOST_FRAMES).any(|f| {
         let name = f.function.rsplit('.').next().unwrap_or(f.function);
         let words = ["acquire", "checkout", "get_connection", "wait_for_connection"];
-        words.iter().any(|word| name.contains(word)) || name.contains("available_connection")
+        words.iter().any(|word| name.contains(word))
+            || ["available_connection", "getconn", "borrow"].iter().any(|w| name.contains(w))
+            || is_of_a_pools_file(f.file)
     })
 }
 
+/// Whether a file is one of a library's pool: `psycopg_pool/pool.py`, `urllib3/connectionpool.py`,
+/// `sqlalchemy/pool/impl.py`.
+fn is_of_a_pools_file(file: &str) -> bool {
+    let mut parts = file.rsplit('/');
+    let stem = parts.next().unwrap_or(file).trim_end_matches(".py");
+    stem.ends_with("pool") || stem.starts_with("pool") || parts.next() == Some("pool")
+}
+
 pub fn sentence(d: &Described<'_>) -> String {
-    let waited = format!("{} waited {} for a pool", at(d.place), ms_text(d.mean_ms));
-    match d.culprit {
-        Some(culprit) if d.culprit_is_task => {
-            let doing =
-                d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
-            format!("{waited} that was taken up by {}{doing}", culprit.short())
+    let room = d.target == Some(ROOM);
+    let waited = format!("{} waited {} for", at(d.place), ms_text(d.mean_ms));
+    match (d.target.filter(|_| !d.culprit_measured), d.culprit) {
+        (Some(PROCESSES), _) => {
+            return format!("{waited} {PROCESSES}; other processes are not recorded here");
         }
-        Some(culprit) => format!("{waited} whose workers were busy in {}", culprit.short()),
+        (Some(OTHERS), _) => {
+            return format!("{waited} {OTHERS}; what that did is not recorded here");
+        }
+        (Some(what @ (MESSAGE | CONDITION | RESULT)), Some(_)) => {
+            let doing = d.culprit_doing.filter(|_| what == RESULT);
+            let doing = doing.map_or_else(String::new, |doing| format!(", which {doing}"));
+            return format!("{waited} {what}; most likely {} made it wait{doing}", d.blamed());
+        }
+        (Some(what @ (MESSAGE | CONDITION)), None) => {
+            return format!("{waited} {what}; who was to bring it is not known");
+        }
+        (Some(EXECUTOR), None) => {
+            return format!(
+                "{waited} {EXECUTOR}; what its workers did was not recorded (other processes?)"
+            );
+        }
+        (Some(IN_VAIN), None) => {
+            return format!("{waited} a pool; {IN_VAIN}");
+        }
+        (Some(UNUSED), None) => {
+            return format!(
+                "{waited} a pool; nothing came before the time limit, and no thread was seen at work \
+                 meanwhile: most likely all was taken and not given back (a leak)"
+            );
+        }
+        _ => {}
+    }
+    let waited = format!("{waited} {}", if room { ROOM } else { "a pool" });
+    let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
+    match d.culprit {
+        Some(_) if room => {
+            let sure = if d.culprit_measured { "" } else { "most likely " };
+            format!("{waited}, {sure}because {} kept its reader", d.blamed())
+        }
+        Some(_) if d.culprit_is_task => {
+            let sure = if d.culprit_measured { "" } else { "most likely " };
+            format!("{waited} that was {sure}taken up by {}{doing}", d.blamed())
+        }
+        Some(_) if d.culprit_measured => {
+            format!("{waited} whose workers were busy in {}{doing}", d.blamed())
+        }
+        Some(_) => {
+            format!("{waited}; most likely {} had what it waited for{doing}", d.blamed())
+        }
+        None if room => format!("{waited}; what kept its reader is not known"),
         None => format!("{waited}; what kept it busy is not known"),
     }
 }

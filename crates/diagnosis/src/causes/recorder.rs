@@ -1,23 +1,52 @@
-//! recorder: dashcam itself took the CPU.
+//! recorder: dashcam itself took the CPU, or the thread.
 //!
-//! Signature: the thread was runnable without a CPU while a thread of the recorder's wrote a
-//! capture, by the span it leaves.
+//! Signature: the thread was runnable without a CPU while a thread of the recorder's wrote a capture; or
+//! it was inside the predicate that the program gave dashcam (`when=`), which is asked at the end of
+//! each request, before the thread takes up the next one. Both by the spans that dashcam leaves.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str = "Captures are written too often or too large for this machine: a longer \
+const ADVICE: &str = "Captures are written too often or too large for this machine: a longer \
      cooldown, a smaller memory; please report it.";
+const ADVICE_PREDICATE: &str =
+    "Let the predicate compare what it is given, which costs microseconds: \
+     no I/O, no lock, no long work; or choose requests by slow= and on_error=.";
+
+/// What the target says where it was the program's predicate.
+const PREDICATE: &str = "the predicate of when=";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if scene.predicate_ns(segment) * 2 > segment.ns() {
+        return Some(in_predicate(segment));
+    }
     let took = segment.state == State::Ready
         && scene.recorder_ns(segment.from_ns, segment.to_ns) * 2 > segment.ns();
     took.then(|| Claim { seen: segment.exact, ..Claim::of(Cause::Recorder, segment) })
 }
 
+/// A claim for time in which a thread was inside the predicate.
+pub fn in_predicate(segment: &Segment<'_>) -> Claim {
+    let target = Some(PREDICATE.to_owned());
+    Claim { target, prefer_user: true, ..Claim::of(Cause::Recorder, segment) }
+}
+
+/// Of a predicate it is what it does that counts.
+pub fn advice(target: Option<&str>) -> &'static str {
+    match target {
+        Some(PREDICATE) => ADVICE_PREDICATE,
+        _ => ADVICE,
+    }
+}
+
 pub fn sentence(d: &Described<'_>) -> String {
-    let time = ms_text(d.mean_ms);
-    format!("{} had no CPU for {time} while dashcam wrote a capture", at(d.place))
+    let (at, time) = (at(d.place), ms_text(d.mean_ms));
+    match d.target {
+        Some(PREDICATE) => {
+            format!("{at}, in {PREDICATE} that dashcam asks at each request's end, took {time}")
+        }
+        _ => format!("{at} had no CPU for {time} while dashcam wrote a capture"),
+    }
 }

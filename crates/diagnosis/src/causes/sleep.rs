@@ -6,7 +6,7 @@
 //! `wait_for` ran out. Sure when the system call was seen; nobody else is involved, so there
 //! is no culprit but the caller.
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
+use super::{at, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
 use crate::frames::is_stdlib;
 use crate::scene::Scene;
@@ -14,9 +14,16 @@ use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \
+const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \
      background, or give it a deadline shorter than the request's; if it waits for something that \
      is busy, such as a locked database, find out what keeps that busy.";
+
+const ADVICE_LIMIT: &str = "Find out who should have ended the wait and did not (a notify that is \
+     missing or comes before the wait, a thread that is gone); if it is meant as a pause, take it off \
+     the request's path.";
+
+/// What the target says of a wait of `threading` that ran into its time limit.
+const LIMIT: &str = "a time limit";
 
 /// So many pauses in one request are a loop's.
 const MANY: usize = 4;
@@ -25,16 +32,27 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait {
         return None;
     }
-    let sleeps = match segment.wait() {
-        WaitKind::Sleep | WaitKind::Yield => true,
+    let own = Claim::of(Cause::Sleep, segment);
+    match segment.wait() {
+        WaitKind::Sleep | WaitKind::Yield => Some(own),
         WaitKind::Futex => {
             let leaf = scene.frames.of(segment.stack()).next();
             let waits = leaf.is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
-            waits && scene.timed_out(segment)
+            // Who waits for a pool in vain does not rest.
+            let waits = waits && !pool_wait::is_of_a_pool(scene, segment.stack());
+            let target = Some(LIMIT.to_owned());
+            (waits && scene.timed_out(segment)).then_some(Claim { target, ..own })
         }
-        _ => false,
-    };
-    sleeps.then(|| Claim::of(Cause::Sleep, segment))
+        _ => None,
+    }
+}
+
+/// Of a wait that nobody ended it is who should have that counts.
+pub fn advice(target: Option<&str>) -> &'static str {
+    match target {
+        Some(LIMIT) => ADVICE_LIMIT,
+        _ => ADVICE,
+    }
 }
 
 /// Of a suspended task.
@@ -50,6 +68,9 @@ pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Opti
 pub fn sentence(d: &Described<'_>) -> String {
     let slept = format!("{} slept for {}", at(d.place), ms_text(d.mean_ms));
     match d.times {
+        _ if d.target == Some(LIMIT) => {
+            format!("{slept} in a wait that nobody ended before its time limit")
+        }
         times if times >= MANY => {
             format!("{slept} in {times} pauses (it retries, or asks again until something is free)")
         }

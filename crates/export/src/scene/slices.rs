@@ -110,8 +110,10 @@ fn span<'c>(threads: &Threads<'c>, row: &'c SpanRow) -> Slice<'c> {
     if row.request != 0 {
         arg(&mut args, "request id", Arg::Count(row.request));
     }
-    if row.error {
-        arg(&mut args, "error", Arg::Bool(true));
+    for (name, is) in [("error", row.error), ("still running", row.open)] {
+        if is {
+            arg(&mut args, name, Arg::Bool(true));
+        }
     }
     Slice {
         begin_ns: row.begin_ns,

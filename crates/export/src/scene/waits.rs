@@ -83,7 +83,7 @@ fn state<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> Slice<'c> {
 
 /// The innermost frame; the whole stack is a sample.
 fn place(args: &mut Args<'_>, capture: &Capture, stack: u32) {
-    if let Some(frame) = capture.frames(stack).next() {
+    if let Some(frame) = capture.frames(capture.without_native(stack)).next() {
         arg(args, "at", Arg::Text(text::frame(capture, &frame)));
     }
 }
@@ -116,6 +116,7 @@ fn source(source: HolderSource) -> &'static str {
         HolderSource::None => "unknown",
         HolderSource::OwnerField => "the lock's owner field",
         HolderSource::WithBlock => "a with block of its",
+        HolderSource::Refers => "its code, which refers to it",
     }
 }
 

@@ -84,7 +84,8 @@ pub fn request(id: u64, name: u32, tid: u32, from_ms: u64, to_ms: u64) -> Reques
 
 pub fn span(name: u32, tid: u32, request: u64, from_ms: u64, to_ms: u64) -> SpanRow {
     let (begin_ns, end_ns) = (T0 + from_ms * MS, T0 + to_ms * MS);
-    SpanRow { name, tid, begin_ns, end_ns, request, error: false, attributes: Vec::new() }
+    let (error, open, attributes) = (false, false, Vec::new());
+    SpanRow { name, tid, begin_ns, end_ns, request, error, open, attributes }
 }
 
 fn thread(tid: u32, name: &str) -> ThreadRow {
@@ -117,8 +118,14 @@ pub fn capture(exact: bool) -> Capture {
     made.meta.sources = vec![("switches".to_owned(), switches.to_owned())];
     made.meta.losses = vec![("stacks_torn".to_owned(), 3), ("names_refused".to_owned(), 0)];
     made.names = NAMES.iter().map(|n| (*n).to_owned()).collect();
-    let code =
-        |function, file| Code { function, file, first_line: 3, releases: false, native: false };
+    let code = |function, file| Code {
+        function,
+        file,
+        first_line: 3,
+        releases: false,
+        native: false,
+        inner: false,
+    };
     made.codes = vec![code(4, 8), code(5, 7), code(6, 7), code(3, 7)];
     let node = |parent, code, line| StackNode { parent, code, line };
     // 2: main > busy; 3: main > nap; 4: main > hostile.
@@ -219,4 +226,43 @@ pub fn export(capture: &Capture, format: Format, value: Value) -> Vec<u8> {
 
 pub fn text(capture: &Capture, format: Format, value: Value) -> String {
     String::from_utf8(export(capture, format, value)).expect("UTF-8")
+}
+
+/// Every byte is of a field, all the way down to where messages end.
+pub fn check_otlp(bytes: &[u8]) {
+    use otlp::wire::{fields, Field};
+    let mut told = 0;
+    for (number, resource) in fields(bytes) {
+        let Field::Bytes(resource) = resource else { panic!("no message: {resource:?}") };
+        assert_eq!(number, 1, "only resources");
+        told += resource.len() + length_of_length(resource.len()) + 1;
+        for (number, field) in fields(resource) {
+            assert!(matches!((number, field), (1 | 2, Field::Bytes(_))), "{number} {field:?}");
+        }
+    }
+    assert_eq!(told, bytes.len(), "nothing is left over");
+}
+
+fn length_of_length(length: usize) -> usize {
+    (1..).find(|n| length >> (7 * n) == 0).unwrap_or(10)
+}
+
+/// What Zipkin's API description wants of each span.
+pub fn check_zipkin(bytes: &[u8]) {
+    let all: Vec<serde_json::Value> = serde_json::from_slice(bytes).expect("a list");
+    let hex = |value: &serde_json::Value, length: usize| {
+        let text = value.as_str().unwrap_or_default();
+        let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+        text.len() == length && text.chars().all(is_hex) && text.chars().any(|c| c != '0')
+    };
+    for span in all {
+        assert!(hex(&span["traceId"], 32) && hex(&span["id"], 16), "{span}");
+        assert!(span["parentId"].is_null() || hex(&span["parentId"], 16), "{span}");
+        let kind = span["kind"].as_str();
+        let kinds = ["CLIENT", "SERVER", "PRODUCER", "CONSUMER"];
+        assert!(kind.is_none_or(|kind| kinds.contains(&kind)), "{span}");
+        assert!(span["timestamp"].as_u64() > Some(0) && span["duration"].as_u64() > Some(0));
+        let tags = span["tags"].as_object().expect("tags");
+        assert!(tags.values().all(serde_json::Value::is_string), "{span}");
+    }
 }

@@ -48,6 +48,13 @@ impl Sum {
     }
 }
 
+/// As a bound handle counts.
+pub fn add(series: &'static metrics::Series, n: i64) {
+    if !metrics::count_at_once(series, n) {
+        metrics::count(series, n);
+    }
+}
+
 /// One window of the process's registry.
 pub fn take() -> Vec<Reading> {
     registry().take().expect("nobody else collects")

@@ -1,7 +1,9 @@
-//! Stacks of threads that run native code (Rust, C, C++), read from outside while they are blocked.
+//! Stacks of threads that run native code (Rust, C, C++), read from outside.
 //!
 //! How it works: the kernel says where a blocked thread's stack pointer and instruction pointer
-//! are (`sys::task::TaskCall`). The innermost 16 KiB of its stack are copied by guarded reads. Kept
+//! are (`sys::task::TaskCall`). The innermost 16 KiB of its stack are copied by guarded reads. Of a
+//! running thread the kernel copies registers and the innermost 8 KiB itself (`sys::perf::Watch`).
+//! Kept
 //! are the words that point behind a call instruction in an executable mapping of a file: return
 //! addresses, and some that were ones before; and beside them what may be saved frame pointers. Which of them are the real ones is found out later,
 //! where the capture is read, by the files' unwind tables: nothing of that runs in the host.
@@ -14,24 +16,26 @@
 //! | ELF header and notes, once a file | build id | | 64-bit ELF |
 //!
 //! What it promises: reads that cannot fault; at most `MOST_FRAMES` words of a stack, `MOST_SITES`
-//! addresses. What not: that every frame is a caller; that the thread still stands where it stood
-//! when the kernel was asked (it may have woken since: the first frame is right, the rest may be
-//! of another moment).
-//! What is missing on purpose: threads on a CPU (their registers are not to be had without a
-//! signal), code outside of files (JIT, vdso), other architectures.
+//! addresses (those of running threads' instruction pointers are not kept). What not: that every
+//! frame is a caller; that a blocked thread still stands where it stood when the kernel was asked
+//! (it may have woken since: the first frame is right, the rest may be of another moment). A
+//! running thread's stack is of one moment.
+//! What is missing on purpose: code outside of files (JIT, vdso), other architectures.
 
 mod call;
 mod maps;
 mod module;
+mod owner;
 
 use std::collections::HashMap;
 use sys::mem::Reader;
+use sys::perf::{Seen, STACK_BYTES};
 
 use call::{ends_in_call, BEFORE};
 use maps::Maps;
 
 /// Most frames of a stack, the innermost ones.
-pub const MOST_FRAMES: usize = 64;
+pub const MOST_FRAMES: usize = 96;
 /// Bytes of a stack that are looked at.
 const WINDOW: usize = 16 << 10;
 /// A stack is copied in pieces of this size, so that its end needs not be known.
@@ -61,12 +65,15 @@ pub struct Frame {
 
 /// Stands for an address outside of files.
 pub const NO_SITE: u32 = u32::MAX;
-/// Stands for a word that points further up the stack, near its innermost end: there lie registers
-/// that were saved away from return addresses, the frame pointer among them.
+/// Stands for a word that points further up the stack: registers are saved away from return addresses
+/// too, the frame pointer among them.
 pub const FRAME_POINTER: u32 = u32::MAX - 1;
 /// Words from the stack pointer on that are looked at for such words, and how many are kept.
 const POINTER_WORDS: usize = 64;
 const MOST_POINTERS: usize = 16;
+/// Further up a word is kept as such only if it points right below an address of code, as the frame
+/// pointer of a function that has one does; this many at most.
+const MOST_FAR_POINTERS: usize = 16;
 
 /// A word that is kept for now.
 #[derive(Clone, Copy)]
@@ -151,10 +158,77 @@ impl NativeStacks {
         self.refresh(pc, now_ns);
         let mut outcome = Outcome { truncated: false, refused: 0 };
         let full = self.copy(mem, sp);
-        self.pick(sp);
-        self.verify(mem);
+        self.pick(sp, (sp % PIECE as u64) as usize);
         let site = self.site_of(mem, pc, &mut outcome);
         out.push(Frame { site: site.unwrap_or(NO_SITE), gap: 0, link: 0 });
+        self.keep(mem, full, &mut outcome, out);
+        outcome
+    }
+
+    /// Puts the stack of a thread that was running into `out`, innermost first, from a copy of its
+    /// innermost bytes that begins at `seen.sp`. The first frame has no site: `place` tells where
+    /// the instruction pointer is; its link is the frame pointer's. Cost: 5-10 us once its
+    /// addresses are known. Never fails.
+    pub fn read_running(
+        &mut self,
+        mem: &Reader,
+        seen: &Seen,
+        stack: &[u8],
+        out: &mut Vec<Frame>,
+    ) -> Outcome {
+        out.clear();
+        self.refresh(seen.pc, seen.t_ns);
+        let mut outcome = Outcome { truncated: false, refused: 0 };
+        self.bytes.clear();
+        if seen.sp % 8 == 0 {
+            self.bytes.extend_from_slice(&stack[..stack.len().min(WINDOW)]);
+        }
+        self.pick(seen.sp, 0);
+        let distance = seen.fp.wrapping_sub(seen.sp);
+        let inside = distance < self.bytes.len() as u64 && distance % 8 == 0;
+        // The instruction pointer counts as the word below the stack pointer.
+        let link = if inside { distance as u32 / 8 + 1 } else { 0 };
+        out.push(Frame { site: NO_SITE, gap: 0, link });
+        self.keep(mem, stack.len() >= STACK_BYTES, &mut outcome, out);
+        outcome
+    }
+
+    /// Index of the file that an address of code lies in, for `text`, and where in it. None: in no
+    /// file, as far as the mappings were read.
+    pub fn place(&mut self, mem: &Reader, address: u64) -> Option<(u32, u64)> {
+        let range = self.maps.find(address)?;
+        let file = match self.files.get(&range.file) {
+            Some(file) => *file,
+            None => self.name_file(mem, range.file),
+        };
+        Some((file, address - range.start + range.offset))
+    }
+
+    /// A file as `path TAB tag`, see `module::tag`.
+    pub fn text(&self, file: u32) -> Option<&str> {
+        self.texts.get(file as usize).map(String::as_str)
+    }
+
+    /// Whether an address lies in the program or library of a Python interpreter. Reads the
+    /// mappings anew, as for a stack, when the address is not known.
+    pub fn in_interpreter(&mut self, address: u64, now_ns: u64) -> bool {
+        self.refresh(address, now_ns);
+        let file = self.maps.find(address).map(|range| &self.maps.files[range.file]);
+        file.is_some_and(|file| owner::is_interpreter(&file.path))
+    }
+
+    /// Whether a stack may have frames that are neither an interpreter's nor the C library's: only
+    /// then it tells more than the Python stack around it does.
+    pub fn tells_more(&mut self, mem: &Reader, pc: u64, frames: &[Frame]) -> bool {
+        let innermost = self.place(mem, pc).map(|(file, _)| file);
+        let sites = frames.iter().filter_map(|frame| self.sites.get(frame.site as usize));
+        let mut files = innermost.into_iter().chain(sites.map(|site| site.file));
+        files.any(|file| self.texts.get(file as usize).is_some_and(|text| owner::is_library(text)))
+    }
+
+    /// Appends the words that `pick` found and that stand behind calls to `out`.
+    fn keep(&mut self, mem: &Reader, full: bool, outcome: &mut Outcome, out: &mut Vec<Frame>) {
+        self.verify(mem);
         let mut last = -1i64;
         for i in 0..self.words.len() {
             let Word { position, address, link, pointer } = self.words[i];
@@ -163,13 +237,13 @@ impl NativeStacks {
             }
             if out.len() == MOST_FRAMES {
                 outcome.truncated = true;
-                return outcome;
+                return;
             }
             let site = match self.known.get(&address) {
                 _ if pointer => FRAME_POINTER,
                 Some(Some(site)) => *site,
                 _ => {
-                    let Some(site) = self.site_of(mem, address, &mut outcome) else { continue };
+                    let Some(site) = self.site_of(mem, address, outcome) else { continue };
                     self.known.insert(address, Some(site));
                     site
                 }
@@ -181,13 +255,12 @@ impl NativeStacks {
             out.push(Frame { site, gap: 0, link });
         }
         outcome.truncated = full;
-        outcome
     }
 
-    /// Puts the words of the copied stack that may matter into `words`.
-    fn pick(&mut self, sp: u64) {
+    /// Puts the words of the copied stack that may matter into `words`; `begin`: where in the copy
+    /// the stack pointer points.
+    fn pick(&mut self, sp: u64, begin: usize) {
         self.words.clear();
-        let begin = (sp % PIECE as u64) as usize;
         let copied = self.bytes.get(begin..).unwrap_or_default();
         // Words from a place to where a value points, further up in the copy.
         let up = |value: u64, from: usize| {
@@ -200,17 +273,26 @@ impl NativeStacks {
                 0
             }
         };
-        let (mut before, mut pointers) = (0, 0);
-        for (index, word) in copied.chunks_exact(8).enumerate() {
-            let address = word.try_into().map(u64::from_le_bytes).unwrap_or_default();
+        let word_at = |index: usize| {
+            let word = copied.get(index * 8..index * 8 + 8).and_then(|word| word.try_into().ok());
+            word.map(u64::from_le_bytes).unwrap_or_default()
+        };
+        let (mut before, mut pointers, mut far_pointers) = (0, 0, 0);
+        for index in 0..copied.len() / 8 {
+            let address = word_at(index);
             let position = index as u32;
             if self.maps.find(address).is_some() {
                 let link = up(before, index);
                 self.words.push(Word { position, address, link, pointer: false });
-            } else if index < POINTER_WORDS && pointers < MOST_POINTERS {
+            } else {
                 let link = up(address, index);
-                if link > 0 {
-                    pointers += 1;
+                let near = index < POINTER_WORDS && pointers < MOST_POINTERS;
+                let frames = || self.maps.find(word_at(index + link as usize + 1)).is_some();
+                if link > 0 && (near || far_pointers < MOST_FAR_POINTERS && frames()) {
+                    match near {
+                        true => pointers += 1,
+                        false => far_pointers += 1,
+                    }
                     self.words.push(Word { position, address, link, pointer: true });
                 }
             }
@@ -282,12 +364,8 @@ impl NativeStacks {
 
     /// The site of an address; None outside of files, or when there are too many sites.
     fn site_of(&mut self, mem: &Reader, address: u64, outcome: &mut Outcome) -> Option<u32> {
-        let range = self.maps.find(address)?;
-        let file = match self.files.get(&range.file) {
-            Some(file) => *file,
-            None => self.name_file(mem, range.file),
-        };
-        let site = Site { file, offset: address - range.start + range.offset };
+        let (file, offset) = self.place(mem, address)?;
+        let site = Site { file, offset };
         let id = match self.ids.get(&site) {
             Some(id) => *id,
             None if self.sites.len() >= self.most_sites => {

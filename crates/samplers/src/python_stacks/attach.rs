@@ -56,11 +56,17 @@ pub(super) fn choose(mem: &Reader, info: &RuntimeInfo) -> Result<Layout, Unsuppo
     Ok(table)
 }
 
+/// Tries to see a thread list and a stack that make sense, and
+/// what each adds to the pause between two.
+const TRIES: u64 = 64;
+const PAUSE_NS: u64 = 50_000;
+
 /// Finds the threads, and tries the layout on the live interpreter.
 pub(super) fn checked_threads(
     mem: &Reader,
     info: &RuntimeInfo,
     layout: &Layout,
+    walker: &mut Walker,
 ) -> Result<Threads, Unsupported> {
     let mut threads = Threads::new(mem, layout, info.runtime)
         .map_err(|thing| refused(thing, "not found".into(), "a readable pointer"))?;
@@ -68,13 +74,15 @@ pub(super) fn checked_threads(
     if !(1..=60_000_000).contains(&interval) {
         return Err(refused("GIL switch interval", interval.to_string(), "1 us to 60 s"));
     }
-    // Other threads may be starting and ending meanwhile: several tries.
+    // Other threads may be starting, ending and calling meanwhile: several tries, at first at once,
+    // then at longer and longer distances, a tenth of a second in all.
     let mut last = None;
-    for _ in 0..64 {
-        match check_once(mem, info, layout, &mut threads) {
+    for attempt in 0..TRIES {
+        match check_once(mem, info, layout, &mut threads, walker) {
             Ok(()) => return Ok(threads),
             Err(problem) => last = Some(problem),
         }
+        sys::thread::pause(PAUSE_NS * attempt);
     }
     Err(last.unwrap_or_else(|| refused("thread list", "unreadable".into(), "a thread")))
 }
@@ -84,6 +92,7 @@ fn check_once(
     info: &RuntimeInfo,
     layout: &Layout,
     threads: &mut Threads,
+    walker: &mut Walker,
 ) -> Result<(), Unsupported> {
     threads
         .refresh(mem, layout)
@@ -93,7 +102,6 @@ fn check_once(
         let found = format!("{} threads unknown to the kernel", threads.seen.len());
         return Err(refused("thread list", found, "one that is running"));
     }
-    let mut walker = Walker::new();
     let ends_in_code = threads.seen.iter().any(|thread| {
         walker.walk(mem, layout, thread.state, 1).is_ok()
             && walker.frames.first().is_some_and(|leaf| {

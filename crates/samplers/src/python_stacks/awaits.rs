@@ -30,7 +30,7 @@ use super::frames::{parse_frame, RawFrame};
 use super::layout::{object, Layout, ABSENT};
 use super::objects::{Sort, Type};
 use super::words::{int_at, word_at};
-use super::{Frame, PythonStacks, Torn, TRIES};
+use super::{Frame, PythonStacks, Torn, CODE_GONE, TRIES};
 use format::wait::AwaitKind;
 
 /// Chains of one request: it may await several tasks, each of these several.
@@ -93,8 +93,10 @@ pub struct Suspended {
     pub task: usize,
     /// What it awaits.
     pub kind: AwaitKind,
-    /// Address of the lock or semaphore awaited, 0 none.
+    /// Address of the lock, queue, Event or plain future awaited, 0 none.
     pub lock: usize,
+    /// Methods of that by which another task ends the wait; none when none is known.
+    pub ended_by: &'static [&'static str],
     /// A descriptor the await is about: of the only socket behind the object that awaits;
     /// `UNKNOWN_PEER` for a connection of uvloop's.
     pub fd: Option<i32>,
@@ -139,7 +141,7 @@ impl PythonStacks {
                 Err(torn) if next == task => return Err(torn),
                 Err(_) => continue,
             };
-            self.vouch(&chain.frames);
+            self.vouch_for(&chain)?;
             let children = match chain.running {
                 true => Vec::new(),
                 false => self.awaited_tasks(&chain, &met),
@@ -165,16 +167,40 @@ impl PythonStacks {
         self.vouch(&chain.frames);
         let frames = &chain.frames;
         let mut shown = Vec::with_capacity(frames.len());
-        self.emit(MOST_FRAMES, &mut shown)?;
+        self.emit(frames.len(), MOST_FRAMES, &mut shown)?;
         Ok(Suspended {
             task: chain.task,
             kind: found.kind,
             lock: found.lock,
+            ended_by: found.by,
             fd: found.fd,
             timeout_ns: found.timeout_ns,
             frames: shown,
             mark,
         })
+    }
+
+    /// Verifies the code objects of `chain`. Those not known before must be on it afterwards, too.
+    fn vouch_for(&mut self, chain: &Chain) -> Result<(), Torn> {
+        self.codes.begin_frames();
+        self.vouch(&chain.frames);
+        let known = chain.frames.iter().all(|frame| self.codes.id(frame.code).is_some());
+        let sure = self.codes.unsure().is_empty()
+            || (self.has_frames_again(chain) && self.codes.is_as_read(&self.mem, &self.layout));
+        if known && sure {
+            return Ok(());
+        }
+        self.codes.forget_unsure();
+        self.counters.torn_stacks += 1;
+        Err(CODE_GONE)
+    }
+
+    /// Whether the task still has the frames of `chain` whose code objects were not known before.
+    fn has_frames_again(&mut self, chain: &Chain) -> bool {
+        let Ok(again) = self.chain_once(chain.task) else { return false };
+        let is_same = |a: &RawFrame, b: &RawFrame| (a.address, a.code) == (b.address, b.code);
+        let mut frames = chain.frames.iter().filter(|f| self.codes.unsure().contains(&f.code));
+        frames.all(|frame| again.frames.iter().any(|now| is_same(frame, now)))
     }
 
     fn mark(&self, chain: &Chain) -> Mark {

@@ -7,7 +7,10 @@
 //! is the identity; an address whose identity changed gets a new id, and an id never changes
 //! meaning. Names and line tables are read once, when an identity is first met, and the head is
 //! read again behind them: if it changed in between, the code object is being replaced and the
-//! stack counts as torn.
+//! stack counts as torn. Freed memory looks like the code object it was, while its table may already
+//! be someone else's: so what an address newly stands for is `unsure` until its frame was seen again
+//! behind the reading, and all of it reads the same behind that (`is_as_read`: another code object
+//! may have been born at the address, and its frame at the frame's). `forget_unsure` takes it back.
 //!
 //! What it promises: at most `MAX_CODES` ids and `MAX_TABLE_BYTES` of line tables; past that,
 //! frames carry `CodeId(0)` ("?"), and the counters say how many were refused.
@@ -25,6 +28,9 @@ use sys::mem::Reader;
 pub const MAX_CODES: usize = 64 * 1024;
 const MAX_TABLE_BYTES: usize = 64 << 20;
 const MAX_LINE_TABLE: usize = 1 << 20;
+/// No code object is referred to more often. The allocator writes an address over the count of one
+/// that was freed.
+const MAX_REFERENCES: usize = 1 << 36;
 /// Heads are read in batches of this many.
 const BATCH: usize = 256;
 
@@ -48,6 +54,7 @@ struct Known {
 }
 
 /// All that is kept about one code object.
+#[derive(PartialEq, Eq)]
 pub(super) struct Code {
     pub info: CodeInfo,
     rows: Vec<Row>,
@@ -64,6 +71,14 @@ impl Code {
     /// The source line at a byte offset; 0 for none.
     pub fn line(&self, offset: i64) -> u32 {
         lines::line_at(&self.rows, offset, self.info.first_line)
+    }
+
+    /// What it counts against `MAX_TABLE_BYTES`.
+    fn bytes(&self) -> usize {
+        self.rows.len() * size_of::<Row>()
+            + self.exceptions.len()
+            + self.info.qualname.len()
+            + self.info.file.len()
     }
 
     /// True once the frame's prologue is over; before that CPython itself does not show it.
@@ -84,6 +99,10 @@ pub(super) struct Codes {
     table_bytes: usize,
     heads: Vec<u8>,
     texts: Vec<u8>,
+    /// Addresses that got another meaning since `begin_frames`.
+    unsure: Vec<usize>,
+    /// Identities first met since then; theirs are the last ids.
+    fresh: Vec<Identity>,
 }
 
 impl Codes {
@@ -108,6 +127,8 @@ impl Codes {
             table_bytes: 0,
             heads: Vec::new(),
             texts: Vec::new(),
+            unsure: Vec::new(),
+            fresh: Vec::new(),
         }
     }
 
@@ -119,6 +140,49 @@ impl Codes {
         }
     }
 
+    /// From here on, `unsure` tells which addresses got another meaning.
+    pub fn begin_frames(&mut self) {
+        self.unsure.clear();
+        self.fresh.clear();
+    }
+
+    /// The addresses whose code objects were not known since `begin_frames`.
+    pub fn unsure(&self) -> &[usize] {
+        &self.unsure
+    }
+
+    /// Whether all that was learned since `begin_frames` reads the same now. Costs what it cost to
+    /// learn it.
+    pub fn is_as_read(&mut self, mem: &Reader, layout: &Layout) -> bool {
+        let unsure = self.unsure.clone();
+        let now = self.identities(mem, layout, &unsure);
+        let known = |address| self.by_pointer.get(address).map(|known| known.identity);
+        if !unsure.iter().map(known).eq(now.into_iter().map(Some)) {
+            return false;
+        }
+        let fresh = self.fresh.clone();
+        // Its refusals were counted when it was read first.
+        let mut uncounted = Counters::default();
+        fresh.iter().all(|identity| {
+            let again = self.read_code(mem, layout, identity, &mut uncounted);
+            let id = self.by_identity.get(identity);
+            again.is_some() && again.as_ref() == id.and_then(|id| self.get(*id))
+        })
+    }
+
+    /// Takes back all that was learned since `begin_frames`. No such id may have been given out.
+    pub fn forget_unsure(&mut self) {
+        for pointer in self.unsure.drain(..) {
+            self.by_pointer.remove(&pointer);
+        }
+        for identity in self.fresh.drain(..).rev() {
+            self.by_identity.remove(&identity);
+            if let Some(code) = self.all.pop() {
+                self.table_bytes -= code.bytes();
+            }
+        }
+    }
+
     /// The id of a verified address.
     pub fn id(&self, pointer: usize) -> Option<CodeId> {
         let known = self.by_pointer.get(&pointer)?;
@@ -127,6 +191,28 @@ impl Codes {
 
     pub fn get(&self, id: CodeId) -> Option<&Code> {
         self.all.get(id.0 as usize)
+    }
+
+    /// Whether the code object at `pointer` uses one of `names`. Costs a read of each of its names.
+    pub fn names(&self, mem: &Reader, layout: &Layout, pointer: usize, names: &[&str]) -> bool {
+        let kind = mem.word(pointer.wrapping_add(object::TYPE));
+        kind.is_ok_and(|kind| kind == self.code_type) && uses_a_name(mem, layout, pointer, names)
+    }
+
+    /// What a code object says of itself that may die at any time: nothing is kept of it.
+    pub fn glance(&mut self, mem: &Reader, layout: &Layout, pointer: usize) -> Option<CodeInfo> {
+        let identity = self.identities(mem, layout, &[pointer]).first().copied()?;
+        if identity.name == 0 {
+            return None;
+        }
+        if let Some(id) = self.by_identity.get(&identity) {
+            return self.get(*id).map(|code| code.info.clone());
+        }
+        let qualname = read_string(mem, layout, identity.name)?;
+        let file = read_string(mem, layout, identity.file)?;
+        let first_line = u32::try_from(identity.first_line).unwrap_or(0);
+        let same = self.identities(mem, layout, &[pointer]).first() == Some(&identity);
+        same.then_some(CodeInfo { qualname, file, first_line, releases: false })
     }
 
     /// Verifies every address; those that are no code object (any more) have no id afterwards.
@@ -198,17 +284,16 @@ impl Codes {
                 }
             },
         };
+        self.unsure.push(identity.pointer);
         self.by_pointer.insert(identity.pointer, Known { id, identity, pass });
     }
 
     fn keep(&mut self, identity: Identity, code: Code) -> CodeId {
         let id = CodeId(self.all.len() as u32);
-        self.table_bytes += code.rows.len() * size_of::<Row>()
-            + code.exceptions.len()
-            + code.info.qualname.len()
-            + code.info.file.len();
+        self.table_bytes += code.bytes();
         self.all.push(code);
         self.by_identity.insert(identity, id);
+        self.fresh.push(identity);
         id
     }
 
@@ -221,7 +306,7 @@ impl Codes {
     ) -> Option<Code> {
         let qualname = read_string(mem, layout, identity.name)?;
         let file = read_string(mem, layout, identity.file)?;
-        let releases = uses_name(mem, layout, identity.pointer, "release");
+        let releases = uses_a_name(mem, layout, identity.pointer, &["release"]);
         let table = read_bytes(mem, identity.lines, MAX_LINE_TABLE);
         let exceptions = match layout.code_exceptions {
             ABSENT => Vec::new(),
@@ -281,18 +366,19 @@ impl Code {
 /// Most names of a code object that are looked through.
 const MAX_NAMES: usize = 128;
 
-/// Whether the code object uses `name` as a global or attribute. Read once a code object.
-fn uses_name(mem: &Reader, layout: &Layout, code: usize, name: &str) -> bool {
+/// Whether the code object uses one of `names` as a global or attribute.
+fn uses_a_name(mem: &Reader, layout: &Layout, code: usize, names: &[&str]) -> bool {
     let Ok(tuple) = mem.word(code.wrapping_add(layout.code_names)) else { return false };
     let Ok(count) = mem.word(tuple.wrapping_add(object::SIZE)) else { return false };
     let items = (0..count.min(MAX_NAMES)).map(|i| tuple.wrapping_add(object::ITEMS + i * 8));
     let texts = items.map_while(|item| mem.word(item).ok());
-    texts.into_iter().any(|text| read_string(mem, layout, text).as_deref() == Some(name))
+    let mut texts = texts.filter_map(|text| read_string(mem, layout, text));
+    texts.any(|text| names.contains(&text.as_str()))
 }
 
 /// The identity in a head; all zero but the pointer when this is no code object.
 fn identity_of(layout: &Layout, code_type: usize, pointer: usize, head: &[u8]) -> Identity {
-    let alive = word_at(head, object::REFERENCES) != 0;
+    let alive = (1..MAX_REFERENCES).contains(&word_at(head, object::REFERENCES));
     if !alive || word_at(head, object::TYPE) != code_type {
         return Identity { pointer, ..Identity::default() };
     }
@@ -335,3 +421,7 @@ impl Hasher for WordHasher {
         self.write_u64(value as u64);
     }
 }
+
+#[cfg(test)]
+#[path = "codes_tests.rs"]
+mod tests;

@@ -11,7 +11,8 @@
 //! A chunk is copied with one guarded read, the newest no further than a little above its top, when
 //! the walk first enters it; the walk then follows `previous` through the copy. A frame outside the
 //! chunks (a generator or coroutine keeps its own; an entry trampoline lies on the C stack) costs
-//! one read. Up to 3.10 every frame is an object of its own, see `recall`. Freed frame objects are
+//! one read. Up to 3.10 every frame is an object of its own and costs a read. A stack that was walked
+//! before is copied with one call for all of it, and compared: see `kept`. Freed frame objects are
 //! chained through the same pointer in CPython's free list, which looks like a quiet stack: their
 //! reference count of zero gives them away.
 //!
@@ -20,11 +21,12 @@
 //! What is missing on purpose: frames of suspended generators, which are on no thread's stack: see
 //! `awaits`.
 
+use super::kept::{self, Kept, KeptStacks, Shown};
 use super::layout::{object, Layout, ABSENT};
-use super::recall::Recall;
 use super::words::{int_at, word_at};
 use super::Torn;
-use sys::mem::Reader;
+use std::io;
+use sys::mem::{Buffer, Piece, Reader};
 
 /// The owner byte of an entry trampoline on the C stack: not a frame of the program (3.12+).
 const OWNED_BY_C_STACK: u8 = 3;
@@ -38,6 +40,10 @@ const CHUNK_HEAD: usize = 24;
 const MARGIN: usize = 2048;
 /// The most chunk bytes copied for one stack; a deeper stack is cut and says so.
 const MAX_COPIED: usize = 4 << 20;
+/// What the buffer has room for: all that was copied before the limit was seen, and one chunk more.
+const ROOM: usize = 2 * MAX_COPIED + (64 << 10);
+/// The longest chain followed, entry trampolines included.
+const MAX_LINKS: usize = 64 * 1024;
 /// Long enough for the thread state's fields we read, in every version.
 const THREAD_HEAD: usize = 320;
 
@@ -51,34 +57,95 @@ pub(super) struct RawFrame {
     pub owner: u8,
 }
 
-struct Chunk {
-    base: usize,
-    size: usize,
-    previous: usize,
-    copied: std::ops::Range<usize>,
+/// One step of a chain as found, entry trampolines included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub address: usize,
+    pub code: usize,
+    /// The instruction pointer, or `f_lasti` up to 3.10.
+    pub instruction: usize,
+    pub owner: u8,
+}
+
+impl Link {
+    pub fn parse(layout: &Layout, address: usize, head: &[u8]) -> Link {
+        let code = word_at(head, layout.frame_code);
+        if layout.has_chunks() {
+            let owner = head.get(layout.frame_owner).copied().unwrap_or(0);
+            let instruction = word_at(head, layout.frame_instruction);
+            return Link { address, code, instruction, owner };
+        }
+        let instruction = int_at(head, layout.frame_instruction) as isize as usize;
+        Link { address, code, instruction, owner: 0 }
+    }
+
+    /// False for an entry trampoline.
+    pub fn is_frame(&self) -> bool {
+        self.owner != OWNED_BY_C_STACK
+    }
+
+    /// None for an entry trampoline.
+    pub fn frame(&self, layout: &Layout) -> Option<RawFrame> {
+        let Link { address, code, instruction, owner } = *self;
+        let offset = if layout.has_chunks() {
+            instruction.wrapping_sub(code.wrapping_add(layout.code_instructions)) as i64
+        } else {
+            instruction as i64 * layout.instruction_unit as i64
+        };
+        self.is_frame().then_some(RawFrame { address, code, offset, owner })
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Chunk {
+    pub base: usize,
+    pub size: usize,
+    pub previous: usize,
+    pub copied: std::ops::Range<usize>,
 }
 
 /// Walks stacks and keeps the copies of the last one, to be looked into again.
 pub(super) struct Walker {
-    /// Never shrinks, so that it is cleared once and not at every walk; `used` says what counts.
-    bytes: Vec<u8>,
+    bytes: Buffer,
     used: usize,
-    recall: Recall,
+    /// The `_PyCFrame` that pointed to the innermost frame, 0 where there is none.
+    c_frame: usize,
     chunks: Vec<Chunk>,
+    links: Vec<Link>,
+    kept: KeptStacks,
+    /// The last walk found the kept stack unchanged; `frames` is then empty until `spread`.
+    same: bool,
+    /// How many of the outermost links are the kept stack's.
+    tail: usize,
     pub frames: Vec<RawFrame>,
     pub truncated: bool,
 }
 
 impl Walker {
-    pub fn new() -> Walker {
-        Walker {
-            bytes: Vec::new(),
+    pub fn new() -> io::Result<Walker> {
+        Ok(Walker {
+            bytes: Buffer::new(ROOM)?,
             used: 0,
-            recall: Recall::default(),
+            c_frame: 0,
             chunks: Vec::new(),
+            links: Vec::new(),
+            kept: KeptStacks::default(),
+            same: false,
+            tail: 0,
             frames: Vec::new(),
             truncated: false,
-        }
+        })
+    }
+
+    fn begin(&mut self) {
+        self.used = 0;
+        self.c_frame = 0;
+        self.chunks.clear();
+        self.links.clear();
+        self.frames.clear();
+        self.truncated = false;
+        self.same = false;
+        self.tail = 0;
     }
 
     /// Walks the stack of the thread state at `state`, innermost frame first, into `self.frames`.
@@ -89,51 +156,174 @@ impl Walker {
         state: usize,
         max_frames: usize,
     ) -> Result<(), Torn> {
-        self.used = 0;
-        self.chunks.clear();
-        self.frames.clear();
-        self.truncated = false;
+        self.begin();
         let mut head = [0u8; THREAD_HEAD];
-        let wanted =
-            if layout.has_chunks() { layout.thread_chunk_top } else { layout.thread_frame };
-        let head = head.get_mut(..wanted + 8).ok_or(Torn("thread state layout"))?;
+        let head = head.get_mut(..thread_head(layout)).ok_or(Torn("thread state layout"))?;
         mem.read(state, head).map_err(|_| Torn("thread state gone"))?;
-        let mut next = innermost(mem, layout, head)?;
+        let mut next = word_at(head, layout.thread_frame);
+        if layout.cframe_frame != ABSENT && next != 0 {
+            self.c_frame = next;
+            let address = next.wrapping_add(layout.cframe_frame);
+            next = mem.word(address).map_err(|_| Torn("C frame gone"))?;
+        }
         if layout.has_chunks() && next != 0 {
             let chunk = word_at(head, layout.thread_chunk);
             let top = word_at(head, layout.thread_chunk_top);
             self.copy_newest(mem, chunk, top)?;
-        } else if next != 0 {
-            self.recall.read(mem, state);
         }
+        self.follow(mem, layout, next, max_frames, None)
+    }
+
+    /// The same as `walk`, in one call of the kernel where the stack was walked before and still
+    /// lies where it lay: what was there is copied anew and compared, and only what differs parsed.
+    pub fn again(
+        &mut self,
+        mem: &Reader,
+        layout: &Layout,
+        state: usize,
+        max_frames: usize,
+    ) -> Result<(), Torn> {
+        let Some(kept) = self.kept.take(state) else {
+            return self.walk(mem, layout, state, max_frames);
+        };
+        match self.fetch(mem, layout, &kept, max_frames) {
+            None => self.walk(mem, layout, state, max_frames),
+            Some(_) if self.same => Ok(()),
+            Some(next) => self.follow(mem, layout, next, max_frames, Some(&kept)),
+        }
+    }
+
+    /// Copies what the kept stack was made of. The innermost frame, if the copy holds all that a
+    /// walk starts with; `self.same` tells that the rest is as it was, too.
+    fn fetch(
+        &mut self,
+        mem: &Reader,
+        layout: &Layout,
+        kept: &Kept,
+        max_frames: usize,
+    ) -> Option<usize> {
+        self.begin();
+        let bytes = self.bytes.get_mut(..kept.length())?;
+        if kept.limit() != max_frames || mem.read_pieces(kept.pieces(), bytes) < bytes.len() {
+            return None;
+        }
+        let next = kept.innermost(layout, &self.bytes)?;
+        self.used = kept.length();
+        self.c_frame = kept.c_frame();
+        let (count, after) = kept.compare(layout, &self.bytes, 0, next);
+        self.same = kept.is_whole(count, after);
+        if self.same {
+            self.truncated = after != 0;
+            self.tail = count;
+        } else {
+            self.chunks.extend_from_slice(kept.chunks());
+        }
+        Some(next)
+    }
+
+    fn follow(
+        &mut self,
+        mem: &Reader,
+        layout: &Layout,
+        mut next: usize,
+        max_frames: usize,
+        kept: Option<&Kept>,
+    ) -> Result<(), Torn> {
+        let mut expected = 0;
         while next != 0 {
             if self.frames.len() >= max_frames || self.used > MAX_COPIED {
                 self.truncated = true;
                 break;
             }
-            let (frame, previous) = self.frame_at(mem, layout, next)?;
+            if let Some((kept, at)) = kept.and_then(|kept| Some((kept, kept.find(next, expected)?)))
+            {
+                let (count, after) = kept.compare(layout, &self.bytes, at, next);
+                let fits = self.frames.len() + count <= max_frames;
+                if count > 0 && fits {
+                    for link in kept.links(at, count) {
+                        self.links.push(*link);
+                        self.frames.extend(link.frame(layout));
+                    }
+                    if after == 0 && kept.is_whole(at + count, after) {
+                        self.tail = count;
+                    }
+                    (expected, next) = (at + count, after);
+                    continue;
+                }
+                expected = at + 1;
+            }
+            let (link, previous) = self.frame_at(mem, layout, next)?;
             if previous == next {
                 return Err(Torn("frame is its own caller"));
             }
-            if frame.owner != OWNED_BY_C_STACK {
-                self.frames.push(frame);
-            }
+            self.links.push(link);
+            self.frames.extend(link.frame(layout));
             next = previous;
-        }
-        if !layout.has_chunks() {
-            let length = frame_head(layout);
-            self.recall.remember(state, &self.frames, length, self.truncated);
+            if self.links.len() > MAX_LINKS {
+                return Err(Torn("chain without an end"));
+            }
         }
         Ok(())
     }
 
+    /// The kept stack, when the last walk found it unchanged: then `frames` is empty until `spread`.
+    pub fn same(&self, state: usize) -> Option<&Kept> {
+        self.kept.get(state).filter(|_| self.same)
+    }
+
+    /// The kept stack and how many of its outermost links the last walk ended in, if in any.
+    pub fn tail(&self, state: usize) -> Option<(&Kept, usize)> {
+        self.kept.get(state).filter(|_| self.tail > 0).map(|kept| (kept, self.tail))
+    }
+
+    /// Forgets that the last walk found anything again; `frames` holds all of it.
+    pub fn stand_alone(&mut self, layout: &Layout, state: usize) {
+        if self.same {
+            let mut frames = std::mem::take(&mut self.frames);
+            self.spread(layout, state, &mut frames);
+            self.frames = frames;
+        }
+        self.same = false;
+        self.tail = 0;
+    }
+
+    /// Writes the frames of the kept stack into `out`.
+    pub fn spread(&self, layout: &Layout, state: usize, out: &mut Vec<RawFrame>) {
+        out.clear();
+        out.extend(self.kept.get(state).into_iter().flat_map(|kept| kept.frames(layout)));
+    }
+
+    /// True when the walk ended in a generator's frame: it was resumed by someone, who is missing
+    /// because it yielded meanwhile.
+    pub fn lacks_root(&self, state: usize) -> bool {
+        let root = match self.same(state) {
+            Some(kept) => kept.root_owner(),
+            None => self.frames.last().map(|frame| frame.owner),
+        };
+        !self.truncated && root == Some(OWNED_BY_GENERATOR)
+    }
+
+    pub fn is_same(&self) -> bool {
+        self.same
+    }
+
+    /// Keeps the stack just walked for `again`; false when there is no room for it.
+    pub fn keep(&mut self, layout: &Layout, state: usize, limit: usize, shown: Shown) -> bool {
+        let outside = frame_head(layout);
+        let head = Piece { address: state, length: thread_head(layout) };
+        let start = kept::Start { limit, head, c_frame: self.c_frame, truncated: self.truncated };
+        let kept = Kept::new(layout, start, &self.chunks, &self.links, outside, shown);
+        self.kept.insert(state, kept.filter(|kept| kept.length() + THREAD_HEAD <= ROOM))
+    }
+
+    pub fn begin_pass(&mut self) {
+        self.kept.begin_pass();
+    }
+
     /// Takes frames found elsewhere in place of a walk's.
     pub fn take(&mut self, frames: &[RawFrame]) {
-        self.used = 0;
-        self.chunks.clear();
-        self.frames.clear();
+        self.begin();
         self.frames.extend_from_slice(frames);
-        self.truncated = false;
     }
 
     /// The words at `address`, from the copies when they hold them, else by a guarded read.
@@ -160,20 +350,18 @@ impl Walker {
         mem: &Reader,
         layout: &Layout,
         address: usize,
-    ) -> Result<(RawFrame, usize), Torn> {
+    ) -> Result<(Link, usize), Torn> {
         if address % 8 != 0 {
             return Err(Torn("frame not aligned"));
         }
         let length = frame_head(layout);
         let mut outside = [0u8; 128];
-        let held = if layout.has_chunks() {
-            let range = self.find(mem, address, length)?;
-            range.map(|range| &self.bytes[range])
-        } else {
-            self.recall.find(address, length)
+        let range = match layout.has_chunks() {
+            true => self.find(mem, address, length)?,
+            false => None,
         };
-        let head = match held {
-            Some(head) => head,
+        let head = match range {
+            Some(range) => &self.bytes[range],
             None => {
                 let piece = outside.get_mut(..length).ok_or(Torn("frame layout"))?;
                 mem.read(address, piece).map_err(|_| Torn("frame gone"))?;
@@ -183,7 +371,7 @@ impl Walker {
         if !layout.has_chunks() && word_at(head, object::REFERENCES) == 0 {
             return Err(Torn("frame freed"));
         }
-        Ok((parse_frame(layout, address, head), word_at(head, layout.frame_previous)))
+        Ok((Link::parse(layout, address, head), word_at(head, layout.frame_previous)))
     }
 
     /// Where in the copies the frame lies, copying the next older chunk if it must be there.
@@ -204,7 +392,7 @@ impl Walker {
             }
             Ok(Some(start..start + length))
         };
-        if within(chunk) {
+        if let Some(chunk) = self.chunks.iter().rev().find(|chunk| within(chunk)) {
             return place(chunk);
         }
         let older = chunk.previous;
@@ -256,10 +444,7 @@ impl Walker {
 
     fn copy(&mut self, mem: &Reader, address: usize, length: usize) -> Result<usize, Torn> {
         let (start, end) = (self.used, self.used + length);
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
-        }
-        let piece = &mut self.bytes[start..end];
+        let piece = self.bytes.get_mut(start..end).ok_or(Torn("stack too large"))?;
         mem.read(address, piece).map_err(|_| Torn("chunk gone"))?;
         self.used = end;
         Ok(start)
@@ -288,13 +473,9 @@ pub(super) fn innermost_now(mem: &Reader, layout: &Layout, state: usize) -> Opti
     mem.word(first.wrapping_add(layout.cframe_frame)).ok()
 }
 
-fn innermost(mem: &Reader, layout: &Layout, head: &[u8]) -> Result<usize, Torn> {
-    let first = word_at(head, layout.thread_frame);
-    if layout.cframe_frame == ABSENT || first == 0 {
-        return Ok(first);
-    }
-    let address = first.wrapping_add(layout.cframe_frame);
-    mem.word(address).map_err(|_| Torn("C frame gone"))
+fn thread_head(layout: &Layout) -> usize {
+    let last = if layout.has_chunks() { layout.thread_chunk_top } else { layout.thread_frame };
+    last + 8
 }
 
 fn frame_head(layout: &Layout) -> usize {
@@ -303,16 +484,9 @@ fn frame_head(layout: &Layout) -> usize {
 }
 
 pub(super) fn parse_frame(layout: &Layout, address: usize, head: &[u8]) -> RawFrame {
-    let code = word_at(head, layout.frame_code);
-    if layout.has_chunks() {
-        let first = code.wrapping_add(layout.code_instructions);
-        let instruction = word_at(head, layout.frame_instruction);
-        let offset = instruction.wrapping_sub(first) as i64;
-        let owner = head.get(layout.frame_owner).copied().unwrap_or(0);
-        return RawFrame { address, code, offset, owner };
-    }
-    let index = i64::from(int_at(head, layout.frame_instruction));
-    RawFrame { address, code, offset: index * layout.instruction_unit as i64, owner: 0 }
+    let link = Link::parse(layout, address, head);
+    let nothing = RawFrame { address, code: link.code, offset: 0, owner: link.owner };
+    link.frame(layout).unwrap_or(nothing)
 }
 
 /// How many of the innermost frames of `second` are not confirmed by `first`, an earlier walk of
@@ -341,13 +515,6 @@ pub(super) fn settle(first: &[RawFrame], second: &[RawFrame]) -> usize {
         (i, j) = (i - 1, j - 1);
     }
     j
-}
-
-/// True when the walk ended in a generator's frame: it was resumed by someone, who is missing
-/// because it yielded meanwhile.
-pub(super) fn lacks_root(frames: &[RawFrame], truncated: bool) -> bool {
-    let ends_in = frames.last().map(|frame| frame.owner);
-    !truncated && ends_in == Some(OWNED_BY_GENERATOR)
 }
 
 #[cfg(test)]

@@ -100,8 +100,7 @@ impl PythonStacks {
         if futex == 0 {
             return None;
         }
-        self.walker.walk(&self.mem, &self.layout, waiter.state, WAITER_FRAMES).ok()?;
-        self.verify_codes();
+        self.walk_known(waiter.state, WAITER_FRAMES).ok()?;
         let mut candidates = Vec::new();
         for frame in &self.walker.frames {
             let locals = self.locals_of(frame).unwrap_or(0);
@@ -145,11 +144,9 @@ impl PythonStacks {
     }
 
     fn is_inside_with(&mut self, thread: &PyThread, lock: usize) -> bool {
-        let walked = self.walker.walk(&self.mem, &self.layout, thread.state, HOLDER_FRAMES);
-        if walked.is_err() {
+        if self.walk_known(thread.state, HOLDER_FRAMES).is_err() {
             return false;
         }
-        self.verify_codes();
         let mut kept = Vec::new();
         for frame in &self.walker.frames {
             let depth = self.depth_kept(frame).unwrap_or(0);

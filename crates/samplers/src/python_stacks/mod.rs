@@ -10,11 +10,13 @@
 //! | --- | --- | --- |
 //! | `_PyRuntime`, thread states | `PyThread` (native id, ident) | 3.9-3.13 |
 //! | data-stack chunks, generator frames | `Frame` (code id, line), innermost first | 3.11-3.13 |
-//! | frame objects | the same, one guarded read a frame not met before | 3.9, 3.10 |
+//! | frame objects | the same | 3.9, 3.10 |
 //! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.13 |
 //! | the GIL's state | who holds it, which futexes are its own | 3.9-3.13 |
 //! | lock objects, value stacks | who holds the lock a thread waits for | 3.9-3.13 |
 //! | asyncio tasks, coroutines | where a suspended task stands, what it awaits (`awaits`) | 3.9-3.13 |
+//!
+//! A stack that was seen before is copied in one call and compared with what it was; see `kept`.
 //!
 //! What it promises: bounded memory and bounded work; a stack that was one at some instant. Only
 //! the GIL's holder can change its stack, and the GIL's switch counter says who that could have
@@ -28,13 +30,14 @@ mod attach;
 mod awaits;
 mod blocks;
 mod codes;
+mod enders;
 mod frames;
+mod kept;
 mod layout;
 mod lines;
 mod locks;
 mod objects;
 mod published;
-mod recall;
 mod threads;
 mod waits_for;
 mod words;
@@ -48,6 +51,7 @@ pub use waits_for::UNKNOWN_PEER;
 use awaits::TaskLayout;
 use codes::Codes;
 use frames::{RawFrame, Walker, OWNED_BY_GENERATOR};
+use kept::{Kept, Shown};
 use layout::Layout;
 use objects::Objects;
 use std::fmt;
@@ -60,6 +64,8 @@ const TRIES: usize = 4;
 const UNCONFIRMED_FRAMES: usize = 16;
 /// Frames that lie no further above the innermost one than this were called from it.
 const NEARBY: usize = 4096;
+
+const CODE_GONE: Torn = Torn("code object gone before it was read");
 
 /// What the caller knows about the interpreter in this process.
 #[derive(Clone, Copy, Debug)]
@@ -165,6 +171,10 @@ pub struct Counters {
     pub codes_refused: u64,
     /// Line tables over 1 MiB: their frames have line 0.
     pub line_tables_refused: u64,
+    /// Stacks that were what they had been at the look before, from end to end.
+    pub same_stacks: u64,
+    /// Stacks there was no room to keep, so that the next look costs more.
+    pub stacks_not_kept: u64,
 }
 
 /// The reader. One per process and sampling thread; make a new one after a fork.
@@ -179,6 +189,8 @@ pub struct PythonStacks {
     walker: Walker,
     previous_frames: Vec<RawFrame>,
     unverified: Vec<usize>,
+    /// For each frame walked, how many were shown before it.
+    shown_at: Vec<u32>,
     last_gil: Option<Gil>,
     counters: Counters,
 }
@@ -187,7 +199,9 @@ impl PythonStacks {
     /// Finds and tries the layout of the interpreter in this process. Costs microseconds.
     pub fn attach(info: RuntimeInfo, mem: Reader) -> Result<Self, Unsupported> {
         let layout = attach::choose(&mem, &info)?;
-        let threads = attach::checked_threads(&mem, &info, &layout)?;
+        let mut walker = Walker::new()
+            .map_err(|e| attach::refused("address space", e.to_string(), "10 MiB to read into"))?;
+        let threads = attach::checked_threads(&mem, &info, &layout, &mut walker)?;
         Ok(PythonStacks {
             codes: Codes::new(info.version_hex, info.types.code, &layout),
             mem,
@@ -196,9 +210,10 @@ impl PythonStacks {
             tasks: TaskLayout::of(info.version_hex),
             objects: Objects::new(info.version_hex),
             threads,
-            walker: Walker::new(),
+            walker,
             previous_frames: Vec::new(),
             unverified: Vec::new(),
+            shown_at: Vec::new(),
             last_gil: None,
             counters: Counters::default(),
         })
@@ -208,6 +223,7 @@ impl PythonStacks {
     pub fn begin_pass(&mut self) {
         self.codes.begin_pass();
         self.objects.begin_pass();
+        self.walker.begin_pass();
         self.last_gil = None;
     }
 
@@ -229,6 +245,12 @@ impl PythonStacks {
         }
         self.counters.torn_thread_lists += 1;
         result
+    }
+
+    /// Stands for the newest thread of the main interpreter. Another answer than before the last
+    /// `threads`: that list is old. Three guarded reads.
+    pub fn newest_thread(&self) -> Option<(usize, usize)> {
+        self.threads.newest(&self.mem, &self.layout)
     }
 
     /// The native id of the thread that holds the main interpreter's GIL now.
@@ -259,11 +281,19 @@ impl PythonStacks {
     ) -> Result<Outcome, Torn> {
         out.clear();
         self.counters.stacks += 1;
+        self.codes.begin_frames();
         let result = self.read_settled(thread.state, max_frames).and_then(|settled| {
-            self.verify_codes();
-            let truncated = self.emit(max_frames, out)?;
+            let truncated = self.show(thread.state, max_frames, out)?;
+            if !self.codes.unsure().is_empty() && self.has_moved_on(thread.state) {
+                self.confirm_unsure(thread.state, max_frames)?;
+            } else if settled && !self.walker.is_same() {
+                self.keep(thread.state, max_frames, truncated, out);
+            }
             Ok(Outcome { truncated, settled })
         });
+        if result.is_err() {
+            self.codes.forget_unsure();
+        }
         match result {
             Ok(outcome) => self.counters.unsettled_stacks += u64::from(!outcome.settled),
             Err(_) => {
@@ -274,13 +304,55 @@ impl PythonStacks {
         result
     }
 
+    /// Whether the thread may have run since its stack was read.
+    fn has_moved_on(&self, state: usize) -> bool {
+        let now = self.threads.gil(&self.mem, &self.layout);
+        self.threads.is_foreign(state) || Gil::may_have_run(self.last_gil, now, state)
+    }
+
+    /// Walks once more: a code object that still has one of its frames was alive when it was read, if
+    /// it is the same one. One without a frame was a kept stack's, and is what it was.
+    fn confirm_unsure(&mut self, state: usize, max_frames: usize) -> Result<(), Torn> {
+        self.walker.stand_alone(&self.layout, state);
+        std::mem::swap(&mut self.previous_frames, &mut self.walker.frames);
+        let limit = max_frames.saturating_add(1);
+        self.walker.walk(&self.mem, &self.layout, state, limit)?;
+        let (before, now) = (&self.previous_frames, &self.walker.frames);
+        let is_same = |a: &RawFrame, b: &RawFrame| (a.address, a.code) == (b.address, b.code);
+        let still_there = self.codes.unsure().iter().all(|code| {
+            let mut frames = before.iter().filter(|frame| frame.code == *code).peekable();
+            frames.peek().is_none()
+                || frames.any(|frame| now.iter().any(|again| is_same(frame, again)))
+        });
+        match still_there && self.codes.is_as_read(&self.mem, &self.layout) {
+            true => Ok(()),
+            false => Err(CODE_GONE),
+        }
+    }
+
+    /// Walks a stack all of whose code objects are known, or are none.
+    fn walk_known(&mut self, state: usize, most: usize) -> Result<(), Torn> {
+        for _ in 0..TRIES {
+            self.walker.walk(&self.mem, &self.layout, state, most)?;
+            self.codes.begin_frames();
+            self.verify_codes();
+            if self.codes.unsure().is_empty() {
+                return Ok(());
+            }
+            if self.confirm_unsure(state, most).is_err() {
+                self.codes.forget_unsure();
+            }
+        }
+        Err(CODE_GONE)
+    }
+
     /// Walks until the stack is known to have been one; true when all of it was confirmed.
     fn read_settled(&mut self, state: usize, max_frames: usize) -> Result<bool, Torn> {
         // One more than asked for: a frame still in its prologue is dropped later.
         let limit = max_frames.saturating_add(1);
         let (mem, layout) = (&self.mem, &self.layout);
         let before = self.last_gil.or_else(|| self.threads.gil(mem, layout));
-        let mut result = self.walker.walk(mem, layout, state, limit);
+        let mut result = self.walker.again(mem, layout, state, limit);
         let after = self.threads.gil(mem, layout);
         self.last_gil = after;
         let foreign = self.threads.is_foreign(state);
@@ -291,22 +363,37 @@ impl PythonStacks {
         // Frame objects are freed into a list that breaks the chain: more tries, as they are short.
         let tries = if layout.has_chunks() { TRIES } else { 3 * TRIES };
         for _ in 0..tries {
-            std::mem::swap(&mut self.previous_frames, &mut self.walker.frames);
-            result = self.walker.walk(mem, layout, state, limit);
-            if frames::lacks_root(&self.walker.frames, self.walker.truncated) {
+            let was_same = self.walker.is_same();
+            if was_same {
+                self.walker.spread(layout, state, &mut self.previous_frames);
+            } else {
+                std::mem::swap(&mut self.previous_frames, &mut self.walker.frames);
+            }
+            result = self.walker.again(mem, layout, state, limit);
+            if self.walker.lacks_root(state) {
                 result = Err(Torn("generator yielded meanwhile"));
             }
             if result.is_err() {
                 confirmed = false;
                 continue;
             }
-            let unconfirmed = frames::settle(&self.previous_frames, &self.walker.frames);
+            if confirmed && was_same && self.walker.is_same() {
+                return Ok(true);
+            }
+            let unconfirmed = match self.walker.same(state) {
+                Some(kept) => {
+                    let frames: Vec<RawFrame> = kept.frames(layout).collect();
+                    frames::settle(&self.previous_frames, &frames)
+                }
+                None => frames::settle(&self.previous_frames, &self.walker.frames),
+            };
             if confirmed && unconfirmed == 0 {
                 return Ok(true);
             }
             confirmed = true;
         }
         result?;
+        self.walker.stand_alone(layout, state);
         self.judge_moving(state)
     }
 
@@ -344,15 +431,25 @@ impl PythonStacks {
         Ok(false)
     }
 
+    /// Verifies the code objects of the frames in hand.
     fn verify_codes(&mut self) {
+        self.verify_codes_of(self.walker.frames.len());
+    }
+
+    /// The same for the innermost `count` frames.
+    fn verify_codes_of(&mut self, count: usize) {
         self.unverified.clear();
         let mut last = 0;
-        for frame in &self.walker.frames {
+        for frame in self.walker.frames.iter().take(count) {
             if frame.code != last && self.codes.id(frame.code).is_none() {
                 self.unverified.push(frame.code);
             }
             last = frame.code;
         }
+        self.verify_unverified();
+    }
+
+    fn verify_unverified(&mut self) {
         if self.unverified.is_empty() {
             return;
         }
@@ -361,10 +458,83 @@ impl PythonStacks {
         self.codes.verify(&self.mem, &self.layout, &self.unverified, &mut self.counters);
     }
 
-    /// Turns the walked frames into `out`; true when the stack goes on beyond the limit.
-    fn emit(&self, max_frames: usize, out: &mut Vec<Frame>) -> Result<bool, Torn> {
+    /// Whether all code objects of the kept stack are the ones they were; verified in this pass.
+    fn kept_codes_hold(&mut self, state: usize) -> bool {
+        self.unverified.clear();
+        let Some((kept, _)) = self.walker.tail(state) else { return false };
+        let fresh = |(code, _): &&(usize, CodeId)| self.codes.id(*code).is_none();
+        self.unverified.extend(kept.shown().codes.iter().filter(fresh).map(|(code, _)| *code));
+        self.verify_unverified();
+        let Some((kept, _)) = self.walker.tail(state) else { return false };
+        let hold = kept.shown().codes.iter().all(|(code, id)| self.codes.id(*code) == Some(*id));
+        if !hold {
+            // Perhaps nothing on the stack vouches for what lies there now.
+            self.codes.forget_unsure();
+        }
+        hold
+    }
+
+    /// Turns the walked stack into `out`; true when it goes on beyond the limit.
+    fn show(&mut self, state: usize, most: usize, out: &mut Vec<Frame>) -> Result<bool, Torn> {
+        if !self.kept_codes_hold(state) {
+            self.walker.stand_alone(&self.layout, state);
+        }
+        if let Some(kept) = self.walker.same(state) {
+            self.counters.same_stacks += 1;
+            out.extend_from_slice(&kept.shown().frames);
+            return Ok(kept.shown().cut);
+        }
+        let known = self.known_tail(state).map_or(0, |(kept, count)| kept.tail_frames(count));
+        let fresh = self.walker.frames.len() - known;
+        self.verify_codes_of(fresh);
+        let cut = self.emit(fresh, most, out)?;
+        let mut at = std::mem::take(&mut self.shown_at);
+        let Some((kept, count)) = self.known_tail(state).filter(|_| !cut) else {
+            self.shown_at = at;
+            return Ok(cut);
+        };
+        let (tail, before) = (kept.tail_shown(count), out.len());
+        let fits = tail.len().min(most - before);
+        out.extend_from_slice(&tail[..fits]);
+        at.extend(kept.tail_shown_at(count).map(|shown| shown + before as u32));
+        let cut = fits < tail.len();
+        self.shown_at = at;
+        Ok(cut)
+    }
+
+    /// The kept stack and how many of its outermost links can be shown as they were.
+    fn known_tail(&self, state: usize) -> Option<(&Kept, usize)> {
+        self.walker.tail(state).filter(|(kept, _)| !kept.shown().cut)
+    }
+
+    /// Keeps what was just shown for the next look.
+    fn keep(&mut self, state: usize, most: usize, cut: bool, out: &[Frame]) {
+        let walked = &self.walker.frames;
+        let of = |frame: &RawFrame| Some((frame.code, self.codes.id(frame.code)?));
+        let mut codes: Vec<(usize, CodeId)> = match self.known_tail(state) {
+            Some((kept, count)) if kept.shown().codes.len() <= walked.len() => {
+                let fresh = &walked[..walked.len() - kept.tail_frames(count)];
+                fresh.iter().filter_map(of).chain(kept.shown().codes.iter().copied()).collect()
+            }
+            _ => walked.iter().filter_map(of).collect(),
+        };
+        codes.sort_unstable();
+        codes.dedup();
+        codes.shrink_to_fit();
+        let at = std::mem::take(&mut self.shown_at);
+        let shown = Shown { frames: out.to_vec(), at, codes, cut };
+        let limit = most.saturating_add(1);
+        let kept = self.walker.keep(&self.layout, state, limit, shown);
+        self.counters.stacks_not_kept += u64::from(!kept);
+    }
+
+    /// Turns the innermost `count` walked frames into `out`; true when the stack goes on beyond the
+    /// limit.
+    fn emit(&mut self, count: usize, most: usize, out: &mut Vec<Frame>) -> Result<bool, Torn> {
         let mut last: Option<(RawFrame, Frame)> = None;
-        for raw in &self.walker.frames {
+        self.shown_at.clear();
+        for raw in self.walker.frames.iter().take(count) {
+            self.shown_at.push(out.len() as u32);
             // Recursion repeats the same place: the answer is then the one before.
             let repeated = last.filter(|(seen, _)| {
                 (seen.code, seen.offset, seen.owner) == (raw.code, raw.offset, raw.owner)
@@ -376,7 +546,7 @@ impl PythonStacks {
                     None => continue,
                 },
             };
-            if out.len() >= max_frames {
+            if out.len() >= most {
                 return Ok(true);
             }
             last = Some((*raw, frame));

@@ -27,7 +27,7 @@ pub(super) enum Sort {
     Task,
     Future,
     /// Refers to what is awaited in its first word: a future's iterator, an asynchronous
-    /// generator's step, `anext()`, a coroutine's wrapper.
+    /// generator's step, `anext()`, a coroutine's wrapper, what our hooks put around one.
     Passing,
     Coroutine,
     Generator,
@@ -355,7 +355,8 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
     let dotted = match name {
         "_asyncio.Task" => Some(Sort::Task),
         "_asyncio.Future" => Some(Sort::Future),
-        "_asyncio.FutureIter" => Some(Sort::Passing),
+        // Ours around an ASGI application: python/src/moments/awaited.rs.
+        "_asyncio.FutureIter" | "dashcam._native.Passing" => Some(Sort::Passing),
         "_socket.socket" => Some(Sort::Socket),
         "uvloop.loop.TCPTransport" | "uvloop.loop.UnixTransport" => Some(Sort::Transport),
         _ => None,

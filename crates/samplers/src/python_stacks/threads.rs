@@ -1,7 +1,8 @@
 //! The interpreters' thread lists and the GIL, read from outside.
 //!
 //! How it works: `_PyRuntime` leads to the interpreters, each to its thread states, newest first.
-//! Every state read must name its interpreter as its own, so a freed state (whose list pointers
+//! The states of the list before are copied with one call, a thousand at a time; a state that the
+//! list leads to and that is not among them costs a read. Every state read must name its interpreter as its own, so a freed state (whose list pointers
 //! the allocator has overwritten) ends the walk as torn and not as a thread that never was.
 //! Up to 3.10 a state knows only its `pthread_t`; the kernel's id is then read from the C
 //! library's own thread structure, at the place where it was found at attach.
@@ -13,7 +14,7 @@
 //! threads and their stacks are there, and its futexes are known.
 
 use super::layout::{object, Layout, ABSENT};
-use super::words::{int_at, word_at};
+use super::words::{int_at, read_each, word_at};
 use super::{PyThread, Torn};
 use sys::mem::Reader;
 
@@ -21,6 +22,8 @@ const MAX_THREADS: usize = 16 * 1024;
 const MAX_INTERPRETERS: usize = 64;
 /// Long enough for the fields of a thread state read here, in every version.
 const STATE_HEAD: usize = 192;
+/// How many states of the list before are searched for the next one of this.
+const WINDOW: usize = 64;
 
 /// What the GIL said at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,9 @@ pub(super) struct Threads {
     /// States of subinterpreters: the main GIL says nothing about them.
     foreign: Vec<usize>,
     pub seen: Vec<PyThread>,
+    /// The states of the list before, and the copies of their heads made for this one.
+    known: Vec<usize>,
+    heads: Vec<u8>,
 }
 
 impl Threads {
@@ -69,11 +75,16 @@ impl Threads {
             gils: vec![main_gil],
             foreign: Vec::new(),
             seen: Vec::new(),
+            known: Vec::new(),
+            heads: Vec::new(),
         })
     }
 
     /// Reads every interpreter's threads into `self.seen`.
     pub fn refresh(&mut self, mem: &Reader, layout: &Layout) -> Result<(), Torn> {
+        self.known.clear();
+        self.known.extend(self.seen.iter().map(|thread| thread.state));
+        read_each(mem, &self.known, STATE_HEAD, &mut self.heads);
         self.seen.clear();
         self.foreign.clear();
         self.gils.clear();
@@ -108,11 +119,20 @@ impl Threads {
             .word(interpreter.wrapping_add(layout.interpreter_threads))
             .map_err(|_| Torn("interpreter gone"))?;
         let mut head = [0u8; STATE_HEAD];
+        let mut expected = 0;
         for _ in 0..MAX_THREADS {
             if next == 0 {
                 break;
             }
-            mem.read(next, &mut head).map_err(|_| Torn("thread state gone"))?;
+            let near = self.known.iter().skip(expected).take(WINDOW);
+            let at = near.zip(expected..).find(|(state, _)| **state == next).map(|(_, at)| at);
+            let copy = at.and_then(|at| self.heads.chunks_exact(STATE_HEAD).nth(at));
+            let own = |copy: &&[u8]| word_at(copy, object::THREAD_INTERPRETER) == interpreter;
+            match copy.filter(own) {
+                Some(copy) => head.copy_from_slice(copy),
+                None => mem.read(next, &mut head).map_err(|_| Torn("thread state gone"))?,
+            }
+            expected = at.map_or(expected, |at| at + 1);
             if word_at(&head, object::THREAD_INTERPRETER) != interpreter {
                 return Err(Torn("thread state reused"));
             }
@@ -151,6 +171,14 @@ impl Threads {
             Ok(()) => u32::from_ne_bytes(bytes),
             Err(_) => 0,
         }
+    }
+
+    /// The newest thread state of the main interpreter, and whose it is. States are put in front of the
+    /// list: as long as the answer is the same, no other thread's has been.
+    pub fn newest(&self, mem: &Reader, layout: &Layout) -> Option<(usize, usize)> {
+        let main = mem.word(self.runtime + layout.runtime_main).ok()?;
+        let state = mem.word(main.wrapping_add(layout.interpreter_threads)).ok()?;
+        Some((state, mem.word(state.wrapping_add(layout.thread_ident)).ok()?))
     }
 
     pub fn is_foreign(&self, state: usize) -> bool {

@@ -34,6 +34,8 @@ pub const UNKNOWN_PEER: i32 = -1;
 pub(super) struct Found {
     pub kind: AwaitKind,
     pub lock: usize,
+    /// Methods by which another task ends the wait.
+    pub by: &'static [&'static str],
     pub fd: Option<i32>,
     pub timeout_ns: u64,
 }
@@ -69,7 +71,8 @@ impl PythonStacks {
 
     /// What `chain`, whose code objects are verified, awaits.
     pub(super) fn waits_for(&mut self, chain: &Chain) -> Found {
-        let mut found = Found { kind: AwaitKind::Future, lock: 0, fd: None, timeout_ns: 0 };
+        let mut found =
+            Found { kind: AwaitKind::Future, lock: 0, by: &[], fd: None, timeout_ns: 0 };
         if chain.running || chain.waiter == 0 {
             found.kind = if chain.running { AwaitKind::Running } else { AwaitKind::Ready };
             return found;
@@ -101,6 +104,10 @@ impl PythonStacks {
             _ if self.is_from_executor(chain.waiter) => AwaitKind::Executor,
             _ => AwaitKind::Future,
         };
+        if found.kind == AwaitKind::Future {
+            found.lock = chain.waiter;
+        }
+        found.by = ended_by(found.kind, leaf.map_or("", |(_, name)| name));
         found.timeout_ns = self.time_limit(chain, &places);
         let about_a_peer = [AwaitKind::Socket, AwaitKind::Future, AwaitKind::Event];
         if about_a_peer.contains(&found.kind) {
@@ -143,9 +150,8 @@ impl PythonStacks {
             return None;
         }
         let code = self.mem.word(address.wrapping_add(self.layout.function_code)).ok()?;
-        self.codes.verify(&self.mem, &self.layout, &[code], &mut self.counters);
-        let info = self.code(self.codes.id(code)?)?;
-        Some((asyncio_file(info)?.to_owned(), function(info).to_owned()))
+        let info = self.codes.glance(&self.mem, &self.layout, code)?;
+        Some((asyncio_file(&info)?.to_owned(), function(&info).to_owned()))
     }
 
     /// The tasks not done that `chain` waits for; none of those in `met`.
@@ -326,6 +332,20 @@ impl PythonStacks {
             }
         }
         false
+    }
+}
+
+/// The methods of what is awaited that let its waiters go on. `method`: the one that waits.
+fn ended_by(kind: AwaitKind, method: &str) -> &'static [&'static str] {
+    match kind {
+        AwaitKind::Queue if method == "put" => &["get", "get_nowait"],
+        AwaitKind::Queue if method == "get" => &["put", "put_nowait"],
+        AwaitKind::Queue => &["task_done"],
+        AwaitKind::Lock | AwaitKind::Semaphore => &["release"],
+        AwaitKind::Condition => &["notify", "notify_all"],
+        AwaitKind::Event => &["set"],
+        AwaitKind::Future => &["set_result", "set_exception"],
+        _ => &[],
     }
 }
 

@@ -19,7 +19,7 @@ held.probe_gil_holder.restype = ctypes.c_uint32
 def text(function, *arguments):
     buffer = ctypes.create_string_buffer(1 << 20)
     length = function(*arguments, buffer, ctypes.c_size_t(len(buffer)))
-    return buffer.raw[:length].decode()
+    return ctypes.string_at(buffer, min(length, len(buffer))).decode()
 
 
 def attach():

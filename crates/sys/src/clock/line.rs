@@ -13,9 +13,14 @@
 //! checked that all CPUs count alike) and the counter runs at one rate in all power states. A line
 //! that misses by more than `LARGEST_ERROR_NS` (a virtual machine moved, say) is given up for good,
 //! and the kernel is asked again: `state` tells.
+//!
+//! A forked child goes on with its parent's line and lays its own: nothing here is a lock that the
+//! parent's sampler could have held at the fork.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Mutex;
+
+use crate::cell::StaticRef;
+use crate::claim::Claim;
 
 /// Lines kept; a power of two. A reader must be stopped for this many seconds to be overtaken.
 const SLOTS: usize = 16;
@@ -44,20 +49,13 @@ static LINES: [Slot; SLOTS] = [const {
 /// `now_ns`.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
 
-/// What `follow` knows.
-#[derive(Clone, Copy)]
-enum Know {
-    Nothing,
-    /// The pair the next line is measured from.
-    Pair {
-        tsc: u64,
-        ns: u64,
-    },
-    /// Not to be used, and why.
-    Off(&'static str),
-}
-
-static KNOW: Mutex<Know> = Mutex::new(Know::Nothing);
+/// Who lays lines. A forked child takes it over from its parent's sampler.
+static LAYING: Claim = Claim::free();
+/// The pair that the next line is measured from; `PAIR_NS` 0: none. Relaxed: under the claim.
+static PAIR_TSC: AtomicU64 = AtomicU64::new(0);
+static PAIR_NS: AtomicU64 = AtomicU64::new(0);
+/// The counter is not to be used, and why.
+static OFF: StaticRef<&'static str> = StaticRef::empty();
 
 /// How the clock is read now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,40 +109,45 @@ impl Line {
 }
 
 /// Keeps the clock's line near the kernel's clock. Call about once a second, from one thread that
-/// takes no signals; further calls cost one clock read. Cost: under 1 us.
+/// takes no signals; further calls cost a system call and a clock read. Cost: under 1 us.
 pub fn follow() {
-    let Ok(mut know) = KNOW.try_lock() else { return };
-    match *know {
-        Know::Off(_) => (),
-        Know::Nothing => {
-            *know = match unusable() {
-                Some(why) => Know::Off(why),
-                None => {
-                    let (tsc, ns) = pair();
-                    Know::Pair { tsc, ns }
-                }
-            };
-        }
-        Know::Pair { tsc, ns } => {
-            let newest = NEWEST.load(Ordering::Relaxed);
-            let wait = if newest == 0 { FIRST_NS } else { NEXT_NS };
-            if super::kernel_ns().saturating_sub(ns) >= wait {
-                *know = next_line((tsc, ns), newest);
-            }
-        }
+    let Some(held) = LAYING.take() else { return };
+    if OFF.get().is_some() {
+        return;
     }
+    if held.was_left() {
+        // Its words may be of two pairs.
+        keep((0, 0));
+    }
+    let (tsc, ns) = (PAIR_TSC.load(Ordering::Relaxed), PAIR_NS.load(Ordering::Relaxed));
+    if ns == 0 {
+        return match unusable() {
+            Some(why) => give_up(why),
+            None => keep(pair()),
+        };
+    }
+    let newest = NEWEST.load(Ordering::Relaxed);
+    let wait = if newest == 0 { FIRST_NS } else { NEXT_NS };
+    if super::kernel_ns().saturating_sub(ns) >= wait {
+        next_line((tsc, ns), newest);
+    }
+}
+
+fn keep((tsc, ns): (u64, u64)) {
+    PAIR_TSC.store(tsc, Ordering::Relaxed);
+    PAIR_NS.store(ns, Ordering::Relaxed);
 }
 
 /// How the clock is read now, for `status` and captures.
 pub fn state() -> Following {
-    match *KNOW.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-        Know::Off(why) => Following::Kernel(why),
-        _ if NEWEST.load(Ordering::Relaxed) > 0 => Following::Counter,
-        _ => Following::NotYet,
+    match OFF.get() {
+        Some(why) => Following::Kernel(why),
+        None if NEWEST.load(Ordering::Relaxed) > 0 => Following::Counter,
+        None => Following::NotYet,
     }
 }
 
-fn next_line((old_tsc, old_ns): (u64, u64), newest: u64) -> Know {
+fn next_line((old_tsc, old_ns): (u64, u64), newest: u64) {
     let (tsc, ns) = pair();
     let (ticks, passed) = (tsc.wrapping_sub(old_tsc), ns.saturating_sub(old_ns));
     if ticks == 0 || ticks > u64::MAX / 2 {
@@ -175,7 +178,7 @@ fn next_line((old_tsc, old_ns): (u64, u64), newest: u64) -> Know {
         }
     };
     publish(newest + 1, line);
-    Know::Pair { tsc, ns }
+    keep((tsc, ns));
 }
 
 fn publish(number: u64, line: Line) {
@@ -187,9 +190,9 @@ fn publish(number: u64, line: Line) {
 }
 
 /// Back to the kernel's clock, for good. Times read on the way may step by the error once.
-fn give_up(why: &'static str) -> Know {
+fn give_up(why: &'static str) {
+    OFF.get_or_make(|| why);
     NEWEST.store(0, Ordering::Release);
-    Know::Off(why)
 }
 
 /// Counter and clock at one instant: of several tries the one that took the shortest. The counter
@@ -279,6 +282,37 @@ mod tests {
             Following::Kernel(why) => eprintln!("the kernel's clock is used: {why}"),
             Following::NotYet => panic!("two seconds of following led nowhere"),
         }
+    }
+
+    /// The sampler lays a line a second, and looks a hundred times a second whether it is time: a fork
+    /// that fell into that left its lock held, and the child's sampler waited for it for ever.
+    #[test]
+    fn a_child_forked_while_its_parent_lays_a_line_lays_its_own() {
+        let held = loop {
+            // The other test lays lines, too.
+            match LAYING.take() {
+                Some(held) => break held,
+                None => std::thread::yield_now(),
+            }
+        };
+        let code = crate::guards::in_a_child(|| {
+            // As if the parent had been between two stores.
+            PAIR_TSC.store(1, Ordering::Relaxed);
+            follow();
+            let first = PAIR_NS.load(Ordering::Relaxed);
+            let is_new =
+                OFF.get().is_some() || (first > 0 && PAIR_TSC.load(Ordering::Relaxed) != 1);
+            std::thread::sleep(Duration::from_nanos(NEXT_NS + NEXT_NS / 10));
+            follow();
+            let goes_on = match state() {
+                Following::Counter => PAIR_NS.load(Ordering::Relaxed) > first,
+                Following::Kernel(_) => true,
+                Following::NotYet => false,
+            };
+            i32::from(!is_new) + 2 * i32::from(!goes_on)
+        });
+        drop(held);
+        assert_eq!(code, 0);
     }
 
     #[test]

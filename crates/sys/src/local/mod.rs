@@ -67,26 +67,12 @@ impl Listener {
 
     /// A client, when one waits.
     pub fn accept(&self) -> io::Result<Fd> {
-        // SAFETY: NULL for the address is allowed; the descriptor is ours and open.
-        let fd = unsafe {
-            libc::accept4(
-                self.fd.as_raw_fd(),
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-            )
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
+        accept(&self.fd)
     }
 
     /// Takes no more clients, wakes who waits for one, and removes the file.
     pub fn remove(&self) {
-        // SAFETY: shutdown takes no pointers; the descriptor is ours and open.
-        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
+        shut(&self.fd);
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -95,6 +81,30 @@ impl AsRawFd for Listener {
     fn as_raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
+}
+
+/// A client of a listening socket of any family, when one waits. It is non-blocking.
+pub fn accept(listener: &Fd) -> io::Result<Fd> {
+    // SAFETY: NULL for the address is allowed; the descriptor is ours and open.
+    let fd = unsafe {
+        libc::accept4(
+            listener.as_raw_fd(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
+}
+
+/// Makes a listening socket take no more clients, and wakes who waits for one.
+pub fn shut(listener: &Fd) {
+    // SAFETY: shutdown takes no pointers; the descriptor is ours and open.
+    unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) };
 }
 
 /// Whether somebody listens at `path` (or could: only a refusal says that nobody does).

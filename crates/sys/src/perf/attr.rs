@@ -1,9 +1,10 @@
-//! perf_event_open and its attributes: just the ones that switch records need.
+//! perf_event_open and its attributes: just the ones that switch records and watches need.
 //!
 //! How it works: `Attr` is the kernel's `struct perf_event_attr` up to `clockid` (its 96-byte
 //! third version, which every kernel from 4.1 on takes). The dummy event counts nothing; all that
-//! matters are the side records. Everything is chosen so that perf_event_paranoid 2 allows it:
-//! own process, `exclude_kernel`, no call stacks.
+//! matters are the side records. A watch counts a thread's time on a CPU, and takes a sample of
+//! registers and stack each period of it. Everything is chosen so that perf_event_paranoid 2 allows
+//! it: own process, `exclude_kernel`, no call stacks by the kernel.
 //!
 //! Descriptors are moved to numbers from 1024 on where the limit allows, so that the low ones stay
 //! free for hosts that use `select()`, which breaks on a descriptor above 1023.
@@ -14,11 +15,17 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 const TYPE_SOFTWARE: u32 = 1;
+const COUNT_SW_TASK_CLOCK: u64 = 1;
 const COUNT_SW_DUMMY: u64 = 9;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
-/// _IO('$', 5); the same on x86-64 and aarch64.
+const SAMPLE_REGS_USER: u64 = 1 << 12;
+const SAMPLE_STACK_USER: u64 = 1 << 13;
+/// _IO('$', 0), _IO('$', 1); the same on x86-64 and aarch64, as the one below.
+const IOC_ENABLE: libc::c_ulong = 0x2400;
+const IOC_DISABLE: libc::c_ulong = 0x2401;
+/// _IO('$', 5).
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 
 /// Bits of the flag word, in the kernel's order.
@@ -78,6 +85,45 @@ pub(super) fn open_thread(tid: u32, cpu: u16, threads_only: &mut bool) -> io::Re
     open(tid, cpu, flags)
 }
 
+/// What a watch is opened with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WatchOf {
+    pub tid: u32,
+    /// Time on a CPU between two samples.
+    pub period_ns: u64,
+    /// Registers, by the kernel's numbers for this architecture, as bits.
+    pub registers: u64,
+    /// Bytes of the stack; a multiple of 8.
+    pub stack_bytes: u32,
+}
+
+/// An event that samples one thread while it runs code of its own, on whatever CPU; disabled.
+pub(super) fn open_watch(of: &WatchOf) -> io::Result<Fd> {
+    submit(
+        Attr {
+            config: COUNT_SW_TASK_CLOCK,
+            sample_period: of.period_ns,
+            sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_REGS_USER | SAMPLE_STACK_USER,
+            sample_regs_user: of.registers,
+            sample_stack_user: of.stack_bytes,
+            flags: flag::DISABLED,
+            ..Attr::default()
+        },
+        of.tid,
+        -1,
+    )
+}
+
+/// Lets an event count, or not.
+pub(super) fn enable(event: &Fd, on: bool) -> io::Result<()> {
+    let request = if on { IOC_ENABLE } else { IOC_DISABLE };
+    // SAFETY: the descriptor is an open perf event of ours; the call has no memory arguments.
+    match unsafe { libc::ioctl(event.as_raw_fd(), request as _, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Sends the records of `event` into the ring of `holder`. Both must be of the same CPU.
 pub(super) fn redirect(event: &Fd, holder: &Fd) -> io::Result<()> {
     // SAFETY: both descriptors are open perf events of ours; the call has no memory arguments.
@@ -89,15 +135,21 @@ pub(super) fn redirect(event: &Fd, holder: &Fd) -> io::Result<()> {
 }
 
 fn open(tid: u32, cpu: u16, flags: u64) -> io::Result<Fd> {
-    let common = flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV | flag::SAMPLE_ID_ALL | flag::USE_CLOCKID;
+    let sample_type = SAMPLE_TID | SAMPLE_TIME;
+    let flags = flags | flag::SAMPLE_ID_ALL;
+    let attr = Attr { config: COUNT_SW_DUMMY, sample_type, flags, ..Attr::default() };
+    submit(attr, tid, i32::from(cpu))
+}
+
+/// Opens the software event that `attr` tells of. `cpu` -1: on whichever the thread runs.
+fn submit(attr: Attr, tid: u32, cpu: i32) -> io::Result<Fd> {
+    let common = flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV | flag::USE_CLOCKID;
     let attr = Attr {
         kind: TYPE_SOFTWARE,
         size: size_of::<Attr>() as u32,
-        config: COUNT_SW_DUMMY,
-        sample_type: SAMPLE_TID | SAMPLE_TIME,
-        flags: flags | common,
+        flags: attr.flags | common,
         clockid: libc::CLOCK_MONOTONIC,
-        ..Attr::default()
+        ..attr
     };
     let (tid, cpu) = (tid as libc::c_long, libc::c_long::from(cpu));
     let no_group: libc::c_long = -1;

@@ -47,13 +47,18 @@
 mod attr;
 mod refused;
 mod ring;
+mod watch;
 
 pub use refused::Refused;
+pub use watch::{Seen, Watch, STACK_BYTES};
 
 use crate::ours::Fd;
 use crate::{clock, task};
 use ring::Ring;
 use std::io;
+
+/// `Refused::errno` of a thread that has ended.
+pub const GONE: i32 = libc::ESRCH;
 
 /// What happened to a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,12 +218,6 @@ impl SwitchStream {
     /// Descriptors held.
     pub fn descriptors(&self) -> usize {
         self.rings.len() + self.events.len()
-    }
-
-    /// False before Linux 5.13: forked children then write into the rings too, until they exec or
-    /// end. Their records are left out, but they take space.
-    pub fn ignores_children(&self) -> bool {
-        self.inherit_thread
     }
 
     /// Closes the descriptors a forked child has inherited, without touching the rings, whose

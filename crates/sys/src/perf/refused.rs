@@ -1,4 +1,4 @@
-//! Why switches cannot be recorded here, in words that tell what to change.
+//! Why perf events cannot be recorded here, in words that tell what to change.
 
 use std::fmt;
 use std::io;

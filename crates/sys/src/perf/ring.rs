@@ -31,7 +31,7 @@ const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 
 /// The mapped memory. `base` is null once forgotten.
-struct Mapping {
+pub(super) struct Mapping {
     base: *mut u8,
     len: usize,
     data_at: usize,
@@ -42,7 +42,7 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    fn new(holder: &Fd, data_bytes: usize, page_bytes: usize) -> io::Result<Mapping> {
+    pub(super) fn new(holder: &Fd, data_bytes: usize, page_bytes: usize) -> io::Result<Mapping> {
         let len = page_bytes + data_bytes;
         let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
@@ -56,7 +56,7 @@ impl Mapping {
 
     /// Written by the kernel after the records before it, so it is loaded with Acquire: that makes
     /// those records visible. Partner: the kernel's barrier in `perf_output_put_handle`.
-    fn head(&self) -> u64 {
+    pub(super) fn head(&self) -> u64 {
         // SAFETY: the first page is mapped as long as we live; the field is 8 bytes, aligned, and
         // only written atomically by the kernel.
         unsafe { AtomicU64::from_ptr(self.base.add(DATA_HEAD_AT).cast()) }.load(Ordering::Acquire)
@@ -64,14 +64,14 @@ impl Mapping {
 
     /// Read by the kernel, which may overwrite everything before it: stored with Release so that
     /// our reads are done by then. Partner: the kernel's control dependency on `data_tail`.
-    fn set_tail(&self, tail: u64) {
+    pub(super) fn set_tail(&self, tail: u64) {
         // SAFETY: as in `head`; only we write this field.
         unsafe { AtomicU64::from_ptr(self.base.add(DATA_TAIL_AT).cast()) }
             .store(tail, Ordering::Release);
     }
 
     /// The 8 bytes at `at` in the stream; `at` is a multiple of 8.
-    fn word(&self, at: u64) -> u64 {
+    pub(super) fn word(&self, at: u64) -> u64 {
         let offset = at as usize & (self.len - self.data_at - 1);
         // SAFETY: the data area has a power of two bytes, so the masked offset lies inside it, and
         // being a multiple of 8 leaves room for the word. Between tail and head the kernel does

@@ -3,12 +3,17 @@
 #![allow(dead_code, reason = "no test file uses all of it")]
 #![allow(clippy::expect_used, reason = "a helper of tests fails the test it helps")]
 
+mod guards;
+
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use sys::perf::SwitchStream;
+
+#[allow(unused_imports, reason = "no test file uses all of it")]
+pub use guards::{child, in_a_child, wait_for_child};
 
 pub const NOBODY: u32 = 65534;
 /// Set in a process that runs the tests a second time, to the role it plays there.
@@ -72,37 +77,6 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(Duration::from_micros(200));
     }
     panic!("waited ten seconds for {what}");
-}
-
-/// Runs `body` in a forked child and returns its exit code; 101 when it panics.
-pub fn in_a_child(body: impl FnOnce() -> i32) -> i32 {
-    child(body).1
-}
-
-/// As `in_a_child`, and returns the child's process id before the code.
-pub fn child(body: impl FnOnce() -> i32) -> (i32, i32) {
-    // SAFETY: the child runs `body` and leaves by _exit, so nothing of the test harness runs twice.
-    // `body` may allocate: glibc makes its allocator usable in the child.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        let body = std::panic::AssertUnwindSafe(body);
-        let code = std::panic::catch_unwind(body).unwrap_or(101);
-        // SAFETY: ends this process at once.
-        unsafe { libc::_exit(code) };
-    }
-    assert!(pid > 0, "fork: {}", std::io::Error::last_os_error());
-    (pid, wait_for_child(pid))
-}
-
-pub fn wait_for_child(pid: i32) -> i32 {
-    let mut status = 0;
-    // SAFETY: waits for a child of ours; `status` is ours.
-    let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
-    assert_eq!(waited, pid);
-    match libc::WIFEXITED(status) {
-        true => libc::WEXITSTATUS(status),
-        false => -libc::WTERMSIG(status),
-    }
 }
 
 /// How many descriptors of this process lead to something whose name contains `what`.

@@ -1,0 +1,94 @@
+"""Instructions a request, by callgrind: what the thread that serves executes, Python and native, without
+threads of ours. The difference of two runs divided by the difference in requests; it does not wobble
+with the machine. `python bench/python/counted.py [case ...]` prints a table: absent, off, on.
+
+The code that is compared must be built with optimisation (`make setup`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Callable
+
+FEW, MANY = 100, 600
+CASES = ("wsgi bare", "wsgi flask", "asgi httptools bare", "asgi h11 bare", "asgi httptools fastapi")
+
+
+def switch(state: str) -> None:
+    """Tells callgrind, around this process, to count or not."""
+    subprocess.run(["callgrind_control", "-i", state, str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
+
+
+def run_wsgi(app: str, times: int) -> None:
+    """The loop of wsgi.py."""
+    import wsgi
+
+    with wsgi.calls(wsgi.flask_app() if app == "flask" else wsgi.bare) as some:
+        some(100)
+        switch("on")
+        some(times)
+        switch("off")
+
+
+async def run_asgi(implementation: str, app: str, times: int) -> None:
+    """The loop of asgi.py."""
+    import asgi
+
+    async with asgi.calls(asgi.fastapi_app() if app == "fastapi" else asgi.bare, implementation) as some:
+        await some(100)
+        switch("on")
+        await some(times)
+        switch("off")
+
+
+def child(variant: str, times: int, kind: str, *how: str) -> None:
+    """Serves, counted."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    if variant != "absent":
+        import dashcam
+
+        dashcam.start(slow="60s", memory="8MiB")
+        if variant == "off":
+            dashcam.stop()
+    if kind == "wsgi":
+        run_wsgi(*how, times)
+    else:
+        asyncio.run(run_asgi(*how, times))
+
+
+def collected(variant: str, case: str, times: int) -> int:
+    """Instructions of the first thread."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes",
+                   f"--callgrind-out-file={folder}/out", sys.executable, __file__, variant, str(times), *case.split()]
+        env = {**os.environ, "DASHCAM_OUT": folder, "PYTHONHASHSEED": "0"}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        files = sorted(Path(folder).glob("out*-01"))
+        if done.returncode or not files:
+            raise SystemExit(done.stderr[-2000:])
+        found = re.findall(r"^(?:summary|totals): (\d+)", files[-1].read_text(), re.M)
+        return max(int(number) for number in found)
+
+
+def table(cases: list[str], count: Callable[[str, str, int], int] = collected) -> None:
+    """A row a case."""
+    variants = ("absent", "off", "on")
+    print(f"{'instructions a request':28}" + "".join(f"{v:>10}" for v in variants) + f"{'added':>10}")
+    for case in cases:
+        per = [(count(v, case, MANY) - count(v, case, FEW)) / (MANY - FEW) for v in variants]
+        print(f"{case:28}" + "".join(f"{n:10,.0f}" for n in [*per, per[2] - per[0]]), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] and sys.argv[1] in ("absent", "off", "on"):
+        child(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
+    elif not shutil.which("callgrind_control"):
+        print("SKIPPED: instructions a request (no valgrind: install it from Debian)")
+    else:
+        table(sys.argv[1:] or list(CASES))

@@ -1,0 +1,15 @@
+"""As flask_app, on an event loop."""
+
+from typing import Any
+
+from work import price
+
+from fastapi import FastAPI
+
+app = FastAPI()
+
+
+@app.get("/price/{sku}")
+async def show_price(sku: str) -> Any:
+    """What a shop would answer."""
+    return price(sku)

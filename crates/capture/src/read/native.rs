@@ -1,0 +1,101 @@
+//! Stacks of threads that were running native code, joined to their samples.
+//!
+//! A record of such a stack belongs to the sample of the same thread and time; its words become
+//! nodes inside the stack which that sample names, as if the host had put them into its tables.
+
+use std::collections::HashMap;
+
+use format::native::NativeStack;
+
+use super::tables::{Code, StackNode};
+use super::Capture;
+
+/// A record's content.
+#[derive(Debug)]
+pub struct Row {
+    t_ns: u64,
+    tid: u32,
+    file: u32,
+    offset: u64,
+    words: Vec<(u32, u32)>,
+}
+
+impl Row {
+    pub fn of(stack: NativeStack<'_>) -> Row {
+        let NativeStack { t_ns, tid, file, offset, .. } = stack;
+        Row { t_ns, tid, file, offset, words: stack.words().collect() }
+    }
+}
+
+/// Puts the stacks into the capture's tables and samples, which are sorted. A stack whose sample is
+/// missing (overwritten) is left out.
+pub fn join(capture: &mut Capture, rows: Vec<Row>) {
+    let mut nodes = Nodes::default();
+    for row in rows {
+        let samples = capture.samples.get(&row.tid).map_or(&[][..], Vec::as_slice);
+        let at = samples.partition_point(|s| s.t_ns < row.t_ns);
+        let Some(parent) = samples.get(at).filter(|s| s.t_ns == row.t_ns).map(|s| s.stack) else {
+            continue;
+        };
+        let Some((first, outer)) = row.words.split_first() else { continue };
+        let mut node = parent;
+        for (code, line) in outer.iter().rev() {
+            node = nodes.node(capture, node, *code, *line);
+        }
+        let code = nodes.code(capture, row.file, row.offset);
+        node = nodes.node(capture, node, code, first.1);
+        if let Some(sample) = capture.samples.get_mut(&row.tid).and_then(|s| s.get_mut(at)) {
+            sample.stack = node;
+        }
+    }
+}
+
+/// What was added to the tables.
+#[derive(Default)]
+struct Nodes {
+    nodes: HashMap<(u32, u32, u32), u32>,
+    codes: HashMap<(u32, u64), u32>,
+    names: HashMap<u64, u32>,
+    /// The name "?", once it is needed.
+    nowhere: Option<u32>,
+}
+
+impl Nodes {
+    fn node(&mut self, capture: &mut Capture, parent: u32, code: u32, line: u32) -> u32 {
+        *self.nodes.entry((parent, code, line)).or_insert_with(|| {
+            capture.stacks.push(StackNode { parent, code, line });
+            capture.stacks.len() as u32
+        })
+    }
+
+    /// The code entry of an address; file 0: it lies in none.
+    fn code(&mut self, capture: &mut Capture, file: u32, offset: u64) -> u32 {
+        if let Some(code) = self.codes.get(&(file, offset)) {
+            return *code;
+        }
+        let add = |names: &mut Vec<String>, text: String| {
+            names.push(text);
+            names.len() as u32 - 1
+        };
+        let names = &mut capture.names;
+        let (function, file_name) = if file == 0 {
+            let nowhere = *self.nowhere.get_or_insert_with(|| add(names, "?".to_owned()));
+            (nowhere, nowhere)
+        } else {
+            let text = || add(names, format!("{offset:#x}"));
+            (*self.names.entry(offset).or_insert_with(text), file)
+        };
+        let code = Code {
+            function,
+            file: file_name,
+            first_line: 0,
+            releases: false,
+            native: true,
+            inner: false,
+        };
+        capture.codes.push(code);
+        let id = capture.codes.len() as u32;
+        self.codes.insert((file, offset), id);
+        id
+    }
+}

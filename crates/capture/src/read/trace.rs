@@ -1,0 +1,223 @@
+//! Ids, parents, kinds and statuses of requests and spans: what was told (`Trace` records) laid over
+//! what is derived (`format::ids`).
+//!
+//! How it works: `Traces::of` looks at a whole capture once. A span's trace is the one it was told,
+//! else its request's, else its outer span's, else one of its own. Its parent is the one it was
+//! told, else the innermost span of the same thread and request that holds it in time, else the
+//! root span of its request.
+//!
+//! What it promises: the same ids for the same capture, and the ids that the process itself gave
+//! out. Not promised: parents by nesting among spans that run interleaved on one event loop within
+//! one request are the best guess that times allow.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use format::ids;
+use format::trace::{Link, SpanKind, Status, Trace, BEGIN_THREAD, TRACESTATE};
+
+use super::{Capture, RequestRow, SpanRow, Text};
+
+/// Open spans that are looked at to find the one that holds the next.
+const OPEN_MOST: usize = 256;
+
+/// What was told of the ids of a request or span, as it was recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceRow {
+    /// Thread that told it: of a span, the one it ran on.
+    pub tid: u32,
+    /// Place among the thread's records.
+    pub seq: u64,
+    /// The record; 0 in a field: nothing was said.
+    pub told: Trace,
+    /// Attributes: key, value.
+    pub attributes: Vec<(u32, Text)>,
+}
+
+/// A link to another span, of another trace perhaps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkRow {
+    /// Thread that told it.
+    pub tid: u32,
+    /// The record.
+    pub link: Link,
+    /// Attributes: key, value.
+    pub attributes: Vec<(u32, Text)>,
+}
+
+/// Identity of one request's root span, or of one span.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpanIds {
+    /// Trace id, never 0.
+    pub trace: u128,
+    /// The trace id came from outside: other tools know it too.
+    pub told: bool,
+    /// Span id, never 0.
+    pub span: u64,
+    /// Span id of the parent, 0: the root of its trace.
+    pub parent: u64,
+    /// The parent is another process's.
+    pub remote: bool,
+    /// Whoever began the trace said it is sampled.
+    pub sampled: bool,
+    /// Kind; a request that says nothing is a server's, a span internal.
+    pub kind: SpanKind,
+    /// Status as told; unset where only `error` of the row says something.
+    pub status: Status,
+    /// Name id of the status's message, 0 none.
+    pub message: u32,
+    /// W3C's tracestate, empty: none.
+    pub tracestate: String,
+}
+
+/// The identities of everything in a capture.
+#[derive(Clone, Debug, Default)]
+pub struct Traces {
+    seed: u64,
+    requests: HashMap<u64, SpanIds>,
+    spans: Vec<SpanIds>,
+}
+
+impl Traces {
+    /// Looks at the whole capture. Cost: a sort of the spans.
+    pub fn of(capture: &Capture) -> Traces {
+        let seed = capture.meta.ids_seed;
+        let mut requests: HashMap<u64, SpanIds> =
+            capture.requests.iter().map(|r| (r.id, derived(seed, r))).collect();
+        let mut told: HashMap<(u32, u64), Vec<&TraceRow>> = HashMap::new();
+        let key = capture.name_id(TRACESTATE);
+        for row in &capture.traces {
+            if row.told.of_span {
+                told.entry((row.tid, row.told.t_ns)).or_default().push(row);
+                continue;
+            }
+            let of_open = || SpanIds { kind: SpanKind::Server, ..SpanIds::default() };
+            let ids = requests.entry(row.told.request).or_insert_with(|| SpanIds {
+                trace: ids::trace_id(seed, row.told.request),
+                span: ids::request_span(seed, row.told.request),
+                ..of_open()
+            });
+            ids.lay_over(row, key);
+        }
+        let spans = span_ids(capture, seed, &requests, &told, key);
+        Traces { seed, requests, spans }
+    }
+
+    /// Of a request, by its id; derived ids for one that is not in the capture.
+    pub fn request(&self, id: u64) -> SpanIds {
+        self.requests.get(&id).cloned().unwrap_or_else(|| SpanIds {
+            trace: ids::trace_id(self.seed, id),
+            span: ids::request_span(self.seed, id),
+            kind: SpanKind::Server,
+            ..SpanIds::default()
+        })
+    }
+
+    /// Of `Capture::spans[index]`; None past the end.
+    pub fn span(&self, index: usize) -> Option<&SpanIds> {
+        self.spans.get(index)
+    }
+}
+
+fn derived(seed: u64, request: &RequestRow) -> SpanIds {
+    SpanIds {
+        trace: ids::trace_id(seed, request.id),
+        span: ids::request_span(seed, request.id),
+        kind: SpanKind::Server,
+        ..SpanIds::default()
+    }
+}
+
+impl SpanIds {
+    fn lay_over(&mut self, row: &TraceRow, tracestate: Option<u32>) {
+        let told = &row.told;
+        let set = |place: &mut u64, value: u64| {
+            if value != 0 {
+                *place = value;
+            }
+        };
+        if told.trace != 0 {
+            (self.trace, self.told) = (told.trace, true);
+            self.sampled = told.sampled;
+        }
+        set(&mut self.span, told.span);
+        if told.parent != 0 {
+            (self.parent, self.remote) = (told.parent, told.remote);
+        }
+        if told.kind != SpanKind::Unset {
+            self.kind = told.kind;
+        }
+        if told.status != Status::Unset {
+            (self.status, self.message) = (told.status, told.message);
+        }
+        for (key, value) in &row.attributes {
+            if let (true, Text::Text(text)) = (Some(*key) == tracestate, value) {
+                self.tracestate.clone_from(text);
+            }
+        }
+    }
+}
+
+/// In the order of `Capture::spans`.
+fn span_ids(
+    capture: &Capture,
+    seed: u64,
+    requests: &HashMap<u64, SpanIds>,
+    told: &HashMap<(u32, u64), Vec<&TraceRow>>,
+    tracestate: Option<u32>,
+) -> Vec<SpanIds> {
+    let mut order: Vec<usize> = (0..capture.spans.len()).collect();
+    let begin_thread = capture.name_id(BEGIN_THREAD);
+    // A span that ended on another thread holds those of the thread it began on.
+    let home = |s: &SpanRow| {
+        let told = told.get(&(s.tid, s.begin_ns)).into_iter().flatten();
+        let mut pairs = told.flat_map(|row| &row.attributes);
+        pairs.find_map(|(key, value)| match value {
+            Text::Int(tid) if Some(*key) == begin_thread => u32::try_from(*tid).ok(),
+            _ => None,
+        })
+    };
+    let home = |s: &SpanRow| begin_thread.and_then(|_| home(s)).unwrap_or(s.tid);
+    let key = |s: &SpanRow| (home(s), s.request, s.begin_ns, Reverse(s.end_ns));
+    order.sort_by_cached_key(|i| key(&capture.spans[*i]));
+    let mut all = vec![SpanIds::default(); order.len()];
+    let mut open: Vec<usize> = Vec::new();
+    let mut place = (0, 0);
+    for index in order {
+        let span = &capture.spans[index];
+        let tid = home(span);
+        if place != (tid, span.request) {
+            place = (tid, span.request);
+            open.clear();
+        }
+        open.retain(|i| capture.spans[*i].end_ns > span.begin_ns);
+        if open.len() > OPEN_MOST {
+            open.remove(0);
+        }
+        let holds = |i: &&usize| capture.spans[**i].end_ns >= span.end_ns;
+        let outer = open.iter().rev().find(holds).map(|i| &all[*i]);
+        let root = || requests.get(&span.request).filter(|_| span.request != 0);
+        let mut ids = SpanIds {
+            span: ids::span(seed, tid, span.begin_ns),
+            kind: SpanKind::Internal,
+            ..SpanIds::default()
+        };
+        match outer.or_else(root) {
+            Some(parent) => {
+                (ids.trace, ids.told, ids.parent) = (parent.trace, parent.told, parent.span);
+                (ids.sampled, ids.tracestate) = (parent.sampled, parent.tracestate.clone());
+            }
+            None if span.request != 0 => {
+                ids.trace = ids::trace_id(seed, span.request);
+                ids.parent = ids::request_span(seed, span.request);
+            }
+            None => ids.trace = ids::trace_id(seed, ids.span),
+        }
+        for row in told.get(&(span.tid, span.begin_ns)).into_iter().flatten() {
+            ids.lay_over(row, tracestate);
+        }
+        all[index] = ids;
+        open.push(index);
+    }
+    all
+}

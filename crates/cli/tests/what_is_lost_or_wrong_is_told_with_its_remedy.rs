@@ -1,0 +1,196 @@
+//! Wrong input and lost output: what it is, what was wanted, what helps; and the exit code says which.
+#![allow(clippy::expect_used, missing_docs)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Output, Stdio};
+
+use common::{dashcam, told, Folder};
+
+/// Exit code, stdout, stderr.
+fn run(folder: &Folder, words: &[&str]) -> (i32, String, String) {
+    let out: Output = dashcam(&folder.0, words).output().expect("dashcam runs");
+    (out.status.code().expect("it ended by itself"), told(&out.stdout), told(&out.stderr))
+}
+
+#[test]
+fn a_cut_capture_without_requests_is_unreadable_and_an_empty_one_is_healthy() {
+    let folder = Folder::new("cut");
+    let bytes = fs::read(folder.capture()).expect("the capture");
+    let (code, out, _) = run(&folder, &["why", "one.dashcam"]);
+    assert_eq!((code, out.as_str()), (1, "No requests in this capture: nothing to judge.\n"));
+    fs::write(folder.0.join("cut.dashcam"), &bytes[..bytes.len() - 5]).expect("a file");
+    for form in [&["why", "cut.dashcam"][..], &["why", "--md", "cut.dashcam"]] {
+        let (code, out, err) = run(&folder, form);
+        assert_eq!(code, 3, "{out}{err}");
+        assert!(
+            out.contains("what is left of this damaged capture: nothing can be judged"),
+            "{out}"
+        );
+        assert!(out.contains("damaged: cut off at byte "), "{out}");
+    }
+    let (code, out, _) = run(&folder, &["why", "--json", "cut.dashcam"]);
+    assert!(code == 3 && out.contains("\"what\": \"cut off at byte "), "{out}");
+}
+
+#[test]
+fn what_is_no_capture_is_told_with_what_was_wanted() {
+    let folder = Folder::new("foreign");
+    fs::write(folder.0.join("empty.dashcam"), "").expect("a file");
+    fs::write(folder.0.join("newer.dashcam"), "DASHCAM 3\n and more").expect("a file");
+    fs::create_dir(folder.0.join("none")).expect("a folder");
+    for (path, code, found, wanted) in [
+        ("absent", 3, "absent: No such file or directory", "wanted a capture (FILE.dashcam)"),
+        ("empty.dashcam", 3, "begins with nothing (the file is empty)", "wanted \"DASHCAM 2\""),
+        (
+            "newer.dashcam",
+            3,
+            "of format 3, this dashcam reads format 2",
+            "with the dashcam that made it",
+        ),
+        ("none", 1, "no capture (*.dashcam) in none", "`dashcam snap PID` makes one now"),
+    ] {
+        for command in [
+            &["why", path][..],
+            &["show", path],
+            &["view", path],
+            &["export", "--to", "folded", path],
+        ] {
+            let (got, out, err) = run(&folder, command);
+            assert_eq!((got, out.as_str()), (code, ""), "{command:?}: {err}");
+            assert!(err.starts_with("dashcam: ") && err.lines().count() == 1, "{command:?}: {err}");
+            assert!(err.contains(found) && err.contains(wanted), "{command:?}: {err}");
+        }
+    }
+}
+
+#[test]
+fn what_may_not_be_read_says_who_may() {
+    let folder = Folder::new("locked");
+    let capture = folder.capture();
+    fs::set_permissions(&capture, fs::Permissions::from_mode(0o000)).expect("its own file");
+    if fs::read(&capture).is_ok() {
+        eprintln!("not tried: this user may read everything");
+        return;
+    }
+    let (code, _, err) = run(&folder, &["why", "one.dashcam"]);
+    assert_eq!(code, 3);
+    assert!(
+        err.contains("Permission denied") && err.contains("as the user that the service"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_full_disk_behind_stdout_is_told_and_a_reader_that_left_is_not() {
+    let folder = Folder::new("full");
+    folder.capture();
+    for words in [
+        &["why", "one.dashcam"][..],
+        &["show", "one.dashcam"],
+        &["doctor"],
+        &["why", "--json", "one.dashcam"],
+    ] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let out = dashcam(&folder.0, words).stdout(full).output().expect("dashcam runs");
+        let err = told(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{words:?}: {err}");
+        assert!(err.contains("dashcam: cannot write to stdout: No space left on device"), "{err}");
+        assert!(!err.contains("panicked"), "{err}");
+    }
+    let (gone, pipe) = std::io::pipe().expect("a pipe");
+    drop(gone);
+    let out = dashcam(&folder.0, &["show", "one.dashcam"]).stdout(Stdio::from(pipe)).output();
+    let out = out.expect("dashcam runs");
+    assert_eq!((out.status.code(), told(&out.stderr).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn recover_takes_boxes_only() {
+    let folder = Folder::new("boxes");
+    folder.capture();
+    fs::write(folder.0.join("short.box"), "x".repeat(5000)).expect("a file");
+    for (file, found) in [
+        ("absent.box", "No such file or directory"),
+        (".", "is a folder"),
+        ("/dev/zero", "is no file"),
+        ("short.box", "no black box"),
+        ("one.dashcam", "no black box"),
+    ] {
+        let (code, out, err) = run(&folder, &["recover", file]);
+        assert_eq!((code, out.as_str()), (3, ""), "{file}: {err}");
+        assert!(err.contains(found) && err.contains("`dashcam recover` lists"), "{file}: {err}");
+    }
+    let (code, _, err) = run(&folder, &["recover", "-o", "x.dashcam"]);
+    assert!(code == 2 && err.contains("<FILE>"), "{err}");
+    assert_eq!(folder.files(), ["one.dashcam", "short.box"]);
+}
+
+#[test]
+fn a_device_is_written_to_and_never_replaced() {
+    use std::os::unix::fs::FileTypeExt;
+    let folder = Folder::new("device");
+    folder.capture();
+    // A device of our own may not be had; a named pipe is what a device is to us.
+    let pipe = folder.0.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    for words in [
+        &["view", "one.dashcam", "-o", "pipe"][..],
+        &["export", "one.dashcam", "--to", "chrome", "-o", "pipe"],
+    ] {
+        let reader = pipe.clone();
+        let read = std::thread::spawn(move || fs::read(reader).expect("read"));
+        let (code, _, err) = run(&folder, words);
+        assert_eq!(code, 0, "{words:?}: {err}");
+        let kind = fs::symlink_metadata(&pipe).expect("it is there").file_type();
+        assert!(kind.is_fifo(), "{words:?} put a file in its place");
+        assert!(!read.join().expect("the reader").is_empty(), "{words:?}");
+    }
+    let (code, _, err) = run(&folder, &["view", "one.dashcam", "-o", "/dev/full"]);
+    assert!(code == 2 && err.contains("No space left on device"), "{err}");
+}
+
+#[test]
+fn wrong_numbers_say_which_are_wanted() {
+    let folder = Folder::new("numbers");
+    folder.capture();
+    for (words, wanted) in [
+        (&["status", "abc"][..], "as `dashcam ps` lists them"),
+        (&["show", "one.dashcam", "--request", "x"], "the number of a request"),
+        (&["why", "one.dashcam", "--slow", "x"], "dashcam: --slow: found \"x\", wanted a limit"),
+    ] {
+        let (code, _, err) = run(&folder, words);
+        assert!(code == 2 && err.contains(wanted), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn a_program_needs_no_dashes_before_it_and_wrong_flags_are_refused_all_the_same() {
+    let folder = Folder::new("dashes");
+    for (words, wanted) in [
+        (&["run", "no-such-program", "--slow", "x"][..], 127),
+        (&["run", "--keep", "3", "--", "no-such-program"], 127),
+        (&["run", "--slow", "x", "no-such-program"], 2),
+        (&["run", "--slwo", "500ms", "no-such-program"], 2),
+        (&["run", "--keep", "3"], 2),
+    ] {
+        let (code, out, err) = run(&folder, words);
+        assert_eq!((code, out.as_str()), (wanted, ""), "{words:?}: {err}");
+        let told = if wanted == 127 { "no-such-program: command not found" } else { "--" };
+        assert!(err.contains(told), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn a_pipe_is_no_capture_and_is_not_waited_for() {
+    let folder = Folder::new("pipe");
+    let made = std::process::Command::new("mkfifo").arg(folder.0.join("p")).status();
+    assert!(made.expect("mkfifo").success());
+    for words in [&["why", "p"][..], &["show", "p"], &["export", "p", "--to", "folded"]] {
+        let (code, _, err) = run(&folder, words);
+        assert!(code == 3 && err.contains("p: is a pipe, wanted a capture"), "{words:?}: {err}");
+    }
+}

@@ -1,0 +1,229 @@
+//! Switch records, for the sampler: drained into the box, and paused while threads come and go by
+//! the thousand.
+//!
+//! How it works: births are counted from the records themselves (a thread that is not in the list
+//! and gets a CPU was born) and from the box's serials, whichever says more. When `Storm` says so
+//! the whole stream is closed: what costs is that each new thread inherits its events, and events of
+//! living threads make their switches dearer too (decision 0014). It is opened again by the same
+//! rule. Times off the CPU end where records end, and nobody is said to have run or waited by a
+//! switch in between: the vital `switches_paused_ns` tells readers from when to when.
+//!
+//! What it promises: source `switches` is `on; paused ...` meanwhile; `switch_pauses` and
+//! `switches_paused_ms` count. What it costs: while paused one look at the host's last id a pass.
+
+use std::sync::atomic::Ordering;
+
+use format::record::{flag, header, Kind, SWITCHES_PAUSED};
+use format::region::{losses, word};
+use samplers::by_tid::ByTid;
+use samplers::storm::{Change, Storm};
+use samplers::switches::{Off, Pairs};
+use sys::perf::SwitchStream;
+
+use crate::control::Shared;
+use crate::sampler::{append_vital, TURNED_OFF};
+use crate::tracks::Tracks;
+
+/// The stream of switch records, while there is one.
+pub(crate) struct Switching {
+    stream: Option<SwitchStream>,
+    pairs: Pairs,
+    /// None: there never was a stream.
+    storm: Option<Storm>,
+    lost: u64,
+    /// Threads that got a CPU and were in no list yet.
+    born: ByTid<()>,
+    /// Of the box, at the last look.
+    serials: u64,
+    /// The host's last id, at the last look while paused.
+    last_id: Option<u32>,
+    pause: Option<Pause>,
+    own: Vec<u32>,
+}
+
+/// A time without records.
+struct Pause {
+    begin_ns: u64,
+    /// Milliseconds of it that were counted.
+    counted_ms: u64,
+}
+
+impl Switching {
+    /// Opens the stream, if settings and kernel allow it.
+    pub(crate) fn new(shared: &Shared, own: &[u32]) -> Switching {
+        let now = sys::clock::now_ns();
+        let stream = open(shared, own);
+        let storm = stream.as_ref().map(|stream| Storm::new(stream.cpus(), now));
+        Switching {
+            stream,
+            pairs: Pairs::default(),
+            storm,
+            lost: 0,
+            born: ByTid::default(),
+            serials: serials(shared),
+            last_id: None,
+            pause: None,
+            own: own.to_vec(),
+        }
+    }
+
+    /// Whether the kernel tells of switches now.
+    pub(crate) fn records(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Whether there may be threads that are in no list: one got a CPU since the last, or nobody tells.
+    pub(crate) fn may_know_more(&self) -> bool {
+        self.stream.is_none() || !self.born.is_empty()
+    }
+
+    /// Takes over what came, and pauses or resumes.
+    pub(crate) fn drain(&mut self, shared: &Shared, tracks: &mut Tracks, now: u64) {
+        let mut births = 0;
+        if let Some(stream) = &mut self.stream {
+            let (pairs, born) = (&mut self.pairs, &mut self.born);
+            stream.drain(|switch| {
+                if switch.kind == sys::perf::SwitchKind::In && !tracks.ran(switch.tid) {
+                    births += u64::from(born.insert(switch.tid, ()).is_none());
+                }
+                if let Some(off) = pairs.feed(switch) {
+                    append_off(off, off.in_ns);
+                }
+            });
+            let lost = stream.lost();
+            shared.recorder.region().lose(losses::SWITCHES_LOST, lost.saturating_sub(self.lost));
+            self.lost = lost;
+        }
+        let serials = serials(shared);
+        births = births.max(serials.saturating_sub(self.serials));
+        self.serials = serials;
+        if self.pause.is_some() {
+            births = births.max(self.born_on_host());
+        }
+        match self.storm.as_mut().and_then(|storm| storm.tell(now, births)) {
+            Some(Change::Pause) => self.pause(shared),
+            Some(Change::Resume) => self.resume(shared, tracks),
+            None => (),
+        }
+    }
+
+    /// The list of threads was read: forgets those that are gone.
+    pub(crate) fn listed(&mut self, lives: impl FnMut(u32) -> bool) {
+        self.pairs.retain(lives);
+        self.born.clear();
+    }
+
+    /// Tells a copy of the box, about to be made, what threads are doing now.
+    pub(crate) fn tell_now(&mut self, shared: &Shared, now: u64) {
+        self.pairs.still_out().for_each(|off| append_off(off, now));
+        self.tell_pause(shared, now);
+    }
+
+    /// What is due once a second.
+    pub(crate) fn each_second(&mut self, shared: &Shared, now: u64) {
+        if let Some(stream) = &mut self.stream {
+            // A CPU that cannot be covered shows as threads without switch records on it.
+            let _ = stream.cover_new_cpus(&self.own);
+        }
+        self.tell_pause(shared, now);
+    }
+
+    fn pause(&mut self, shared: &Shared) {
+        let now = sys::clock::now_ns();
+        if let Some(mut stream) = self.stream.take() {
+            // All until now, and nothing behind it.
+            stream.drain(|switch| {
+                let off = (switch.t_ns <= now).then(|| self.pairs.feed(switch)).flatten();
+                off.into_iter().for_each(|off| append_off(off, off.in_ns));
+            });
+        }
+        self.lost = 0;
+        self.pairs.end_at(now).for_each(|off| append_off(off, now));
+        self.born.clear();
+        self.last_id = sys::task::last_id();
+        // A trial that was refused goes on with the pause before it.
+        if self.pause.is_none() {
+            shared.recorder.region().lose(losses::SWITCH_PAUSES, 1);
+            self.pause = Some(Pause { begin_ns: now, counted_ms: 0 });
+        }
+        self.tell_pause(shared, now);
+        let limit = self.storm.as_ref().map_or(0, Storm::limit);
+        // The same words each time: a text of the box's tables stays for good.
+        let state = format!("on; paused while more than {limit} threads a second are started");
+        shared.set_source("switches", state);
+        shared.store_settings();
+    }
+
+    fn resume(&mut self, shared: &Shared, tracks: &mut Tracks) {
+        let Some(stream) = open(shared, &self.own) else {
+            let now = sys::clock::now_ns();
+            self.storm.iter_mut().for_each(|storm| storm.refused(now));
+            self.tell_pause(shared, now);
+            shared.store_settings();
+            return;
+        };
+        self.stream = Some(stream);
+        let now = sys::clock::now_ns();
+        self.tell_pause(shared, now);
+        self.pause = None;
+        append_vital(shared.recorder.tables().name(SWITCHES_PAUSED), now, 0.0);
+        // What was seen of threads before says nothing of where they are now.
+        tracks.by_tid.values_mut().for_each(|track| track.ran = true);
+        let mut alive = Vec::new();
+        if sys::task::list(&mut alive).is_err() {
+            alive.clear();
+        }
+        // Threads born while the stream was opened may come to a CPU for the first time.
+        alive.retain(|tid| tracks.by_tid.contains_key(tid));
+        self.pairs.begin_at(now, &alive);
+        shared.store_settings();
+    }
+
+    /// The vital, and what it adds to the counter.
+    fn tell_pause(&mut self, shared: &Shared, now: u64) {
+        let Some(pause) = &mut self.pause else { return };
+        // Not 0, which would say that it is over.
+        let now = now.max(pause.begin_ns + 1);
+        let lasted_ns = now - pause.begin_ns;
+        let name = shared.recorder.tables().name(SWITCHES_PAUSED);
+        append_vital(name, now, lasted_ns as f64);
+        let ms = lasted_ns / 1_000_000;
+        let more = ms.saturating_sub(pause.counted_ms);
+        shared.recorder.region().lose(losses::SWITCHES_PAUSED_MS, more);
+        pause.counted_ms = ms;
+    }
+
+    /// Births on this host since the last look, at most; where ids began again: too many.
+    fn born_on_host(&mut self) -> u64 {
+        let before = std::mem::replace(&mut self.last_id, sys::task::last_id());
+        let (Some(before), Some(now)) = (before, self.last_id) else { return 0 };
+        now.checked_sub(before).map_or(u64::from(u16::MAX), u64::from)
+    }
+}
+
+fn serials(shared: &Shared) -> u64 {
+    // Relaxed: a counter.
+    shared.recorder.region().header(word::THREAD_SERIAL).load(Ordering::Relaxed)
+}
+
+fn append_off(off: Off, now: u64) {
+    let flags = if off.preempted { flag::PREEMPTED } else { 0 };
+    recorder::append(&[header(Kind::OffCpu, 3, flags, off.tid), off.out_ns, off.in_ns], now);
+}
+
+fn open(shared: &Shared, own: &[u32]) -> Option<SwitchStream> {
+    if !shared.config().switches {
+        shared.set_source("switches", TURNED_OFF.to_owned());
+        return None;
+    }
+    match SwitchStream::open(own) {
+        Ok(stream) => {
+            shared.set_source("switches", "on".to_owned());
+            Some(stream)
+        }
+        Err(refused) => {
+            shared.set_source("switches", format!("off: {refused}"));
+            None
+        }
+    }
+}

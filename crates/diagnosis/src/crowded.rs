@@ -1,0 +1,131 @@
+//! Work on a machine that has too few CPUs for it: what is the work's, and what is the machine's.
+//!
+//! How it works: who computes for long on a crowded machine is off the CPU for longer than on it, so
+//! that the longest part of a slow request may be time without a CPU although the work is what is
+//! wrong. What the CPU was needed *for* decides: if one thread's work without a break (its *burst*:
+//! time on a CPU between two waits) reaches the slow requests' limit by itself, it would have been
+//! too slow on a free machine as well. Then time without a CPU within it counts as that work, and
+//! who waits for the GIL meanwhile waits for its holder. Otherwise it stays cpu-starved.
+//!
+//! What it promises: lengths are as before, only who claims them changes; and of a request whose
+//! work alone is within the limit nothing changes.
+
+use std::collections::HashMap;
+
+use crate::causes::{Cause, Claim};
+use crate::pieces::Piece;
+use crate::scene::Scene;
+use crate::timeline::{self, Segment, State};
+use format::wait::WaitKind;
+
+/// How far around a moment a burst is followed.
+const SPAN_NS: u64 = 3_000_000_000;
+/// A wait as short as this does not end a burst.
+const BREAK_NS: u64 = 20_000_000;
+
+/// A thread's work without a break.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Burst {
+    pub from_ns: u64,
+    pub to_ns: u64,
+    /// Time on a CPU in it.
+    pub ran_ns: u64,
+}
+
+/// The burst of `tid` around `[from, to)`. Waits for the GIL are no break: they are part of working.
+/// Cost: a timeline of 6 s.
+pub(crate) fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64) -> Burst {
+    // Before its first record and behind its last one nobody knows what it did, or whether it was there.
+    let (first, last) = known(scene, tid);
+    let begin = from_ns.saturating_sub(SPAN_NS).max(first).min(from_ns);
+    let all =
+        timeline::of_thread(scene.capture, tid, begin, (to_ns + SPAN_NS).min(last).max(begin));
+    let works = |s: &Segment<'_>| match s.state {
+        State::Run | State::Ready => true,
+        State::Wait => s.wait() == WaitKind::Gil || s.ns() < BREAK_NS,
+        State::Unknown => false,
+    };
+    let mut found = Burst { from_ns, to_ns, ran_ns: 0 };
+    for s in all.iter().rev().skip_while(|s| s.from_ns >= from_ns).take_while(|s| works(s)) {
+        found.from_ns = found.from_ns.min(s.from_ns);
+    }
+    for s in all.iter().skip_while(|s| s.to_ns <= to_ns).take_while(|s| works(s)) {
+        found.to_ns = found.to_ns.max(s.to_ns);
+    }
+    let inside = |s: &&Segment<'_>| s.from_ns >= found.from_ns && s.to_ns <= found.to_ns;
+    let ran = all.iter().filter(inside).filter(|s| s.state == State::Run);
+    found.ran_ns = ran.map(Segment::ns).sum();
+    found
+}
+
+/// When something was recorded of a thread first and last.
+fn known(scene: &Scene<'_>, tid: u32) -> (u64, u64) {
+    let samples = scene.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+    let off = scene.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    let first = samples.first().map(|s| s.t_ns).into_iter().chain(off.first().map(|o| o.out_ns));
+    let last = samples.last().map(|s| s.t_ns).into_iter().chain(off.last().map(|o| o.in_ns));
+    (first.min().unwrap_or(u64::MAX), last.max().unwrap_or(0))
+}
+
+/// Gives the time without a CPU inside of long work to that work. Of a request's pieces, in order.
+pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
+    if !pieces.iter().any(|p| p.claim.cause == Cause::CpuStarved) {
+        return;
+    }
+    let mut ran: HashMap<u32, u64> = HashMap::new();
+    for s in pieces.iter().map(|p| &p.segment).filter(|s| s.state == State::Run) {
+        *ran.entry(s.tid).or_default() += s.ns();
+    }
+    let long: Vec<bool> = pieces
+        .iter()
+        .map(|p| {
+            let (s, claim) = (&p.segment, &p.claim);
+            match claim.cause {
+                // Also its work in pieces, with waits between them. What a thread did before or after
+                // this request counts on an event loop only.
+                Cause::CpuStarved => {
+                    ran.get(&s.tid).is_some_and(|ns| *ns >= scene.limit_ns)
+                        || scene.is_loop(s) && scene.works_long(s.tid, s)
+                }
+                // Whoever keeps the GIL for long keeps also those who could not even ask for it.
+                Cause::GilWait => claim.culprit.is_some_and(|c| scene.works_long(c.tid, s)),
+                _ => false,
+            }
+        })
+        .collect();
+    let given: Vec<Option<Claim>> = (0..pieces.len())
+        .map(|i| {
+            let starved = pieces[i].claim.cause == Cause::CpuStarved;
+            let ready = starved && pieces[i].segment.state == State::Ready;
+            ready.then(|| nearest(pieces, &long, i)).flatten()
+        })
+        .collect();
+    for (piece, claim) in pieces.iter_mut().zip(given) {
+        if let Some(claim) = claim {
+            let stack = if piece.claim.stack != 0 { piece.claim.stack } else { claim.stack };
+            let stack = if claim.culprit.is_some() { claim.stack } else { stack };
+            piece.claim = Claim { stack, ..claim };
+        }
+    }
+}
+
+/// The claim of the work, or of the wait for the GIL, that the thread was about before or after it had
+/// no CPU; without a wait of another kind in between.
+fn nearest(pieces: &[Piece<'_>], long: &[bool], at: usize) -> Option<Claim> {
+    let own = &pieces[at];
+    let fits = |i: &usize| {
+        let (claim, state) = (&pieces[*i].claim, pieces[*i].segment.state);
+        let work = long[at] && state == State::Run;
+        work || claim.cause == Cause::GilWait && long[*i]
+    };
+    let passes = |i: &usize| {
+        let s = &pieces[*i].segment;
+        let awake = matches!(s.state, State::Run | State::Ready) || s.wait() == WaitKind::Gil;
+        s.tid == own.segment.tid && awake
+    };
+    let before = (0..at).rev().take_while(passes).find(fits);
+    let after = (at + 1..pieces.len()).take_while(passes).find(fits);
+    let away = |i: &usize| at.abs_diff(*i);
+    let found = before.into_iter().chain(after).min_by_key(away)?;
+    Some(pieces[found].claim.clone())
+}

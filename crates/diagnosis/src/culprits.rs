@@ -1,0 +1,133 @@
+//! Who made a group's requests wait, for the sentence: which threads, called by whom, doing what.
+//!
+//! What it promises: nothing here names anybody; who is to blame was decided with the claims.
+
+use std::collections::BTreeMap;
+
+use crate::causes::{self, import, lock_wait, pool_wait, Cause};
+use crate::group::{Group, Weighed};
+use crate::scene::Scene;
+use crate::timeline::{self, Segment, State};
+
+/// Callers of a culprit that are told.
+const CALLERS: usize = 2;
+/// Of a thread that could have run.
+const NO_CPU: &str = "got no CPU";
+/// Of a time that no sample tells of.
+const NOT_SEEN: &str = "did something that was not seen";
+
+/// The last of the program's own functions that called the culprit's, where it mattered most;
+/// none if the slow request goes the same way: it is one of its kind then.
+pub fn path(scene: &Scene<'_>, group: &Group<'_>) -> Vec<String> {
+    let Some(place) = &group.culprit else { return Vec::new() };
+    let stack = |w: &Weighed<'_>| w.piece.claim.culprit.map_or(0, |c| c.stack);
+    let own = group.pieces.iter().filter(|w| scene.frames.passes(stack(w), place));
+    let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let path = heaviest.map(|w| scene.frames.path(stack(w), place)).unwrap_or_default();
+    let victim = match (&group.place, group.heaviest()) {
+        (Some(own), Some(w)) => scene.frames.path(w.piece.claim.stack, own),
+        _ => Vec::new(),
+    };
+    let at = group.place.as_ref().map(|p| &p.function);
+    if path.iter().all(|name| victim.contains(name) || Some(name) == at) {
+        return Vec::new();
+    }
+    path[path.len().saturating_sub(CALLERS)..].to_vec()
+}
+
+/// What the culprit's threads did during the waits, mostly.
+pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
+    let itself = group.cause == Cause::EventLoopBlocked;
+    if !matches!(group.cause, Cause::LockWait | Cause::PoolWait) && !is_task(group) && !itself {
+        return None;
+    }
+    let mut sums: BTreeMap<&'static str, u64> = Default::default();
+    for piece in &group.pieces {
+        if itself {
+            let words = match words(scene, &piece.piece.segment) {
+                "waited for another lock" => "waited for a lock",
+                // No CPU in the middle of work that is long by itself.
+                NO_CPU => "computed",
+                words => words,
+            };
+            *sums.entry(words).or_default() += piece.piece.segment.ns();
+            continue;
+        }
+        let Some(culprit) = piece.piece.claim.culprit else {
+            continue;
+        };
+        if let Some(doing) = culprit.doing {
+            *sums.entry(doing).or_default() += piece.piece.segment.ns();
+            continue;
+        }
+        let (from, to) = (piece.piece.segment.from_ns, piece.piece.segment.to_ns);
+        // Of work that is long by itself it counts what work it is, and not how crowded the machine.
+        let long = scene.works_long(culprit.tid, &piece.piece.segment);
+        let counts = |s: &Segment<'_>| !(long && s.state == State::Ready);
+        for s in timeline::of_thread(scene.capture, culprit.tid, from, to) {
+            if !counts(&s) {
+                continue;
+            }
+            *sums.entry(words(scene, &s)).or_default() += s.ns();
+        }
+    }
+    let most = sums.into_iter().max_by_key(|(_, ns)| *ns).map(|(words, _)| words);
+    most.filter(|words| !itself || *words != NOT_SEEN)
+}
+
+/// The culprit's threads, the heaviest first, without those that are to blame for less than a tenth
+/// of what the heaviest is: waiters who held the lock for a moment when their turn came.
+pub fn tids(group: &Group<'_>) -> Vec<u32> {
+    let mut sums: BTreeMap<u32, f64> = Default::default();
+    for piece in &group.pieces {
+        if let Some(culprit) = piece.piece.claim.culprit {
+            *sums.entry(culprit.tid).or_default() += piece.excess_ns;
+        }
+    }
+    let mut tids: Vec<(u32, f64)> = sums.into_iter().collect();
+    tids.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let most = tids.first().map_or(0.0, |(_, sum)| *sum);
+    tids.retain(|(_, sum)| *sum * 10.0 >= most);
+    tids.into_iter().map(|(tid, _)| tid).collect()
+}
+
+/// Whether at least half of the excess has a culprit that was measured, or told by the kernel.
+pub fn is_measured(group: &Group<'_>) -> bool {
+    let measured = |p: &&Weighed<'_>| {
+        let claim = &p.piece.claim;
+        claim.culprit.is_some_and(|c| c.measured) || lock_wait::is_told(claim.target.as_deref())
+    };
+    let known: f64 = group.pieces.iter().filter(measured).map(|p| p.excess_ns).sum();
+    known * 2.0 >= group.excess_ns()
+}
+
+/// Whether what a task of an event loop awaited was to blame for some of it.
+pub fn is_task(group: &Group<'_>) -> bool {
+    group.pieces.iter().any(|p| p.piece.claim.culprit.is_some_and(|c| c.doing.is_some()))
+}
+
+/// What a thread did, in words.
+fn words(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
+    use format::wait::WaitKind as W;
+    if matches!(segment.state, State::Run | State::Ready)
+        && import::importer(scene, segment.stack()).is_some()
+    {
+        return "loaded a module";
+    }
+    match (segment.state, segment.wait()) {
+        (State::Run, _) => causes::kernel_work(scene, segment).unwrap_or("computed"),
+        (State::Ready, _) => NO_CPU,
+        (State::Wait, W::Sleep) => "slept",
+        (State::Wait, W::Futex) => {
+            pool_wait::doing(scene, segment.stack()).unwrap_or("waited for another lock")
+        }
+        (State::Wait, W::Gil) => "waited for the GIL",
+        (State::Wait, W::SocketRead | W::SocketWrite | W::Poll | W::Connect) => "waited for a peer",
+        (State::Wait, W::FileRead | W::FileWrite | W::FileSync | W::FileOpen) => {
+            "waited for the disk"
+        }
+        (State::Wait, W::PipeRead | W::PipeWrite | W::TtyWrite) => "waited on a pipe",
+        (State::Wait, W::ChildWait) => "waited for a child process",
+        _ => NOT_SEEN,
+    }
+}

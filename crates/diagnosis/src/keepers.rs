@@ -1,0 +1,87 @@
+//! Who had what a request waited for out of a pool, without switch records.
+//!
+//! A connection that is given back is given back by a thread that goes on to something else: its
+//! *stay* in one function ends just when the wait does. Looks tell that to within the time between
+//! two of them; so this is an inference, and what rests on it is *likely* at most. Only threads that
+//! share a file of the program's own with the one that waits are asked, and none is named when stays
+//! in several functions end then.
+
+use format::record::Sample;
+use format::wait::WaitKind;
+
+use crate::causes::pool_wait;
+use crate::frames::Place;
+use crate::scene::{Culprit, Scene};
+use crate::timeline::Segment;
+
+/// Looks further apart than this tell nothing of when a stay ended.
+const APART_NS: u64 = 250_000_000;
+/// What the clocks of two threads' looks may differ by.
+const SLACK_NS: u64 = 5_000_000;
+/// A stay takes at least this part of the wait.
+const LEAST_PART: u64 = 4;
+
+impl Scene<'_> {
+    /// The thread whose stay in the program's own code ended when this wait did, as far as looks
+    /// tell; None when several fit that stood in different functions. Cost: the looks at all threads
+    /// during the wait.
+    pub fn keeper(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let lock = segment.sample?.target;
+        let (from, until) = self.whole_wait(segment, lock);
+        let waits = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;
+        let own = self.samples_in(segment.tid, from, until + 1);
+        let last = own.iter().rev().find(waits).map_or(from, |s| s.t_ns);
+        let until = self.request_end(segment.tid, last).unwrap_or(until).min(until);
+        let end = (last.saturating_sub(SLACK_NS), until + SLACK_NS);
+        if until.saturating_sub(last) > APART_NS {
+            return None;
+        }
+        let place = self.frames.innermost_user(segment.stack())?;
+        let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+        let mut stays: Vec<(Place, Culprit)> = others
+            .filter_map(|tid| self.stay_until(tid, from, end, &place.file))
+            .map(|(place, tid, stack)| (place, Culprit::thread(tid, stack, false)))
+            .collect();
+        // A map has no order.
+        stays.sort_by(|a, b| (&a.0, a.1.tid).cmp(&(&b.0, b.1.tid)));
+        let (first, culprit) = stays.first()?;
+        let same = |p: &Place| (&p.qualified, &p.file) == (&first.qualified, &first.file);
+        stays.iter().all(|(place, _)| same(place)).then_some(*culprit)
+    }
+
+    /// The stay of `tid` in one function that took part of the wait from `from_ns` on and ended
+    /// within `end`: its place and stack.
+    fn stay_until(
+        &self,
+        tid: u32,
+        from_ns: u64,
+        end: (u64, u64),
+        file: &str,
+    ) -> Option<(Place, u32, u32)> {
+        let looks = self.samples_in(tid, from_ns, end.1 + APART_NS);
+        let works = |s: &Sample| {
+            let parked = matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
+            let waits = s.wait == WaitKind::Futex;
+            !(parked || waits && pool_wait::is_of_a_pool(self, s.stack))
+        };
+        let place = |s: &Sample| self.frames.innermost_user(s.stack).filter(|_| works(s));
+        let key = |s: &Sample| place(s).map(|p| (p.qualified, p.file));
+        let mut found = None;
+        let mut runs = looks.chunk_by(|a, b| key(a) == key(b)).peekable();
+        while let Some(run) = runs.next() {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            let next = runs.peek().and_then(|run| run.first()).map(|s| s.t_ns);
+            let gone = self.request_end(tid, last.t_ns).into_iter().chain(next).min();
+            let Some(gone) = gone.filter(|t| t.saturating_sub(last.t_ns) <= APART_NS) else {
+                continue;
+            };
+            let ends_then = gone >= end.0 && last.t_ns <= end.1;
+            let stayed = gone.saturating_sub(first.t_ns) * LEAST_PART >= end.1 - from_ns;
+            let knows = self.frames.any(last.stack, |f| f.file == file && f.function != "<module>");
+            if let Some(place) = place(last).filter(|_| ends_then && stayed && knows) {
+                found = Some((place, tid, last.stack));
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,220 @@
+//! Calls made again and again by one line: a query for each row instead of one for all.
+//!
+//! How it works: a finding's stacks show which line of the program most of it passes through, and
+//! which function of a library that line called. How often is known in two ways only: by spans of one
+//! name inside the request, which count calls; or by the waits for a peer that switch records show
+//! at that function, which count answers waited for and are told as such. Neither: nothing is said.
+//!
+//! What it promises: a number is a count of records, never an estimate from samples. Cost: one pass
+//! over the spans of a capture.
+
+use std::collections::{BTreeMap, HashMap};
+
+use capture::read::Capture;
+
+use crate::causes::Cause;
+use crate::frames::{last_part, Owner, Place};
+use crate::group::{Group, Weighed};
+use crate::requests::Judged;
+use crate::scene::Scene;
+
+pub const ADVICE: &str =
+    "Ask once for all of them (a join, IN, a pipeline, eager loading) instead of \
+     once for each.";
+
+/// So many in one request are worth a word: calls in a loop.
+pub const MANY: usize = 10;
+/// A line carries at least this part of a finding to be the one that loops.
+const MAIN: f64 = 0.6;
+/// Spans that take less than this part of a finding's time are not what it is about.
+const LEAST: f64 = 0.5;
+
+/// What was counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Spans of this name.
+    Spans(String),
+    /// Waits for a peer.
+    Waits,
+}
+
+/// One line that called something many times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeats {
+    /// The line.
+    pub place: Place,
+    /// The library's function that it called, when a frame shows it.
+    pub callee: Option<String>,
+    /// How often in a slow request, on average.
+    pub times: usize,
+    /// The same in a normal request; known of spans only.
+    pub normally: Option<usize>,
+    /// What was counted.
+    pub counted: Counted,
+}
+
+impl Repeats {
+    /// `212 calls of execute(), one after the other`, for the end of a sentence.
+    pub fn text(&self) -> String {
+        let of = self.callee.as_ref().map_or_else(String::new, |f| format!(" of {f}()"));
+        match &self.counted {
+            Counted::Spans(name) => {
+                format!("{} calls{of}, one after the other (spans {name})", self.times)
+            }
+            Counted::Waits => {
+                format!("calls{of} that waited {} times, one after the other", self.times)
+            }
+        }
+    }
+}
+
+impl Repeats {
+    /// What was counted, in words, and how often.
+    pub fn evidence(&self) -> Vec<(String, usize)> {
+        let of = self.callee.as_ref().map_or_else(String::new, |f| format!(" of {f}()"));
+        let what = match &self.counted {
+            Counted::Spans(name) => format!("calls{of} in a slow request, by spans {name}"),
+            Counted::Waits => format!("waits for a peer in calls{of} in a slow request"),
+        };
+        let normally =
+            self.normally.map(|times| ("the same in a normal request".to_owned(), times));
+        std::iter::once((what, self.times)).chain(normally).collect()
+    }
+}
+
+/// Number and time of a request's spans of one name.
+type Tally = HashMap<u32, (usize, u64)>;
+
+/// The spans inside of the requests that are looked at.
+pub struct Counts<'c> {
+    capture: &'c Capture,
+    of: HashMap<u64, Tally>,
+    controls: Vec<u64>,
+}
+
+impl<'c> Counts<'c> {
+    /// Of slow requests and their controls.
+    pub fn of(capture: &'c Capture, slow: &[Judged<'_>], controls: &[Judged<'_>]) -> Counts<'c> {
+        let ids = slow.iter().chain(controls).map(|r| r.row.id);
+        let mut of: HashMap<u64, Tally> = ids.map(|id| (id, Tally::new())).collect();
+        for span in capture.spans.iter().filter(|s| !s.open && s.request != 0) {
+            if let Some(tally) = of.get_mut(&span.request) {
+                let (times, ns) = tally.entry(span.name).or_default();
+                *times += 1;
+                *ns += span.end_ns.saturating_sub(span.begin_ns);
+            }
+        }
+        for ((request, name), (times, ns)) in &capture.span_sums {
+            if let Some(tally) = of.get_mut(request) {
+                let sum = tally.entry(*name).or_default();
+                (sum.0, sum.1) = (sum.0 + times, sum.1 + ns);
+            }
+        }
+        Counts { capture, of, controls: controls.iter().map(|r| r.row.id).collect() }
+    }
+
+    /// The span name of which these requests have many, that takes most of `ns`.
+    fn many(&self, ids: &[u64], ns: u64) -> Option<Repeats> {
+        let mut sums: BTreeMap<u32, (usize, u64)> = BTreeMap::new();
+        for (name, (times, spent)) in ids.iter().filter_map(|id| self.of.get(id)).flatten() {
+            let sum = sums.entry(*name).or_default();
+            (sum.0, sum.1) = (sum.0 + times, sum.1 + spent);
+        }
+        let wanted = (LEAST * ns as f64) as u64;
+        let enough = |(_, (times, spent)): &(u32, (usize, u64))| {
+            *times >= MANY * ids.len() && *spent >= wanted
+        };
+        let (name, (times, _)) = sums.into_iter().filter(enough).max_by_key(|(_, (n, _))| *n)?;
+        let own = |id: &u64| self.of.get(id).and_then(|t| t.get(&name)).map_or(0, |(n, _)| *n);
+        let normally = self.controls.iter().map(own).sum::<usize>();
+        Some(Repeats {
+            place: Place::default(),
+            callee: None,
+            times: times / ids.len(),
+            normally: Some(normally / self.controls.len().max(1)),
+            counted: Counted::Spans(self.capture.name(name).to_owned()),
+        })
+    }
+}
+
+/// Waits for a peer by slow request and function of the program's own.
+pub type Waits = HashMap<(usize, String, String), usize>;
+
+/// Counts the waits for a peer that switch records show.
+pub fn waits(scene: &Scene<'_>, groups: &[Group<'_>]) -> Waits {
+    let mut edges: Vec<(usize, u32, u64, u64, u32)> = Vec::new();
+    for group in groups.iter().filter(|g| g.cause == Cause::DownstreamWait) {
+        for w in group.pieces.iter().filter(|w| w.piece.segment.exact) {
+            let s = &w.piece.segment;
+            edges.push((w.request, s.tid, s.from_ns, s.to_ns, w.piece.claim.stack));
+        }
+    }
+    edges.sort_unstable();
+    let mut out = Waits::new();
+    let mut end = None;
+    for (request, tid, from_ns, to_ns, stack) in edges {
+        // Pieces that touch are one wait, seen more than once.
+        if end != Some((request, tid, from_ns)) {
+            if let Some(place) = scene.frames.innermost_user(stack) {
+                *out.entry((request, place.qualified, place.file)).or_default() += 1;
+            }
+        }
+        end = Some((request, tid, to_ns));
+    }
+    out
+}
+
+/// What one line of a group's requests called many times; None when nothing counts it.
+pub fn of_group(
+    scene: &Scene<'_>,
+    group: &Group<'_>,
+    slow: &[(usize, u64)],
+    counts: &Counts<'_>,
+    waits: &Waits,
+) -> Option<Repeats> {
+    if !matches!(group.cause, Cause::Cpu | Cause::DownstreamWait | Cause::DiskIo) || slow.is_empty()
+    {
+        return None;
+    }
+    let (place, callee) = main_line(scene, &group.pieces)?;
+    let own = group.pieces.iter().filter(|w| slow.iter().any(|(i, _)| *i == w.request));
+    let ns = own.map(|w| w.piece.segment.ns()).sum();
+    let ids: Vec<u64> = slow.iter().map(|(_, id)| *id).collect();
+    if let Some(found) = counts.many(&ids, ns) {
+        return Some(Repeats { place, callee, ..found });
+    }
+    let key = |i: usize| (i, place.qualified.clone(), place.file.clone());
+    let sum: usize = slow.iter().map(|(i, _)| waits.get(&key(*i)).copied().unwrap_or(0)).sum();
+    let times = sum / slow.len();
+    // A function of the program's own that the line called may be what loops.
+    let many = times >= MANY && callee.is_some();
+    many.then_some(Repeats { place, callee, times, normally: None, counted: Counted::Waits })
+}
+
+/// The innermost line of the program's own that most of the pieces pass through, and the function of
+/// a library that it called.
+fn main_line(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<(Place, Option<String>)> {
+    let mut sums: BTreeMap<(Place, Option<&str>), f64> = BTreeMap::new();
+    let seen = pieces.iter().filter(|w| w.piece.claim.stack != 0);
+    let total: f64 = seen.clone().map(|w| w.excess_ns).sum();
+    for w in seen {
+        let stack = w.piece.claim.stack;
+        let Some(place) = scene.frames.innermost_user(stack) else { continue };
+        let of_user = |f: &capture::read::Frame<'_>| scene.frames.owner(f.file) == Owner::User;
+        let inside = scene.frames.of(stack).take_while(|f| !of_user(f)).last();
+        let callee = inside.map(|f| last_part(f.function));
+        *sums.entry((place, callee)).or_default() += w.excess_ns;
+    }
+    let mut lines: BTreeMap<&Place, f64> = BTreeMap::new();
+    for ((place, _), weight) in &sums {
+        *lines.entry(place).or_default() += weight;
+    }
+    let (line, weight) = lines.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let own = line.clone();
+    if weight < MAIN * total || scene.frames.owner(&own.file) != Owner::User {
+        return None;
+    }
+    let here = sums.into_iter().filter(|((place, callee), _)| *place == own && callee.is_some());
+    let callee = here.max_by(|a, b| a.1.total_cmp(&b.1)).and_then(|((_, callee), _)| callee);
+    Some((own, callee.map(str::to_owned)))
+}

@@ -1,0 +1,239 @@
+//! Who ended a wait: the thread that ran just before the waiter came back.
+//!
+//! Switch records say who ran, not who woke whom; so these are inferences, and what rests on them is
+//! *likely* at most. Who shares no code with the waiter and lets go of nothing is not named at all.
+
+use format::record::{flag, Sample};
+use format::wait::WaitKind;
+
+use crate::scene::Scene;
+use crate::timeline::{self, Segment, State};
+
+impl Scene<'_> {
+    /// The thread that most likely ended the wait: it ran just before the waiter came back, was
+    /// seen during the wait, and did not stand at the same place for the same lock itself. None
+    /// when several fit equally.
+    pub fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
+        let (from, to) = self.whole_wait(segment, segment.sample?.target);
+        self.ran_before(segment, from, self.first_let_go(segment, from, to))
+    }
+
+    /// As `releaser`, where each that waits is let go by another: for an Event or a thread's end.
+    pub fn waker(&self, segment: &Segment<'_>) -> Option<u32> {
+        let (from, to) = self.whole_wait(segment, segment.sample?.target);
+        self.ran_before(segment, from, to)
+    }
+
+    /// As `waker`, for the end of a thread: not one that was seen later.
+    pub fn last_to_run(&self, segment: &Segment<'_>) -> Option<u32> {
+        let (from, to) = self.whole_wait(segment, segment.sample?.target);
+        let ended = |tid: &u32| !self.lives_behind(*tid, to) && self.is_born_at(*tid, from);
+        self.waker(segment).filter(ended)
+    }
+
+    /// Whether the first that was recorded of `tid` is not much older than `t_ns`.
+    fn is_born_at(&self, tid: u32, t_ns: u64) -> bool {
+        const BEFORE_NS: u64 = 200_000_000;
+        self.first_seen(tid).is_none_or(|first| first + BEFORE_NS >= t_ns)
+    }
+
+    /// When anything was first recorded of `tid` by looks and switches.
+    pub fn first_seen(&self, tid: u32) -> Option<u64> {
+        let seen = self.capture.samples.get(&tid).and_then(|s| s.first()).map(|s| s.t_ns);
+        let off = self.capture.off_cpu.get(&tid).and_then(|o| o.first()).map(|o| o.out_ns);
+        seen.into_iter().chain(off).min()
+    }
+
+    /// Who ran just before `to`; if nobody did who may have ended the wait, who ran just before the
+    /// waiter was let go and stood without a CPU until then.
+    fn ran_before(&self, segment: &Segment<'_>, from: u64, to: u64) -> Option<u32> {
+        let just_before_ns = if segment.exact { 3_000_000 } else { 30_000_000 };
+        let found = self.ran_shortly_before(segment, (from, to), just_before_ns);
+        found.or_else(|| {
+            let late_ns = self.stood_ready_until(segment.tid, to).min((to - from) / 2);
+            let before = (from, to - late_ns);
+            (late_ns > 0).then(|| self.ran_shortly_before(segment, before, just_before_ns))?
+        })
+    }
+
+    /// How long `tid` may have been runnable without a CPU before it got one at `t_ns`: the kernel
+    /// adds that up, and the next look tells it. A switch record only says when it ran again.
+    fn stood_ready_until(&self, tid: u32, t_ns: u64) -> u64 {
+        const SOON_NS: u64 = 100_000_000;
+        let next = self.samples_in(tid, t_ns, t_ns.saturating_add(SOON_NS)).first();
+        let told = next.filter(|s| s.flags & flag::TIMES != 0);
+        told.map_or(0, |s| s.run_delay_ns)
+    }
+
+    fn ran_shortly_before(
+        &self,
+        segment: &Segment<'_>,
+        (from, to): (u64, u64),
+        just_before_ns: u64,
+    ) -> Option<u32> {
+        let lock = segment.sample.map(|s| s.target)?;
+        let place = self.frames.innermost(segment.stack());
+        let others = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
+        let candidate = |tid: &&u32| {
+            let seen = self.samples_in(**tid, from, to);
+            let waits_too = seen.iter().any(|s| s.wait == WaitKind::Futex && s.target == lock);
+            let stack = self.main_stack(**tid, from, to);
+            let stands_there = stack != 0 && self.frames.innermost(stack) == place;
+            let ran = self.ran_in(**tid, to.saturating_sub(just_before_ns), to + 50_000);
+            !waits_too && !stands_there && stack != 0 && ran && !self.is_parked(**tid, from, to)
+        };
+        let mut able: Vec<u32> = others.filter(candidate).copied().collect();
+        // A thread that idles (accepts, polls) holds nothing; one that was in the file of the code
+        // that waits knows the lock; one whose code says `release` lets go of one by hand.
+        let file = place.as_ref().map(|p| p.file.as_str());
+        let busy = |tid: &u32| {
+            let seen = self.sample_near(*tid, from + (to - from) / 2);
+            !seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
+        };
+        // A module's top level is under everything its thread does: it knows what it stands at only.
+        // What waits inside an installed package is handed out by it: there, whoever called the
+        // package from the same file of the program's own knows it too.
+        let caller = self.frames.innermost_user(segment.stack()).map(|p| p.file);
+        let knows = |tid: &u32| {
+            let mut own = self.frames.of(self.main_stack(*tid, from, to)).enumerate();
+            let known = |f: &str| Some(f) == file || Some(f) == caller.as_deref();
+            own.any(|(i, f)| known(f.file) && (i == 0 || f.function != "<module>"))
+        };
+        let releases = |tid: &u32| {
+            let stack = self.main_stack(*tid, from, to);
+            self.frames.any(stack, |f| f.releases)
+        };
+        let preferences: [&dyn Fn(&u32) -> bool; 3] = [&busy, &knows, &releases];
+        for prefer in preferences {
+            if able.len() > 1 && able.iter().any(prefer) {
+                able.retain(prefer);
+            }
+        }
+        // Who shares no code with the waiter and releases nothing happened to run: no name is better
+        // than a wrong one.
+        able.retain(|tid| knows(tid) || releases(tid));
+        // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
+        let ran_until = |tid: u32| {
+            let begin = to.saturating_sub(just_before_ns);
+            let before = timeline::of_thread(self.capture, tid, begin, to);
+            let run = before.iter().filter(|s| s.state == State::Run);
+            run.map(|s| s.to_ns).max().unwrap_or(0)
+        };
+        let mut latest: Vec<(u64, u32)> = able.iter().map(|tid| (ran_until(*tid), *tid)).collect();
+        latest.sort_unstable();
+        match latest.as_slice() {
+            [.., (second, _), (first, tid)] if first > second => Some(*tid),
+            [(_, only)] => Some(*only),
+            // Several of one kind at one place: it does not matter which of them it was.
+            [.., (_, any)] if self.stand_together(&able, from, to) => Some(*any),
+            _ => None,
+        }
+    }
+
+    /// The one thread that stood in the very call `segment` waits in for most of the wait, and did
+    /// something else there: a lock inside of C code (a buffered file's, a database connection's) is
+    /// taken and used by one line. None when several did.
+    pub fn inside_of(&self, segment: &Segment<'_>) -> Option<u32> {
+        let (from, to) = self.whole_wait(segment, segment.sample?.target);
+        let inside = |tid: &u32| {
+            let own = timeline::of_thread(self.capture, *tid, from, to);
+            let works = own.iter().filter(|s| {
+                let waits = matches!(s.wait(), WaitKind::Futex | WaitKind::Gil);
+                !(s.state == State::Wait && waits)
+                    && self.frames.same_call(s.stack(), segment.stack())
+            });
+            works.map(Segment::ns).sum::<u64>() * 2 > to - from
+        };
+        let seen = |tid: &u32| *tid != segment.tid && !self.samples_in(*tid, from, to).is_empty();
+        let mut all = self.capture.samples.keys().copied().filter(seen).filter(inside);
+        let first = all.next()?;
+        all.next().is_none().then_some(first)
+    }
+
+    /// When the first of those that wait at the same place was let go, if it waited for most of this
+    /// wait too: those behind it are woken by their fellows, and the one to ask about is who let the
+    /// first one go.
+    fn first_let_go(&self, segment: &Segment<'_>, from_ns: u64, to_ns: u64) -> u64 {
+        let half = from_ns + (to_ns - from_ns) / 2;
+        let fellows = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
+        let ends = fellows.filter_map(|tid| {
+            let seen = self.samples_in(*tid, from_ns, to_ns);
+            let waits = |s: &&Sample| {
+                s.wait == WaitKind::Futex && self.same_place(s.stack, segment.stack())
+            };
+            let last = seen.iter().rev().find(waits)?;
+            let off = self.capture.off_cpu.get(tid)?;
+            let whole = off[..off.partition_point(|o| o.out_ns <= last.t_ns)].last()?;
+            let most = whole.in_ns.min(to_ns).saturating_sub(whole.out_ns.max(from_ns));
+            (whole.in_ns > half && whole.in_ns < to_ns && most * 2 > to_ns - from_ns)
+                .then_some(whole.in_ns)
+        });
+        ends.min().unwrap_or(to_ns)
+    }
+
+    /// Whether `tid` itself waited for others of the process all the while (a lock, a result, a
+    /// queue), as far as switch records tell: it kept nobody waiting by its own doing. One whose wait
+    /// began or ended well within is not meant.
+    fn is_parked(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
+        /// It may have run this long at either end.
+        const EDGE_NS: u64 = 2_000_000;
+        let Some(off) = self.capture.off_cpu.get(&tid) else { return false };
+        let whole = off[..off.partition_point(|o| o.out_ns <= from_ns + EDGE_NS)].last();
+        let Some(whole) = whole.filter(|o| o.in_ns + EDGE_NS >= to_ns) else { return false };
+        let seen = self.samples_in(tid, whole.out_ns, whole.in_ns);
+        to_ns - from_ns > 10 * EDGE_NS && seen.iter().any(|s| s.wait == WaitKind::Futex)
+    }
+
+    /// A thread that was seen during the wait `segment` is a piece of, in the code of the file that
+    /// waits, and never behind it: for waits for a thread's end. None when several fit that stood at
+    /// different places.
+    pub fn ended_at(&self, segment: &Segment<'_>) -> Option<u32> {
+        let lock = segment.sample.map(|s| s.target)?;
+        let (from, to) = self.whole_wait(segment, lock);
+        let file = self.frames.innermost(segment.stack())?.file;
+        let ended = |tid: &u32, samples: &[Sample]| {
+            let last = samples.last().map_or(0, |s| s.t_ns);
+            let inside = *tid != segment.tid && (from..to).contains(&last);
+            inside
+                && !self.lives_behind(*tid, to)
+                && self.lives_until(*tid, to, segment.exact)
+                && self.frames.any(self.main_stack(*tid, from, to), |f| f.file == file)
+        };
+        let all = self.capture.samples.iter().filter(|(tid, samples)| ended(tid, samples));
+        let mut able: Vec<u32> = all.map(|(tid, _)| *tid).collect();
+        able.sort_unstable();
+        // They are started to be waited for.
+        able.retain(|tid| self.is_born_at(*tid, from));
+        let one = able.len() == 1 || self.stand_together(&able, from, to);
+        able.last().copied().filter(|_| one)
+    }
+
+    /// Whether `tid` was recorded until shortly before `t_ns`; one that ended long before ended
+    /// nobody's wait then.
+    fn lives_until(&self, tid: u32, t_ns: u64, exact: bool) -> bool {
+        let seen = self.capture.samples.get(&tid).and_then(|s| s.last()).map_or(0, |s| s.t_ns);
+        let off = self.capture.off_cpu.get(&tid).and_then(|o| o.last()).map_or(0, |o| o.in_ns);
+        seen.max(off) + if exact { 60_000_000 } else { 300_000_000 } >= t_ns
+    }
+
+    /// Whether anything was recorded of `tid` later than `t_ns`: who waited for its end until then
+    /// waited for another.
+    fn lives_behind(&self, tid: u32, t_ns: u64) -> bool {
+        /// What a thread does after it let those go that wait for its end.
+        const LAST_NS: u64 = 100_000_000;
+        let seen = self.capture.samples.get(&tid).and_then(|s| s.last()).map_or(0, |s| s.t_ns);
+        let off = self.capture.off_cpu.get(&tid).and_then(|o| o.last()).map_or(0, |o| o.out_ns);
+        seen.max(off) > t_ns + LAST_NS
+    }
+
+    /// Whether these threads spent most of `[from, to)` in the same function.
+    fn stand_together(&self, tids: &[u32], from_ns: u64, to_ns: u64) -> bool {
+        let place = |tid: &u32| {
+            let place = self.frames.innermost(self.main_stack(*tid, from_ns, to_ns))?;
+            Some((place.qualified, place.file))
+        };
+        let mut places = tids.iter().map(place);
+        let first = places.next().flatten();
+        first.is_some() && places.all(|place| place == first)
+    }
+}

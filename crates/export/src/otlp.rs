@@ -1,0 +1,204 @@
+//! OTLP: the traces of a capture as `TracesData`, its metrics as `MetricsData`, in protobuf.
+//!
+//! The file is what an `otlphttp` exporter posts: the bytes of `ExportTraceServiceRequest` and
+//! `ExportMetricsServiceRequest`, which are the same messages on the wire. Large captures are
+//! several of them, one behind the other, which protobuf reads as one. The two signals are two
+//! files, as the protocol has no message for both.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use ::otlp::metrics::{Metric, Numbers, Point, Shape, Temporality};
+use ::otlp::{Resource, Scope, Value};
+use capture::read::Capture;
+use format::metric::Numbers as Told;
+
+use crate::spans::{attributes, put, Spans};
+use crate::states::Threads;
+use crate::{notes, Progress};
+
+/// Spans of one message; a collector takes 20 MiB at most unless it is told otherwise.
+const SPANS: usize = 2000;
+/// Points of one message.
+const POINTS: usize = 10_000;
+/// What the program said.
+pub const SAID: &str = "dashcam";
+/// What the recorder saw.
+pub const SEEN: &str = "dashcam.seen";
+
+/// What is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Requests, spans, events.
+    Traces,
+    /// Metrics, and the vitals of process and host.
+    Metrics,
+}
+
+/// Writes one signal.
+pub fn write(
+    capture: &Capture,
+    signal: Signal,
+    out: &mut dyn Write,
+    progress: &mut Progress<'_>,
+) -> io::Result<()> {
+    messages(capture, signal, progress, &mut |_, body| out.write_all(body))?;
+    out.flush()
+}
+
+/// Told of each message: how many spans or points are in it, and its bytes.
+pub type Each<'e> = dyn FnMut(usize, &[u8]) -> io::Result<()> + 'e;
+
+/// One signal, as requests of a size that a collector takes.
+pub fn messages(
+    capture: &Capture,
+    signal: Signal,
+    progress: &mut Progress<'_>,
+    each: &mut Each<'_>,
+) -> io::Result<()> {
+    let threads = Threads::new(capture);
+    let resource = resource(&threads);
+    match signal {
+        Signal::Traces => traces(&threads, &resource, progress, each),
+        Signal::Metrics => metrics(capture, &resource, progress, each),
+    }
+}
+
+fn traces(
+    threads: &Threads<'_>,
+    resource: &Resource<'_>,
+    progress: &mut Progress<'_>,
+    each: &mut Each<'_>,
+) -> io::Result<()> {
+    let spans = Spans::of(threads);
+    let all = (spans.said.len() + spans.seen.len()) as u64;
+    let mut done = 0;
+    for (name, spans) in [(SAID, &spans.said), (SEEN, &spans.seen)] {
+        let scope = Scope { name, version: version(threads.capture) };
+        for some in spans.chunks(SPANS) {
+            progress(done, all);
+            each(some.len(), &::otlp::traces::request(resource, &[(scope, some)]))?;
+            done += some.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+fn metrics(
+    capture: &Capture,
+    resource: &Resource<'_>,
+    progress: &mut Progress<'_>,
+    each: &mut Each<'_>,
+) -> io::Result<()> {
+    let scope = Scope { name: SAID, version: version(capture) };
+    let mut all = of_windows(capture);
+    all.extend(of_vitals(capture));
+    let count = all.len() as u64;
+    for (done, metric) in all.into_iter().enumerate() {
+        progress(done as u64, count);
+        let mut points = metric.points;
+        while !points.is_empty() {
+            let rest = points.split_off(points.len().min(POINTS));
+            let (name, some) = (metric.name.clone(), points.len());
+            let one = [Metric { name, points, ..metric }];
+            each(some, &::otlp::metrics::request(resource, scope, &one))?;
+            points = rest;
+        }
+    }
+    Ok(())
+}
+
+fn version(capture: &Capture) -> &str {
+    capture.meta.all["version"].as_str().unwrap_or_default()
+}
+
+/// Who recorded, by OpenTelemetry's semantic conventions; and what its readers must know.
+pub fn resource<'c>(threads: &Threads<'c>) -> Resource<'c> {
+    let meta = &threads.capture.meta;
+    let mut list = Vec::new();
+    put(&mut list, "service.name", meta.service.as_str());
+    let instance = format::ids::trace_id(meta.ids_seed, ::otlp::traces::INSTANCE);
+    put(&mut list, "service.instance.id", ::otlp::uuid(instance));
+    put(&mut list, "host.name", meta.host.as_str());
+    put(&mut list, "os.type", "linux");
+    put(&mut list, "process.pid", meta.pid);
+    if let Some((name, version)) = meta.runtime.split_once(' ') {
+        put(&mut list, "process.runtime.name", name.to_lowercase());
+        put(&mut list, "process.runtime.version", version);
+    }
+    put(&mut list, "telemetry.distro.name", "dashcam");
+    put(&mut list, "telemetry.distro.version", version(threads.capture));
+    let lines = notes::of(threads).into_iter().map(Cow::Owned).collect();
+    put(&mut list, "dashcam.notes", Value::Texts(lines));
+    list.retain(|(_, value)| !matches!(value, Value::Text(text) if text.is_empty()));
+    Resource { attributes: list }
+}
+
+/// Each window is a point; sums count from the window's begin.
+fn of_windows(capture: &Capture) -> Vec<Metric<'_>> {
+    let mut all: BTreeMap<(&str, u8, bool), Metric<'_>> = BTreeMap::new();
+    for row in &capture.metrics {
+        let name = capture.name(row.name);
+        let is_delta = matches!(row.numbers, Told::Gauge { delta: true, .. });
+        let shape = match row.numbers {
+            Told::Count(_) => Shape::Sum(Temporality::Delta, true),
+            Told::Gauge { delta: true, .. } => Shape::Sum(Temporality::Delta, false),
+            Told::Gauge { .. } | Told::Members { .. } => Shape::Gauge,
+            Told::Values { .. } => Shape::Summary,
+        };
+        let unit = if row.kind == TIMING { "ms" } else { "" };
+        let metric = all.entry((name, row.kind, is_delta)).or_insert_with(|| Metric {
+            name: Cow::Borrowed(name),
+            unit,
+            shape,
+            points: Vec::new(),
+        });
+        // A counter that was counted down is none that only rises.
+        if matches!(row.numbers, Told::Count(sum) if sum < 0.0) {
+            metric.shape = Shape::Sum(Temporality::Delta, false);
+        }
+        let numbers = match row.numbers {
+            Told::Count(value) | Told::Gauge { value, .. } => Numbers::One(value),
+            Told::Members { members, .. } => Numbers::One(members),
+            Told::Values { count, sum, min, max, median, p99 } => Numbers::Quantiles {
+                count: count.round().max(0.0) as u64,
+                sum,
+                quantiles: vec![(0.0, min), (0.5, median), (0.99, p99), (1.0, max)],
+            },
+        };
+        metric.points.push(Point {
+            attributes: attributes(capture, &row.tags),
+            from_ns: capture.meta.epoch_ns(row.from_ns),
+            at_ns: capture.meta.epoch_ns(row.to_ns),
+            numbers,
+        });
+    }
+    all.into_values().collect()
+}
+
+/// Index of `timing` in `format::metric::KINDS`; its values are milliseconds.
+const TIMING: u8 = 2;
+
+fn of_vitals(capture: &Capture) -> Vec<Metric<'_>> {
+    let metric = |counter: crate::scene::Counter<'_>| {
+        let unit = match counter.name.rsplit('_').next() {
+            Some("ns") => "ns",
+            Some("us") => "us",
+            Some("ms") => "ms",
+            Some("bytes") => "By",
+            Some("percent") => "%",
+            _ => "",
+        };
+        let point = |(t_ns, value)| Point {
+            attributes: Vec::new(),
+            from_ns: 0,
+            at_ns: capture.meta.epoch_ns(t_ns),
+            numbers: Numbers::One(value),
+        };
+        let name = Cow::Owned(format!("dashcam.{}", counter.name));
+        let points = counter.points.into_iter().map(point).collect();
+        Metric { name, unit, shape: Shape::Gauge, points }
+    };
+    crate::scene::counters(capture).into_iter().map(metric).collect()
+}

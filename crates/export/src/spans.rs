@@ -1,0 +1,303 @@
+//! A capture as traces: what OTLP and Zipkin share.
+//!
+//! | of the capture | in a trace |
+//! | --- | --- |
+//! | a request | its root span |
+//! | a span | a span; parents as told, else by nesting in time: `capture::read::Traces` |
+//! | an event | a moment of the innermost span around it, else a span of no length |
+//! | links, kinds, statuses, `tracestate` | themselves |
+//! | time in the queue, work on other threads, waits, awaits, collections | spans `seen` |
+//!
+//! What the program said and what the recorder saw are two scopes, `dashcam` and `dashcam.seen`, so
+//! that a reader can leave the second out. A wait is a span if it took a millisecond and a hundredth
+//! of its request; what is shorter is summed up in attributes of the root. Waits are told of what
+//! runs on a thread of its own; a request on an event loop has awaits.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use ::otlp::traces::{KNOWN_REMOTE, REMOTE, SAMPLED};
+use ::otlp::{Attribute, Kind, Link, Moment, Span, Status, Value};
+use capture::read::{Capture, EventRow, RequestRow, SpanIds, SpanRow, Text, Traces};
+use format::ids;
+
+use crate::context::requests_by_id;
+use crate::seen;
+use crate::states::Threads;
+
+/// Moments of one span; the others are counted.
+const MOST_MOMENTS: usize = 1000;
+/// Open spans that are looked at to find the one around an instant.
+const MOST_OPEN: usize = 256;
+
+/// The spans of a capture.
+#[derive(Debug, Default)]
+pub struct Spans<'c> {
+    /// What the program said, by begin.
+    pub said: Vec<Span<'c>>,
+    /// What the recorder saw, by begin.
+    pub seen: Vec<Span<'c>>,
+}
+
+impl<'c> Spans<'c> {
+    /// Gathers them. Cost: sorts of the rows, and the states of every thread once.
+    pub fn of(threads: &Threads<'c>) -> Spans<'c> {
+        let capture = threads.capture;
+        let traces = Traces::of(capture);
+        let mut said: Vec<Span<'c>> = Vec::new();
+        let requests = capture.requests.iter();
+        said.extend(requests.map(|row| request(threads, row, &traces.request(row.id))));
+        let spans = capture.spans.iter().zip(0..);
+        said.extend(spans.filter_map(|(row, i)| Some(span(threads, row, traces.span(i)?))));
+        let holders = Holders::new(capture);
+        moments(threads, &traces, &holders, &mut said);
+        links(capture, &mut said);
+        let mut seen = seen::of(threads, &traces, &holders, &mut said);
+        for spans in [&mut said, &mut seen] {
+            spans.sort_by_key(|s| (s.begin_ns, Reverse(s.end_ns), s.trace, s.id));
+        }
+        Spans { said, seen }
+    }
+}
+
+/// Attributes of a row.
+pub(crate) fn attributes<'c>(capture: &'c Capture, list: &'c [(u32, Text)]) -> Vec<Attribute<'c>> {
+    let value = |value: &'c Text| match value {
+        Text::Int(v) => Value::Int(*v),
+        Text::Float(v) => Value::Float(*v),
+        Text::Bool(v) => Value::Bool(*v),
+        Text::Text(v) => Value::from(v.as_str()),
+    };
+    list.iter().map(|(key, v)| (Cow::Borrowed(capture.name(*key)), value(v))).collect()
+}
+
+/// Adds an attribute of ours.
+pub(crate) fn put<'c>(
+    list: &mut Vec<Attribute<'c>>,
+    key: &'static str,
+    value: impl Into<Value<'c>>,
+) {
+    list.push((Cow::Borrowed(key), value.into()));
+}
+
+fn identified<'c>(capture: &'c Capture, ids: &SpanIds, error: bool) -> Span<'c> {
+    let status = match (Status::from_number(ids.status as u64), error) {
+        (Status::Unset, true) => Status::Error,
+        (status, _) => status,
+    };
+    let message = match ids.message {
+        0 => Cow::Borrowed(""),
+        id => Cow::Borrowed(capture.name(id)),
+    };
+    Span {
+        trace: ids.trace,
+        id: ids.span,
+        parent: ids.parent,
+        state: Cow::Owned(ids.tracestate.clone()),
+        flags: SAMPLED | KNOWN_REMOTE | if ids.remote { REMOTE } else { 0 },
+        kind: Kind::from_number(ids.kind as u64),
+        status,
+        message,
+        ..Span::default()
+    }
+}
+
+fn request<'c>(threads: &Threads<'c>, row: &'c RequestRow, ids: &SpanIds) -> Span<'c> {
+    let capture = threads.capture;
+    let name = capture.name(row.name);
+    let mut list = attributes(capture, &row.attributes);
+    if let Some((method, route)) = route(name) {
+        put(&mut list, "http.request.method", method);
+        put(&mut list, "http.route", route);
+    }
+    put(&mut list, "dashcam.request.id", row.id);
+    thread(&mut list, threads, row.tid);
+    if row.on_loop {
+        put(&mut list, "dashcam.on_event_loop", true);
+    }
+    if row.end_ns.is_none() {
+        put(&mut list, "dashcam.unfinished", true);
+    }
+    let end_ns = row.end_ns.unwrap_or(threads.end_ns).max(row.begin_ns);
+    Span {
+        name: Cow::Borrowed(name),
+        begin_ns: capture.meta.epoch_ns(row.begin_ns),
+        end_ns: capture.meta.epoch_ns(end_ns),
+        attributes: list,
+        ..identified(capture, ids, row.error)
+    }
+}
+
+/// Method and route of a request that a server's integration named `METHOD route`.
+fn route(name: &str) -> Option<(&str, &str)> {
+    const METHODS: [&str; 9] =
+        ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS", "TRACE", "CONNECT"];
+    name.split_once(' ')
+        .filter(|(method, route)| METHODS.contains(method) && route.starts_with('/'))
+}
+
+/// Who a thread is.
+pub(crate) fn thread<'c>(list: &mut Vec<Attribute<'c>>, threads: &Threads<'c>, tid: u32) {
+    put(list, "thread.id", tid);
+    put(list, "thread.name", threads.name(tid));
+}
+
+fn span<'c>(threads: &Threads<'c>, row: &'c SpanRow, ids: &SpanIds) -> Span<'c> {
+    let capture = threads.capture;
+    let mut list = attributes(capture, &row.attributes);
+    thread(&mut list, threads, row.tid);
+    if row.open {
+        put(&mut list, "dashcam.unfinished", true);
+    }
+    Span {
+        name: Cow::Borrowed(capture.name(row.name)),
+        begin_ns: capture.meta.epoch_ns(row.begin_ns),
+        end_ns: capture.meta.epoch_ns(row.end_ns.max(row.begin_ns)),
+        attributes: list,
+        ..identified(capture, ids, row.error)
+    }
+}
+
+/// Begin, end, index in `Spans::said`.
+type Held = (u64, u64, usize);
+
+/// Finds the span around an instant or a stretch of time, by thread and request.
+pub(crate) struct Holders {
+    /// By begin, outer ones first.
+    spans: HashMap<(u32, u64), Vec<Held>>,
+    /// Index in `Spans::said` of a request's root.
+    roots: HashMap<u64, usize>,
+}
+
+impl Holders {
+    fn new(capture: &Capture) -> Holders {
+        let mut spans: HashMap<(u32, u64), Vec<Held>> = HashMap::new();
+        let first = capture.requests.len();
+        for (row, index) in capture.spans.iter().zip(first..) {
+            let place = spans.entry((row.tid, row.request)).or_default();
+            place.push((row.begin_ns, row.end_ns, index));
+        }
+        for list in spans.values_mut() {
+            list.sort_by_key(|(begin_ns, end_ns, _)| (*begin_ns, Reverse(*end_ns)));
+        }
+        Holders { spans, roots: requests_by_id(capture) }
+    }
+
+    /// The root span of a request.
+    pub(crate) fn root(&self, request: u64) -> Option<usize> {
+        self.roots.get(&request).copied()
+    }
+
+    /// Of each stretch (begin, end; by begin) that belongs to `request` on `tid`, the innermost span
+    /// that holds it, or the request's root.
+    pub(crate) fn around(
+        &self,
+        (tid, request): (u32, u64),
+        stretches: &[(u64, u64)],
+    ) -> Vec<Option<usize>> {
+        let mut spans = self.spans.get(&(tid, request)).into_iter().flatten().peekable();
+        let mut open: Vec<(u64, usize)> = Vec::new();
+        let mut find = |(begin_ns, end_ns): &(u64, u64)| {
+            while let Some((_, span_end_ns, i)) = spans.next_if(|(from, _, _)| from <= begin_ns) {
+                open.push((*span_end_ns, *i));
+            }
+            open.retain(|(span_end_ns, _)| span_end_ns >= begin_ns);
+            let excess = open.len().saturating_sub(MOST_OPEN);
+            open.drain(..excess);
+            let holds = |(span_end_ns, _): &&(u64, usize)| span_end_ns >= end_ns;
+            let found = open.iter().rev().find(holds).map(|(_, i)| *i);
+            found.or_else(|| self.root(request))
+        };
+        stretches.iter().map(&mut find).collect()
+    }
+}
+
+/// Puts the events into the spans around them.
+fn moments<'c>(
+    threads: &Threads<'c>,
+    traces: &Traces,
+    holders: &Holders,
+    said: &mut Vec<Span<'c>>,
+) {
+    let capture = threads.capture;
+    let mut places: Vec<((u32, u64), Vec<&'c EventRow>)> = Vec::new();
+    let mut known: HashMap<(u32, u64), usize> = HashMap::new();
+    for event in &capture.events {
+        let key = (event.tid, event.request);
+        let at = *known.entry(key).or_insert(places.len());
+        if at == places.len() {
+            places.push((key, Vec::new()));
+        }
+        places[at].1.push(event);
+    }
+    for (key, mut events) in places {
+        events.sort_by_key(|event| event.t_ns);
+        let times: Vec<(u64, u64)> = events.iter().map(|e| (e.t_ns, e.t_ns)).collect();
+        for (event, holder) in events.into_iter().zip(holders.around(key, &times)) {
+            let t_ns = capture.meta.epoch_ns(event.t_ns);
+            let name = Cow::Borrowed(capture.name(event.name));
+            let mut list = attributes(capture, &event.attributes);
+            let Some(index) = holder else {
+                said.push(alone(threads, traces, event, name, list));
+                continue;
+            };
+            let span = &mut said[index];
+            if span.moments.len() >= MOST_MOMENTS {
+                span.dropped_moments += 1;
+                continue;
+            }
+            // The root of a request may have been on another thread.
+            if index < capture.requests.len() && capture.requests[index].tid != event.tid {
+                thread(&mut list, threads, event.tid);
+            }
+            span.moments.push(Moment { t_ns, name, attributes: list });
+        }
+    }
+    for span in said {
+        span.moments.sort_by_key(|moment| moment.t_ns);
+    }
+}
+
+/// Told apart from a span that begins at the same instant.
+const EVENT: u64 = 0x13_198a_2e03_7073;
+
+/// An event with no span around it: a span without length.
+fn alone<'c>(
+    threads: &Threads<'c>,
+    traces: &Traces,
+    event: &EventRow,
+    name: Cow<'c, str>,
+    mut list: Vec<Attribute<'c>>,
+) -> Span<'c> {
+    let meta = &threads.capture.meta;
+    let id = ids::span(meta.ids_seed ^ EVENT, event.tid, event.t_ns);
+    let (trace, parent) = match event.request {
+        0 => (ids::trace_id(meta.ids_seed, id), 0),
+        request => {
+            let root = traces.request(request);
+            (root.trace, root.span)
+        }
+    };
+    put(&mut list, "dashcam.kind", "event");
+    thread(&mut list, threads, event.tid);
+    let t_ns = meta.epoch_ns(event.t_ns);
+    let (begin_ns, end_ns, flags, kind) = (t_ns, t_ns, SAMPLED, Kind::Internal);
+    let attributes = list;
+    Span { trace, id, parent, flags, name, kind, begin_ns, end_ns, attributes, ..Span::default() }
+}
+
+fn links<'c>(capture: &'c Capture, said: &mut [Span<'c>]) {
+    if capture.links.is_empty() {
+        return;
+    }
+    let by_id: HashMap<u64, usize> = said.iter().enumerate().map(|(i, s)| (s.id, i)).collect();
+    for row in &capture.links {
+        // A link of a span that the capture does not have says nothing.
+        if let Some(index) = by_id.get(&row.link.span) {
+            let (trace, span) = (row.link.to_trace, row.link.to_span);
+            let attributes = attributes(capture, &row.attributes);
+            said[*index].links.push(Link { trace, span, attributes });
+        }
+    }
+}

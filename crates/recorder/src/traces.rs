@@ -1,0 +1,79 @@
+//! Identities of requests and spans, for those who have to give them out while they run.
+//!
+//! How it works: ids are derived (`format::ids`) unless they came from outside; what came from
+//! outside stands in the request's slot of the table of open requests, and is recorded once.
+//!
+//! What it promises: no lock, no allocation, no cost for requests that nobody asks about. A request
+//! that the table had no room for forgets what came from outside (`requests_untracked`); its record
+//! keeps it.
+
+use format::ids;
+use format::record::{Builder, Kind, MAX_WORDS};
+use format::trace::{Link, Trace};
+use format::traceparent::Remote;
+
+use crate::recorder::{current, is_on};
+use crate::{innermost_span, Attribute};
+
+/// Records what is told of a request's or span's ids, kind or status.
+pub fn tell(told: &Trace, attributes: &[Attribute<'_>]) {
+    if is_on() {
+        let now = sys::clock::now_ns();
+        let made =
+            Builder::<MAX_WORDS>::new(Kind::Trace, told.flags(), told.message, &told.words());
+        crate::finish(made, attributes, now);
+    }
+}
+
+/// Records a link from a span to another.
+pub fn link(link: &Link, attributes: &[Attribute<'_>]) {
+    if is_on() {
+        let made = Builder::<MAX_WORDS>::new(Kind::Link, link.flags(), 0, &link.words());
+        crate::finish(made, attributes, sys::clock::now_ns());
+    }
+}
+
+/// Gives an open request ids that came from outside, and records them. Fields of `told` that are 0
+/// keep what was there before, or the derived ids.
+pub fn identify(told: &Trace, attributes: &[Attribute<'_>]) {
+    if let Some(recorder) = current() {
+        recorder.open_requests().set_trace(told);
+        tell(told, attributes);
+    }
+}
+
+/// Trace id, root span id and flag of a request; None: nothing was ever recorded, or `request` is 0.
+pub fn of_request(request: u64) -> Option<Remote> {
+    let recorder = current().filter(|_| request != 0)?;
+    let seed = recorder.ids_seed();
+    let told = recorder.open_requests().trace(request).unwrap_or_default();
+    let or = |told: u64, derived: u64| if told == 0 { derived } else { told };
+    Some(match told.trace {
+        // The trace begins here, and here all of it is recorded.
+        0 => Remote {
+            trace: ids::trace_id(seed, request),
+            span: or(told.span, ids::request_span(seed, request)),
+            sampled: true,
+        },
+        trace => Remote {
+            trace,
+            span: or(told.span, ids::request_span(seed, request)),
+            sampled: told.sampled,
+        },
+    })
+}
+
+/// The innermost open span of `request` on this thread, or its root span. With `request` 0: of this
+/// thread's spans outside of any request, whose trace is their outermost one's.
+pub fn innermost(request: u64) -> Option<Remote> {
+    let recorder = current()?;
+    let span = |begin_ns| ids::span(recorder.ids_seed(), sys::thread::cached_tid(), begin_ns);
+    if request != 0 {
+        let root = of_request(request)?;
+        let inner = innermost_span(request).map(span);
+        return Some(Remote { span: inner.unwrap_or(root.span), ..root });
+    }
+    let (outer, inner) = crate::open_spans::outermost_and_innermost(0)?;
+    let trace = ids::trace_id(recorder.ids_seed(), span(outer));
+    Some(Remote { trace, span: span(inner), sampled: true })
+}

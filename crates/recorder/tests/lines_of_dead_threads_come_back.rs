@@ -1,0 +1,44 @@
+//! Threads that end without a word (a raw exit system call) in the middle of a span do not use up
+//! the lines of open spans: when none is left, those of dead threads come back.
+#![allow(clippy::expect_used, missing_docs)]
+
+use std::ffi::c_void;
+
+use format::region::losses;
+use recorder::{Limit, Recorder};
+use ring::Region;
+
+extern "C" fn dies_in_a_span(begin_ns: *mut c_void) -> *mut c_void {
+    recorder::begin_span(1, begin_ns as u64, 0);
+    // SAFETY: no Rust frame above needs unwinding: this is the thread's first function.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+    std::ptr::null_mut()
+}
+
+#[test]
+#[cfg_attr(tsan, ignore = "ThreadSanitizer waits for ever for a thread whose end it did not see")]
+fn lines_of_dead_threads_come_back() {
+    let region = Region::in_process(1 << 20, std::process::id(), "test").expect("memory");
+    let recorder = Recorder::new(region, Box::new(|_| Limit { ns: u64::MAX, group: 0 }));
+    let region = recorder.region();
+    recorder::install(recorder);
+    let lines = region.layout().open_lines as u64;
+    let begun: Vec<u64> = (1..=lines + 5).collect();
+    for begin_ns in &begun {
+        let mut id = 0;
+        // SAFETY: default attributes, a function of the right type, an argument it understands; the
+        // thread is joined once.
+        let made = unsafe {
+            let argument = *begin_ns as usize as *mut c_void;
+            libc::pthread_create(&mut id, std::ptr::null(), dies_in_a_span, argument)
+        };
+        assert_eq!(made, 0);
+        // SAFETY: as above. The kernel wakes who joins when the thread is gone.
+        assert_eq!(unsafe { libc::pthread_join(id, std::ptr::null_mut()) }, 0);
+    }
+    assert_eq!(region.losses()[losses::SPANS_UNTRACKED], 0, "every thread found a line");
+    let mut told: Vec<u64> = region.copy_open().chunks_exact(4).map(|span| span[1]).collect();
+    told.sort_unstable();
+    // The first of the five brought all lines back.
+    assert_eq!(told, begun[lines as usize..]);
+}

@@ -1,0 +1,74 @@
+//! Which suspended task is to end another one's wait, where nobody holds anything.
+//!
+//! A full queue is emptied by its reader, a future is set by who works for it, an Event by who calls
+//! its `set`, a lock that was taken by hand is let go by `release`. None of these objects knows who
+//! that will be. But who will do it has the object at hand, and its code names the method:
+//!
+//! ```text
+//!   waits:  await queue.put(item)      frame: Queue.put, self ------.
+//!   ends:   item = await queue.get()   frame: locals, or attributes of `self` --> the same queue
+//!           await store(item)                 names of its code: get, store
+//! ```
+//!
+//! What it promises: a task that stands in a wait for the same object is not named, nor one that
+//! has the object but whose code names no such method (who made the queue, and waits for the
+//! program's end). It is an inference all the same: `HolderSource::Refers`.
+//! What is missing on purpose: objects reached through globals, or farther than one attribute away.
+
+use super::awaits::Chain;
+use super::frames::RawFrame;
+use super::objects::Sort;
+use super::PythonStacks;
+
+/// Frames of a task that are looked at.
+const MOST_FRAMES: usize = 12;
+
+impl PythonStacks {
+    /// The task among `tasks`, none of `waiting`, that is to end the wait for `object` by one of the
+    /// methods `by`. Costs a walk of every task: ask once a wait.
+    pub fn task_to_end(
+        &mut self,
+        object: usize,
+        by: &[&str],
+        waiting: &[usize],
+        tasks: &[usize],
+    ) -> Option<usize> {
+        if object == 0 || by.is_empty() {
+            return None;
+        }
+        let mut others = tasks.iter().copied().filter(|task| !waiting.contains(task));
+        others.find(|task| self.is_to_end(*task, object, by))
+    }
+
+    fn is_to_end(&mut self, task: usize, object: usize, by: &[&str]) -> bool {
+        let Ok(chain) = self.chain_once(task) else { return false };
+        if self.waits_itself(&chain, object) {
+            return false;
+        }
+        let frames = chain.frames.iter().take(MOST_FRAMES);
+        frames.into_iter().any(|frame| {
+            self.refers_to(frame, object)
+                && self.codes.names(&self.mem, &self.layout, frame.code, by)
+        })
+    }
+
+    /// Whether the task waits for `object` as well: in it, or in one of its methods.
+    fn waits_itself(&mut self, chain: &Chain, object: usize) -> bool {
+        let leaf = chain.frames.first();
+        chain.waiter == object
+            || leaf.is_some_and(|frame| self.slots(frame, 0, 1).contains(&object))
+    }
+
+    /// Whether a frame has `object` among its locals, on its stack, or as an attribute of its
+    /// first argument.
+    fn refers_to(&mut self, frame: &RawFrame, object: usize) -> bool {
+        let slots = self.live_slots(frame);
+        if slots.contains(&object) {
+            return true;
+        }
+        let Some(own) = slots.first().copied() else { return false };
+        let kind = self.objects.type_of(&self.mem, &self.layout, own);
+        let Some(kind) = kind.filter(|kind| kind.sort == Sort::Instance) else { return false };
+        self.objects.contents(&self.mem, &self.layout, own, kind).contains(&object)
+    }
+}

@@ -1,0 +1,372 @@
+//! Stacks as last seen, so that the next look copies each in one call and parses only what is new.
+//!
+//! How it works: most of a stack is still there at the next sample. Of each thread state the places
+//! are kept that its last walk was made of, and what every frame said:
+//!
+//! ```text
+//!   pieces: | thread state | C frame (3.11, 3.12) | chunk | chunk | ... | frames outside of chunks |
+//!   links:  (address, code, instruction, owner), where in the copy, which shown frame      a frame
+//! ```
+//!
+//! The next look has all pieces copied by one call into one buffer, and follows the chain through
+//! the copy by comparing each frame with what it said before. The kept addresses lead, so that
+//! nothing waits for a pointer; the pointers must agree. A stack that agrees to its root is the same
+//! one; what was shown of it is shown again. Otherwise frames are parsed until the chain meets a
+//! kept one, from there on compared again, and the outer frames that agree to the root keep what
+//! was shown of them. The thread state, the heads of chunks and their tops are compared first: if
+//! one of them moved, the pieces are not the stack's any more and it is walked as if new.
+//! Up to 3.10 each frame is a piece: 12 ns apiece, where one alone costs 400.
+//!
+//! What it promises: exactly the frames that a walk would have given. Nothing is believed for being
+//! known: every frame's words are read anew, a code object's identity is verified in every pass, and
+//! what was shown of (code, instruction) is a function of them. At most `MAX_STACKS` stacks and
+//! `MAX_BYTES` are kept, 50 to 70 bytes a frame; `Counters::stacks_not_kept` says how often there
+//! was no room. Such a stack is walked, which costs more and tells the same.
+//! What is missing on purpose: stacks that moved at every try; they keep what was there before.
+
+use super::codes::WordHasher;
+use super::frames::{Chunk, Link, RawFrame};
+use super::layout::{object, Layout, ABSENT};
+use super::words::word_at;
+use super::{CodeId, Frame};
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+use sys::mem::Piece;
+
+const MAX_STACKS: usize = 1024;
+const MAX_BYTES: usize = 8 << 20;
+/// A stack that was not looked at for so many passes makes room for others.
+const STALE_PASSES: u64 = 100;
+/// How many kept links are searched for the frame at hand.
+const WINDOW: usize = 64;
+/// No frame's head is longer.
+const HEAD: usize = 128;
+/// In a chunk: previous, size, top, then frames.
+const CHUNK_HEAD: usize = 24;
+
+/// What a walk begins with.
+#[derive(Clone, Copy)]
+pub(super) struct Start {
+    /// The most frames the walk would have taken.
+    pub limit: usize,
+    /// The thread state's fields.
+    pub head: Piece,
+    /// The `_PyCFrame`, or 0.
+    pub c_frame: usize,
+    /// The chain went on beyond the limit.
+    pub truncated: bool,
+}
+
+/// What was shown of a stack.
+#[derive(Default)]
+pub(super) struct Shown {
+    pub frames: Vec<Frame>,
+    /// For each frame walked, how many were shown before it.
+    pub at: Vec<u32>,
+    /// All code objects of the stack, each once; perhaps some it had before.
+    pub codes: Vec<(usize, CodeId)>,
+    /// Outer frames are missing from `frames`.
+    pub cut: bool,
+}
+
+struct Step {
+    link: Link,
+    place: u32,
+    shown: u32,
+}
+
+/// One stack.
+pub(super) struct Kept {
+    start: Start,
+    pieces: Vec<Piece>,
+    length: usize,
+    chunks: Vec<Chunk>,
+    steps: Vec<Step>,
+    shown: Shown,
+}
+
+impl Kept {
+    /// `outside`: how much is read of a frame that lies in no chunk. None: too large to be told.
+    pub fn new(
+        layout: &Layout,
+        start: Start,
+        chunks: &[Chunk],
+        links: &[Link],
+        outside: usize,
+        shown: Shown,
+    ) -> Option<Kept> {
+        let mut kept = Kept {
+            start,
+            pieces: Vec::with_capacity(2 + chunks.len()),
+            length: 0,
+            chunks: Vec::with_capacity(chunks.len()),
+            steps: Vec::with_capacity(links.len()),
+            shown,
+        };
+        kept.push(start.head);
+        if start.c_frame != 0 {
+            let address = start.c_frame.wrapping_add(layout.cframe_frame);
+            kept.push(Piece { address, length: 8 });
+        }
+        for chunk in chunks {
+            let at = kept.push(Piece { address: chunk.base, length: chunk.copied.len() });
+            kept.chunks.push(Chunk { copied: at..kept.length, ..chunk.clone() });
+        }
+        let mut walked = 0;
+        let mut current = 0;
+        for link in links {
+            let place = match kept.place_in_chunk(link.address, outside, &mut current) {
+                Some(place) => place,
+                None => kept.push(Piece { address: link.address, length: outside }),
+            };
+            let shown = kept.shown.at.get(walked).copied();
+            let shown = shown.unwrap_or(kept.shown.frames.len() as u32);
+            walked += usize::from(link.is_frame());
+            kept.steps.push(Step { link: *link, place: u32::try_from(place).ok()?, shown });
+        }
+        kept.shown.at = Vec::new();
+        kept.pieces.shrink_to_fit();
+        Some(kept)
+    }
+
+    fn push(&mut self, piece: Piece) -> usize {
+        let at = self.length;
+        self.pieces.push(piece);
+        self.length += piece.length;
+        at
+    }
+
+    fn place_in_chunk(&self, address: usize, length: usize, current: &mut usize) -> Option<usize> {
+        let place = |chunk: &Chunk| {
+            let inside = address.checked_sub(chunk.base)?;
+            let fits = inside.checked_add(length)? <= chunk.copied.len();
+            fits.then_some(chunk.copied.start + inside)
+        };
+        // Chunks and frames come in the same order; the first chunk to look in is the last one used.
+        let at = (*current..self.chunks.len()).find(|i| place(&self.chunks[*i]).is_some())?;
+        *current = at;
+        place(&self.chunks[at])
+    }
+
+    pub fn limit(&self) -> usize {
+        self.start.limit
+    }
+
+    pub fn c_frame(&self) -> usize {
+        self.start.c_frame
+    }
+
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Bytes of all pieces.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// What was shown of the whole stack.
+    pub fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    /// The `count` outermost links.
+    fn outermost(&self, count: usize) -> &[Step] {
+        self.steps.get(self.steps.len().saturating_sub(count)..).unwrap_or_default()
+    }
+
+    /// How many frames the `count` outermost links are.
+    pub fn tail_frames(&self, count: usize) -> usize {
+        self.outermost(count).iter().filter(|step| step.link.is_frame()).count()
+    }
+
+    /// What was shown of the `count` outermost links.
+    pub fn tail_shown(&self, count: usize) -> &[Frame] {
+        let first = self.outermost(count).first();
+        first.and_then(|step| self.shown.frames.get(step.shown as usize..)).unwrap_or_default()
+    }
+
+    /// For each frame of the `count` outermost links, how many of them were shown before it.
+    pub fn tail_shown_at(&self, count: usize) -> impl Iterator<Item = u32> + '_ {
+        let steps = self.outermost(count);
+        let first = steps.first().map_or(0, |step| step.shown);
+        steps.iter().filter(|step| step.link.is_frame()).map(move |step| step.shown - first)
+    }
+
+    pub fn frames(&self, layout: &Layout) -> impl Iterator<Item = RawFrame> + '_ {
+        let layout = *layout;
+        self.steps.iter().filter_map(move |step| step.link.frame(&layout))
+    }
+
+    pub fn links(&self, at: usize, count: usize) -> impl Iterator<Item = &Link> {
+        self.steps.iter().skip(at).take(count).map(|step| &step.link)
+    }
+
+    /// The innermost frame, if the fresh copies still are of this thread's chunks, to their tops.
+    pub fn innermost(&self, layout: &Layout, bytes: &[u8]) -> Option<usize> {
+        let first = word_at(bytes, layout.thread_frame);
+        let innermost = match self.start.c_frame {
+            0 if layout.cframe_frame == ABSENT => first,
+            c_frame if c_frame == first && c_frame != 0 => word_at(bytes, self.start.head.length),
+            _ => return None,
+        };
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            let head = bytes.get(chunk.copied.clone())?;
+            let top = match index {
+                0 if word_at(bytes, layout.thread_chunk) != chunk.base => return None,
+                0 => word_at(bytes, layout.thread_chunk_top).wrapping_sub(chunk.base),
+                _ => word_at(head, 16).wrapping_mul(8).wrapping_add(CHUNK_HEAD),
+            };
+            let same = word_at(head, 0) == chunk.previous && word_at(head, 8) == chunk.size;
+            if !same || top > head.len() {
+                return None;
+            }
+        }
+        (layout.has_chunks() != self.chunks.is_empty()).then_some(innermost)
+    }
+
+    /// How many links from `at` on say in the fresh copies what they said before, if the chain
+    /// comes to `next` there; and where it leads behind them.
+    pub fn compare(&self, layout: &Layout, bytes: &[u8], at: usize, next: usize) -> (usize, usize) {
+        let mut next = next;
+        let mut count = 0;
+        for step in self.steps.iter().skip(at) {
+            let head = bytes.get(step.place as usize..).and_then(|rest| rest.first_chunk::<HEAD>());
+            let Some(head) = head.filter(|_| step.link.address == next) else { break };
+            let freed = !layout.has_chunks() && word_at(head, object::REFERENCES) == 0;
+            let previous = word_at(head, layout.frame_previous);
+            if freed || previous == next || Link::parse(layout, next, head) != step.link {
+                break;
+            }
+            (next, count) = (previous, count + 1);
+        }
+        (count, next)
+    }
+
+    /// Whether a comparison that came as far as `count` links and led on to `after` found all of it.
+    pub fn is_whole(&self, count: usize, after: usize) -> bool {
+        count == self.steps.len() && (after != 0) == self.start.truncated
+    }
+
+    /// The link for the frame at `address`, among the next few from `expected` on.
+    pub fn find(&self, address: usize, expected: usize) -> Option<usize> {
+        let near = self.steps.iter().skip(expected).take(WINDOW);
+        near.map(|step| step.link.address).position(|known| known == address).map(|i| i + expected)
+    }
+
+    /// What the oldest link is, by its owner byte.
+    pub fn root_owner(&self) -> Option<u8> {
+        self.steps.last().map(|step| step.link.owner)
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Kept>()
+            + self.pieces.capacity() * size_of::<Piece>()
+            + self.chunks.capacity() * size_of::<Chunk>()
+            + self.steps.capacity() * size_of::<Step>()
+            + self.shown.frames.capacity() * size_of::<Frame>()
+            + self.shown.codes.capacity() * size_of::<(usize, CodeId)>()
+    }
+}
+
+/// All of them, by thread state.
+#[derive(Default)]
+pub(super) struct KeptStacks {
+    stacks: HashMap<usize, (Arc<Kept>, u64), BuildHasherDefault<WordHasher>>,
+    bytes: usize,
+    pass: u64,
+    swept: u64,
+}
+
+impl KeptStacks {
+    pub fn begin_pass(&mut self) {
+        self.pass += 1;
+    }
+
+    /// The stack of a thread state, to be looked at again.
+    pub fn take(&mut self, state: usize) -> Option<Arc<Kept>> {
+        let (kept, pass) = self.stacks.get_mut(&state)?;
+        *pass = self.pass;
+        Some(Arc::clone(kept))
+    }
+
+    pub fn get(&self, state: usize) -> Option<&Kept> {
+        self.stacks.get(&state).map(|(kept, _)| &**kept)
+    }
+
+    /// Keeps a stack in place of the one before; false when there is no room for it.
+    pub fn insert(&mut self, state: usize, kept: Option<Kept>) -> bool {
+        if let Some((old, _)) = self.stacks.remove(&state) {
+            self.bytes -= old.bytes();
+        }
+        let Some(kept) = kept else { return false };
+        let needed = kept.bytes();
+        if !self.has_room(needed) {
+            self.sweep();
+        }
+        if !self.has_room(needed) {
+            return false;
+        }
+        self.bytes += needed;
+        self.stacks.insert(state, (Arc::new(kept), self.pass));
+        true
+    }
+
+    fn has_room(&self, needed: usize) -> bool {
+        self.stacks.len() < MAX_STACKS && self.bytes + needed <= MAX_BYTES
+    }
+
+    /// Drops what was not looked at for long; once in as many passes as that is.
+    fn sweep(&mut self) {
+        let oldest = self.pass.saturating_sub(STALE_PASSES);
+        if self.swept != 0 && self.swept > oldest {
+            return;
+        }
+        self.swept = self.pass;
+        self.stacks.retain(|_, (_, pass)| *pass >= oldest);
+        self.bytes = self.stacks.values().map(|(kept, _)| kept.bytes()).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(frames: usize) -> Option<Kept> {
+        let start = Start {
+            limit: 513,
+            head: Piece { address: 8, length: 8 },
+            c_frame: 0,
+            truncated: false,
+        };
+        let layout = Layout::of(0x030d_00f0).expect("3.13 is known");
+        let link = |i| Link { address: 16 + 8 * i, code: 1, instruction: 2, owner: 0 };
+        let links: Vec<Link> = (0..frames).map(link).collect();
+        Kept::new(&layout, start, &[], &links, 96, Shown::default())
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_makes_room_for_what_is_looked_at() {
+        let mut stacks = KeptStacks::default();
+        stacks.begin_pass();
+        let held = (1..=2000).filter(|state| stacks.insert(*state, kept(500))).count();
+        assert!(held > 64, "{held}");
+        assert!(held < 2000 && stacks.bytes <= MAX_BYTES, "{held}: {}", stacks.bytes);
+        assert!(!stacks.insert(5000, kept(500)));
+        for _ in 0..=STALE_PASSES {
+            stacks.begin_pass();
+            assert!(stacks.take(1).is_some());
+        }
+        assert!(stacks.insert(5000, kept(500)));
+        assert!(stacks.get(1).is_some() && stacks.get(2).is_none());
+        assert!(!stacks.insert(1, None));
+        assert!(stacks.get(1).is_none());
+        assert!(stacks.insert(5000, kept(1)));
+        assert_eq!(stacks.bytes, stacks.get(5000).map_or(0, Kept::bytes));
+    }
+}

@@ -1,0 +1,99 @@
+//! Columns, and the values that rows put into them.
+
+use arrow_schema::{DataType, TimeUnit};
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Whole numbers.
+    Int,
+    /// Fractional numbers.
+    Float,
+    /// True or false.
+    Bool,
+    /// Text.
+    Text,
+    /// An instant by the wall clock, UTC, in ns. Without a time zone: readers that know none (and
+    /// DuckDB without its extension) show it as it is.
+    Utc,
+}
+
+impl Kind {
+    /// Its Arrow type.
+    pub fn data_type(self) -> DataType {
+        match self {
+            Kind::Int => DataType::Int64,
+            Kind::Float => DataType::Float64,
+            Kind::Bool => DataType::Boolean,
+            Kind::Text => DataType::Utf8,
+            Kind::Utc => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        }
+    }
+
+    /// Its word in docs/tables.md.
+    pub fn text(self) -> &'static str {
+        match self {
+            Kind::Int => "int64",
+            Kind::Float => "double",
+            Kind::Bool => "bool",
+            Kind::Text => "text",
+            Kind::Utc => "timestamp[ns]",
+        }
+    }
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name; a unit ends it.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it may hold NULL: not known, or does not apply.
+    pub nullable: bool,
+    /// What it says, in one line.
+    pub about: &'static str,
+}
+
+/// A column that always holds a value.
+pub(crate) const fn always(name: &'static str, kind: Kind, about: &'static str) -> Column {
+    Column { name, kind, nullable: false, about }
+}
+
+/// A column that may hold NULL.
+pub(crate) const fn maybe(name: &'static str, kind: Kind, about: &'static str) -> Column {
+    Column { name, kind, nullable: true, about }
+}
+
+/// One value of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cell<'a> {
+    Null,
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Text(&'a str),
+}
+
+/// A time, an amount or an id.
+pub(crate) fn int<'a>(value: impl TryInto<i64>) -> Cell<'a> {
+    Cell::Int(value.try_into().unwrap_or(i64::MAX))
+}
+
+/// The same, where 0 says that there is none.
+pub(crate) fn id<'a>(value: impl TryInto<i64>) -> Cell<'a> {
+    match int(value) {
+        Cell::Int(0) => Cell::Null,
+        cell => cell,
+    }
+}
+
+/// The same, if there is one.
+pub(crate) fn opt<'a>(value: Option<impl TryInto<i64>>) -> Cell<'a> {
+    value.map_or(Cell::Null, int)
+}
+
+/// Text, if there is any.
+pub(crate) fn text(value: Option<&str>) -> Cell<'_> {
+    value.map_or(Cell::Null, Cell::Text)
+}

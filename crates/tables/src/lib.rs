@@ -1,0 +1,80 @@
+//! A capture as tables: Arrow batches for Python and DuckDB, files of Parquet for the rest.
+//!
+//! How it works: a table is a list of columns and a function that walks the capture and writes its
+//! rows, in order, into a `Sink`. The sink fills builders and hands out a batch at a time: to a
+//! channel that a reader empties (`Reader`), to a Parquet writer (`parquet`), to a closure.
+//!
+//! ```text
+//!   capture -> Source -> Table::rows -> Sink -> RecordBatch -> Reader (Arrow C stream) -> Python
+//!                                                           -> parquet::write          -> a folder
+//! ```
+//!
+//! What it promises: names, order and types of columns are those of docs/tables.md (a test compares
+//! them); times are i64 ns of CLOCK_MONOTONIC, `..._utc` the same instant by the wall clock; the
+//! same capture gives the same rows in the same order; a number past i64 is cut to its end, never
+//! wrapped; any capture that can be read gives tables. Besides the capture a table costs the memory
+//! of a few batches of at most `BATCH_ROWS` rows, and what its `rows` says.
+//!
+//! Missing on purpose: no I/O but the writer that is passed in, and no rules of its own: states,
+//! pieces and causes are the diagnosis's.
+
+mod cell;
+pub mod doc;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+mod reader;
+mod rows;
+mod sink;
+mod source;
+pub mod summary;
+
+pub use cell::{Column, Kind};
+pub use reader::Reader;
+pub use sink::{Halt, Sink, BATCH_ROWS};
+pub use source::Source;
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema, SchemaRef};
+
+/// A table of every capture.
+pub struct Table {
+    /// Its name, as in SQL.
+    pub name: &'static str,
+    /// What a row is, in one sentence.
+    pub about: &'static str,
+    /// Its columns, in order.
+    pub columns: &'static [Column],
+    pub(crate) rows: fn(&Source, &mut Sink<'_>) -> Result<(), Halt>,
+}
+
+impl Table {
+    /// All tables, in the order of the documentation.
+    pub fn all() -> &'static [Table] {
+        rows::ALL
+    }
+
+    /// The table with this name.
+    pub fn named(name: &str) -> Option<&'static Table> {
+        Table::all().iter().find(|table| table.name == name)
+    }
+
+    /// Its schema.
+    pub fn schema(&self) -> SchemaRef {
+        let field = |c: &Column| Field::new(c.name, c.kind.data_type(), c.nullable);
+        Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<Field>>()))
+    }
+
+    /// Calls `each` with the table's batches: at least one, which may be empty. An error of `each`
+    /// ends the walk and comes back.
+    pub fn write(
+        &self,
+        source: &Source,
+        each: &mut dyn FnMut(RecordBatch) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        let mut sink = Sink::new(self, each);
+        (self.rows)(source, &mut sink)?;
+        sink.finish()
+    }
+}

@@ -1,0 +1,88 @@
+//! A table as a stream of batches: an iterator, and with it an Arrow C stream.
+//!
+//! The walk over the capture runs on a thread of its own that is at most `AHEAD` batches ahead of
+//! who reads; it begins with the first batch asked for, and ends when the reader is dropped.
+
+use std::sync::mpsc::{sync_channel, Receiver};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+
+use crate::{Halt, Source, Table};
+
+/// Batches made before they are asked for.
+const AHEAD: usize = 1;
+
+/// `None`: all batches were sent.
+type Message = Option<Result<RecordBatch, ArrowError>>;
+
+enum State {
+    Waits(Arc<Source>),
+    Runs(Receiver<Message>),
+    Over,
+}
+
+/// The batches of a table, made as they are read.
+pub struct Reader {
+    table: &'static Table,
+    schema: SchemaRef,
+    state: State,
+}
+
+impl Reader {
+    /// Of one table. Costs nothing before the first batch is asked for.
+    pub fn new(source: Arc<Source>, table: &'static Table) -> Reader {
+        Reader { table, schema: table.schema(), state: State::Waits(source) }
+    }
+
+    fn begin(&self, source: Arc<Source>) -> Result<Receiver<Message>, ArrowError> {
+        let (send, receive) = sync_channel(AHEAD);
+        let table = self.table;
+        let walk = move || {
+            let sent = |message| send.send(message).map_err(|_| Halt::from("nobody reads on"));
+            let last = match table.write(&source, &mut |batch| sent(Some(Ok(batch)))) {
+                Ok(()) => None,
+                Err(halt) => Some(Err(ArrowError::ExternalError(halt))),
+            };
+            // Who reads no more needs no end.
+            let _ = sent(last);
+        };
+        let named = std::thread::Builder::new().name("dashcam-table".to_owned());
+        named.spawn(walk).map(|_| receive).map_err(|e| {
+            ArrowError::IoError(format!("table {}: no thread for it: {e}", table.name), e)
+        })
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let State::Waits(source) = &self.state {
+            match self.begin(source.clone()) {
+                Ok(receive) => self.state = State::Runs(receive),
+                Err(error) => {
+                    self.state = State::Over;
+                    return Some(Err(error));
+                }
+            }
+        }
+        let State::Runs(receive) = &self.state else { return None };
+        let lost = || {
+            let text = format!("table {}: its thread ended before its end", self.table.name);
+            Some(Err(ArrowError::ComputeError(text)))
+        };
+        let next = receive.recv().unwrap_or_else(|_| lost());
+        if !matches!(next, Some(Ok(_))) {
+            self.state = State::Over;
+        }
+        next
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,104 @@
+//! How the verdict divided the time of the requests it looked at.
+//!
+//! Costs what `dashcam why` does for them.
+
+use diagnosis::frames::Frames;
+use diagnosis::pieces::{self, Piece};
+use diagnosis::requests::{Judged, Requests};
+use diagnosis::scene::Scene;
+
+use super::states::word;
+use crate::cell::{always, id, int, maybe, text, Cell, Kind};
+use crate::{Halt, Sink, Source, Table};
+
+/// Slow requests, and as many normal ones, that are divided: as many as `why` looks at.
+const MOST: usize = 200;
+
+pub(crate) const PIECES: Table = Table {
+    name: "pieces",
+    about:
+        "How `why` divided a request's time: exclusive pieces that sum to its duration, also of \
+            other threads that worked for it. Of the 200 slowest slow requests and up to 200 \
+            normal ones of the same names, spread over the capture. By request and time.",
+    columns: &[
+        always("request_id", Kind::Int, "The request"),
+        always("is_slow", Kind::Bool, "A slow request; else a normal one to compare with"),
+        always("begin_ns", Kind::Int, "Begin"),
+        always("begin_utc", Kind::Utc, "The same by the wall clock"),
+        always("end_ns", Kind::Int, "End"),
+        always("duration_ns", Kind::Int, "From begin to end"),
+        maybe("tid", Kind::Int, "Thread whose time it is"),
+        always("state", Kind::Text, "`run`, `ready`, `wait`, `unknown`"),
+        always("cause", Kind::Text, "Who claims it: sleep, lock-wait, gil-wait, cpu, unknown, ..."),
+        maybe("stack_id", Kind::Int, "The stack that shows where"),
+        maybe("place", Kind::Text, "The frame that the verdict would name"),
+        maybe("target", Kind::Text, "What was waited for"),
+        maybe("culprit_tid", Kind::Int, "Thread that is to blame, when it is another"),
+        maybe("culprit_stack_id", Kind::Int, "Where that one was"),
+        maybe("culprit_place", Kind::Text, "Its innermost frame of own code"),
+        maybe("is_culprit_measured", Kind::Bool, "Read from the lock or the interpreter"),
+        always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
+        always("is_seen", Kind::Bool, "The wait was seen in a sample of this piece"),
+        always("is_inferred", Kind::Bool, "Another thread's time, found by who ran at the end"),
+    ],
+    rows: pieces,
+};
+
+fn pieces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let mut requests = Requests::divide(capture, |name| source.limit_ns(name));
+    let scene = Scene::judged(capture, requests.threshold_ns);
+    requests.slow.truncate(MOST);
+    let slow = requests.slow.iter().map(|r| (true, *r));
+    let normal = requests.controls(MOST);
+    let mut all: Vec<(bool, Judged<'_>)> =
+        slow.chain(normal.into_iter().map(|r| (false, r))).collect();
+    all.sort_by_key(|(_, r)| (r.row.begin_ns, r.row.id));
+    for (is_slow, request) in all {
+        let mut own = pieces::of_request(&scene, &request);
+        own.sort_by_key(|p| (p.segment.from_ns, p.segment.to_ns));
+        for piece in own.iter().filter(|p| p.segment.ns() > 0) {
+            row(source, sink, (request.row.id, is_slow), &scene.frames, piece)?;
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    source: &Source,
+    sink: &mut Sink<'_>,
+    (request, is_slow): (u64, bool),
+    frames: &Frames<'_>,
+    piece: &Piece<'_>,
+) -> Result<(), Halt> {
+    let (segment, claim) = (&piece.segment, &piece.claim);
+    let place = match claim.prefer_user {
+        true => frames.innermost_user(claim.stack),
+        false => frames.innermost(claim.stack),
+    };
+    let place = place.map(|p| p.short());
+    // A task of an event loop that is to blame is on the loop's thread.
+    let culprit = claim.culprit;
+    let blamed = culprit.and_then(|c| frames.innermost(c.stack)).map(|p| p.short());
+    sink.row([
+        int(request),
+        Cell::Bool(is_slow),
+        int(segment.from_ns),
+        Cell::Int(source.utc_ns(segment.from_ns)),
+        int(segment.to_ns),
+        int(segment.ns()),
+        id(segment.tid),
+        Cell::Text(word(segment.state)),
+        Cell::Text(claim.cause.text()),
+        id(claim.stack),
+        text(place.as_deref()),
+        text(claim.target.as_deref()),
+        culprit.map_or(Cell::Null, |c| id(c.tid)),
+        culprit.map_or(Cell::Null, |c| id(c.stack)),
+        text(blamed.as_deref()),
+        culprit.map_or(Cell::Null, |c| Cell::Bool(c.measured)),
+        Cell::Bool(segment.exact),
+        Cell::Bool(claim.seen),
+        Cell::Bool(claim.inferred),
+    ])
+}

@@ -1,0 +1,109 @@
+//! What threads did, as the diagnosis sees it, and the switch records behind it.
+//!
+//! Costs the states of one thread at a time.
+
+use diagnosis::timeline::State;
+use export::context::Contexts;
+use export::states::Threads;
+
+use super::{middle, request_at, sorted, Places};
+use crate::cell::{always, id, int, maybe, Cell, Kind};
+use crate::{Halt, Sink, Source, Table};
+
+pub(crate) const STATES: Table = Table {
+    name: "states",
+    about: "A stretch of a thread's time in one state, as `why` sees it. By thread and time, \
+            without gaps from the thread's first sample or switch on.",
+    columns: &[
+        always("tid", Kind::Int, "Thread"),
+        always("begin_ns", Kind::Int, "Begin"),
+        always("begin_utc", Kind::Utc, "The same by the wall clock"),
+        always("end_ns", Kind::Int, "End"),
+        always("duration_ns", Kind::Int, "From begin to end"),
+        always("state", Kind::Text, "`run` on a CPU, `ready` without one, `wait`, `unknown`"),
+        maybe("wait", Kind::Text, "What a wait waits for: sleep, futex, gil, socket read, ..."),
+        maybe("stack_id", Kind::Int, "Where it was, by the sample in it or nearest to it"),
+        maybe("request_id", Kind::Int, "The thread's request in the middle of it"),
+        always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
+        always("is_sampled", Kind::Bool, "A sample was taken in it; else one nearby stands in"),
+    ],
+    rows: states,
+};
+
+fn states(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let (threads, contexts) = (Threads::new(capture), Contexts::new(capture));
+    for tid in threads.ids() {
+        for segment in threads.states(tid) {
+            let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
+            let wait = match segment.state {
+                State::Wait => Cell::Text(segment.wait().text()),
+                _ => Cell::Null,
+            };
+            sink.row([
+                int(tid),
+                int(from_ns),
+                Cell::Int(source.utc_ns(from_ns)),
+                int(to_ns),
+                int(segment.ns()),
+                Cell::Text(word(segment.state)),
+                wait,
+                id(segment.stack()),
+                request_at(capture, &contexts, tid, middle(from_ns, to_ns)),
+                Cell::Bool(segment.exact),
+                Cell::Bool(segment.sampled),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+/// A state in a word.
+pub(super) fn word(state: State) -> &'static str {
+    match state {
+        State::Run => "run",
+        State::Ready => "ready",
+        State::Wait => "wait",
+        State::Unknown => "unknown",
+    }
+}
+
+pub(crate) const SWITCHES: Table = Table {
+    name: "switches",
+    about: "A time that a thread was off the CPU, as the kernel told it (source `switches`; empty \
+            without it). By thread and time.",
+    columns: &[
+        always("tid", Kind::Int, "Thread"),
+        always("out_ns", Kind::Int, "It left the CPU"),
+        always("out_utc", Kind::Utc, "The same by the wall clock"),
+        always("in_ns", Kind::Int, "It came back; the capture's end when it had not"),
+        always("off_ns", Kind::Int, "How long it was off the CPU"),
+        always("is_preempted", Kind::Bool, "It was preempted: runnable all the time"),
+        maybe("stack_id", Kind::Int, "The last stack sampled of it before it came back"),
+        maybe("place", Kind::Text, "Its innermost frame of own code, `file:line function()`"),
+    ],
+    rows: switches,
+};
+
+fn switches(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let mut places = Places::new(capture);
+    for tid in sorted(&capture.off_cpu) {
+        let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+        for row in capture.off_cpu.get(&tid).into_iter().flatten() {
+            let before = samples.partition_point(|s| s.t_ns < row.in_ns).checked_sub(1);
+            let stack = before.map_or(0, |i| samples[i].stack);
+            sink.row([
+                int(tid),
+                int(row.out_ns),
+                Cell::Int(source.utc_ns(row.out_ns)),
+                int(row.in_ns),
+                int(row.in_ns.saturating_sub(row.out_ns)),
+                Cell::Bool(row.preempted),
+                id(stack),
+                places.of(stack),
+            ])?;
+        }
+    }
+    Ok(())
+}

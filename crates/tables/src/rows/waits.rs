@@ -1,0 +1,233 @@
+//! Waits: stretches of the same wait joined, with what was waited for and who stood in the way.
+//!
+//! Costs the states of one thread at a time.
+
+use capture::read::Capture;
+use diagnosis::scene::Scene;
+use diagnosis::timeline::{Segment, State};
+use export::context::Contexts;
+use export::states::Threads;
+use export::text as words;
+use format::record::{Sample, TARGET_IS_NAME};
+use format::wait::{HolderSource, WaitKind};
+
+use super::{holder_source, middle, request_at, Places};
+use crate::cell::{always, id, int, maybe, text, Cell, Kind};
+use crate::{Halt, Sink, Source, Table};
+
+pub(crate) const WAITS: Table = Table {
+    name: "waits",
+    about: "A time that a thread was blocked: neighbouring `wait` states that do not contradict \
+            each other, joined. By thread and time.",
+    columns: &[
+        always("tid", Kind::Int, "Thread"),
+        always("begin_ns", Kind::Int, "Begin"),
+        always("begin_utc", Kind::Utc, "The same by the wall clock"),
+        always("end_ns", Kind::Int, "End"),
+        always("duration_ns", Kind::Int, "From begin to end"),
+        always("kind", Kind::Text, "What for: sleep, futex, gil, socket read, poll, ..."),
+        maybe("request_id", Kind::Int, "The thread's request in the middle of it"),
+        maybe("stack_id", Kind::Int, "Where it waited"),
+        maybe("place", Kind::Text, "The innermost frame of own code, `file:line function()`"),
+        maybe("target", Kind::Text, "The peer, path or pipe waited for"),
+        maybe("lock_address", Kind::Int, "The futex waited for: the identity of a lock"),
+        maybe("lock_holder_tid", Kind::Int, "Thread that held the lock, as it was seen"),
+        maybe(
+            "holder_source",
+            Kind::Text,
+            "How that is known: `owner field`, `with block`, or `refers to it`",
+        ),
+        maybe("gil_holder_tid", Kind::Int, "Thread that held the GIL, as it was seen"),
+        maybe("syscall", Kind::Int, "Number of the system call that it sat in"),
+        maybe("timeout_ns", Kind::Int, "Time limit of the wait, as it was first seen"),
+        always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
+        always("is_sampled", Kind::Bool, "A sample was taken in it; else one nearby stands in"),
+    ],
+    rows: waits,
+};
+
+/// Segments joined.
+struct Wait {
+    from_ns: u64,
+    to_ns: u64,
+    kind: WaitKind,
+    stack: u32,
+    target: u64,
+    timeout_ns: u64,
+    call: u16,
+    lock_holder: u32,
+    holder_source: HolderSource,
+    gil_holder: u32,
+    exact: bool,
+    sampled: bool,
+}
+
+impl Wait {
+    fn of(segment: &Segment<'_>) -> Wait {
+        let seen: Option<&Sample> = segment.sample;
+        let (target, timeout_ns) = seen.map_or((0, 0), words::target_and_limit);
+        Wait {
+            from_ns: segment.from_ns,
+            to_ns: segment.to_ns,
+            kind: segment.wait(),
+            stack: segment.stack(),
+            target,
+            timeout_ns,
+            call: seen.map_or(0, |s| s.call),
+            lock_holder: seen.map_or(0, |s| s.lock_holder),
+            holder_source: seen.map_or(HolderSource::None, |s| s.holder_source),
+            gil_holder: seen.map_or(0, |s| s.gil_holder),
+            exact: segment.exact,
+            sampled: segment.sampled,
+        }
+    }
+
+    /// Takes `next` up if it goes on: the same wait, and nothing that both know of it differs.
+    /// `by_holder`: a wait for the GIL ends where another thread takes it.
+    fn take(&mut self, next: &Wait, by_holder: bool) -> bool {
+        let same = |a: u64, b: u64| a == 0 || b == 0 || a == b;
+        let holders = same(self.lock_holder.into(), next.lock_holder.into())
+            && (!by_holder || same(self.gil_holder.into(), next.gil_holder.into()));
+        let goes_on = self.to_ns == next.from_ns
+            && (self.kind, self.exact) == (next.kind, next.exact)
+            && same(self.stack.into(), next.stack.into())
+            && same(self.target, next.target)
+            && holders;
+        if !goes_on {
+            return false;
+        }
+        self.to_ns = next.to_ns;
+        self.sampled |= next.sampled;
+        self.stack = first(self.stack, next.stack);
+        self.target = first(self.target, next.target);
+        self.timeout_ns = first(self.timeout_ns, next.timeout_ns);
+        self.call = first(self.call, next.call);
+        self.gil_holder = first(self.gil_holder, next.gil_holder);
+        if self.lock_holder == 0 {
+            (self.lock_holder, self.holder_source) = (next.lock_holder, next.holder_source);
+        }
+        true
+    }
+}
+
+fn first<T: Default + PartialEq>(a: T, b: T) -> T {
+    if a == T::default() {
+        b
+    } else {
+        a
+    }
+}
+
+/// A thread's waits of the kinds that `wanted` takes.
+fn of_thread(
+    threads: &Threads<'_>,
+    tid: u32,
+    by_holder: bool,
+    wanted: fn(WaitKind) -> bool,
+) -> Vec<Wait> {
+    let mut out: Vec<Wait> = Vec::new();
+    let waiting = |s: &Segment<'_>| s.state == State::Wait && wanted(s.wait());
+    for segment in threads.states(tid).iter().filter(|s| waiting(s)) {
+        let next = Wait::of(segment);
+        if !out.last_mut().is_some_and(|last| last.take(&next, by_holder)) {
+            out.push(next);
+        }
+    }
+    out
+}
+
+fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let (threads, contexts) = (Threads::new(capture), Contexts::new(capture));
+    let mut places = Places::new(capture);
+    for tid in threads.ids() {
+        for wait in of_thread(&threads, tid, false, |_| true) {
+            let request = request_at(capture, &contexts, tid, middle(wait.from_ns, wait.to_ns));
+            sink.row([
+                int(tid),
+                int(wait.from_ns),
+                Cell::Int(source.utc_ns(wait.from_ns)),
+                int(wait.to_ns),
+                int(wait.to_ns - wait.from_ns),
+                Cell::Text(wait.kind.text()),
+                request,
+                id(wait.stack),
+                places.of(wait.stack),
+                text(words::target(capture, wait.target)),
+                lock_address(wait.target),
+                id(wait.lock_holder),
+                holder_source(wait.holder_source),
+                id(wait.gil_holder),
+                id(wait.call),
+                id(wait.timeout_ns),
+                Cell::Bool(wait.exact),
+                Cell::Bool(wait.sampled),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+/// The target of a wait that is no name.
+pub(super) fn lock_address<'a>(target: u64) -> Cell<'a> {
+    if target & TARGET_IS_NAME == 0 {
+        id(target)
+    } else {
+        Cell::Null
+    }
+}
+
+pub(crate) const GIL: Table = Table {
+    name: "gil",
+    about: "A time that a thread waited for the GIL, and who held it; cut where another thread \
+            took it. By waiting thread and time.",
+    columns: &[
+        always("begin_ns", Kind::Int, "Begin"),
+        always("begin_utc", Kind::Utc, "The same by the wall clock"),
+        always("end_ns", Kind::Int, "End"),
+        always("duration_ns", Kind::Int, "From begin to end"),
+        always("waiter_tid", Kind::Int, "Thread that waited"),
+        maybe("waiter_request_id", Kind::Int, "Its request in the middle of it"),
+        maybe("waiter_stack_id", Kind::Int, "Where it waited"),
+        maybe("waiter_place", Kind::Text, "Its innermost frame of own code"),
+        maybe("holder_tid", Kind::Int, "Thread that held the GIL; NULL: not seen"),
+        maybe("holder_request_id", Kind::Int, "Its request in the middle of it"),
+        maybe("holder_stack_id", Kind::Int, "Where it was, by the sample nearest to the middle"),
+        maybe("holder_place", Kind::Text, "Its innermost frame of own code"),
+        always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
+    ],
+    rows: gil,
+};
+
+fn gil(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture: &Capture = &source.capture;
+    let (threads, contexts) = (Threads::new(capture), Contexts::new(capture));
+    let scene = Scene::new(capture);
+    let (mut waiting, mut holding) = (Places::new(capture), Places::new(capture));
+    for tid in threads.ids() {
+        for wait in of_thread(&threads, tid, true, |kind| kind == WaitKind::Gil) {
+            let at = middle(wait.from_ns, wait.to_ns);
+            let holder = if wait.gil_holder == tid { 0 } else { wait.gil_holder };
+            let stack = match holder {
+                0 => 0,
+                holder => scene.sample_near(holder, at).map_or(0, |s| s.stack),
+            };
+            sink.row([
+                int(wait.from_ns),
+                Cell::Int(source.utc_ns(wait.from_ns)),
+                int(wait.to_ns),
+                int(wait.to_ns - wait.from_ns),
+                int(tid),
+                request_at(capture, &contexts, tid, at),
+                id(wait.stack),
+                waiting.of(wait.stack),
+                id(holder),
+                request_at(capture, &contexts, holder, at),
+                id(stack),
+                holding.of(stack),
+                Cell::Bool(wait.exact),
+            ])?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Spans, events, work handed over, awaits.
+
+use capture::read::SpanRow;
+use format::record::{Await, TARGET_IS_NAME};
+
+use super::{holder_source, sorted, Places};
+use crate::cell::{always, id, int, maybe, text, Cell, Kind};
+use crate::{Halt, Sink, Source, Table};
+
+pub(crate) const SPANS: Table = Table {
+    name: "spans",
+    about: "A span: nested work. By begin; the recorder's own (time inside `fork`, captures being \
+            written) behind the program's.",
+    columns: &[
+        always("span_row", Kind::Int, "Its place in this table, from 0"),
+        always("name", Kind::Text, "Its name"),
+        maybe("tid", Kind::Int, "Thread"),
+        maybe("request_id", Kind::Int, "Request that it belongs to"),
+        always("begin_ns", Kind::Int, "Begin"),
+        always("begin_utc", Kind::Utc, "The same by the wall clock"),
+        always("end_ns", Kind::Int, "End"),
+        always("duration_ns", Kind::Int, "From begin to end"),
+        always("is_error", Kind::Bool, "It ended by an exception"),
+        always("is_own", Kind::Bool, "The recorder wrote it of itself"),
+        always("is_open", Kind::Bool, "It had not ended; `end_ns` is the capture's end"),
+    ],
+    rows: spans,
+};
+
+fn spans(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let own = capture.spans.len();
+    let all = capture.spans.iter().chain(&capture.own_spans);
+    for (i, row) in all.enumerate() {
+        let row: &SpanRow = row;
+        sink.row([
+            int(i),
+            Cell::Text(capture.name(row.name)),
+            id(row.tid),
+            id(row.request),
+            int(row.begin_ns),
+            Cell::Int(source.utc_ns(row.begin_ns)),
+            int(row.end_ns),
+            int(row.end_ns.saturating_sub(row.begin_ns)),
+            Cell::Bool(row.error),
+            Cell::Bool(i >= own),
+            Cell::Bool(row.open),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(crate) const EVENTS: Table = Table {
+    name: "events",
+    about: "Something that happened at an instant. By time.",
+    columns: &[
+        always("event_row", Kind::Int, "Its place in this table, from 0"),
+        always("name", Kind::Text, "Its name"),
+        maybe("tid", Kind::Int, "Thread"),
+        maybe("request_id", Kind::Int, "Request that it belongs to"),
+        always("t_ns", Kind::Int, "When"),
+        always("t_utc", Kind::Utc, "The same by the wall clock"),
+    ],
+    rows: events,
+};
+
+fn events(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    for (i, row) in source.capture.events.iter().enumerate() {
+        sink.row([
+            int(i),
+            Cell::Text(source.capture.name(row.name)),
+            id(row.tid),
+            id(row.request),
+            int(row.t_ns),
+            Cell::Int(source.utc_ns(row.t_ns)),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(crate) const TASKS: Table = Table {
+    name: "tasks",
+    about: "A piece of a request's work on another thread (an executor's, a pool's). By begin.",
+    columns: &[
+        maybe("tid", Kind::Int, "Thread that ran it"),
+        maybe("request_id", Kind::Int, "The request"),
+        always("queued_ns", Kind::Int, "When it was handed over"),
+        always("begin_ns", Kind::Int, "When it began to run"),
+        always("end_ns", Kind::Int, "When it was done; the capture's end while it ran"),
+        always("queue_ns", Kind::Int, "How long it waited for its thread"),
+        always("duration_ns", Kind::Int, "How long it ran"),
+    ],
+    rows: tasks,
+};
+
+fn tasks(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    for row in &source.capture.tasks {
+        sink.row([
+            id(row.tid),
+            id(row.request),
+            int(row.queued_ns),
+            int(row.begin_ns),
+            int(row.end_ns),
+            int(row.begin_ns.saturating_sub(row.queued_ns)),
+            int(row.end_ns.saturating_sub(row.begin_ns)),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(crate) const AWAITS: Table = Table {
+    name: "awaits",
+    about: "What a task of an event loop was seen to await at an instant, while its request was \
+            suspended. By request, time and task; tasks in a request's way first.",
+    columns: &[
+        maybe("request_id", Kind::Int, "The request; NULL: a task that stood in one's way"),
+        always("t_ns", Kind::Int, "When it was looked at"),
+        always("t_utc", Kind::Utc, "The same by the wall clock"),
+        always("task", Kind::Int, "The task's address: tells tasks alive at one time apart"),
+        maybe("stack_id", Kind::Int, "Where it stood, with the tasks that await it"),
+        maybe("place", Kind::Text, "The innermost frame of own code, `file:line function()`"),
+        always("kind", Kind::Text, "What it awaits: sleep, lock, queue, socket, executor, ..."),
+        maybe("target", Kind::Text, "The peer"),
+        maybe("holder_task", Kind::Int, "Address of the task that holds what is awaited"),
+        maybe(
+            "holder_source",
+            Kind::Text,
+            "How that is known: `owner field`, `with block`, or `refers to it`",
+        ),
+        maybe("timeout_ns", Kind::Int, "Time limit of the await"),
+    ],
+    rows: awaits,
+};
+
+fn awaits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
+    let capture = &source.capture;
+    let mut places = Places::new(capture);
+    for request in sorted(&capture.awaits) {
+        for row in capture.awaits.get(&request).into_iter().flatten() {
+            let row: &Await = row;
+            let named = row.target & TARGET_IS_NAME != 0;
+            sink.row([
+                id(row.request),
+                int(row.t_ns),
+                Cell::Int(source.utc_ns(row.t_ns)),
+                int(row.task),
+                id(row.stack),
+                places.of(row.stack),
+                Cell::Text(row.kind.text()),
+                text(named.then(|| capture.name(row.target as u32))),
+                id(row.holder),
+                holder_source(row.how),
+                id(row.timeout_ns),
+            ])?;
+        }
+    }
+    Ok(())
+}

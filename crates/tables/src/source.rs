@@ -1,0 +1,53 @@
+//! A capture, and what tables ask of it.
+
+use std::sync::OnceLock;
+
+use capture::read::{Capture, RequestRow};
+use diagnosis::{diagnose, Diagnosis, Finding};
+
+/// The time a request of that name may take, ns; u64::MAX: any.
+pub type Limit = Box<dyn Fn(&str) -> u64 + Send + Sync>;
+
+/// A capture, where it came from, and by which rules it is judged.
+pub struct Source {
+    /// The capture.
+    pub capture: Capture,
+    /// Its path, as it is shown.
+    pub file: String,
+    limit_ns: Limit,
+    findings: OnceLock<Vec<Finding>>,
+}
+
+impl Source {
+    /// `limit_ns` judges requests by their names. Times that no clock can have told are cut.
+    pub fn new(mut capture: Capture, file: String, limit_ns: Limit) -> Source {
+        capture.tame();
+        Source { capture, file, limit_ns, findings: OnceLock::new() }
+    }
+
+    /// The verdict. Costs what `dashcam why` does, each time.
+    pub fn diagnosis(&self) -> Diagnosis<'_> {
+        diagnose(&self.capture, |name| (self.limit_ns)(name))
+    }
+
+    /// The verdict's findings; looked for once.
+    pub fn findings(&self) -> &[Finding] {
+        self.findings.get_or_init(|| self.diagnosis().findings)
+    }
+
+    /// The time a request of that name may take, ns.
+    pub fn limit_ns(&self, name: &str) -> u64 {
+        (self.limit_ns)(name)
+    }
+
+    /// How long a request took, or has taken so far.
+    pub(crate) fn took_ns(&self, row: &RequestRow) -> u64 {
+        let end_ns = row.end_ns.unwrap_or(self.capture.meta.to_ns);
+        end_ns.saturating_sub(row.begin_ns)
+    }
+
+    /// An instant by the wall clock, Unix epoch ns.
+    pub(crate) fn utc_ns(&self, t_ns: u64) -> i64 {
+        i64::try_from(self.capture.meta.epoch_ns(t_ns)).unwrap_or(i64::MAX)
+    }
+}

@@ -1,0 +1,238 @@
+"""OpenTelemetry in: what `opentelemetry-instrumentation-*` packages tell goes into the black box.
+
+    import dashcam.otel
+    dashcam.otel.install()           # or DASHCAM_OTEL=on; needs opentelemetry-sdk
+
+How it works: a span processor. A span of kind SERVER or CONSUMER without a parent in this process is
+a *request*; if dashcam's own integration has begun one already it is that request, which gets the
+span's ids, name (`http.route`), status and attributes. All other spans become spans of the current
+request, with their ids, parents, kinds, statuses, attributes, events and links.
+
+What it promises: nothing is exported and nothing is sent; sampling decisions of the SDK hold (what
+is not sampled is not told to processors). Bounds are those of records: 8 attributes a span, the more
+telling ones first, texts of 64 bytes; 64 events and 16 links a span; what is cut is counted.
+`exception.stacktrace` is left out: stacks are the sampler's. An error in here never reaches the host.
+
+Missing on purpose: metrics, logs, baggage.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Optional
+
+import dashcam
+from dashcam import _process
+
+try:
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+    from opentelemetry.trace import SpanKind
+except ImportError as error:
+    raise ImportError(
+        f"dashcam.otel: found no opentelemetry-sdk ({error}), wanted one: pip install opentelemetry-sdk"
+    ) from error
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import Event, ReadableSpan, Span
+
+__all__ = ["DashcamSpanProcessor", "install"]
+
+# Open spans that are remembered; those beyond are not recorded, and counted.
+_OPEN_MOST = 10_000
+# Of more than 8 attributes those whose keys begin so are kept, in this order.
+_TELLING = (
+    "http.route", "http.response.status_code", "http.status_code", "error.type", "db.statement",
+    "db.query.text", "url.full", "http.url", "url.path", "http.target", "server.address",
+    "net.peer.name", "server.port", "net.peer.port", "http.request.method", "http.method",
+    "db.system", "db.", "messaging.", "rpc.", "url.", "http.",
+)
+# Shorter than this a difference between a span's time and the clock is the call's own.
+_PROMPT_NS = 1_000_000
+
+
+class DashcamSpanProcessor(SpanProcessor):
+    """Records spans into dashcam's black box: `provider.add_span_processor(DashcamSpanProcessor())`.
+
+    Start dashcam before or after; while it does not record, a span costs a call that returns at once.
+    """
+
+    def __init__(self) -> None:
+        self._native: Any = dashcam._native
+        # Span id -> what stands for it. Plain dict operations are atomic.
+        self._open: dict[tuple[int, int], Any] = {}
+        # Requests that a span stands for already.
+        self._taken: dict[int, int] = {}
+
+    def on_start(self, span: Span, parent_context: Optional[Context] = None) -> None:
+        """Begins a request or a span."""
+        try:
+            if self._native.is_on():
+                self._start(span)
+        except Exception as error:  # noqa: BLE001 - never into the host
+            _process.notice(f"dashcam.otel: a span was not begun: {error!r}")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Records what became of it."""
+        try:
+            context = span.context
+            begun = context and self._open.pop((context.trace_id, context.span_id), None)
+            if begun is not None:
+                self._end(span, begun)
+        except Exception as error:  # noqa: BLE001
+            _process.notice(f"dashcam.otel: a span was not recorded: {error!r}")
+
+    def shutdown(self) -> None:
+        """Nothing is held back."""
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Nothing is held back."""
+        return True
+
+    def _start(self, span: Span) -> None:
+        native, context = self._native, span.context
+        if context is None or len(self._open) >= _OPEN_MOST:
+            native.lost_span()
+            return
+        is_root = span.parent is None or span.parent.is_remote
+        begun: Any = None
+        if is_root and span.kind in (SpanKind.SERVER, SpanKind.CONSUMER):
+            begun = self._begin_request(span)
+        if begun is None:
+            begun = native.span_open(span.name, _ago_ns(span.start_time))
+        if begun is not None:
+            self._open[context.trace_id, context.span_id] = begun
+
+    def _begin_request(self, span: Span) -> Optional[_Request]:
+        """None: the current request is another span's already."""
+        native = self._native
+        current = native.current_request()
+        if current and current in self._taken:
+            return None
+        own = not current
+        if own:
+            name = _request_name(span.attributes or {}) or span.name
+            current = native.request_begin(name, _on_loop())
+            if not current:
+                return None
+        if span.context is not None:
+            self._taken[current] = span.context.span_id
+            native.request_identify(current, _who(span))
+        return _Request(current, own, threading.get_ident())
+
+    def _end(self, span: ReadableSpan, begun: Any) -> None:
+        native = self._native
+        attributes = dict(span.attributes or {})
+        events = [_event(event) for event in span.events]
+        links = [
+            (link.context.trace_id, link.context.span_id, link.context.is_remote,
+             _plain(dict(link.attributes or {})))
+            for link in span.links
+        ]
+        if not isinstance(begun, _Request):
+            native.span_close(begun, span.name, _ago_ns(span.end_time), _who(span),
+                              _plain(attributes), events, links)
+            return
+        self._taken.pop(begun.id, None)
+        name = _request_name(attributes)
+        if name is not None or begun.own:
+            native.request_rename(begun.id, name or span.name)
+        native.request_told(begun.id, _who(span), _plain(attributes), events, links)
+        error: bool | str = span.status.status_code.name == "ERROR"
+        if error:
+            kinds = [dict(e.attributes or {}).get("exception.type") for e in span.events]
+            error = str(next((k for k in reversed(kinds) if k), "")).rpartition(".")[2] or True
+            native.request_failed(begun.id, "" if error is True else error)
+        if begun.own:
+            native.request_end(begun.id, error)
+
+
+class _Request:
+    """A span that stands for a request; `own`: it was begun for it."""
+
+    __slots__ = ("id", "own", "thread")
+
+    def __init__(self, id: int, own: bool, thread: int) -> None:
+        self.id, self.own, self.thread = id, own, thread
+
+
+def _who(span: Any) -> dict[str, Any]:
+    """Ids, kind and status, as the native module takes them."""
+    parent = span.parent
+    return {
+        "trace": span.context.trace_id,
+        "span": span.context.span_id,
+        "parent": parent.span_id if parent is not None else 0,
+        "remote": parent is not None and parent.is_remote,
+        "sampled": bool(span.context.trace_flags.sampled),
+        "kind": span.kind.name,
+        "status": span.status.status_code.name,
+        "message": span.status.description or "",
+    }
+
+
+def _request_name(attributes: Any) -> Optional[str]:
+    """`GET /price/{sku}`: the route's template; None while it is not known."""
+    route = attributes.get("http.route")
+    method = attributes.get("http.request.method") or attributes.get("http.method")
+    return f"{method} {route}" if route and method else None
+
+
+def _event(event: Event) -> tuple[str, int, dict[str, Any]]:
+    attributes = dict(event.attributes or {})
+    attributes.pop("exception.stacktrace", None)
+    return event.name, _ago_ns(event.timestamp), _plain(attributes)
+
+
+def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Values as records have them, the more telling ones first where not all can stay."""
+    if len(attributes) > 8:
+        def rank(key: str) -> int:
+            ranks = (i for i, begin in enumerate(_TELLING) if key.startswith(begin))
+            return next(ranks, len(_TELLING))
+
+        attributes = {key: attributes[key] for key in sorted(attributes, key=rank)}
+    plain = (str, bool, int, float)
+    return {k: v if isinstance(v, plain) else ", ".join(map(str, v)) for k, v in attributes.items()}
+
+
+def _ago_ns(epoch_ns: Optional[int]) -> int:
+    """How long ago that was; 0: just now, or in the future."""
+    ago = time.time_ns() - epoch_ns if epoch_ns is not None else 0
+    return ago if ago > _PROMPT_NS else 0
+
+
+def _on_loop() -> bool:
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+# With the setting `otel` a provider that is made calls `install` itself.
+_lock = threading.RLock()
+
+
+def install(provider: Optional[TracerProvider] = None) -> TracerProvider:
+    """Adds a processor to `provider`; without one to the provider that is set, and where none is,
+    to a new one, which is set. A provider that has one already stays as it is. Returns the provider.
+
+    Raises TypeError for a provider that is not of opentelemetry-sdk.
+    """
+    from opentelemetry import trace
+
+    with _lock:
+        if provider is None:
+            found = trace.get_tracer_provider()
+            if isinstance(found, trace.ProxyTracerProvider):
+                found = TracerProvider()
+                trace.set_tracer_provider(found)
+        else:
+            found = provider
+        if not isinstance(found, TracerProvider):
+            kind = f"{type(found).__module__}.{type(found).__qualname__}"
+            raise TypeError(f"provider: found {kind}, wanted opentelemetry.sdk.trace.TracerProvider")
+        if not getattr(found, "_dashcam", False):
+            found.add_span_processor(DashcamSpanProcessor())
+            found._dashcam = True  # type: ignore[attr-defined]
+        return found

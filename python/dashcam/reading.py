@@ -1,0 +1,158 @@
+"""Captures in Python: `dashcam.open(path)`.
+
+How it works: a native library of its own (`dashcam._reader`, loaded here and nowhere else) reads the
+file and keeps it in memory. A table is made, batch by batch, when something reads its Arrow stream:
+
+    capture = dashcam.open("captures")                  # the newest one in the folder
+    pyarrow.table(capture.tables["requests"])
+    polars.DataFrame(capture.tables["requests"])
+    pandas.DataFrame.from_arrow(capture.tables["requests"])     # pandas 3; before, through pyarrow
+    duckdb.connect().register("requests", capture.tables["requests"])
+
+What it promises: names, order and types of columns are those of docs/tables.md; no dependency of
+ours: who takes a table brings the library that takes it. The interpreter is let go during long
+work. A file that grows (a live stream) is read as it is at this moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dashcam._reader import Table
+
+
+class CaptureError(OSError):
+    """A file cannot be read as a capture; its text says what was found and what to do."""
+
+
+class Tables(Mapping[str, "Table"]):
+    """The tables of a capture by name. Each is an object of the Arrow PyCapsule interface
+    (`__arrow_c_stream__`, `__arrow_c_schema__`) with `name`, `about` and `columns`; its rows are made
+    each time it is read."""
+
+    __slots__ = ("_native", "_names")
+
+    def __init__(self, native: Any, names: list[str]) -> None:
+        self._native = native
+        self._names = names
+
+    def __getitem__(self, name: str) -> Table:
+        table: Table | None = self._native.table(name) if isinstance(name, str) else None
+        if table is None:
+            raise KeyError(f"no table {name!r}; wanted one of {', '.join(self._names)}")
+        return table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<dashcam tables: {', '.join(self._names)}>"
+
+
+class Diagnosis:
+    """The verdict on a capture: what `dashcam why` says."""
+
+    __slots__ = ("text", "markdown", "_json")
+
+    text: str
+    """As `dashcam why` prints it."""
+    markdown: str
+    """As `dashcam why --md` prints it."""
+
+    def __init__(self, found: str, text: str, markdown: str) -> None:
+        self.text = text
+        self.markdown = markdown
+        self._json = found
+
+    @property
+    def causes(self) -> list[dict[str, Any]]:
+        """The causes, largest share first, each with the fields of `dashcam why --json`."""
+        causes: list[dict[str, Any]] = self.json()["causes"]
+        return causes
+
+    def json(self) -> dict[str, Any]:
+        """The whole verdict, as `dashcam why --json` prints it (schema 1)."""
+        found: dict[str, Any] = json.loads(self._json)
+        return found
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        named = ", ".join(str(cause["cause"]) for cause in self.causes) or "nothing to blame"
+        return f"<dashcam diagnosis: {named}>"
+
+
+class Capture:
+    """A capture that was read. Safe to use from several threads."""
+
+    __slots__ = ("path", "tables", "notes", "damage", "_native")
+
+    path: Path
+    """The file."""
+    tables: Tables
+    """Its tables by name; docs/tables.md."""
+    notes: list[str]
+    """What could not be named (binaries that are gone), and why."""
+    damage: list[str]
+    """What is wrong with the file (cut off, wrong checksum); empty for a whole one."""
+
+    def __init__(self, path: Path) -> None:
+        reader = _reader()
+        self.path = path
+        try:
+            self._native = reader.Capture(path)
+        except OSError as error:
+            raise CaptureError(str(error)) from None
+        self.tables = Tables(self._native, list(reader.TABLES))
+        self.notes = self._native.notes
+        self.damage = self._native.damage
+
+    def why(self, slow: str | None = None) -> Diagnosis:
+        """Names the cause of the slow requests. `slow`: judge by these rules ("250ms",
+        "checkout>1s") instead of the capture's own. Raises ValueError for wrong rules."""
+        return Diagnosis(*self._native.why(slow))
+
+    def summary(self) -> dict[str, Any]:
+        """What is in it: time covered, requests, threads, counts, metrics, losses; as
+        `dashcam show --json` prints it."""
+        found: dict[str, Any] = json.loads(self._native.summary())
+        return found
+
+    def __repr__(self) -> str:
+        return f"<dashcam capture {str(self.path)!r}>"
+
+
+def open(path: str | os.PathLike[str]) -> Capture:  # noqa: A001
+    """Reads the capture at `path`, or the newest in that folder. See `dashcam.open`."""
+    given = Path(path)
+    return Capture(newest(given) if given.is_dir() else given)
+
+
+def newest(folder: Path) -> Path:
+    """The newest capture in a folder, by time of writing. Raises CaptureError without one."""
+    try:
+        found = [entry for entry in folder.iterdir() if entry.suffix == ".dashcam"]
+        return max(found, key=lambda entry: (entry.stat().st_mtime_ns, entry))
+    except ValueError:
+        raise CaptureError(f"no capture (*.dashcam) in {folder}") from None
+    except OSError as error:
+        raise CaptureError(str(error)) from None
+
+
+def _reader() -> Any:
+    try:
+        from dashcam import _reader
+    except ImportError as error:
+        raise CaptureError(
+            f"the reader of captures (dashcam._reader) cannot be loaded: {error}; wanted a wheel "
+            "of dashcam for this machine, or a build by tools/setup") from error
+    return _reader

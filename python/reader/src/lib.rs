@@ -1,0 +1,164 @@
+//! `dashcam._reader`: captures in Python. A library of its own, loaded by `dashcam.open`.
+//!
+//! How it works: `Capture` reads a file and keeps it; `Table` hands one of its tables out as an
+//! Arrow C stream in a capsule (`__arrow_c_stream__`), which pyarrow, Polars, pandas and DuckDB take.
+//! `dashcam.reading` gives both their public form. It is built against the stable ABI, once for
+//! every interpreter, and knows nothing of `dashcam._native`, which knows nothing of it: what
+//! records carries no Arrow.
+//!
+//! What it promises: the interpreter is let go while a file is read, a verdict is found and tables
+//! are made; a stream made of a capture keeps it alive, whatever becomes of the Python objects.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::ffi::FFI_ArrowSchema;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use capture::read::ReadError;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use tables::{Reader, Source, Table};
+use trigger::Rules;
+
+/// Rules for captures that carry none that can be read.
+const DEFAULT_SLOW: &str = "500ms";
+
+/// A capture in memory.
+#[pyclass(frozen, module = "dashcam._reader", name = "Capture")]
+struct PyCapture {
+    source: Arc<Source>,
+    notes: Vec<String>,
+}
+
+#[pymethods]
+impl PyCapture {
+    /// Reads the file at `path`. Raises OSError with what is wrong.
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<PyCapture> {
+        py.detach(|| read(&path)).map_err(PyOSError::new_err)
+    }
+
+    /// What could not be named, and why.
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    /// What is wrong with the file; empty for a whole one.
+    #[getter]
+    fn damage(&self) -> Vec<String> {
+        self.source.capture.damage.clone()
+    }
+
+    /// The summary, as JSON.
+    fn summary(&self, py: Python<'_>) -> String {
+        let source = &self.source;
+        py.detach(|| tables::summary::to_json(&source.capture, &source.file).to_string())
+    }
+
+    /// The verdict as JSON, as text and as Markdown. Raises ValueError for wrong rules.
+    #[pyo3(signature = (slow=None))]
+    fn why(&self, py: Python<'_>, slow: Option<&str>) -> PyResult<(String, String, String)> {
+        let rules = slow.map(Rules::parse).transpose();
+        let rules = rules.map_err(|wrong| PyValueError::new_err(format!("slow: {wrong}")))?;
+        let source = &self.source;
+        Ok(py.detach(|| {
+            let verdict = match &rules {
+                Some(rules) => diagnosis::diagnose(&source.capture, |name| rules.limit_ns(name)),
+                None => source.diagnosis(),
+            };
+            let json = diagnosis::to_json(&verdict, &source.file).to_string();
+            let text = diagnosis::to_text(&verdict);
+            (json, text, diagnosis::to_markdown(&verdict, &source.file))
+        }))
+    }
+
+    /// The table with this name; None: there is no such table.
+    fn table(&self, name: &str) -> Option<PyTable> {
+        let table = Table::named(name)?;
+        Some(PyTable { source: self.source.clone(), table })
+    }
+}
+
+/// One table of a capture. Its rows are made each time it is read.
+#[pyclass(frozen, module = "dashcam._reader", name = "Table")]
+struct PyTable {
+    source: Arc<Source>,
+    table: &'static Table,
+}
+
+#[pymethods]
+impl PyTable {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.table.name
+    }
+
+    /// What a row is.
+    #[getter]
+    fn about(&self) -> &'static str {
+        self.table.about
+    }
+
+    /// Name, type and meaning of each column, in order.
+    #[getter]
+    fn columns(&self) -> Vec<(&'static str, &'static str, &'static str)> {
+        self.table.columns.iter().map(|c| (c.name, c.kind.text(), c.about)).collect()
+    }
+
+    /// The Arrow PyCapsule interface: the schema.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(&*self.table.schema())
+            .map_err(|e| PyValueError::new_err(e.to_string()))?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+
+    /// The Arrow PyCapsule interface: the rows. Types are as documented: `requested_schema`, which
+    /// the interface lets a producer pass over, is.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        let rows = Reader::new(self.source.clone(), self.table);
+        let stream = FFI_ArrowArrayStream::new(Box::new(rows));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<dashcam table {}: {}>", self.table.name, self.table.about)
+    }
+}
+
+fn read(path: &Path) -> Result<PyCapture, String> {
+    let mut capture = capture::read::Capture::open(path).map_err(|error| match &error {
+        ReadError::Io(..) => error.to_string(),
+        _ => format!("{}: {error}", path.display()),
+    })?;
+    let notes = symbols::name_native(&mut capture);
+    // A recovered box whose settings were lost: judged by the default, as `dashcam why` does.
+    let rules = Rules::parse(&capture.meta.slow).or_else(|_| Rules::parse(DEFAULT_SLOW));
+    let rules = rules.unwrap_or_default();
+    let limit = Box::new(move |name: &str| rules.limit_ns(name));
+    let source = Arc::new(Source::new(capture, path.display().to_string(), limit));
+    Ok(PyCapture { source, notes })
+}
+
+/// The module.
+#[pymodule]
+#[pyo3(name = "_reader")]
+mod reader {
+    #[pymodule_export]
+    use super::{PyCapture, PyTable};
+
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        use pyo3::types::PyModuleMethods;
+        let names: Vec<&str> = tables::Table::all().iter().map(|t| t.name).collect();
+        module.add("TABLES", names)
+    }
+}

@@ -1,0 +1,76 @@
+//! What functions and types that are laid out by hand share.
+//!
+//! A call into a hand-laid function costs what CPython itself asks for; what a wrapper would add is
+//! more than what most of them do.
+
+use std::ffi::CStr;
+use std::os::raw::c_int;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// A function that takes keywords, in the cheapest way.
+pub type Fast = ffi::PyCFunctionFastWithKeywords;
+
+/// None, as a new reference.
+///
+/// Safety: the caller holds the GIL.
+#[inline]
+pub unsafe fn none() -> *mut ffi::PyObject {
+    // SAFETY: the caller holds the GIL; None lives for ever.
+    unsafe {
+        let none = ffi::Py_None();
+        ffi::Py_INCREF(none);
+        none
+    }
+}
+
+/// Runs what may allocate or raise; a panic of ours becomes an exception.
+///
+/// Safety: only from functions that CPython calls, which hold the GIL.
+#[cold]
+pub unsafe fn guarded(
+    body: impl FnOnce(Python<'_>) -> PyResult<*mut ffi::PyObject>,
+) -> *mut ffi::PyObject {
+    // SAFETY: only called from functions that CPython calls, which hold the GIL.
+    let py = unsafe { Python::assume_attached() };
+    let result = catch_unwind(AssertUnwindSafe(|| body(py))).unwrap_or_else(|_| {
+        Err(PyRuntimeError::new_err("dashcam: internal error; please report it"))
+    });
+    result.unwrap_or_else(|error| {
+        error.restore(py);
+        std::ptr::null_mut()
+    })
+}
+
+/// A method of the cheapest way to be called that takes keywords.
+pub fn method(name: &'static CStr, function: Fast, doc: &'static CStr) -> ffi::PyMethodDef {
+    const FLAGS: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
+    ffi::PyMethodDef {
+        ml_name: name.as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: function },
+        ml_flags: FLAGS,
+        ml_doc: doc.as_ptr(),
+    }
+}
+
+/// Methods as CPython keeps them: for ever, with an empty one behind.
+pub fn leaked(mut methods: Vec<ffi::PyMethodDef>) -> *mut ffi::PyMethodDef {
+    methods.push(ffi::PyMethodDef::zeroed());
+    methods.leak().as_mut_ptr()
+}
+
+/// Adds functions to a module.
+pub fn add_functions(
+    module: &Bound<'_, PyModule>,
+    functions: Vec<ffi::PyMethodDef>,
+) -> PyResult<()> {
+    // SAFETY: the module is alive, the list is leaked and ends with an empty entry.
+    let code = unsafe { ffi::PyModule_AddFunctions(module.as_ptr(), leaked(functions)) };
+    match code {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(module.py())),
+    }
+}

@@ -1,0 +1,248 @@
+//! Requests as servers know them when they arrive: method, path, connection, headers.
+//!
+//! How it works: a server's hook makes one call, and everything that a request needs before its handler
+//! runs is done in it. The name is put together in a buffer that is kept, and its id is found by its
+//! characters, so that a name that was seen before costs no allocation.
+//!
+//! What it promises: nothing here raises but what interrupts the program (KeyboardInterrupt) while a
+//! connection is asked for its descriptor. At most `MOST_RAW` names are made of paths.
+//!
+//! Missing on purpose: servers (python/dashcam/_integrations); WSGI's call (`wsgi`).
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{LazyLock, Mutex};
+
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use recorder::Recorder;
+
+use super::request;
+use crate::kept::word;
+use crate::names;
+use crate::process::recording;
+
+/// Most names that are made of paths; all others are `METHOD (other)`.
+const MOST_RAW: usize = 500;
+/// Most names that are remembered; beyond, the recorder is asked each time.
+const MOST: usize = 20_000;
+/// A part of a path that is this long is no word.
+const LONG: usize = 33;
+
+/// Ids of names put together here.
+#[derive(Default)]
+struct Texts {
+    /// Of the recorder the ids belong to.
+    epoch: u32,
+    ids: HashMap<Box<str>, u32>,
+    /// How many were made of paths.
+    raw: usize,
+    buffer: String,
+}
+
+/// Locked for the few instructions of a look-up, by who holds the GIL: nobody ever waits for it.
+static TEXTS: LazyLock<Mutex<Texts>> = LazyLock::new(Mutex::default);
+
+/// What a name is made of.
+enum Source {
+    /// A path as the client sent it.
+    Path,
+    /// A route of the program.
+    Route,
+}
+
+impl Texts {
+    /// The id of `METHOD path`.
+    fn id(&mut self, recorder: &Recorder, method: &str, path: &str, source: Source) -> u32 {
+        if self.epoch != recorder.epoch() {
+            self.epoch = recorder.epoch();
+            self.ids.clear();
+            self.raw = 0;
+        }
+        self.buffer.clear();
+        self.buffer.push_str(method);
+        self.buffer.push(' ');
+        match source {
+            Source::Path => put_path(&mut self.buffer, path),
+            Source::Route => self.buffer.push_str(path),
+        }
+        if let Some(id) = self.ids.get(self.buffer.as_str()) {
+            return *id;
+        }
+        self.make(recorder, method, source)
+    }
+
+    #[cold]
+    fn make(&mut self, recorder: &Recorder, method: &str, source: Source) -> u32 {
+        if matches!(source, Source::Path) {
+            if self.raw >= MOST_RAW {
+                return recorder.request_name(&format!("{method} (other)"));
+            }
+            self.raw += 1;
+        }
+        let id = recorder.request_name(&self.buffer);
+        // A refused name is asked for again.
+        if id != 0 && self.ids.len() < MOST {
+            self.ids.insert(self.buffer.as_str().into(), id);
+        }
+        id
+    }
+}
+
+/// The path without its query, `{id}` for parts that look like ids.
+fn put_path(buffer: &mut String, path: &str) {
+    let path = path.split('?').next().unwrap_or_default();
+    for (number, part) in path.split('/').enumerate() {
+        if number > 0 {
+            buffer.push('/');
+        }
+        buffer.push_str(if is_id(part) { "{id}" } else { part });
+    }
+}
+
+/// Digits, eight and more hexadecimal ones, a UUID, or anything long.
+fn is_id(part: &str) -> bool {
+    if part.is_empty() {
+        return false;
+    }
+    let is_hex = |byte: u8| byte.is_ascii_hexdigit();
+    part.bytes().all(|byte| byte.is_ascii_digit())
+        || (part.len() >= 8 && part.bytes().all(is_hex))
+        || (part.len() >= 32 && part.bytes().all(|byte| is_hex(byte) || byte == b'-'))
+        || (part.len() >= LONG && part.chars().count() >= LONG)
+        || (!part.is_ascii() && part.chars().all(char::is_numeric))
+}
+
+fn name_id(recorder: &Recorder, method: &str, path: &str, source: Source) -> u32 {
+    TEXTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).id(recorder, method, path, source)
+}
+
+/// Begins a request that arrived on `connection`. 0 when off.
+pub(super) fn begin(
+    py: Python<'_>,
+    recorder: &Recorder,
+    (method, path): (&str, &str),
+    on_loop: bool,
+    connection: Option<&Bound<'_, PyAny>>,
+    enter: bool,
+) -> PyResult<u64> {
+    let name = name_id(recorder, method, path, Source::Path);
+    let fd = match connection {
+        Some(connection) => descriptor(connection)?,
+        None => -1,
+    };
+    // Asking the connection may have run code of the program, and that may have stopped us.
+    match recording(py).filter(|now| now.epoch() == recorder.epoch()) {
+        Some(_) => Ok(request::begin(py, name, on_loop, fd, enter)),
+        None => Ok(0),
+    }
+}
+
+/// The descriptor of a socket, -1 when there is none.
+fn descriptor(connection: &Bound<'_, PyAny>) -> PyResult<i32> {
+    let py = connection.py();
+    if connection.is_none() {
+        return Ok(-1);
+    }
+    let asked = connection.call_method0(word!(py, "fileno")).and_then(|fd| fd.extract::<i32>());
+    asked.or_else(|error| or_interrupt(py, error, -1))
+}
+
+/// `otherwise`, unless the error interrupts the program.
+fn or_interrupt<T>(py: Python<'_>, error: PyErr, otherwise: T) -> PyResult<T> {
+    match error.is_instance_of::<PyException>(py) {
+        true => Ok(otherwise),
+        false => Err(error),
+    }
+}
+
+/// Begins a request named by its path, as `request_begin`. `connection`: its socket, or None: had
+/// its data been waiting there, the request began when it came.
+#[pyfunction]
+#[pyo3(signature = (method, path, on_loop = false, connection = None, enter = true))]
+pub fn request_arrives(
+    method: &Bound<'_, PyString>,
+    path: &Bound<'_, PyString>,
+    on_loop: bool,
+    connection: Option<&Bound<'_, PyAny>>,
+    enter: bool,
+) -> PyResult<u64> {
+    let py = method.py();
+    let Some(recorder) = recording(py) else { return Ok(0) };
+    let (method, path) = (method.to_string_lossy(), path.to_string_lossy());
+    begin(py, recorder, (&method, &path), on_loop, connection, enter)
+}
+
+/// Begins an ASGI request that another context will work for: named by its path, with the trace of
+/// its caller, from when its data arrived on `transport`'s socket. 0 when off.
+#[pyfunction]
+#[pyo3(signature = (method, path, transport = None, headers = None))]
+pub fn asgi_arrives(
+    method: &Bound<'_, PyString>,
+    path: &Bound<'_, PyString>,
+    transport: Option<&Bound<'_, PyAny>>,
+    headers: Option<&Bound<'_, PyAny>>,
+) -> PyResult<u64> {
+    let py = method.py();
+    let connection = match transport {
+        Some(transport) if recording(py).is_some() => {
+            let name = word!(py, "socket");
+            let socket = transport.call_method1(word!(py, "get_extra_info"), (name,));
+            socket.map(Some).or_else(|error| or_interrupt(py, error, None))?
+        }
+        _ => None,
+    };
+    let request = request_arrives(method, path, true, connection.as_ref(), false)?;
+    if let (true, Some(headers)) = (request != 0, headers) {
+        continue_trace(request, headers);
+    }
+    Ok(request)
+}
+
+/// Of ASGI's pairs of bytes: the caller's trace, if there is one `traceparent` that is valid.
+fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) {
+    let (mut parents, mut parent, mut state) = (0, None, String::new());
+    let mut look = |pair: &Bound<'_, PyAny>| {
+        let Some((name, value)) = pair_of(pair) else { return };
+        let name = name.as_bytes();
+        if name.len() == 11 && name.eq_ignore_ascii_case(b"traceparent") {
+            parents += 1;
+            parent = Some(latin(&value));
+        } else if name.len() == 10 && name.eq_ignore_ascii_case(b"tracestate") {
+            let comma = if state.is_empty() { "" } else { "," };
+            let _ = write!(state, "{comma}{}", latin(&value));
+        }
+    };
+    if let Ok(list) = headers.cast::<PyList>() {
+        list.iter().for_each(|pair| look(&pair));
+    } else if let Ok(pairs) = headers.try_iter() {
+        // What ends the walk early is an error of the headers: what came before it counts.
+        pairs.map_while(Result::ok).for_each(|pair| look(&pair));
+    }
+    if let (1, Some(parent)) = (parents, parent) {
+        dashcam::continue_trace(request, &parent, &state);
+    }
+}
+
+fn pair_of<'py>(pair: &Bound<'py, PyAny>) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let bytes = |found: Bound<'py, PyAny>| found.cast_into::<PyBytes>().ok();
+    if let Ok(pair) = pair.cast::<PyTuple>() {
+        return Some((bytes(pair.get_item(0).ok()?)?, bytes(pair.get_item(1).ok()?)?));
+    }
+    Some((bytes(pair.get_item(0).ok()?)?, bytes(pair.get_item(1).ok()?)?))
+}
+
+fn latin(bytes: &Bound<'_, PyBytes>) -> String {
+    bytes.as_bytes().iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// Gives the current request, if there is one, the name `METHOD route`.
+#[pyfunction]
+pub fn request_route(method: &Bound<'_, PyString>, route: &Bound<'_, PyString>) {
+    let id = names::current(method.py());
+    let (true, Some(recorder)) = (id != 0, recorder::current()) else { return };
+    let (method, route) = (method.to_string_lossy(), route.to_string_lossy());
+    let name = name_id(recorder, &method, &route, Source::Route);
+    recorder::Request { id, begin_ns: 0 }.rename(name);
+}

@@ -1,0 +1,282 @@
+//! An ASGI request: from the arrival of its data until the last piece of its response is handed over.
+//!
+//! How it works: a server's hook calls `asgi_arrives` where the request is read, which is not yet the
+//! task that will work for it. In that task `asgi_serve` calls the application, with a `send` of ours,
+//! and gives the server what the application gave, inside of a `Passing`, which sees its end:
+//!
+//! ```text
+//!   server's coroutine -> Passing -> application's coroutine -> ... -> Sender -> server's send
+//!                            `------------- request, failed ------------'
+//! ```
+//!
+//! What the server's `send` gives is handed to the application as it is, unless its end says something:
+//! that of the last piece of a body, or of a reply of 500 and more. Only these are in a `Passing`, too.
+//!
+//! What it promises: the server's `send` is called once for each message, with what was given. What it
+//! has besides, ours has too. No message makes an error of ours.
+//!
+//! Missing on purpose: what follows the response (background tasks) is not the client's wait, so it is
+//! not part of it. Websockets and lifespan are no requests.
+
+use std::cell::{Cell, UnsafeCell};
+use std::os::raw::{c_int, c_void};
+use std::ptr::{null, null_mut};
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use super::awaited::{pass, visit_all, Aside, Role};
+use super::bound::wrong_call;
+use super::object::{class_of, slot, Pool};
+use super::{quietly, request};
+
+/// The type of `Sender`.
+static SENDER: Pool = Pool::new();
+
+/// A `send` for the application.
+#[repr(C)]
+pub(super) struct Sender {
+    base: UnsafeCell<ffi::PyObject>,
+    call: Option<ffi::vectorcallfunc>,
+    /// The server's. Owned.
+    inner: *mut ffi::PyObject,
+    /// 0 once it has ended.
+    request: Cell<u64>,
+    /// Whether the reply is one of 500 and more.
+    pub failed: Cell<bool>,
+}
+
+impl Sender {
+    /// Whether its request has not ended.
+    pub fn is_open(&self) -> bool {
+        self.request.get() != 0
+    }
+
+    /// Owned; NULL and MemoryError.
+    ///
+    /// Safety: the GIL is held; `inner` is a live object.
+    unsafe fn new(request: u64, inner: *mut ffi::PyObject) -> *mut Sender {
+        // SAFETY: the type has room for a `Sender`; all fields are set before anybody sees it.
+        unsafe {
+            let made: *mut Sender = ffi::PyObject_GC_New(SENDER.class.get());
+            if !made.is_null() {
+                ffi::Py_INCREF(inner);
+                (&raw mut (*made).call).write(Some(call));
+                (&raw mut (*made).inner).write(inner);
+                (&raw mut (*made).request).write(Cell::new(request));
+                (&raw mut (*made).failed).write(Cell::new(false));
+                ffi::PyObject_GC_Track(made.cast());
+            }
+            made
+        }
+    }
+
+    /// Ends the request.
+    pub fn end(&self, py: Python<'_>) {
+        match self.request.replace(0) {
+            0 => {}
+            id => quietly((), || request::end(py, id, self.failed.get(), "")),
+        }
+    }
+
+    /// Ends the request with an error of this type.
+    pub fn fail(&self, py: Python<'_>, kind: &str) {
+        match self.request.replace(0) {
+            0 => {}
+            id => quietly((), || request::end(py, id, true, kind)),
+        }
+    }
+
+    /// Ends the request with the exception that is set, which stays set.
+    ///
+    /// Safety: the GIL is held.
+    pub unsafe fn fail_as_set(&self) {
+        if self.request.get() == 0 {
+            return;
+        }
+        // SAFETY: the GIL is held; the type is held by `aside`.
+        unsafe {
+            let aside = Aside::take();
+            self.fail(Python::assume_attached(), aside.kind());
+            aside.put_back();
+        }
+    }
+}
+
+/// `asgi_serve(request, application, scope, receive, send)`: calls the application as `request`, in the
+/// context of the task that runs; what it gives is to be awaited.
+///
+/// Safety: as CPython calls a function with METH_FASTCALL and METH_KEYWORDS.
+pub(super) unsafe extern "C" fn serve(
+    _module: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and `count` arguments, which the caller holds.
+    unsafe {
+        if count != 5 || !keywords.is_null() {
+            return wrong_call(
+                c"asgi_serve() takes five arguments: request, application, scope, receive, send",
+            );
+        }
+        let py = Python::assume_attached();
+        let id = ffi::PyLong_AsUnsignedLongLong(*args);
+        if id == u64::MAX && !ffi::PyErr_Occurred().is_null() {
+            return null_mut();
+        }
+        let (application, send) = (*args.add(1), *args.add(4));
+        if id == 0 {
+            return ffi::PyObject_Vectorcall(application, args.add(2), 3, null_mut());
+        }
+        quietly((), || request::request_enter(py, id));
+        let sender = Sender::new(id, send);
+        if sender.is_null() {
+            return null_mut();
+        }
+        // The place in front is for a callable that puts its `self` there.
+        let given = [null_mut(), *args.add(2), *args.add(3), sender.cast()];
+        let flagged = 3 | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let made =
+            ffi::PyObject_Vectorcall(application, given.as_ptr().add(1), flagged as _, null_mut());
+        if made.is_null() {
+            (*sender).fail_as_set();
+            ffi::Py_DECREF(sender.cast());
+            return null_mut();
+        }
+        pass(made, sender, Role::Application)
+    }
+}
+
+/// `sender(message)`.
+unsafe extern "C" fn call(
+    object: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: usize,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: CPython calls this with the GIL and a `Sender`, which the caller holds, as the arguments.
+    unsafe {
+        let sender = &*object.cast::<Sender>();
+        let given = count & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let any = given != 0 || !keywords.is_null() && ffi::PyTuple_GET_SIZE(keywords) != 0;
+        let role = match any && sender.request.get() != 0 {
+            true => role_of(*args, sender.failed.get()),
+            false => None,
+        };
+        let made = ffi::PyObject_Vectorcall(sender.inner, args, count, keywords);
+        match role {
+            Some(role) if !made.is_null() => {
+                ffi::Py_INCREF(object);
+                pass(made, object.cast(), role)
+            }
+            _ => made,
+        }
+    }
+}
+
+/// What it says that the server took this message. `failed`: as was said before.
+unsafe fn role_of(message: *mut ffi::PyObject, failed: bool) -> Option<Role> {
+    // SAFETY: the caller holds the GIL and the object; the text lives as long as what it is of.
+    unsafe {
+        let py = Python::assume_attached();
+        let message = Bound::from_borrowed_ptr(py, message);
+        let kind = item(&message, intern!(py, "type"))?;
+        let mut length = 0;
+        let text = ffi::PyUnicode_AsUTF8AndSize(kind.as_ptr(), &mut length);
+        if text.is_null() {
+            ffi::PyErr_Clear();
+            return None;
+        }
+        match std::slice::from_raw_parts(text.cast::<u8>(), length as usize) {
+            b"http.response.body" => {
+                let more = item(&message, intern!(py, "more_body"));
+                // What is wrong with it, the server will say.
+                let more = more.is_some_and(|more| more.is_truthy().unwrap_or(true));
+                (!more).then_some(Role::Last)
+            }
+            b"http.response.start" => {
+                let status = item(&message, intern!(py, "status"));
+                let status = status.and_then(|status| status.extract::<i64>().ok()).unwrap_or(0);
+                (failed || status >= 500).then_some(Role::Status(status >= 500))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn item<'py>(message: &Bound<'py, PyAny>, key: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
+    match message.cast::<PyDict>() {
+        Ok(dict) => dict.get_item(key).ok().flatten(),
+        Err(_) => message.get_item(key).ok(),
+    }
+}
+
+unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
+    // SAFETY: CPython calls this for the last reference: nobody else has the object. It is out of the
+    // collector's sight before its fields go. Each object holds a reference to its type.
+    unsafe {
+        ffi::PyObject_GC_UnTrack(object.cast());
+        let (sender, class) = (&*object.cast::<Sender>(), ffi::Py_TYPE(object));
+        ffi::Py_DECREF(sender.inner);
+        ffi::PyObject_GC_Del(object.cast());
+        ffi::Py_DECREF(class.cast());
+    }
+}
+
+unsafe extern "C" fn traverse(
+    object: *mut ffi::PyObject,
+    visit: ffi::visitproc,
+    arg: *mut c_void,
+) -> c_int {
+    // SAFETY: called by the collector with a `Sender`, under the GIL.
+    unsafe {
+        let sender = &*object.cast::<Sender>();
+        visit_all(&[sender.inner, ffi::Py_TYPE(object).cast()], visit, arg)
+    }
+}
+
+/// What a `Sender` has not, the server's `send` may have.
+unsafe extern "C" fn attribute(
+    object: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL, a `Sender` and a str.
+    unsafe {
+        let own = ffi::PyObject_GenericGetAttr(object, name);
+        if !own.is_null() || ffi::PyErr_ExceptionMatches(ffi::PyExc_AttributeError) == 0 {
+            return own;
+        }
+        ffi::PyErr_Clear();
+        ffi::PyObject_GetAttr((*object.cast::<Sender>()).inner, name)
+    }
+}
+
+/// Makes the type of `Sender`. It is told to the module: it is marked as a coroutine function there
+/// (python/dashcam/_integrations/asgi.py).
+pub(super) fn make_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let offset = ffi::PyMemberDef {
+        name: c"__vectorcalloffset__".as_ptr(),
+        type_code: ffi::Py_T_PYSSIZET,
+        offset: std::mem::offset_of!(Sender, call) as ffi::Py_ssize_t,
+        flags: ffi::Py_READONLY,
+        doc: null(),
+    };
+    let members = vec![offset, ffi::PyMemberDef::default()].leak();
+    let slots = vec![
+        slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
+        slot(ffi::Py_tp_traverse, traverse as *const c_void),
+        slot(ffi::Py_tp_getattro, attribute as *const c_void),
+        slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *const c_void),
+        slot(ffi::Py_tp_members, members.as_ptr().cast()),
+    ];
+    let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
+    let class = class_of(py, c"dashcam._native.AsgiSend", size_of::<Sender>(), flags, slots)?;
+    SENDER.class.set(class);
+    // SAFETY: made just now, and kept for ever.
+    module.add("AsgiSend", unsafe { Bound::from_borrowed_ptr(py, class.cast()) })?;
+    Ok(())
+}

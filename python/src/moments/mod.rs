@@ -1,0 +1,420 @@
+//! What a program says of its own work: spans, requests, events; and pieces of work on threads.
+//!
+//! How it works: the functions and both types are laid out by hand, see `object`. A span keeps its
+//! name and its values as Python's objects; both are turned into words when it ends. Names' ids are
+//! found by the address of the str, see `names`.
+//!
+//! What it promises: nothing here raises, except TypeError for a call that is wrong in itself, and
+//! what interrupts the program (KeyboardInterrupt) while a value's `str()` runs. Values that are none
+//! of str, int, float, bool are asked for their `str()` when the span begins, and never while
+//! recording is off. A panic of ours is caught: the span is lost, the program goes on.
+//!
+//! Missing on purpose: decorators (python/dashcam/_decorating.py), attributes of other shapes.
+
+mod arrivals;
+mod asgi;
+mod attributes;
+mod awaited;
+mod bound;
+mod object;
+mod request;
+mod span;
+mod tasks;
+mod wsgi;
+
+use std::os::raw::c_void;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ptr::null_mut;
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use crate::call::{add_functions, guarded, leaked, method, none};
+use crate::names;
+use object::{slot, Kind, Moment};
+use request::Requests;
+use span::Spans;
+
+pub use arrivals::{asgi_arrives, request_arrives, request_route};
+pub use request::{
+    current_request, request_begin, request_end, request_enter, request_failed, request_rename,
+};
+pub use tasks::{gc_callback, task_begin, task_end, Task};
+pub use wsgi::{wsgi_call, wsgi_is_known};
+
+/// Runs what does not raise; a panic of ours gives `otherwise`.
+#[inline]
+fn quietly<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// Calls `then` with the attributes in a dict; what there is no room for is counted.
+pub fn with_dict<R>(
+    recorder: &recorder::Recorder,
+    dict: &Bound<'_, PyDict>,
+    then: impl FnOnce(&[recorder::Attribute<'_>]) -> R,
+) -> PyResult<R> {
+    let py = dict.py();
+    let mut plain: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = Vec::with_capacity(dict.len());
+    for (key, value) in dict.iter().take(format::record::MAX_ATTRIBUTES) {
+        // SAFETY: both are live objects, held by the dict's iteration; the results are checked.
+        let (key, value) = unsafe {
+            let key = Bound::from_owned_ptr_or_err(py, attributes::plain(py, key.str()?.as_ptr()))?;
+            let value = attributes::plain(py, value.as_ptr());
+            (key, Bound::from_owned_ptr_or_err(py, value)?)
+        };
+        plain.push((key, value));
+    }
+    let extra = dict.len().saturating_sub(plain.len());
+    if extra > 0 {
+        recorder.region().lose(format::region::losses::ATTRIBUTES_CUT, extra as u64);
+    }
+    let pair = |at: usize| (plain[at].0.as_ptr(), plain[at].1.as_ptr());
+    let mut made = None;
+    // SAFETY: exact strs and plain values, held by `plain`; the GIL is held.
+    unsafe { attributes::with(recorder, plain.len(), pair, |list| made = Some(then(list))) };
+    made.ok_or_else(|| PyRuntimeError::new_err("attributes were not taken"))
+}
+
+/// `span(name, /, **attributes)`, `request(name, /, **attributes)`; both also as `@span`.
+///
+/// Safety: as CPython calls a function with METH_FASTCALL and METH_KEYWORDS.
+unsafe extern "C" fn make<K: Kind>(
+    _module: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL, `count` positional arguments at `args`, and behind
+    // them one for each of the tuple `keywords`, or that is NULL.
+    unsafe {
+        if count != 1 || ffi::PyUnicode_CheckExact(*args) == 0 {
+            return guarded(|py| make_slowly::<K>(py, args, count, keywords));
+        }
+        ffi::Py_INCREF(*args);
+        let made = object::new::<K>(*args);
+        if !keywords.is_null() && !made.is_null() {
+            for at in 0..ffi::PyTuple_GET_SIZE(keywords) {
+                // Keywords are strs, and none comes twice.
+                (*made).push(ffi::PyTuple_GET_ITEM(keywords, at), *args.add(at as usize + 1));
+            }
+        }
+        made.cast()
+    }
+}
+
+#[cold]
+unsafe fn make_slowly<K: Kind>(
+    py: Python<'_>,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> PyResult<*mut ffi::PyObject> {
+    // SAFETY: as `make`.
+    unsafe {
+        if count == 1 && keywords.is_null() && ffi::PyUnicode_Check(*args) == 0 {
+            let function = Bound::from_borrowed_ptr(py, *args);
+            if function.is_callable() {
+                let name =
+                    function.getattr("__qualname__").or_else(|_| function.getattr("__name__"));
+                let name = match name {
+                    Ok(name) => name.str()?,
+                    Err(_) => function.get_type().qualname()?,
+                };
+                let made = new::<K>(py, &name)?;
+                return decorate(&made, &function).map(Bound::into_ptr);
+            }
+        }
+        let given = read(py, K::NOUN, args, count, keywords)?;
+        let made = new::<K>(py, &given.name)?;
+        let moment = &*made.as_ptr().cast::<Moment>();
+        for (key, value) in &given.pairs {
+            moment.push(key.as_ptr(), value.as_ptr());
+        }
+        Ok(made.into_ptr())
+    }
+}
+
+/// A new object of this name.
+fn new<'py, K: Kind>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyAny>> {
+    let name = exactly(name)?;
+    // SAFETY: exactly a str, whose reference is handed over; NULL is fetched as MemoryError.
+    unsafe { Bound::from_owned_ptr_or_err(py, object::new::<K>(name.into_ptr()).cast()) }
+}
+
+/// What a call was given, by its meaning.
+struct Given<'py> {
+    /// Exactly a str.
+    name: Bound<'py, PyString>,
+    /// Keys are exactly strs.
+    pairs: Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>,
+}
+
+/// Safety: as `make`.
+#[cold]
+unsafe fn read<'py>(
+    py: Python<'py>,
+    function: &str,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> PyResult<Given<'py>> {
+    if count > 1 {
+        return Err(PyTypeError::new_err(format!(
+            "{function}: found {count} positional arguments, wanted one, the name; attributes are \
+             given by keyword"
+        )));
+    }
+    // SAFETY: as promised by the caller.
+    let at = |at: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(at)) };
+    let mut name = (count == 1).then(|| at(0));
+    let mut pairs = Vec::new();
+    // SAFETY: NULL or a tuple of strs.
+    if let Some(keywords) = unsafe { Bound::from_borrowed_ptr_or_opt(py, keywords) } {
+        for (place, key) in keywords.cast_into::<PyTuple>()?.iter().enumerate() {
+            let (key, value) = (key.cast_into::<PyString>()?, at(count as usize + place));
+            match &name {
+                None if key == "name" => name = Some(value),
+                _ => pairs.push((exactly(&key)?, value)),
+            }
+        }
+    }
+    let Some(name) = name else {
+        return Err(PyTypeError::new_err(format!("{function}() misses its argument 'name'")));
+    };
+    let Ok(name) = name.cast::<PyString>() else {
+        let found = name.get_type().name()?;
+        let text = format!("{function}: name: found {found}, wanted str");
+        return Err(PyTypeError::new_err(text));
+    };
+    Ok(Given { name: exactly(name)?, pairs })
+}
+
+/// The same text as exactly a str, which holds nothing and compares without code of the program.
+fn exactly<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+    // SAFETY: a str or of a type made from it; NULL is an error, which is fetched.
+    let exact = unsafe {
+        Bound::from_owned_ptr_or_err(text.py(), ffi::PyUnicode_FromObject(text.as_ptr()))?
+    };
+    Ok(exact.cast_into()?)
+}
+
+/// A function that enters one like `made` around each call of `function`.
+fn decorate<'py>(
+    made: &Bound<'py, PyAny>,
+    function: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let again = made.getattr("_again")?;
+    made.py().import("dashcam._decorating")?.getattr("decorate")?.call1((again, function))
+}
+
+/// `made(function)`.
+unsafe extern "C" fn call(
+    object: *mut ffi::PyObject,
+    args: *mut ffi::PyObject,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL, an object of ours, a tuple, and a dict or NULL.
+    unsafe {
+        guarded(|py| {
+            let given = Bound::from_borrowed_ptr(py, args).cast_into::<PyTuple>()?;
+            if given.len() != 1 || !keywords.is_null() || !given.get_item(0)?.is_callable() {
+                return Err(PyTypeError::new_err(
+                    "as a decorator it takes one argument, a function",
+                ));
+            }
+            let made = Bound::from_borrowed_ptr(py, object);
+            decorate(&made, &given.get_item(0)?).map(Bound::into_ptr)
+        })
+    }
+}
+
+/// `_again()`: another one with the same name and attributes.
+unsafe extern "C" fn again<K: Kind>(
+    object: *mut ffi::PyObject,
+    _none: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and an object of ours.
+    unsafe {
+        let old = &*object.cast::<Moment>();
+        ffi::Py_INCREF(old.name.get());
+        let made = object::new::<K>(old.name.get());
+        if !made.is_null() {
+            for at in 0..old.count.get() as usize {
+                (*made).push(old.keys[at].get(), old.values[at].get());
+            }
+            (*made).extra.set(old.extra.get());
+        }
+        made.cast()
+    }
+}
+
+/// `set(**attributes)`: adds or replaces some.
+unsafe extern "C" fn set(
+    object: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and an object of ours, held by the caller; `count`
+    // positional arguments, and one for each of the tuple `keywords`, or that is NULL.
+    unsafe {
+        if count != 0 {
+            return guarded(|_| {
+                Err(PyTypeError::new_err("set() takes attributes by keyword only"))
+            });
+        }
+        let moment = &*object.cast::<Moment>();
+        let given = if keywords.is_null() { 0 } else { ffi::PyTuple_GET_SIZE(keywords) };
+        for at in 0..given {
+            moment.put(ffi::PyTuple_GET_ITEM(keywords, at), *args.add(at as usize));
+        }
+        let py = Python::assume_attached();
+        if moment.begin_ns.get() != 0 && moment.settle(py).is_err() {
+            return null_mut();
+        }
+        none()
+    }
+}
+
+unsafe extern "C" fn repr<K: Kind>(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and an object of ours.
+    unsafe {
+        guarded(|py| {
+            let name = Bound::from_borrowed_ptr(py, (*object.cast::<Moment>()).name.get());
+            let text = format!("<dashcam.{} {}>", K::NOUN, name.repr()?.to_string_lossy());
+            Ok(PyString::new(py, &text).into_ptr())
+        })
+    }
+}
+
+unsafe extern "C" fn name_of(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and an object of ours, which has a name.
+    unsafe {
+        let name = (*object.cast::<Moment>()).name.get();
+        ffi::Py_INCREF(name);
+        name
+    }
+}
+
+unsafe extern "C" fn id_of(object: *mut ffi::PyObject, _: *mut c_void) -> *mut ffi::PyObject {
+    // SAFETY: as above.
+    unsafe { ffi::PyLong_FromUnsignedLongLong((*object.cast::<Moment>()).id.get()) }
+}
+
+unsafe extern "C" fn attributes_of(
+    object: *mut ffi::PyObject,
+    _: *mut c_void,
+) -> *mut ffi::PyObject {
+    // SAFETY: as above; keys and values below `count` are live.
+    unsafe {
+        guarded(|py| {
+            let moment = &*object.cast::<Moment>();
+            let dict = PyDict::new(py);
+            for at in 0..moment.count.get() as usize {
+                let key = Bound::from_borrowed_ptr(py, moment.keys[at].get());
+                dict.set_item(key, Bound::from_borrowed_ptr(py, moment.values[at].get()))?;
+            }
+            Ok(dict.into_ptr())
+        })
+    }
+}
+
+fn add_type<K: Kind>(
+    module: &Bound<'_, PyModule>,
+    doc: &'static std::ffi::CStr,
+    has_id: bool,
+) -> PyResult<()> {
+    let getter = |name: &'static std::ffi::CStr, get: ffi::getter, doc: &'static std::ffi::CStr| {
+        ffi::PyGetSetDef {
+            name: name.as_ptr(),
+            get: Some(get),
+            set: None,
+            doc: doc.as_ptr(),
+            closure: null_mut(),
+        }
+    };
+    let mut getters = vec![
+        getter(c"name", name_of, c"Its name."),
+        getter(c"attributes", attributes_of, c"Its attributes, at most 8, as a new dict."),
+    ];
+    if has_id {
+        getters.push(getter(c"id", id_of, c"Its id; 0 while it is not open."));
+    }
+    getters.push(ffi::PyGetSetDef::default());
+    let mut another = ffi::PyMethodDef::zeroed();
+    another.ml_name = c"_again".as_ptr();
+    another.ml_flags = ffi::METH_NOARGS;
+    another.ml_meth = ffi::PyMethodDefPointer { PyCFunction: again::<K> };
+    let set_doc =
+        c"set(**attributes)\n--\n\nAdds attributes, or replaces those it has, until its end.";
+    let methods = leaked(vec![method(c"set", set, set_doc), another]);
+    let slots = vec![
+        slot(ffi::Py_tp_doc, doc.as_ptr().cast()),
+        slot(ffi::Py_tp_call, call as *const c_void),
+        slot(ffi::Py_tp_repr, repr::<K> as *const c_void),
+        slot(ffi::Py_tp_methods, methods.cast()),
+        slot(ffi::Py_tp_getset, getters.leak().as_ptr().cast()),
+    ];
+    object::make_type::<K>(module, slots)
+}
+
+/// What is kept for the next spans goes with the module's dict, at the interpreter's end.
+unsafe extern "C" fn end(_capsule: *mut ffi::PyObject) {
+    object::empty::<Spans>();
+    object::empty::<Requests>();
+    // SAFETY: CPython destroys a capsule with the GIL held.
+    names::forget(unsafe { Python::assume_attached() });
+}
+
+/// Adds functions and types to the module.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    if !bound::claim() {
+        // The types and their pools are one for the process.
+        return Err(crate::elsewhere());
+    }
+    bound::make_type(py)?;
+    awaited::make_type(py)?;
+    asgi::make_type(module)?;
+    add_type::<Spans>(module, c"Nested work; made by dashcam.span().", false)?;
+    add_type::<Requests>(module, c"Judged work; made by dashcam.request().", true)?;
+    // SAFETY: no pointer to look after, only a destructor; NULL is fetched as an error.
+    let kept = unsafe {
+        let capsule =
+            ffi::PyCapsule_New((&raw const END).cast_mut().cast(), END_NAME.as_ptr(), Some(end));
+        Bound::from_owned_ptr_or_err(py, capsule)?
+    };
+    module.add("_kept", kept)?;
+    add_functions(
+        module,
+        vec![
+            method(
+                c"span",
+                make::<Spans>,
+                c"span(name, /, **attributes)\n--\n\nNested work: `with span(\"db.query\", rows=3): ...`; `@span` and `@span(\"name\")` too.",
+            ),
+            method(
+                c"request",
+                make::<Requests>,
+                c"request(name, /, **attributes)\n--\n\nA unit of work whose latency is judged: `with request(\"GET /x\"): ...`, or a decorator.\n\nAttributes are str, int, float or bool; others are recorded as their str() at its begin. At most\n8, texts up to 64 bytes; what is cut is counted. Follows context variables, so asyncio tasks keep\ntheirs. `set(rows=3)` adds some later.",
+            ),
+            method(
+                c"event",
+                span::event,
+                c"event(name, /, **attributes)\n--\n\nSomething that happened now, in the current request if there is one.",
+            ),
+            method(
+                c"asgi_serve",
+                asgi::serve,
+                c"Calls an ASGI application as a request that has arrived; what it gives is to be awaited.",
+            ),
+        ],
+    )
+}
+
+/// A capsule needs something to point to.
+static END: u8 = 0;
+const END_NAME: &std::ffi::CStr = c"dashcam._native._kept";

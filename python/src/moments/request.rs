@@ -1,0 +1,162 @@
+//! Requests: in a `with`, and by function call, for servers' integrations.
+
+use std::ffi::CStr;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use super::attributes;
+use super::object::{Kind, Moment, Pool};
+use super::span::{with_attributes, with_kind};
+use crate::event_loop;
+use crate::names;
+use crate::process::recording;
+
+/// Requests.
+pub(super) struct Requests;
+
+static POOL: Pool = Pool::new();
+
+impl Kind for Requests {
+    const TYPE: &'static CStr = c"dashcam._native.Request";
+    const NOUN: &'static str = "request";
+
+    #[inline]
+    fn pool() -> &'static Pool {
+        &POOL
+    }
+
+    fn enter(py: Python<'_>, request: &Moment) -> Result<(), ()> {
+        if recording(py).is_none() {
+            return Ok(());
+        }
+        // SAFETY: the caller holds the GIL and the object.
+        unsafe { request.settle(py)? };
+        // Only now: while a value's `str()` ran, the recorder may have become another one.
+        let Some(recorder) = recording(py) else { return Ok(()) };
+        // SAFETY: a name is exactly a str.
+        let name = unsafe { names::request_id(recorder, request.name.get()) };
+        let task = event_loop::running_task(py);
+        let open = recorder::Request::begin(name, task.is_some(), 0);
+        if let Some(task) = task {
+            open.set_task(task);
+        }
+        if open.id == 0 {
+            return Ok(());
+        }
+        request.begin_ns.set(open.begin_ns);
+        request.id.set(open.id);
+        request.previous.set(names::swap_current(py, open.id));
+        Ok(())
+    }
+
+    fn exit(py: Python<'_>, request: &Moment, error: *mut ffi::PyObject) {
+        let open =
+            recorder::Request { id: request.id.replace(0), begin_ns: request.begin_ns.replace(0) };
+        if open.id == 0 {
+            return;
+        }
+        if let Some(recorder) = recorder::current() {
+            // SAFETY: the caller holds the GIL and both objects; a name is exactly a str.
+            unsafe {
+                let failed = error != ffi::Py_None();
+                if failed {
+                    open.fail(attributes::error_name(error));
+                }
+                let name = names::request_id(recorder, request.name.get());
+                with_attributes(recorder, request, error, |list| open.end(name, failed, list));
+            }
+        }
+        names::restore(py, open.id, request.previous.get());
+    }
+}
+
+/// A request's data may lie unread for this long before its handler's start is called late: the
+/// kernel's clock for it ticks every 1-10 ms.
+const PROMPT_MS: u32 = 15;
+
+/// Begins a request that stays current in this context until `request_end`. 0 when off. `fd` is
+/// the request's connection: had its data been waiting there, the request began when it came.
+/// Without `enter` this context does not work for it yet: another one will call `request_enter`.
+#[pyfunction]
+#[pyo3(signature = (name, on_loop = false, fd = -1, enter = true))]
+pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: bool) -> u64 {
+    let Some(recorder) = recording(name.py()) else { return 0 };
+    let id = names::request_name(recorder, name);
+    begin(name.py(), id, on_loop, fd, enter)
+}
+
+/// As `request_begin`, of a name that is known.
+pub(super) fn begin(py: Python<'_>, name: u32, on_loop: bool, fd: i32, enter: bool) -> u64 {
+    let waited_ms = if fd >= 0 { sys::socket::ms_since_data(fd).unwrap_or(0) } else { 0 };
+    let waited_ns = if waited_ms > PROMPT_MS { u64::from(waited_ms) * 1_000_000 } else { 0 };
+    let request = recorder::Request::begin(name, on_loop, waited_ns);
+    if enter {
+        names::set_current(py, request.id);
+        if on_loop {
+            adopt(py, request.id);
+        }
+    }
+    request.id
+}
+
+/// From here on this context works for a request that was begun in another one, and so does the
+/// task that runs in it.
+#[pyfunction]
+pub fn request_enter(py: Python<'_>, id: u64) {
+    names::set_current(py, id);
+    adopt(py, id);
+}
+
+fn adopt(py: Python<'_>, id: u64) {
+    if let (true, Some(task)) = (id != 0, event_loop::running_task(py)) {
+        recorder::Request { id, begin_ns: 0 }.set_task(task);
+    }
+}
+
+/// Ends a request begun by `request_begin`. `error`: whether it failed, or the name of the error's
+/// type. Unknown ids are passed over.
+#[pyfunction]
+#[pyo3(signature = (id, error = None))]
+pub fn request_end(py: Python<'_>, id: u64, error: Option<&Bound<'_, PyAny>>) {
+    let kind = error.and_then(|error| error.extract::<String>().ok());
+    let failed = error.is_some_and(|error| error.is_truthy().unwrap_or(true));
+    end(py, id, failed, kind.as_deref().unwrap_or_default());
+}
+
+/// As `request_end`; `kind`: the name of the error's type, "" for none.
+pub(super) fn end(py: Python<'_>, id: u64, failed: bool, kind: &str) {
+    names::restore(py, id, 0);
+    let Some(recorder) = recorder::current() else { return };
+    if let Some(request) = recorder.open_requests().find(id) {
+        if !kind.is_empty() {
+            request.fail(kind);
+        }
+        with_kind(recorder, kind, &[], |list| request.end(0, failed, list));
+    }
+}
+
+/// Notes that an open request failed with an error of this type, which its server or framework
+/// makes a reply of.
+#[pyfunction]
+pub fn request_failed(id: u64, kind: &str) {
+    let Some(recorder) = recorder::current() else { return };
+    if let Some(request) = recorder.open_requests().find(id) {
+        request.fail(kind);
+    }
+}
+
+/// Gives an open request another name.
+#[pyfunction]
+pub fn request_rename(id: u64, name: &Bound<'_, PyString>) {
+    let Some(recorder) = recorder::current() else { return };
+    let name = names::request_name(recorder, name);
+    recorder::Request { id, begin_ns: 0 }.rename(name);
+}
+
+/// The id of the request this context works for; 0 none.
+#[pyfunction]
+pub fn current_request(py: Python<'_>) -> u64 {
+    names::current(py)
+}

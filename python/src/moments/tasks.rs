@@ -1,0 +1,60 @@
+//! Pieces of a request's work on other threads, and garbage collections.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::names;
+
+/// A piece of work that runs, and what restores its thread's request at its end.
+#[pyclass(frozen)]
+pub struct Task {
+    request: u64,
+    queued_ns: u64,
+    begin_ns: u64,
+    /// What the thread worked for before.
+    before: u64,
+}
+
+/// A piece of `request`'s work begins on this thread; it stood in a queue since `queued_ns` (of
+/// `time.monotonic_ns`).
+#[pyfunction]
+pub fn task_begin(py: Python<'_>, request: u64, queued_ns: u64) -> Task {
+    let (before, begin_ns) = (names::swap_current(py, request), sys::clock::now_ns());
+    if let Some(recorder) = recorder::current() {
+        let name = recorder.tables().name("executor");
+        recorder::task_begins(name, queued_ns, begin_ns, request);
+    }
+    Task { request, queued_ns, begin_ns, before }
+}
+
+/// The piece ends.
+#[pyfunction]
+pub fn task_end(py: Python<'_>, task: &Task) {
+    names::restore(py, task.request, task.before);
+    if let Some(recorder) = recorder::current() {
+        let name = recorder.tables().name("executor");
+        recorder::task(name, task.queued_ns, task.begin_ns, task.request);
+    }
+}
+
+/// When the running collection began. The GIL admits one collection at a time; another
+/// interpreter's could mix in, then one pause is told with a wrong begin.
+static GC_BEGAN_NS: AtomicU64 = AtomicU64::new(0);
+
+/// For `gc.callbacks`.
+#[pyfunction]
+pub fn gc_callback(phase: &str, info: &Bound<'_, PyDict>) {
+    if phase == "start" {
+        GC_BEGAN_NS.store(sys::clock::now_ns(), Ordering::Relaxed);
+        return;
+    }
+    let began = GC_BEGAN_NS.swap(0, Ordering::Relaxed);
+    if began != 0 {
+        let number = |key: &str| -> u64 {
+            info.get_item(key).ok().flatten().and_then(|v| v.extract().ok()).unwrap_or(0)
+        };
+        recorder::gc(number("generation") as u16, began, number("collected"));
+    }
+}

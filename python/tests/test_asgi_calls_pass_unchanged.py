@@ -1,0 +1,374 @@
+"""What an ASGI server and its application see of the request around a call: nothing, but for its end."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Bench
+
+BEGIN = """
+    import asyncio, collections.abc, gc, inspect, sys, traceback, types, warnings, weakref
+    import dashcam
+    from dashcam import _native as native
+    from dashcam._integrations import asgi
+    ended = []
+    def when(name, seconds, error): ended.append((name.split("/")[-1], error))
+    assert dashcam.start(slow="9s", when=when)
+    asgi.prepare(native)
+    START = {"type": "http.response.start", "status": 200, "headers": []}
+    BODY = {"type": "http.response.body", "body": b"x"}
+    PART = {"type": "http.response.body", "body": b"x", "more_body": True}
+    told = []
+    async def send(message):
+        if message.get("wait"): await asyncio.sleep(message["wait"])
+        if "refuse" in message: raise message["refuse"]
+        told.append(message)
+    async def receive(): return {"type": "http.request"}
+    def call(application, path="/a", send=send):
+        request = native.asgi_arrives("GET", path)
+        assert request
+        return native.asgi_serve(request, application, {"path": path}, receive, send)
+    async def served(application, path="/a", send=send):
+        "As a server awaits it, in a task of its own."
+        async def run(): return await call(application, path, send)
+        return await asyncio.ensure_future(run())
+    def open_now(): return native.current_request() != 0
+"""
+
+
+def run(bench: Bench, code: str) -> None:
+    """Runs a program, which says itself what is wrong."""
+    result = bench.python(BEGIN + code)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_response_ends_the_request_and_not_the_application(bench: Bench) -> None:
+    run(bench, """
+    async def application(scope, receive, send):
+        assert scope == {"path": "/a"} and await receive() == {"type": "http.request"}
+        request = native.current_request()
+        assert request
+        assert await send(START) is None and open_now()
+        for _ in range(3): await send(PART)
+        assert open_now() and ended == []
+        await send(BODY)
+        assert not open_now() and ended == [("a", False)]
+        await asyncio.sleep(0.01)  # what follows is not the client's wait
+    assert asyncio.run(served(application)) is None
+    assert told == [START, PART, PART, PART, BODY] and ended == [("a", False)]
+    # A response that was never finished ends with the application.
+    async def unfinished(scope, receive, send): await send(START)
+    asyncio.run(served(unfinished, "/b"))
+    assert ended[1:] == [("b", False)]
+    """)
+
+
+def test_a_reply_of_500_and_more_is_a_failure_once_the_server_took_it(bench: Bench) -> None:
+    run(bench, """
+    def starts(*messages):
+        async def application(scope, receive, send):
+            for message in messages:
+                try: await send(message)
+                except LookupError: pass
+        return application
+    refused = {"refuse": LookupError()}
+    asyncio.run(served(starts({**START, "status": 503}, BODY), "/down"))
+    asyncio.run(served(starts({**START, "status": 503, **refused}, START, BODY), "/refused"))
+    asyncio.run(served(starts({**START, "status": 500}, {**START, **refused}, BODY), "/stays"))
+    asyncio.run(served(starts({**START, "status": 500}, START, BODY), "/again"))
+    asyncio.run(served(starts(START, {**BODY, **refused}, {**START, "status": 500}), "/late"))
+    # What is no message is the server's to refuse.
+    odd = [{}, {"type": 7}, {"type": "http.response.start"}, {"type": "http.response.start", "status": "x"},
+           {"type": "\\udc80"}, types.MappingProxyType(dict(START)), {**BODY, "more_body": []}]
+    asyncio.run(served(starts(*odd), "/odd"))
+    assert ended == [("down", True), ("refused", False), ("stays", True), ("again", False),
+                     ("late", True), ("odd", False)], ended
+    """)
+
+
+def test_errors_pass_as_they_are_with_the_programs_frames_only(bench: Bench) -> None:
+    run(bench, """
+    class Odd(KeyError): pass
+    def at_once(scope, receive, send): raise Odd("x")
+    async def later(scope, receive, send):
+        await asyncio.sleep(0.001)
+        raise Odd("x")
+    async def after_start(scope, receive, send):
+        await send(START)
+        raise Odd("x")
+    async def by_the_server(scope, receive, send): await send({**BODY, "refuse": Odd("x")})
+    async def ends(scope, receive, send): raise SystemExit(3)
+    for application in (at_once, later, after_start, by_the_server):
+        try: asyncio.run(served(application))
+        except Odd as error: caught = error
+        else: raise AssertionError("it was swallowed")
+        frames = [frame.name for frame in traceback.extract_tb(caught.__traceback__)]
+        at = frames.index("run", frames.index("served"))
+        wanted = {at_once: ["call", "at_once"], by_the_server: ["by_the_server", "send"]}
+        assert frames[at + 1:] == wanted.get(application, [application.__name__]), frames
+        assert type(caught) is Odd and caught.args == ("x",) and caught.__context__ is None
+        assert ended.pop() == ("a", True) and ended == [], ended
+    async def watched():
+        try: await call(ends)
+        except SystemExit as error: return error.code
+    assert asyncio.run(watched()) == 3 and ended == [("a", True)]
+    """)
+
+
+@pytest.mark.parametrize("kind", ["Odd", "CancelledError", "GeneratorExit", "TypeError"])
+def test_the_kind_of_an_error_is_told(bench: Bench, kind: str) -> None:
+    code = BEGIN.replace('slow="9s", when=when', f'slow="9s", on_error="{kind}", post="10ms"')
+    result = bench.python(code + f"""
+    class Odd(Exception): pass
+    async def raises(scope, receive, send): raise Odd
+    async def waits(scope, receive, send): await asyncio.sleep(30)
+    async def main():
+        for application in (raises, waits, waits, lambda *given: 5):
+            coroutine = call(application)
+            try:
+                if application is raises: await coroutine
+                elif application is not waits: await coroutine
+                elif "{kind}" == "CancelledError": await asyncio.wait_for(coroutine, 0.01)
+                else:
+                    coroutine.send(None)
+                    coroutine.close()
+            except (Odd, TypeError, asyncio.TimeoutError): pass
+    asyncio.run(main())
+    import os, time
+    for _ in range(100):  # for its post-trigger time
+        if os.path.exists("captures") and os.listdir("captures"): break
+        time.sleep(0.1)
+    """)
+    assert result.returncode == 0, result.stderr
+    assert bench.show(bench.wait_captures()[0])["meta"]["reason"] == f"error: {kind} in GET /a"
+
+
+def test_a_cancelled_task_is_cancelled_where_it_waits(bench: Bench) -> None:
+    run(bench, """
+    seen = []
+    async def waits(scope, receive, send):
+        try: await asyncio.sleep(30)
+        except asyncio.CancelledError as error:
+            seen.append(error.args)
+            assert open_now()
+            await asyncio.sleep(0.001)  # cleans up
+            raise
+    async def sends(scope, receive, send):
+        await send(START)
+        try: await send({**BODY, "wait": 30})
+        except asyncio.CancelledError: seen.append("sending")
+        assert open_now()
+        await send(BODY)
+    async def outlives(scope, receive, send):
+        try: await asyncio.wait_for(asyncio.sleep(30), 0.01)
+        except asyncio.TimeoutError: await send(BODY)
+        return "done"
+    async def cancelled(application):
+        async def run(): return await call(application)
+        task = asyncio.ensure_future(run())
+        await asyncio.sleep(0.02)
+        task.cancel()
+        return await asyncio.gather(task, return_exceptions=True)
+    error, = asyncio.run(cancelled(waits))
+    assert type(error) is asyncio.CancelledError and seen == [()], (error, seen)
+    assert asyncio.run(cancelled(sends)) == [None] and seen == [(), "sending"]
+    assert asyncio.run(served(outlives)) == "done"
+    assert ended == [("a", True), ("a", False), ("a", False)], ended
+    """)
+
+
+def test_it_is_a_coroutine_to_who_asks(bench: Bench) -> None:
+    run(bench, """
+    checks = [asyncio.iscoroutinefunction] if sys.version_info < (3, 14) else []
+    if sys.version_info >= (3, 12): checks.append(inspect.iscoroutinefunction)
+    async def application(scope, receive, send):
+        for check in checks: assert check(send), check
+        assert send.__name__ == "send" and not hasattr(send, "nothing")
+        # Of what the server gives only the end of the response is looked at.
+        first = send(START)
+        assert type(first) is types.CoroutineType
+        await first
+        await asyncio.gather(send(PART), asyncio.create_task(send(PART)))
+        await asyncio.wait_for(send(PART), 5)
+        last = send(BODY)
+        assert isinstance(last, collections.abc.Coroutine) and asyncio.iscoroutine(last)
+        assert inspect.isawaitable(last) and open_now()
+        await asyncio.create_task(last)
+        assert ended == [("a", False)]
+        for again in (last.__await__().__next__, lambda: last.send(None)):
+            try: again()
+            except RuntimeError as error: assert "already awaited" in str(error)
+            else: raise AssertionError("twice")
+        return "x"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        assert asyncio.run(served(application)) == "x"
+    async def direct(): return await asyncio.create_task(call(application_of(7)))
+    def application_of(value):
+        async def application(scope, receive, send): return value
+        return application
+    assert asyncio.run(direct()) == 7
+    for value in ((1, 2), (), StopIteration(3), ValueError("x"), [], False):
+        assert asyncio.run(served(application_of(value))) is value
+    """)
+
+
+def test_all_that_can_be_awaited_can_be_given(bench: Bench) -> None:
+    run(bench, """
+    class Awaitable:
+        def __await__(self):
+            yield from asyncio.sleep(0.001).__await__()
+            return 1
+    class Plain:
+        "Its iterator has neither send nor throw nor close."
+        def __await__(self): return self
+        def __iter__(self): return self
+        def __next__(self):
+            self.steps = getattr(self, "steps", 0) + 1
+            if self.steps > 3: raise StopIteration(2)
+    @types.coroutine
+    def generator():
+        yield
+        return 3
+    async def main():
+        future = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.01, future.set_result, 4)
+        for made, wanted in ((Awaitable(), 1), (Plain(), 2), (generator(), 3), (future, 4)):
+            async def run(): return await call(lambda *given: made)
+            assert await asyncio.create_task(run()) == wanted
+        class Bad:
+            def __await__(self): return 5
+        class Raises:
+            def __await__(self): raise LookupError("no")
+        def gives(): yield
+        for made, kind in ((6, TypeError), (None, TypeError), (Bad(), TypeError), (gives(), TypeError),
+                           (Raises(), LookupError)):
+            async def run(): return await call(lambda *given: made)
+            async def bare(): return await made
+            try: await bare()
+            except kind as error: wanted = str(error)
+            try: await asyncio.create_task(run())
+            except kind as error: assert str(error) == wanted, (error, wanted)
+            else: raise AssertionError(made)
+        # What cannot take an exception is left by it.
+        thrown = call(lambda *given: Plain())
+        thrown.__await__()
+        for given in ((LookupError,), (LookupError("a"),), (LookupError, LookupError("b"), None)):
+            try: call(lambda *given: Plain()).throw(*given)
+            except LookupError: pass
+            else: raise AssertionError(given)
+        try: call(lambda *given: Plain()).throw(7)
+        except TypeError as error: assert "exceptions must" in str(error)
+        thrown.close()
+    asyncio.run(main())
+    """)
+
+
+def test_a_request_ends_with_a_task_that_is_thrown_away(bench: Bench) -> None:
+    run(bench, """
+    warnings.simplefilter("ignore")
+    events = []
+    async def waits(scope, receive, send):
+        try: await asyncio.sleep(30)
+        finally: events.append(open_now())
+    async def main():
+        # Closed.
+        coroutine = call(waits)
+        coroutine.send(None)
+        coroutine.close()
+        coroutine.close()
+        assert events == [True] and ended == [("a", True)], (events, ended)
+        # Dropped while it waits, and never begun.
+        coroutine = call(waits, "/b")
+        coroutine.send(None)
+        del coroutine
+        call(waits, "/c")
+        assert ended[1:] == [("b", True), ("c", True)], ended
+        # In a cycle that nobody holds.
+        class Held: pass
+        async def cycle(scope, receive, send):
+            held = Held()
+            held.task, held.send = asyncio.current_task(), send
+            marks.append(weakref.ref(held))
+            await asyncio.get_running_loop().create_future()
+        marks = []
+        async def run(): await call(cycle, "/d")
+        asyncio.create_task(run())
+        await asyncio.sleep(0.01)
+        assert marks[0]() is not None
+        asyncio.get_running_loop().set_exception_handler(lambda *told: None)
+        gc.collect()
+        assert marks[0]() is None and ended[3:] == [("d", True)], ended
+        # A server that closes while the application refuses to go.
+        async def stubborn(scope, receive, send):
+            try: await asyncio.sleep(30)
+            except GeneratorExit: await asyncio.sleep(1)
+        coroutine = call(stubborn, "/e")
+        coroutine.send(None)
+        try: coroutine.close()
+        except RuntimeError as error: assert "ignored GeneratorExit" in str(error)
+        else: raise AssertionError("closed")
+        assert ended[4:] == [("e", True)], ended
+    asyncio.run(main())
+    """)
+
+
+def test_tasks_at_the_same_time_keep_their_requests_apart(bench: Bench) -> None:
+    run(bench, """
+    seen = set()
+    async def application(scope, receive, send):
+        mine = native.current_request()
+        seen.add(mine)
+        await send(START)
+        for _ in range(5):
+            await asyncio.sleep(0.001)
+            assert native.current_request() == mine
+        await send({**BODY, "wait": 0.001})
+        assert not open_now()
+        if scope["path"].endswith("0"): raise LookupError
+    async def main():
+        tasks = [asyncio.create_task(served(application, f"/t{i}x{i % 10}")) for i in range(200)]
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sum(isinstance(one, LookupError) for one in done) == 20 and len(seen) == 200
+        assert not open_now()
+    asyncio.run(main())
+    assert len(ended) == 200 and sum(error for _, error in ended) == 0
+    """)
+
+
+def test_nothing_is_left_behind(bench: Bench) -> None:
+    run(bench, """
+    async def application(scope, receive, send):
+        await send(START)
+        await send(BODY)
+        return scope
+    async def broken(scope, receive, send):
+        await send({**START, "status": 500})
+        raise LookupError
+    async def main(times):
+        for i in range(times):
+            await call(application)
+            try: await call(broken)
+            except LookupError: pass
+        told.clear()
+        ended.clear()
+    asyncio.run(main(300))
+    gc.collect()
+    before = (len(gc.get_objects()), [sys.getrefcount(one) for one in (send, receive, START, BODY, None)])
+    asyncio.run(main(3000))
+    gc.collect()
+    after = (len(gc.get_objects()), [sys.getrefcount(one) for one in (send, receive, START, BODY, None)])
+    assert after[0] - before[0] < 100, (before, after)
+    assert all(abs(a - b) < 300 for a, b in zip(after[1], before[1])), (before, after)
+    """)
+
+
+@pytest.mark.parametrize("given", ["()", "(0, 1)", "('x', len, 1, 2, 3)", "(-1, len, 1, 2, 3)"])
+def test_wrong_calls_are_told(bench: Bench, given: str) -> None:
+    run(bench, f"""
+    try: native.asgi_serve(*{given})
+    except (TypeError, OverflowError) as error: assert str(error)
+    else: raise AssertionError("taken")
+    try: native.AsgiSend()
+    except TypeError: pass
+    else: raise AssertionError("made")
+    """)

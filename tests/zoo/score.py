@@ -1,0 +1,149 @@
+"""The zoo's tables: per cause how often the verdict was right, beside two simple rules on the same
+captures, and how much "confirmed", "likely" and "possible" are worth.
+
+A sick run counts when its spike was measurable (the load generator saw enough slow answers), gone in
+the twin when that ran too, and not the machine's: a verdict of cpu-starved on a machine whose own
+pressure figures say so proves nothing about another cause.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Iterable, Optional
+
+# A machine on which tasks waited for a CPU for this part of the time starves services.
+BUSY = 0.25
+# The twin's slow answers may be this part of the sick program's: machines stutter.
+GONE = 0.34
+SEEDS = 3
+
+
+class Pressure:
+    """How much of a stretch of time some task of the machine waited for a CPU (PSI)."""
+
+    def __init__(self) -> None:
+        self.begin, self.waited = time.monotonic(), self._waited()
+
+    @staticmethod
+    def _waited() -> float:
+        try:
+            first = Path("/proc/pressure/cpu").read_text("ascii").splitlines()[0]
+            return float(first.rpartition("total=")[2]) / 1e6
+        except (OSError, ValueError, IndexError):
+            return 0.0
+
+    def share(self) -> float:
+        """Since it was made: 0 to 1."""
+        took = max(time.monotonic() - self.begin, 1e-3)
+        return round((self._waited() - self.waited) / took, 3)
+
+
+def judged(judge: Optional[Path], capture: Path, slow_ms: float, seeds: int = SEEDS) -> dict[str, Any]:
+    """What the simple rules say of a capture, and whether its verdict stands when names change or
+    records are lost; {} without the tool that tells."""
+    if not judge:
+        return {}
+    told = subprocess.run(
+        [str(judge), str(capture), str(slow_ms), str(seeds)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    return dict(json.loads(told.stdout)) if told.returncode == 0 else {}
+
+
+def rule_right(places: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> Optional[bool]:
+    """Whether the first place a simple rule tells is a right one; None when no place is judged."""
+    if not wanted:
+        return None
+    first = places[:1]
+    return any(
+        p["function"] == w["function"] and os.path.basename(p["file"]) == w["file"]
+        for p in first
+        for w in wanted
+    )
+
+
+def counted(outcomes: Iterable[Any]) -> list[Any]:
+    """The sick runs that count: valid ones whose twin, if it ran, did not show the spike too."""
+    outcomes = list(outcomes)
+    twins = {(o.case, o.switches, o.user): o for o in outcomes if o.twin == "healthy"}
+    kept = []
+    for o in (o for o in outcomes if o.twin == "sick"):
+        twin = twins.get((o.case, o.switches, o.user))
+        shows = twin is not None and twin.slow > GONE * max(o.slow, 1)
+        if shows:
+            o.valid, o.note = False, f"the twin is slow too ({twin.slow} of {o.slow}); {o.note}"
+        if o.twin == "sick" and o.valid:
+            kept.append(o)
+    return kept
+
+
+def part(values: Iterable[Optional[bool]]) -> str:
+    """`11/12` of those that are known."""
+    known = [v for v in values if v is not None]
+    return f"{sum(known)}/{len(known)}" if known else "-"
+
+
+def tables(outcomes: list[Any]) -> str:
+    """Everything as text: a table a way of running, then calibration and robustness."""
+    sick = counted(outcomes)
+    ways = sorted({(o.switches, o.user) for o in outcomes})
+    parts = [table(way, [o for o in outcomes if (o.switches, o.user) == way], sick) for way in ways]
+    return "\n\n".join([*parts, calibration(sick), robustness(sick)])
+
+
+def table(way: tuple[str, str], outcomes: list[Any], sick: list[Any]) -> str:
+    """One way of running: a row a cause."""
+    own = [o for o in sick if (o.switches, o.user) == way]
+    left_out = sum(o.twin == "sick" for o in outcomes) - len(own)
+    head = (
+        f"switches {way[0]}, user {way[1]}: {len(own)} sick runs counted, {left_out} left out\n"
+        f"{'cause':20} {'n':>3} {'top-1':>7} {'top-3':>7} {'where':>7} {'culprit':>7} {'leaf':>7} "
+        f"{'off-cpu':>7} {'false alarms':>13} {'seconds':>8}"
+    )
+    rows = []
+    for cause in [*sorted({o.cause for o in own}), "all"]:
+        of = [o for o in own if cause in (o.cause, "all")]
+        twins = [o for o in outcomes if o.twin == "healthy" and cause in (o.cause, "all")]
+        alarms = [not o.ok and bool(o.alarm) for o in twins if o.valid]
+        slowest = max((o.why_s for o in of), default=0.0)
+        rows.append(
+            f"{cause:20} {len(of):3} {part(o.cause_first for o in of):>7} "
+            f"{part(o.cause_in_three for o in of):>7} {part(o.where_right for o in of):>7} "
+            f"{part(o.culprit_right for o in of):>7} {part(o.leaf_right for o in of):>7} "
+            f"{part(o.off_cpu_right for o in of):>7} {part(alarms):>13} {slowest:8.2f}"
+        )
+    return "\n".join([head, *rows])
+
+
+def calibration(sick: list[Any]) -> str:
+    """Of the first findings of each confidence, how many were right in cause and place."""
+    lines = ["how sure the first finding was, and how often it was right (cause, where and culprit):"]
+    for word in ("confirmed", "likely", "possible"):
+        own = [o.ok for o in sick if o.confidence == word]
+        share = f"{100 * sum(own) / len(own):.0f} %" if own else "-"
+        lines.append(f"  {word:10} {sum(own):3} of {len(own):3}  {share}")
+    silent = [o for o in sick if not o.confidence]
+    return "\n".join([*lines, f"  no finding {len(silent):3}"])
+
+
+def robustness(sick: list[Any]) -> str:
+    """Whether verdicts stood when names were changed and one record in a hundred was lost."""
+    known = [o for o in sick if o.altered]
+    if not known:
+        return "renaming, losing records: not tried (needs the judge: see --judge)"
+    renamed = [o for o in known if o.altered["renamed"]]
+    lost = sum(o.altered["seeds"] for o in known)
+    other = [(o, one) for o in known for one in o.altered["thinned"]]
+    lines = [
+        f"other names: another verdict on {len(renamed)} of {len(known)} captures; "
+        f"1 % of the records lost: on {len(other)} of {lost}"
+    ]
+    lines += [f"  {o.case} {o.switches}: renamed: {o.altered['renamed']}" for o in renamed]
+    lines += [f"  {o.case} {o.switches}: seed {x['seed']}: {x['was']} -> {x['is']}" for o, x in other]
+    return "\n".join(lines)

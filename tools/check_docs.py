@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Holds the pages against the tree: every relative link leads somewhere, and every path of the
+checkout that a page names in code is there (globs may match anything). One line for each that is
+not; exit code 1. Reads only."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILT = {"target", "build", "node_modules"}
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+CODE = re.compile(r"`([^`\n]+)`")
+FENCE = re.compile(r"^```.*?^```", re.S | re.M)
+# What lies at the top of the checkout, so that `a/b` of other worlds is left alone.
+PATH = re.compile(r"(?:bench|c|crates|docs|examples|fuzz|python|tests|tools|viewer)/[\w./*-]*\w")
+
+
+def pages() -> list[Path]:
+    """The Markdown of the checkout, without what is built or fetched."""
+    found = []
+    for folder, inside, files in os.walk(ROOT):
+        inside[:] = [name for name in inside if name not in BUILT and not name.startswith(".")]
+        found += [Path(folder, name) for name in files if name.endswith(".md")]
+    return sorted(found)
+
+
+def wrong(page: Path) -> list[str]:
+    """What a page names and the tree does not have."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    links = [target for target in LINK.findall(text) if "://" not in target]
+    found = [f"link to {target}" for target in links if not (page.parent / target).exists()]
+    for code in CODE.findall(text):
+        path = PATH.fullmatch(code)
+        # A room's own page may name its files from itself.
+        if path and not any(glob.glob(str(base / code)) for base in (ROOT, page.parent)):
+            found.append(code)
+    return found
+
+
+def main() -> int:
+    told = [f"{page.relative_to(ROOT)}: {what} is not there" for page in pages() for what in wrong(page)]
+    print("\n".join(told) if told else f"docs: {len(pages())} pages name what is there")
+    return 1 if told else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
