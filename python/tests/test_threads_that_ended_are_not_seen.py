@@ -8,7 +8,7 @@ from conftest import Bench
 
 def test_nothing_is_seen_of_a_thread_behind_its_end(bench: Bench) -> None:
     result = bench.python("""
-        import threading, time
+        import os, threading, time
         import dashcam
         import pyarrow
         dashcam.start(slow="100ms", post="10m", out="captures")
@@ -22,6 +22,9 @@ def test_nothing_is_seen_of_a_thread_behind_its_end(bench: Bench) -> None:
             threads = [threading.Thread(target=body) for _ in range(6)]
             for thread in threads: thread.start()
             for thread in threads: thread.join()
+            # What Python joined may still be on its way out of the kernel.
+            while any(os.path.exists(f"/proc/self/task/{thread.native_id}") for thread in threads):
+                time.sleep(0.001)
             for thread in threads: dashcam.event(f"joined {thread.native_id}")
         tables = dashcam.open(dashcam.snap()).tables
         events = pyarrow.table(tables["events"]).to_pylist()

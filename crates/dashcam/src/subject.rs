@@ -100,7 +100,7 @@ impl Looker {
         let call = reader.call();
         let ended = sys::task::has_ended(&times) || sys::task::has_ended(&call);
         tracks.stale |= ended;
-        // Of one without Python is told what was seen of it while it ran.
+        // Of one without Python is told what was seen of it while it ran, if anything was.
         if ended && tracks.by_tid.get(&tid)?.python.is_some() {
             // Its Python state may be another thread's by now.
             tracks.forget(tid);
@@ -137,6 +137,11 @@ impl Looker {
             _ => self.read_stack(py, &mut sample),
         }
         let told = self.look_native(&call, py.is_some(), close, (since_ns, last), &mut sample);
+        if ended && sample.t_ns == now {
+            // Nothing was seen of it before its end, so there is nothing to tell of this instant.
+            tracks.forget(tid);
+            return None;
+        }
         if !told {
             // The next look tells of the time since the last.
             let track = tracks.by_tid.get_mut(&tid)?;
