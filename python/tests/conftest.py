@@ -250,4 +250,4 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             file.write(f"failed: {test} on {version}\n")
         for test in dict.fromkeys(told["rerun"]):
             if test not in told["failed"]:
-                file.write(f"unsteady: {test} on {version} failed once and passed then\n")
+                file.write(f"unsteady: {test} on {version} failed and passed when run again\n")
