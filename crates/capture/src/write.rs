@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use format::chunk;
 
 /// Bytes of blocks gathered before a chunk is written.
-const BLOCKS_BYTES: usize = 256 * 1024;
+const BLOCKS_BYTES: usize = 64 * 1024;
 
 /// Streams a capture into `out`. Call `meta`, `tables`, `block` any number of times, `finish`.
 pub struct CaptureWriter<W: Write> {

@@ -1,15 +1,16 @@
-//! The black box -> a capture file, without stopping anybody.
+//! The black box -> a capture file, without stopping anybody, nor keeping a CPU that others want.
 //!
 //! Written under a temporary name in the same folder and renamed when whole, so that nobody ever
 //! reads half a capture. The folder's count and size caps are kept by removing the oldest.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use capture::write::CaptureWriter;
 use format::region::losses;
 use ring::{BlockCopy, Region};
+use sys::turns::Turns;
 
 use crate::config::Config;
 
@@ -50,8 +51,32 @@ fn free_name(config: &Config, mut number: u64) -> String {
     }
 }
 
+/// A file written in pieces, between which others get their turn.
+struct Paced {
+    file: File,
+    turns: Turns,
+}
+
+/// Bytes written in one go: some 30 us.
+const PIECE: usize = 64 * 1024;
+/// A capture is later by at most this, so that the service's threads need not wait for it.
+const MOST_REST_NS: u64 = 1_000_000_000;
+
+impl Write for Paced {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(&bytes[..bytes.len().min(PIECE)]);
+        self.turns.rest();
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
 fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Result<()> {
-    let file = BufWriter::with_capacity(256 * 1024, File::create_new(partial)?);
+    let file = Paced { file: File::create_new(partial)?, turns: Turns::new(MOST_REST_NS) };
+    let file = BufWriter::with_capacity(PIECE, file);
     let mut writer = CaptureWriter::new(file, meta)?;
     let mut buffer = BlockCopy::default();
     // Blocks before tables: a record may name what was interned a moment before it, so tables

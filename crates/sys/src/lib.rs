@@ -31,6 +31,7 @@ pub mod socket;
 pub mod stderr;
 pub mod task;
 pub mod thread;
+pub mod turns;
 pub mod vitals;
 pub mod whole_file;
 pub mod whole_folder;
