@@ -9,6 +9,7 @@ use crate::frames::Place;
 use crate::group::{self, Group};
 use crate::repeats::{self, Repeats};
 use crate::requests::{Judged, Requests};
+use crate::retries;
 use crate::scene::Scene;
 use crate::timeline::State;
 
@@ -318,8 +319,10 @@ impl Judge<'_, '_> {
         let tids = culprits::tids(group);
         let thread = tids.first().and_then(|tid| self.scene.capture.thread_name(*tid));
         let culprit_path = culprits::path(self.scene, group);
+        let retried = retries::called_between(self.scene, group);
         let described = Described {
             place: group.place.as_ref(),
+            is_nowhere: group.pieces.iter().all(|p| p.piece.claim.stack == 0),
             culprit: group.culprit.as_ref(),
             culprit_path: &culprit_path,
             culprit_thread: thread,
@@ -329,7 +332,8 @@ impl Judge<'_, '_> {
             culprit_measured: culprits::is_measured(group),
             target,
             repeats,
-            times: waits(group) / slow.max(1),
+            times: retries::waits(group) / slow.max(1),
+            retried: retried.as_ref(),
             mean_ms: mean_ns / 1e6,
             starved_ms: starved_ns(group) / slow.max(1) as f64 / 1e6,
         };
@@ -413,22 +417,6 @@ fn mean_ns(group: &Group<'_>, slow: usize) -> f64 {
 fn starved_ns(group: &Group<'_>) -> f64 {
     let ready = group.pieces.iter().filter(|p| p.piece.segment.state == State::Ready);
     ready.map(|p| p.piece.segment.ns() as f64).sum()
-}
-
-/// How many waits the pieces of a group are: pieces that touch are one wait, seen more than once. 0
-/// when not all of the times are exact, as estimates have no such edges.
-fn waits(group: &Group<'_>) -> usize {
-    if !group.pieces.iter().all(|p| p.piece.segment.exact) {
-        return 0;
-    }
-    let mut edges: Vec<(usize, u32, u64, u64)> = group
-        .pieces
-        .iter()
-        .map(|p| (p.request, p.piece.segment.tid, p.piece.segment.from_ns, p.piece.segment.to_ns))
-        .collect();
-    edges.sort_unstable();
-    let joined = edges.windows(2).filter(|w| (w[0].0, w[0].1, w[0].3) == (w[1].0, w[1].1, w[1].2));
-    edges.len() - joined.count()
 }
 
 fn main_target(group: &Group<'_>) -> Option<String> {

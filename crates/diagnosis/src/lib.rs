@@ -6,7 +6,7 @@
 //! other threads are replaced by what those did (`pieces`), and of requests on an event loop by what
 //! their task was seen to await (`awaits`); time without a CPU inside of long work is that work's
 //! (`crowded`). What normal requests do too is taken
-//! off, and what remains is grouped by cause and place (`group`; `repeats` counts calls in a loop),
+//! off, and what remains is grouped by cause and place (`group`; `repeats` counts calls in a loop, `retries` pauses),
 //! ranked, given a confidence (`confidence`) and put into words (`finding`, `text`, `json`, `markdown`).
 //!
 //! What it promises: a pure function of the capture; the shares of all findings and the unexplained
@@ -28,6 +28,7 @@ mod markdown;
 pub mod pieces;
 mod repeats;
 pub mod requests;
+mod retries;
 pub mod scene;
 mod text;
 pub mod timeline;

@@ -488,7 +488,10 @@ impl<'c> Scene<'c> {
         if let Some(tid) = self.inside_of(segment) {
             return Some(Culprit::thread(tid, self.main_stack(tid, from, to), false));
         }
-        let tid = self.releaser(segment)?;
+        let Some(tid) = self.releaser(segment) else {
+            // Estimates hardly tell who ran then.
+            return (!segment.exact).then(|| self.keeper(segment)).flatten();
+        };
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did; one that had no work then
         // held nothing.
