@@ -1,8 +1,8 @@
 //! Time a request lay in its socket before its handler began.
 //!
 //! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
-//! taking it up does. Seven answers, the most telling first: the process stood still, its worker was
-//! in the predicate that dashcam asks, a collection ran (or its thread got no CPU), its worker got
+//! taking it up does. Eight answers, the most telling first: the process stood still, its worker was
+//! in the predicate that dashcam asks, another thread forked, a collection ran (or its thread got no CPU), its worker got
 //! no CPU, threads waited for the GIL, the worker that took the request in the
 //! end was busy with another one. The first that covers half of the time has it.
 //!
@@ -12,7 +12,7 @@
 //! importing the program, starting another thread, or without a CPU. If that tells most of the time
 //! it is taken, as an inference; else it is unknown.
 
-use crate::causes::{import, recorder, stopped, Cause, Claim};
+use crate::causes::{fork, import, recorder, stopped, Cause, Claim};
 use crate::crowded;
 use crate::frames::{is_stdlib, Owner};
 use crate::pieces::Piece;
@@ -42,9 +42,10 @@ pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
         sampled: false,
         exact,
     };
-    let answers: [&dyn Fn() -> Answer; 7] = [
+    let answers: [&dyn Fn() -> Answer; 8] = [
         &|| still(scene, &segment),
         &|| asked(scene, &segment),
+        &|| fork::elsewhere(scene, &segment).map(|claim| (segment.ns(), claim)),
         &|| collection(scene, &segment),
         &|| gil(scene, &segment).filter(|(_, claim)| is_kept_long(scene, claim, &segment)),
         &|| starved(scene, &segment),

@@ -249,18 +249,41 @@ pub fn holder_of_any<'c>(
     line: &Awaited<'c>,
     segment: &Segment<'_>,
 ) -> Option<Culprit> {
-    holder(scene, line, segment).or_else(|| {
-        let own = line.row;
-        let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
-        let fellow = |r: &&Await| {
-            r.holder != 0 && r.kind == own.kind && scene.same_place(r.stack, own.stack)
-        };
-        let rows = scene.looks_between(from, to).filter(fellow);
-        let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
-        let theirs = Awaited { row, least_ns: 0, most_ns: 0 };
-        let found = holder(scene, &theirs, segment)?;
-        Some(Culprit { measured: false, ..found })
-    })
+    holder(scene, line, segment)
+        .or_else(|| {
+            let own = line.row;
+            let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
+            let fellow = |r: &&Await| {
+                r.holder != 0 && r.kind == own.kind && scene.same_place(r.stack, own.stack)
+            };
+            let rows = scene.looks_between(from, to).filter(fellow);
+            let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
+            let theirs = Awaited { row, least_ns: 0, most_ns: 0 };
+            let found = holder(scene, &theirs, segment)?;
+            Some(Culprit { measured: false, ..found })
+        })
+        .or_else(|| usual_ender(scene, line.row, segment))
+}
+
+/// Who is to end a wait is searched for seldom: the task that was to end another one at the same place of
+/// the code, as long as it was seen around this one, too. An inference.
+fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<Culprit> {
+    // Who let one go of a lock or pool need not be who has it now.
+    if matches!(own.kind, AwaitKind::Lock | AwaitKind::Semaphore) {
+        return None;
+    }
+    let refers = |r: &&Await| r.holder != 0 && r.how == HolderSource::Refers && r.kind == own.kind;
+    let told = scene.capture.awaits.values().flatten().filter(refers);
+    let there = told.filter(|r| scene.same_place(r.stack, own.stack));
+    let row = there.min_by_key(|r| (r.t_ns.abs_diff(own.t_ns), r.holder))?;
+    let middle = segment.from_ns + segment.ns() / 2;
+    let looks = scene.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let its = looks.iter().filter(|h| h.task == row.holder && h.stack != 0);
+    let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
+    let near = segment.from_ns.saturating_sub(SEEN_NS)..segment.to_ns + SEEN_NS;
+    let doing = Some(self::told(scene, found));
+    let culprit = Culprit { tid: segment.tid, stack: found.stack, measured: false, doing };
+    near.contains(&found.t_ns).then_some(culprit)
 }
 
 /// Another task that most likely had what `line` awaited, where the lock or pool itself does not

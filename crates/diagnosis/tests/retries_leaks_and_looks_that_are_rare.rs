@@ -5,11 +5,14 @@
 
 mod made;
 
-use capture::read::Capture;
+use capture::read::{Capture, VitalRow};
 use diagnosis::{diagnose, to_text, Diagnosis};
+use format::record::flag;
 use format::wait::WaitKind::{Accept, Futex, Gil, Poll, Running, Sleep, SocketRead};
-use format::wait::{AwaitKind, WaitKind};
-use made::{also_off, also_seen, awaited, capture, off, request, seen, stack, stack_on, BEGIN, MS};
+use format::wait::{AwaitKind, HolderSource, WaitKind};
+use made::{
+    also_off, also_seen, awaited, capture, off, request, seen, span, stack, stack_on, BEGIN, MS,
+};
 
 /// The thread of the slow request, and another one.
 const OWN: u32 = 7;
@@ -232,4 +235,120 @@ fn who_computes_and_loses_its_cpu_waits_for_no_gil() {
     assert_eq!(first.cause.text(), "gil-wait", "{}", to_text(&verdict));
     let wanted = "requests waited 480 ms for the GIL, held by jobs.py:9 load()";
     assert!(first.summary.starts_with(wanted), "{}", first.summary);
+}
+
+/// A request on a loop awaits a future for 3,000 ms; who is to fulfil it was found at another one's, of the
+/// same code, at `asked_ms`. That task was seen all the while.
+fn fulfilled(asked_ms: u64, seen_ms: u64, kind: AwaitKind) -> Capture {
+    let mut made = suspended(&[]);
+    let wait = stack(&mut made, &[("predict", "/srv/app.py", 19)]);
+    let score =
+        stack(&mut made, &[("batcher", "/srv/batch.py", 12), ("score", "/srv/batch.py", 6)]);
+    let own = (100..3200).step_by(500).map(|at| awaited(at, 99, 4096, kind, wait)).collect();
+    made.awaits.insert(99, own);
+    let mut asked = awaited(asked_ms, 98, 8192, kind, wait);
+    (asked.holder, asked.how) = (12288, HolderSource::Refers);
+    made.awaits.insert(98, vec![asked]);
+    let looks = (0..seen_ms).step_by(100).map(|at| awaited(at, 0, 12288, AwaitKind::Sleep, score));
+    made.awaits.insert(0, looks.collect());
+    made
+}
+
+#[test]
+fn who_is_to_fulfil_one_future_is_to_fulfil_those_of_the_same_code() {
+    let made = fulfilled(5000, 6000, AwaitKind::Future);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "pool-wait", "{}", to_text(&verdict));
+    assert_eq!(first.culprit.as_ref().expect("a culprit").function, "score");
+    assert!(first.summary.contains("for a result; most likely"), "{}", first.summary);
+    // It was seen no more when the request waited; or it is a lock, which has another holder each time.
+    let made = fulfilled(0, 10, AwaitKind::Future);
+    let verdict = judge(&made);
+    assert!(
+        verdict.findings[0].culprit.is_none() || verdict.findings[0].share < 0.2,
+        "{}",
+        to_text(&verdict)
+    );
+    let made = fulfilled(5000, 6000, AwaitKind::Semaphore);
+    assert!(judge(&made).findings[0].culprit.is_none(), "{}", to_text(&judge(&made)));
+}
+
+/// By looks alone: the request waits for the GIL, nobody was asked who has it, and `OTHER` ran all the
+/// while, in code of this kind.
+fn keeps(native: bool) -> Capture {
+    let mut made = slow(500);
+    let view = stack(&mut made, &[("view", "/srv/app.py", 12)]);
+    let runs = stack(&mut made, &[("write", "/srv/jobs.py", 8)]);
+    made.codes.last_mut().expect("a code").native = native;
+    off(&mut made, OWN, &[(1, 499)]);
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (5..499).step_by(50), Gil, view);
+    off(&mut made, OTHER, &[(500, 9000)]);
+    seen(&mut made, OTHER, &[]);
+    also_seen(&mut made, OTHER, (5..500).step_by(50), Running, runs);
+    made
+}
+
+#[test]
+fn a_thread_without_python_code_has_no_gil() {
+    let made = keeps(false);
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings[0].cause.text(), "gil-wait", "{}", to_text(&verdict));
+    assert_eq!(verdict.findings[0].culprit.as_ref().expect("a culprit").function, "write");
+    let made = keeps(true);
+    let verdict = judge(&made);
+    assert!(verdict.findings[0].culprit.is_none(), "{}", to_text(&verdict));
+}
+
+/// A look at the recorder's heart: it wanted to run for all of the request's time and got no CPU.
+fn crowded(look_ms: u64, delay_ms: u64) -> Capture {
+    let mut made = slow(500);
+    let nap = stack(&mut made, &[("nap", "/srv/app.py", 12)]);
+    off(&mut made, OWN, &[(1, 499)]);
+    seen(&mut made, OWN, &[(100, Sleep, nap), (look_ms, Running, nap)]);
+    let last = made.samples.get_mut(&OWN).and_then(|s| s.last_mut()).expect("seen");
+    (last.flags, last.wall_ns) = (flag::TIMES, 400 * MS);
+    last.run_delay_ns = delay_ms * MS;
+    for (name, ms) in [("recorder_gap_ns", 490), ("recorder_gap_run_delay_ns", 480)] {
+        made.names.push(name.to_owned());
+        let name = made.names.len() as u32 - 1;
+        made.vitals.push(VitalRow { t_ns: BEGIN + 495 * MS, name, value: (ms * MS) as f64 });
+    }
+    made
+}
+
+#[test]
+fn who_slept_lacked_no_cpu_however_long_the_recorder_waited_for_one() {
+    let made = crowded(510, 3);
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings[0].cause.text(), "sleep", "{}", to_text(&verdict));
+    // Its own account says that it was woken and got none.
+    let made = crowded(510, 400);
+    assert_eq!(judge(&made).findings[0].cause.text(), "cpu-starved");
+    // Nothing tells.
+    let made = crowded(900, 3);
+    assert_eq!(judge(&made).findings[0].cause.text(), "cpu-starved");
+}
+
+#[test]
+fn requests_that_had_not_begun_stood_still_while_another_thread_forked() {
+    let mut made = slow(500);
+    made.requests.last_mut().expect("the slow one").started_ns = BEGIN + 490 * MS;
+    let sleeps = stack(&mut made, &[("saver", "/srv/app.py", 40)]);
+    let forks =
+        stack(&mut made, &[("saver", "/srv/app.py", 41), ("checkpoint", "/srv/app.py", 30)]);
+    off(&mut made, OWN, &[(0, 489), (501, 9000)]);
+    seen(&mut made, OWN, &[]);
+    off(&mut made, OTHER, &[(600, 9000)]);
+    // Before, and soon behind: the sampler stood still as well.
+    seen(&mut made, OTHER, &[(1, Sleep, sleeps), (492, Running, forks)]);
+    made.samples.get_mut(&OTHER).expect("seen")[0].t_ns -= 20 * MS;
+    made.names.push("dashcam.fork".to_owned());
+    let name = made.names.len() as u32 - 1;
+    made.own_spans.push(span(name, OTHER, 0, BEGIN, 490));
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "fork", "{}", to_text(&verdict));
+    assert_eq!(first.culprit.as_ref().expect("a culprit").function, "checkpoint");
 }

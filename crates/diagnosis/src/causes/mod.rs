@@ -12,7 +12,7 @@ mod disk_io;
 mod dns;
 mod downstream_wait;
 mod event_loop_blocked;
-mod fork;
+pub(crate) mod fork;
 mod gc_pause;
 mod gil_wait;
 pub(crate) mod import;
