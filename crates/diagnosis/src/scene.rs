@@ -495,8 +495,11 @@ impl<'c> Scene<'c> {
         }
         let Some(tid) = self.releaser(segment) else {
             // Estimates hardly tell who ran then.
-            return (!segment.exact).then(|| self.keeper(segment)).flatten();
+            let keeper = if segment.exact { None } else { self.keeper(segment) };
+            return keeper.filter(|c| !self.same_place(c.stack, segment.stack()));
         };
+        // By looks alone, where it was in a part of the wait is too vague: they are far apart.
+        let (from, to) = if segment.exact { (from, to) } else { (begin, end) };
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did; one that had no work then
         // held nothing.

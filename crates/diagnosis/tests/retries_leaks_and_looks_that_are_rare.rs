@@ -190,6 +190,18 @@ fn without_switch_records_whose_stay_ends_with_a_wait_most_likely_held_the_lock(
     let wanted =
         "most likely held by app.py:40 reload() in another thread, which waited for a peer";
     assert!(first.summary.ends_with(wanted), "{}", first.summary);
+    // A fellow whose wait ends then as well, in other code, is nobody's.
+    let mut made = condition(450);
+    let wait = made.samples[&OWN][0].stack;
+    let fellow = stack(&mut made, &[("stamp", "/srv/app.py", 60)]);
+    for look in made.samples.values_mut().flatten().filter(|s| s.stack == wait) {
+        look.target = 4096;
+    }
+    also_seen(&mut made, 10, (10..490).step_by(100), Futex, fellow);
+    made.samples.get_mut(&10).expect("seen").iter_mut().for_each(|s| s.target = 4096);
+    also_seen(&mut made, 10, [510].into_iter(), Running, fellow);
+    let found = judge(&made).findings[0].culprit.clone().expect("a culprit");
+    assert_eq!(found.function, "reload");
     // It stays on: it held nothing of the waiter's.
     let made = condition(1500);
     assert!(judge(&made).findings[0].culprit.is_none(), "{}", to_text(&judge(&made)));
