@@ -148,6 +148,51 @@ async def prepare():
     box = asyncio.Queue()
     worker = asyncio.ensure_future(drain())
 """, "pool-wait", "submit", "await done", "store"),
+    "fulfilled with a batch": ("""
+box = worker = None
+async def score(batch):
+    await asyncio.sleep(0.6)
+async def work_off():
+    while True:
+        batch = [(1, await box.get())]
+        await score(batch)
+        for n, done in batch:
+            done.set_result(n)
+async def submit():
+    done = asyncio.get_running_loop().create_future()
+    box.put_nowait(done)
+    await done
+async def wait():
+    await submit()
+async def prepare():
+    global box, worker
+    box = asyncio.Queue()
+    worker = asyncio.ensure_future(work_off())
+""", "pool-wait", "submit", "await done", "score"),
+    "fulfilled with a batch of jobs": ("""
+box = worker = None
+class Job:
+    def __init__(self, done):
+        self.done = done
+async def score(batch):
+    await asyncio.sleep(0.6)
+async def work_off():
+    while True:
+        batch = [await box.get()]
+        await score(batch)
+        for job in batch:
+            job.done.set_result(1)
+async def submit():
+    job = Job(asyncio.get_running_loop().create_future())
+    box.put_nowait(job)
+    await job.done
+async def wait():
+    await submit()
+async def prepare():
+    global box, worker
+    box = asyncio.Queue()
+    worker = asyncio.ensure_future(work_off())
+""", "pool-wait", "submit", "await job.done", "score"),
     "stream": ("""
 port = 0
 async def ask():

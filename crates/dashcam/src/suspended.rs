@@ -43,6 +43,10 @@ const MOST_LOCKS: usize = 4;
 /// Who is to end a wait that nobody holds anything for is asked again after this time for each task
 /// there is: walking one costs some microseconds.
 const ASK_ENDER_NS: u64 = 500_000;
+/// Searches for a holder, or for who is to end a wait, take at most this part of the time, and each is
+/// followed by a pause of so many times as long. Where all requests are slow all the time they would
+/// leave nothing of the budget for looks at the requests themselves.
+const SEARCH_PART: u64 = 200;
 /// Tasks that work for no request are looked at this often, and so many at a time.
 const AROUND_NS: u64 = 40_000_000;
 const MOST_AROUND: usize = 6;
@@ -74,6 +78,8 @@ pub(crate) struct Suspensions {
     asked: Vec<(usize, u64, Holder)>,
     /// Before that nobody is asked who is to end a wait.
     enders_from_ns: u64,
+    /// Before that nobody is searched for at all.
+    search_from_ns: u64,
     /// When tasks that work for no request were looked at, and how many have been.
     around_ns: u64,
     around: usize,
@@ -201,9 +207,10 @@ impl Suspensions {
         }
         let held = matches!(waiter.kind, AwaitKind::Lock | AwaitKind::Semaphore);
         let may_end = now >= self.enders_from_ns;
-        if self.asked.len() >= MOST_LOCKS || !held && !may_end {
+        if now < self.search_from_ns || self.asked.len() >= MOST_LOCKS || !held && !may_end {
             return NOBODY;
         }
+        let began_ns = sys::clock::thread_cpu_ns();
         self.tasks.clear();
         // Those of open requests first: they are the likely ones, and known without the set.
         self.tasks.extend(open.iter().map(|r| r.task as usize).filter(|task| *task != 0));
@@ -225,6 +232,8 @@ impl Suspensions {
         if inside.is_none() && may_end {
             self.enders_from_ns = now + ASK_ENDER_NS * tasks.len() as u64;
         }
+        let took_ns = sys::clock::thread_cpu_ns().saturating_sub(began_ns);
+        self.search_from_ns = now.saturating_add(took_ns.saturating_mul(SEARCH_PART));
         self.asked.push((waiter.lock, now, holder));
         if holder.task == 0 {
             return NOBODY;

@@ -1,8 +1,8 @@
 //! Time a request lay in its socket before its handler began.
 //!
 //! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
-//! taking it up does. Seven answers, the most telling first: the process stood still, its worker was
-//! in the predicate that dashcam asks, a collection ran (or its thread got no CPU), its worker got
+//! taking it up does. Eight answers, the most telling first: the process stood still, its worker was
+//! in the predicate that dashcam asks, another thread forked, a collection ran (or its thread got no CPU), its worker got
 //! no CPU, threads waited for the GIL, the worker that took the request in the
 //! end was busy with another one. The first that covers half of the time has it.
 //!
@@ -12,7 +12,8 @@
 //! importing the program, starting another thread, or without a CPU. If that tells most of the time
 //! it is taken, as an inference; else it is unknown.
 
-use crate::causes::{import, recorder, stopped, Cause, Claim};
+use crate::causes::{fork, import, recorder, stopped, Cause, Claim};
+use crate::crowded;
 use crate::frames::{is_stdlib, Owner};
 use crate::pieces::Piece;
 use crate::requests::Judged;
@@ -41,9 +42,10 @@ pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
         sampled: false,
         exact,
     };
-    let answers: [&dyn Fn() -> Answer; 7] = [
+    let answers: [&dyn Fn() -> Answer; 8] = [
         &|| still(scene, &segment),
         &|| asked(scene, &segment),
+        &|| fork::elsewhere(scene, &segment).map(|claim| (segment.ns(), claim)),
         &|| collection(scene, &segment),
         &|| gil(scene, &segment).filter(|(_, claim)| is_kept_long(scene, claim, &segment)),
         &|| starved(scene, &segment),
@@ -251,7 +253,8 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
         if !all.iter().any(asks) {
             return Vec::new();
         }
-        all.into_iter().filter(|s| asks(s) || s.state == State::Ready).collect()
+        let near = |i: usize| all[i].state == State::Ready && is_between_asks(&all, i, &asks);
+        (0..all.len()).filter(|i| asks(&all[*i]) || near(*i)).map(|i| all[i]).collect()
     };
     let saw =
         |tid: &&u32| scene.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
@@ -264,6 +267,17 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let asked = longest.iter().filter(|s| s.state == State::Wait);
     let culprit = asked.max_by_key(|s| s.ns()).and_then(|s| scene.gil_holder(s));
     Some((covered, Claim { culprit, ..Claim::of(Cause::GilWait, segment) }))
+}
+
+/// Whether the time without a CPU at `at` lies beside a wait for the GIL, with hardly any running in
+/// between: one that computes and loses its CPU waits for no GIL.
+fn is_between_asks(all: &[Segment<'_>], at: usize, asks: &impl Fn(&Segment<'_>) -> bool) -> bool {
+    let passes = |s: &&Segment<'_>| {
+        s.state == State::Ready || s.state == State::Run && s.ns() < crowded::ASKING_NS
+    };
+    let before = all[..at].iter().rev().find(|s| !passes(s));
+    let after = all[at + 1..].iter().find(|s| !passes(s));
+    before.is_some_and(asks) || after.is_some_and(asks)
 }
 
 /// Its worker had other requests in hand. One of the same name that takes most of the time is the

@@ -31,6 +31,10 @@ use crate::timeline::{Segment, State};
 /// A moment further from every look at the task is not explained by any. Tasks that do not move
 /// are looked at every 100 ms.
 const REACH_NS: u64 = 300_000_000;
+/// Between two looks that found the task in the same await it stood there all the while, however rare the
+/// looks were: on a busy service there is no budget for more. A task that left and came back within
+/// that time is taken for one that stayed.
+const ALIKE_NS: u64 = 3_000_000_000;
 /// A look this near to a piece counts as having seen it.
 const SEEN_NS: u64 = 120_000_000;
 /// How far from a look at the waiter a look at the holder may lie: of those that wait for the same
@@ -95,14 +99,17 @@ impl<'c> Line<'c> {
         };
         let mut at = segment.from_ns;
         // Only the looks that can be nearest to some moment of the segment.
-        let first = self.seen.partition_point(|r| r.t_ns + REACH_NS < segment.from_ns);
+        let first = self.seen.partition_point(|r| r.t_ns + ALIKE_NS < segment.from_ns);
         for (i, row) in self.seen.iter().enumerate().skip(first) {
-            if at >= segment.to_ns || row.t_ns.saturating_sub(REACH_NS) >= segment.to_ns {
+            if at >= segment.to_ns || row.t_ns.saturating_sub(ALIKE_NS) >= segment.to_ns {
                 break;
             }
-            let middle = self.seen.get(i + 1).map(|next| row.t_ns + (next.t_ns - row.t_ns) / 2);
-            let end = middle.unwrap_or(u64::MAX).min(row.t_ns + REACH_NS).min(segment.to_ns);
-            let begin = row.t_ns.saturating_sub(REACH_NS).max(at);
+            let next = self.seen.get(i + 1).copied();
+            let before = i.checked_sub(1).and_then(|i| self.seen.get(i).copied());
+            let middle = next.map(|next| row.t_ns + (next.t_ns - row.t_ns) / 2);
+            let end = middle.unwrap_or(u64::MAX).min(row.t_ns + reach_ns(row, next));
+            let end = end.min(segment.to_ns);
+            let begin = row.t_ns.saturating_sub(reach_ns(row, before)).max(at);
             if end <= at {
                 continue;
             }
@@ -160,6 +167,18 @@ impl Awaited<'_> {
         let limit = self.row.timeout_ns;
         let possible = self.most_ns + TIMER_SLACK_NS >= limit;
         limit > 0 && possible && self.least_ns <= limit + TIMER_SLACK_NS
+    }
+}
+
+/// How far from `row` it tells what the task did, towards the look beside it.
+fn reach_ns(row: &Await, beside: Option<&Await>) -> u64 {
+    let alike = beside.is_some_and(|other| {
+        same(Some(row), Some(other)) && row.t_ns.abs_diff(other.t_ns) <= ALIKE_NS
+    });
+    if alike {
+        ALIKE_NS
+    } else {
+        REACH_NS
     }
 }
 
@@ -230,18 +249,41 @@ pub fn holder_of_any<'c>(
     line: &Awaited<'c>,
     segment: &Segment<'_>,
 ) -> Option<Culprit> {
-    holder(scene, line, segment).or_else(|| {
-        let own = line.row;
-        let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
-        let fellow = |r: &&Await| {
-            r.holder != 0 && r.kind == own.kind && scene.same_place(r.stack, own.stack)
-        };
-        let rows = scene.looks_between(from, to).filter(fellow);
-        let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
-        let theirs = Awaited { row, least_ns: 0, most_ns: 0 };
-        let found = holder(scene, &theirs, segment)?;
-        Some(Culprit { measured: false, ..found })
-    })
+    holder(scene, line, segment)
+        .or_else(|| {
+            let own = line.row;
+            let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
+            let fellow = |r: &&Await| {
+                r.holder != 0 && r.kind == own.kind && scene.same_place(r.stack, own.stack)
+            };
+            let rows = scene.looks_between(from, to).filter(fellow);
+            let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
+            let theirs = Awaited { row, least_ns: 0, most_ns: 0 };
+            let found = holder(scene, &theirs, segment)?;
+            Some(Culprit { measured: false, ..found })
+        })
+        .or_else(|| usual_ender(scene, line.row, segment))
+}
+
+/// Who is to end a wait is searched for seldom: the task that was to end another one at the same place of
+/// the code, as long as it was seen around this one, too. An inference.
+fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<Culprit> {
+    // Who let one go of a lock or pool need not be who has it now.
+    if matches!(own.kind, AwaitKind::Lock | AwaitKind::Semaphore) {
+        return None;
+    }
+    let refers = |r: &&Await| r.holder != 0 && r.how == HolderSource::Refers && r.kind == own.kind;
+    let told = scene.capture.awaits.values().flatten().filter(refers);
+    let there = told.filter(|r| scene.same_place(r.stack, own.stack));
+    let row = there.min_by_key(|r| (r.t_ns.abs_diff(own.t_ns), r.holder))?;
+    let middle = segment.from_ns + segment.ns() / 2;
+    let looks = scene.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let its = looks.iter().filter(|h| h.task == row.holder && h.stack != 0);
+    let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
+    let near = segment.from_ns.saturating_sub(SEEN_NS)..segment.to_ns + SEEN_NS;
+    let doing = Some(self::told(scene, found));
+    let culprit = Culprit { tid: segment.tid, stack: found.stack, measured: false, doing };
+    near.contains(&found.t_ns).then_some(culprit)
 }
 
 /// Another task that most likely had what `line` awaited, where the lock or pool itself does not

@@ -23,6 +23,9 @@ const SPAN_NS: u64 = 3_000_000_000;
 /// A wait as short as this does not end a burst.
 const BREAK_NS: u64 = 20_000_000;
 
+/// A thread that has just asked for the GIL, or asks for it again, runs for less than this in between.
+pub(crate) const ASKING_NS: u64 = 2_000_000;
+
 /// A thread's work without a break.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst {
@@ -109,14 +112,21 @@ pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
     }
 }
 
+/// Whether the thread hardly ran between two of its pieces.
+fn hardly_runs(pieces: &[Piece<'_>], a: usize, b: usize) -> bool {
+    let between = &pieces[a.min(b) + 1..a.max(b)];
+    between.iter().all(|p| p.segment.state != State::Run || p.segment.ns() < ASKING_NS)
+}
+
 /// The claim of the work, or of the wait for the GIL, that the thread was about before or after it had
-/// no CPU; without a wait of another kind in between.
+/// no CPU; without a wait of another kind in between, nor, up to a wait for the GIL, work: who computes and
+/// loses its CPU waits for no GIL.
 fn nearest(pieces: &[Piece<'_>], long: &[bool], at: usize) -> Option<Claim> {
     let own = &pieces[at];
     let fits = |i: &usize| {
         let (claim, state) = (&pieces[*i].claim, pieces[*i].segment.state);
         let work = long[at] && state == State::Run;
-        work || claim.cause == Cause::GilWait && long[*i]
+        work || claim.cause == Cause::GilWait && long[*i] && hardly_runs(pieces, at, *i)
     };
     let passes = |i: &usize| {
         let s = &pieces[*i].segment;

@@ -3,35 +3,15 @@
 use capture::read::{Capture, Traces};
 
 use crate::causes::{self, ms_text, Cause, Described};
+use crate::confidence::Confidence;
 use crate::culprits;
 use crate::frames::Place;
 use crate::group::{self, Group};
 use crate::repeats::{self, Repeats};
 use crate::requests::{Judged, Requests};
+use crate::retries;
 use crate::scene::Scene;
 use crate::timeline::State;
-
-/// How sure a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Confidence {
-    /// Something fits, little was seen.
-    Possible,
-    /// Seen, but a part is estimated or inferred.
-    Likely,
-    /// Seen in nearly all slow requests, in no normal one, times and culprit measured.
-    Confirmed,
-}
-
-impl Confidence {
-    /// As in the JSON.
-    pub fn text(self) -> &'static str {
-        match self {
-            Confidence::Possible => "possible",
-            Confidence::Likely => "likely",
-            Confidence::Confirmed => "confirmed",
-        }
-    }
-}
 
 /// One figure behind a finding.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,8 +109,6 @@ const ALONE: usize = 5;
 const TRACES: usize = 3;
 /// Control requests looked at.
 const CONTROLS: usize = 200;
-/// Why a task that had something is not named for sure.
-const INFERRED_TASK: &str = "who had it was inferred from what other tasks awaited the while";
 /// Slow requests looked at; the slowest.
 const MOST_SLOW: usize = 200;
 
@@ -209,10 +187,11 @@ fn suspects(weighed: &[group::Weighed<'_>], slow: usize) -> Vec<(&'static str, f
     named.into_iter().map(|(words, cause)| (words, ms(cause))).collect()
 }
 
-struct Judge<'a, 'c> {
-    scene: &'a Scene<'c>,
-    requests: &'a Requests<'c>,
-    controls: &'a [Judged<'c>],
+/// What findings are made from.
+pub(crate) struct Judge<'a, 'c> {
+    pub(crate) scene: &'a Scene<'c>,
+    pub(crate) requests: &'a Requests<'c>,
+    pub(crate) controls: &'a [Judged<'c>],
     traces: &'a Traces,
     counts: &'a repeats::Counts<'c>,
     waits: &'a repeats::Waits,
@@ -340,8 +319,10 @@ impl Judge<'_, '_> {
         let tids = culprits::tids(group);
         let thread = tids.first().and_then(|tid| self.scene.capture.thread_name(*tid));
         let culprit_path = culprits::path(self.scene, group);
+        let retried = retries::called_between(self.scene, group);
         let described = Described {
             place: group.place.as_ref(),
+            is_nowhere: group.pieces.iter().all(|p| p.piece.claim.stack == 0),
             culprit: group.culprit.as_ref(),
             culprit_path: &culprit_path,
             culprit_thread: thread,
@@ -351,7 +332,8 @@ impl Judge<'_, '_> {
             culprit_measured: culprits::is_measured(group),
             target,
             repeats,
-            times: waits(group) / slow.max(1),
+            times: retries::waits(group) / slow.max(1),
+            retried: retried.as_ref(),
             mean_ms: mean_ns / 1e6,
             starved_ms: starved_ns(group) / slow.max(1) as f64 / 1e6,
         };
@@ -424,122 +406,6 @@ impl Judge<'_, '_> {
         let most = sums.into_iter().max_by_key(|(_, ns)| *ns)?.0;
         (part >= LEAST_NATIVE).then_some((most, part))
     }
-
-    /// Whether pauses of switch records are why some of its times are estimates.
-    fn blind(&self, group: &Group<'_>) -> bool {
-        let paused = &self.scene.capture.switches_paused;
-        let segments = group.pieces.iter().map(|p| &p.piece.segment).filter(|s| !s.exact);
-        let mut lies_in =
-            segments.map(|s| paused.iter().any(|(from, to)| *from < s.to_ns && *to > s.from_ns));
-        lies_in.any(|blind| blind)
-    }
-
-    /// Whether most of what is an estimate in it is of requests on an event loop.
-    fn mostly_on_loops(&self, group: &Group<'_>) -> bool {
-        let estimates = group.pieces.iter().filter(|p| !p.piece.segment.exact);
-        let (mut on_loop, mut all) = (0.0, 0.0);
-        for p in estimates {
-            all += p.excess_ns;
-            on_loop += p.excess_ns * f64::from(self.requests.slow[p.request].row.on_loop);
-        }
-        on_loop * 2.0 >= all
-    }
-
-    fn confidence(
-        &self,
-        group: &Group<'_>,
-        share: f64,
-        slow: usize,
-        normal: usize,
-    ) -> (Confidence, Vec<String>) {
-        let total = group.excess_ns().max(1.0);
-        let part = |test: &dyn Fn(&group::Weighed<'_>) -> bool| {
-            group.pieces.iter().filter(|p| test(p)).map(|p| p.excess_ns).sum::<f64>() / total
-        };
-        let mut missing = Vec::new();
-        let mut level = Confidence::Confirmed;
-        let mut lower = |to: Confidence, why: String, level: &mut Confidence| {
-            *level = (*level).min(to);
-            missing.push(why);
-        };
-        if group.cause == Cause::Unknown {
-            lower(Confidence::Possible, "no source saw what this time was".to_owned(), &mut level);
-        }
-        if part(&|p| p.piece.segment.exact) < 0.8 {
-            let state = self.scene.capture.meta.sources.iter().find(|(n, _)| n == "switches");
-            let text = match state.map_or("off", |(_, s)| s.as_str()) {
-                on if on.starts_with("on") && self.blind(group) => {
-                    "times are estimates: switch records were paused while threads came and went \
-                     by the thousand"
-                        .to_owned()
-                }
-                on if on.starts_with("on") && self.mostly_on_loops(group) => {
-                    "when an await began and ended is known to the sampling period only".to_owned()
-                }
-                on if on.starts_with("on") => {
-                    "times are estimates: switch records of this time are not in the capture \
-                     (overwritten, or not yet written)"
-                        .to_owned()
-                }
-                // Why it was off is told once, below all findings.
-                _ => "times are estimates: source switches was off".to_owned(),
-            };
-            lower(Confidence::Likely, text, &mut level);
-        }
-        let seen = part(&|p| p.piece.claim.seen);
-        let unseen = group.place.is_none() && group.cause != Cause::Stopped;
-        if seen < 0.5 && !unseen {
-            let text = match seen {
-                seen if seen < 0.01 => "hardly any of it was seen by a sample".to_owned(),
-                seen => format!("only {:.0} % of it was seen by a sample", seen * 100.0),
-            };
-            let to = if seen < 0.1 { Confidence::Possible } else { Confidence::Likely };
-            lower(to, text, &mut level);
-        }
-        if matches!(group.cause, Cause::LockWait | Cause::GilWait) && !culprits::is_measured(group)
-        {
-            let text = match group.culprit {
-                Some(_) if culprits::is_task(group) => INFERRED_TASK,
-                Some(_) => {
-                    "the holder was inferred from who stood in the same call, or ran when the wait \
-                     ended"
-                }
-                None => "who held it was not seen",
-            };
-            lower(Confidence::Likely, text.to_owned(), &mut level);
-        }
-        if group.cause == Cause::PoolWait && !culprits::is_measured(group) {
-            let text = match group.culprit {
-                Some(_) if culprits::is_task(group) => INFERRED_TASK,
-                Some(_) => "who had it was inferred from who ran when the wait ended",
-                None => "who had it was not seen",
-            };
-            lower(Confidence::Likely, text.to_owned(), &mut level);
-        }
-        let starved = part(&|p| p.piece.segment.state == State::Ready);
-        if starved > 0.75 && !matches!(group.cause, Cause::CpuStarved | Cause::CpuThrottled) {
-            let text = "the machine was crowded: for most of it the work had no CPU";
-            lower(Confidence::Likely, text.to_owned(), &mut level);
-        }
-        if part(&|p| p.piece.claim.inferred) > 0.2 {
-            let text =
-                "which thread the request waited for was inferred from who ran when it ended";
-            lower(Confidence::Likely, text.to_owned(), &mut level);
-        }
-        if unseen {
-            lower(Confidence::Possible, "no stack was seen".to_owned(), &mut level);
-        }
-        if share < 0.3 {
-            level = level.min(Confidence::Likely);
-        }
-        if normal * 5 > self.controls.len() && normal > 0 {
-            let text = format!("{normal} of {} normal requests have it too", self.controls.len());
-            lower(Confidence::Possible, text, &mut level);
-        } else if slow == 1 && share < 0.8 {
-            lower(Confidence::Likely, "only one slow request has it".to_owned(), &mut level);
-        }
-        (level, missing)
-    }
 }
 
 fn mean_ns(group: &Group<'_>, slow: usize) -> f64 {
@@ -551,22 +417,6 @@ fn mean_ns(group: &Group<'_>, slow: usize) -> f64 {
 fn starved_ns(group: &Group<'_>) -> f64 {
     let ready = group.pieces.iter().filter(|p| p.piece.segment.state == State::Ready);
     ready.map(|p| p.piece.segment.ns() as f64).sum()
-}
-
-/// How many waits the pieces of a group are: pieces that touch are one wait, seen more than once. 0
-/// when not all of the times are exact, as estimates have no such edges.
-fn waits(group: &Group<'_>) -> usize {
-    if !group.pieces.iter().all(|p| p.piece.segment.exact) {
-        return 0;
-    }
-    let mut edges: Vec<(usize, u32, u64, u64)> = group
-        .pieces
-        .iter()
-        .map(|p| (p.request, p.piece.segment.tid, p.piece.segment.from_ns, p.piece.segment.to_ns))
-        .collect();
-    edges.sort_unstable();
-    let joined = edges.windows(2).filter(|w| (w[0].0, w[0].1, w[0].3) == (w[1].0, w[1].1, w[1].2));
-    edges.len() - joined.count()
 }
 
 fn main_target(group: &Group<'_>) -> Option<String> {

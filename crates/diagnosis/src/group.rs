@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use format::wait::WaitKind;
 
-use crate::causes::{import, Cause, Claim};
+use crate::causes::{import, pool_wait, Cause, Claim};
 use crate::frames::{is_part_of_a_function, Owner, Place};
 use crate::pieces::Piece;
 use crate::requests::{Judged, Requests};
@@ -271,6 +271,10 @@ fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Grou
     let told: f64 = pieces.iter().filter(known).map(|w| w.excess_ns).sum();
     let all: f64 = pieces.iter().map(|w| w.excess_ns).sum();
     let culprit = culprit.filter(|_| told >= SMALL * all);
+    // Nor does who ended one wait say anything of those that nobody ended.
+    let vain = |w: &&Weighed<'_>| pool_wait::is_in_vain(w.piece.claim.target.as_deref());
+    let vain: f64 = pieces.iter().filter(vain).map(|w| w.excess_ns).sum();
+    let culprit = culprit.filter(|_| told >= vain);
     // A process that stands still does so nowhere in particular.
     if cause == Cause::Stopped {
         return Group { cause, place: None, culprit, pieces };

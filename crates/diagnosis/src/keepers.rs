@@ -39,7 +39,7 @@ impl Scene<'_> {
         let place = self.frames.innermost_user(segment.stack())?;
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
         let mut stays: Vec<(Place, Culprit)> = others
-            .filter_map(|tid| self.stay_until(tid, from, end, &place.file))
+            .filter_map(|tid| self.stay_until(tid, lock, from, end, &place.file))
             .map(|(place, tid, stack)| (place, Culprit::thread(tid, stack, false)))
             .collect();
         // A map has no order.
@@ -54,6 +54,7 @@ impl Scene<'_> {
     fn stay_until(
         &self,
         tid: u32,
+        lock: u64,
         from_ns: u64,
         end: (u64, u64),
         file: &str,
@@ -62,7 +63,9 @@ impl Scene<'_> {
         let works = |s: &Sample| {
             let parked = matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
             let waits = s.wait == WaitKind::Futex;
-            !(parked || waits && pool_wait::is_of_a_pool(self, s.stack))
+            // A fellow that waits for the same keeps nobody.
+            let fellow = s.target == lock || pool_wait::is_of_a_pool(self, s.stack);
+            !(parked || waits && fellow)
         };
         let place = |s: &Sample| self.frames.innermost_user(s.stack).filter(|_| works(s));
         let key = |s: &Sample| place(s).map(|p| (p.qualified, p.file));

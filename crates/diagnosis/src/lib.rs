@@ -6,8 +6,8 @@
 //! other threads are replaced by what those did (`pieces`), and of requests on an event loop by what
 //! their task was seen to await (`awaits`); time without a CPU inside of long work is that work's
 //! (`crowded`). What normal requests do too is taken
-//! off, and what remains is grouped by cause and place (`group`; `repeats` counts calls in a loop),
-//! ranked, given a confidence and put into words (`finding`, `text`, `json`, `markdown`).
+//! off, and what remains is grouped by cause and place (`group`; `repeats` counts calls in a loop, `retries` pauses),
+//! ranked, given a confidence (`confidence`) and put into words (`finding`, `text`, `json`, `markdown`).
 //!
 //! What it promises: a pure function of the capture; the shares of all findings and the unexplained
 //! part sum to 1; no slow request, no finding. What it does not know it calls unknown.
@@ -15,6 +15,7 @@
 mod arrival;
 mod awaits;
 pub mod causes;
+mod confidence;
 mod course;
 mod crowded;
 mod culprits;
@@ -27,12 +28,14 @@ mod markdown;
 pub mod pieces;
 mod repeats;
 pub mod requests;
+mod retries;
 pub mod scene;
 mod text;
 pub mod timeline;
 mod wakers;
 
-pub use finding::{diagnose, Confidence, Diagnosis, Evidence, Finding};
+pub use confidence::Confidence;
+pub use finding::{diagnose, Diagnosis, Evidence, Finding};
 pub use frames::Place;
 pub use json::to_json;
 pub use markdown::to_markdown;

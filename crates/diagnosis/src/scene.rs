@@ -19,6 +19,8 @@ const NEAR_NS: u64 = 60_000_000;
 
 /// A stretch shorter than this part of a time is a sliver of it.
 const SLIVERS: u64 = 10;
+/// A look at a thread this soon behind its fork still finds it in the code that forked.
+const BEHIND_FORK_NS: u64 = 20_000_000;
 /// Threads a chain of waits is followed through.
 const MOST_HOPS: usize = 6;
 /// A thread that waits is looked at this often.
@@ -320,7 +322,10 @@ impl<'c> Scene<'c> {
         };
         let others = self.forks.iter().copied().filter(|f| f.tid != segment.tid);
         let fork = others.max_by_key(overlap).filter(|f| overlap(f) * 2 > segment.ns())?;
-        let stack = self.main_stack(fork.tid, fork.begin_ns, fork.end_ns);
+        // Where it stood before says nothing of who forked; a look behind finds the child's parent at
+        // what comes next there.
+        let looks = self.samples_in(fork.tid, fork.begin_ns, fork.end_ns + BEHIND_FORK_NS);
+        let stack = looks.first().map_or(0, |s| s.stack);
         Some(Culprit::thread(fork.tid, stack, true))
     }
 
@@ -488,7 +493,13 @@ impl<'c> Scene<'c> {
         if let Some(tid) = self.inside_of(segment) {
             return Some(Culprit::thread(tid, self.main_stack(tid, from, to), false));
         }
-        let tid = self.releaser(segment)?;
+        let Some(tid) = self.releaser(segment) else {
+            // Estimates hardly tell who ran then.
+            let keeper = if segment.exact { None } else { self.keeper(segment) };
+            return keeper.filter(|c| !self.same_place(c.stack, segment.stack()));
+        };
+        // By looks alone, where it was in a part of the wait is too vague: they are far apart.
+        let (from, to) = if segment.exact { (from, to) } else { (begin, end) };
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did; one that had no work then
         // held nothing.
@@ -535,13 +546,18 @@ impl<'c> Scene<'c> {
         timeline.iter().any(|s| s.state == State::Run)
     }
 
-    /// The thread that ran longest in `[from, to)`, besides `not`.
+    /// The thread with Python code that ran longest in `[from, to)`, besides `not`.
     pub fn busiest(&self, not: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
         let run_ns = |tid: u32| -> u64 {
             let timeline = timeline::of_thread(self.capture, tid, from_ns, to_ns);
             timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
         };
-        let others = self.capture.samples.keys().filter(|tid| **tid != not);
+        // Who never stood in Python code (the recorder's threads, a library's own) has no GIL.
+        let python = |tid: u32| {
+            let looks = self.samples_in(tid, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
+            looks.iter().any(|s| self.frames.of(s.stack).any(|f| !f.native))
+        };
+        let others = self.capture.samples.keys().filter(|tid| **tid != not && python(**tid));
         // Of two that ran as long always the same: a map has no order.
         let (ns, tid) = others.map(|tid| (run_ns(*tid), *tid)).max()?;
         (ns * 2 > to_ns - from_ns).then_some(tid)

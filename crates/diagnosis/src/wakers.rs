@@ -59,10 +59,14 @@ impl Scene<'_> {
     /// How long `tid` may have been runnable without a CPU before it got one at `t_ns`: the kernel
     /// adds that up, and the next look tells it. A switch record only says when it ran again.
     fn stood_ready_until(&self, tid: u32, t_ns: u64) -> u64 {
+        self.ready_at_most(tid, t_ns).unwrap_or(0)
+    }
+
+    /// The same; None where no look tells it soon.
+    pub fn ready_at_most(&self, tid: u32, t_ns: u64) -> Option<u64> {
         const SOON_NS: u64 = 100_000_000;
         let next = self.samples_in(tid, t_ns, t_ns.saturating_add(SOON_NS)).first();
-        let told = next.filter(|s| s.flags & flag::TIMES != 0);
-        told.map_or(0, |s| s.run_delay_ns)
+        next.filter(|s| s.flags & flag::TIMES != 0).map(|s| s.run_delay_ns)
     }
 
     fn ran_shortly_before(

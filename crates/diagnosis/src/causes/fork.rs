@@ -1,7 +1,8 @@
 //! fork: the kernel copied the process's page tables.
 //!
 //! Signature: the thread was inside `fork`, by the recorder's hooks around it; or it stood still in
-//! the kernel (memory maps, page faults) while another thread was. Sure: the hooks measure it.
+//! the kernel (memory maps, page faults), waited for the GIL or had not begun while another thread was.
+//! Sure: the hooks measure it.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -16,17 +17,31 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if scene.forked_ns(segment) * 2 > segment.ns() {
         return Some(Claim { prefer_user: true, seen: true, ..Claim::of(Cause::Fork, segment) });
     }
+    // Python forks with the GIL in hand, and the sampler stands still as well: it may have seen nothing.
     let stands = segment.state == State::Wait
-        && matches!(segment.wait(), WaitKind::Fault | WaitKind::Memory);
-    let culprit = if stands { scene.fork_elsewhere(segment) } else { None };
-    culprit.map(|culprit| Claim { culprit: Some(culprit), ..Claim::of(Cause::Fork, segment) })
+        && matches!(
+            segment.wait(),
+            WaitKind::Fault | WaitKind::Memory | WaitKind::Gil | WaitKind::Unknown
+        );
+    if stands {
+        elsewhere(scene, segment)
+    } else {
+        None
+    }
+}
+
+/// The claim on time in which another thread forked, for most of it.
+pub fn elsewhere(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let culprit = scene.fork_elsewhere(segment)?;
+    Some(Claim { culprit: Some(culprit), ..Claim::of(Cause::Fork, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let time = ms_text(d.mean_ms);
     match d.culprit {
         Some(culprit) => {
-            format!("{} stood still for {time} while {} forked", at(d.place), culprit.short())
+            let who = if d.is_nowhere { "requests".to_owned() } else { at(d.place) };
+            format!("{who} stood still for {time} while {} forked", culprit.short())
         }
         None => format!("{} spent {time} in fork: the kernel copied page tables", at(d.place)),
     }

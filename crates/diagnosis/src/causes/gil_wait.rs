@@ -27,7 +27,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let waited = format!("{} waited {} for the GIL", at(d.place), ms_text(d.mean_ms));
+    let who = if d.is_nowhere { "requests".to_owned() } else { at(d.place) };
+    let waited = format!("{who} waited {} for the GIL", ms_text(d.mean_ms));
     match (d.culprit, d.culprit_threads) {
         (None, _) => format!("{waited}; who held it was not seen"),
         (Some(culprit), 0 | 1) => {

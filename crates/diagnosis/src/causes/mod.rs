@@ -12,7 +12,7 @@ mod disk_io;
 mod dns;
 mod downstream_wait;
 mod event_loop_blocked;
-mod fork;
+pub(crate) mod fork;
 mod gc_pause;
 mod gil_wait;
 pub(crate) mod import;
@@ -131,6 +131,8 @@ const AWAITS: &[AwaitRule] = &[
 pub struct Described<'a> {
     /// Where.
     pub place: Option<&'a Place>,
+    /// Its requests stood nowhere, as they had not begun: the place is the culprit's.
+    pub is_nowhere: bool,
     /// Who, if another thread.
     pub culprit: Option<&'a Place>,
     /// The program's own functions that called the culprit's, outermost first; the last few.
@@ -151,6 +153,8 @@ pub struct Described<'a> {
     pub repeats: Option<&'a Repeats>,
     /// How often a slow request waited so, on average; 0 when only estimates tell.
     pub times: usize,
+    /// What the code called between its pauses.
+    pub retried: Option<&'a Place>,
     /// Mean time a slow request spent so.
     pub mean_ms: f64,
     /// The part of that in which it got no CPU.

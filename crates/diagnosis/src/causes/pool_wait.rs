@@ -35,6 +35,10 @@ const ADVICE_UNUSED: &str =
     "Look for code that takes from the pool and does not give back: without `with`, or \
      with a way out (an error, an early return) on which nothing is closed.";
 
+const ADVICE_VAIN: &str =
+    "Find out who had what is in the pool: code that keeps it for long, or that does not give it back \
+     (without `with`, or with a way out on which nothing is closed).";
+
 /// What the target says of a wait whose time ran out, while others were at work, and while nobody was.
 const IN_VAIN: &str = "nothing came before the time limit";
 const UNUSED: &str = "nothing came before the time limit, and nobody was at work";
@@ -97,6 +101,11 @@ fn in_vain(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
     }
 }
 
+/// Whether this is the target of a wait for a pool that nobody ended.
+pub fn is_in_vain(target: Option<&str>) -> bool {
+    matches!(target, Some(IN_VAIN | UNUSED))
+}
+
 /// Whether the code of a wait puts something into a bounded queue.
 fn puts(scene: &Scene<'_>, stack: u32) -> bool {
     // `Queue.put` waits in a Condition; one that waits for the queue's own lock waits for no room.
@@ -117,6 +126,7 @@ pub fn doing(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
 pub fn advice(target: Option<&str>) -> &'static str {
     match target {
         Some(ROOM) => ADVICE_ROOM,
+        Some(IN_VAIN) => ADVICE_VAIN,
         Some(UNUSED) => ADVICE_UNUSED,
         _ => ADVICE,
     }

@@ -67,11 +67,15 @@ pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Opti
 
 pub fn sentence(d: &Described<'_>) -> String {
     let slept = format!("{} slept for {}", at(d.place), ms_text(d.mean_ms));
-    match d.times {
+    match (d.times, d.retried) {
         _ if d.target == Some(LIMIT) => {
             format!("{slept} in a wait that nobody ended before its time limit")
         }
-        times if times >= MANY => {
+        (times, Some(called)) if times > 1 => {
+            format!("{slept} in {times} pauses between calls of {}()", called.function)
+        }
+        (_, Some(called)) => format!("{slept} between calls of {}()", called.function),
+        (times, None) if times >= MANY => {
             format!("{slept} in {times} pauses (it retries, or asks again until something is free)")
         }
         _ => slept,

@@ -6,7 +6,8 @@
 
 use super::{ms_text, Cause, Claim, Described, Rule};
 use crate::scene::{Gap, Scene};
-use crate::timeline::Segment;
+use crate::timeline::{Segment, State};
+use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Look for who stopped the process: debuggers, container freezers, \
@@ -14,7 +15,27 @@ pub const ADVICE: &str = "Look for who stopped the process: debuggers, container
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let gap = scene.gap_over(segment.from_ns, segment.to_ns)?;
-    Some(Claim { seen: true, ..Claim::of(cause_of(gap), segment) })
+    let cause = cause_of(gap);
+    // Too few CPUs are in the way of those that want one.
+    let rested = cause == Cause::CpuStarved && is_known_to_block(scene, segment);
+    (!rested).then(|| Claim { seen: true, ..Claim::of(cause, segment) })
+}
+
+/// Whether the thread was blocked for most of the segment by its own records, whatever CPU the recorder's
+/// thread got: a look found it so, or, as a switch record does not tell when a thread was woken, the next
+/// account of its time has less of waiting for a CPU than half of it.
+fn is_known_to_block(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    if segment.state != State::Wait {
+        return false;
+    }
+    match segment.exact {
+        true => {
+            scene.ready_at_most(segment.tid, segment.to_ns).is_some_and(|ns| ns * 2 < segment.ns())
+        }
+        false => {
+            segment.sampled && !matches!(segment.wait(), WaitKind::Running | WaitKind::Unknown)
+        }
+    }
 }
 
 /// What kept the recorder's own thread from running.

@@ -13,6 +13,8 @@
 //! What it promises: a task that stands in a wait for the same object is not named, nor one that
 //! has the object but whose code names no such method (who made the queue, and waits for the
 //! program's end). It is an inference all the same: `HolderSource::Refers`.
+//! What works off a batch has its futures in a list, each beside what it is for: containers among the locals
+//! are searched too, and what lies in them, `MOST_REACHED` objects a frame.
 //! What is missing on purpose: objects reached through globals, or farther than one attribute away.
 
 use super::awaits::Chain;
@@ -22,6 +24,8 @@ use super::PythonStacks;
 
 /// Frames of a task that are looked at.
 const MOST_FRAMES: usize = 12;
+/// Objects in containers that are looked into, for each frame.
+const MOST_REACHED: usize = 64;
 
 impl PythonStacks {
     /// The task among `tasks`, none of `waiting`, that is to end the wait for `object` by one of the
@@ -59,16 +63,52 @@ impl PythonStacks {
             || leaf.is_some_and(|frame| self.slots(frame, 0, 1).contains(&object))
     }
 
-    /// Whether a frame has `object` among its locals, on its stack, or as an attribute of its
-    /// first argument.
+    /// Whether a frame has `object` among its locals, on its stack, in a container among these or in
+    /// something in there, or as an attribute of its first argument.
     fn refers_to(&mut self, frame: &RawFrame, object: usize) -> bool {
         let slots = self.live_slots(frame);
         if slots.contains(&object) {
+            return true;
+        }
+        if self.contain(&slots, object) {
             return true;
         }
         let Some(own) = slots.first().copied() else { return false };
         let kind = self.objects.type_of(&self.mem, &self.layout, own);
         let Some(kind) = kind.filter(|kind| kind.sort == Sort::Instance) else { return false };
         self.objects.contents(&self.mem, &self.layout, own, kind).contains(&object)
+    }
+
+    /// Whether a container among `slots` has `object` in it, or something that has it: a pair, an entry.
+    fn contain(&mut self, slots: &[usize], object: usize) -> bool {
+        let container =
+            |sort: Sort| matches!(sort, Sort::List | Sort::Tuple | Sort::Set | Sort::Dict);
+        let holder = |sort: Sort| matches!(sort, Sort::List | Sort::Tuple | Sort::Instance);
+        let mut left = MOST_REACHED;
+        for slot in slots {
+            let items = self.inside(*slot, container);
+            if items.contains(&object) {
+                return true;
+            }
+            for item in items {
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                if self.inside(item, holder).contains(&object) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// What lies in the object at `address`, if it is of a sort that is `wanted`.
+    fn inside(&mut self, address: usize, wanted: impl Fn(Sort) -> bool) -> Vec<usize> {
+        let kind = self.objects.type_of(&self.mem, &self.layout, address);
+        match kind.filter(|kind| wanted(kind.sort)) {
+            Some(kind) => self.objects.contents(&self.mem, &self.layout, address, kind),
+            None => Vec::new(),
+        }
     }
 }

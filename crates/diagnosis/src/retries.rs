@@ -1,0 +1,97 @@
+//! Pauses in a loop: how many, and what the code that pauses calls between them.
+//!
+//! How it works: the pieces of a finding that touch are one wait. One that no look fell into is counted
+//! only if it is as long as those that were seen: a short wait for something else, next to a pause,
+//! borrows its look. What lies between two pauses of one request shows by looks whose stack passes
+//! through the function that pauses: what that had called then is what it tries again.
+//!
+//! What it promises: counts are of switch records, never of looks; a name is of code that was seen
+//! between two pauses. Whether the call failed nobody knows. Cost: one walk over the looks at
+//! the threads of the slow requests that have the finding.
+
+use std::collections::BTreeMap;
+
+use crate::causes::Cause;
+use crate::frames::{Owner, Place};
+use crate::group::Group;
+use crate::scene::Scene;
+use format::wait::WaitKind;
+
+/// A wait of a request's: of which, on which thread, its begin and end, and whether a look fell into it.
+struct Wait {
+    request: usize,
+    tid: u32,
+    from_ns: u64,
+    to_ns: u64,
+    seen: bool,
+}
+
+/// How many waits the pieces of a group are. 0 when not all of the times are exact, as estimates have
+/// no such edges.
+pub fn waits(group: &Group<'_>) -> usize {
+    if !group.pieces.iter().all(|p| p.piece.segment.exact) {
+        return 0;
+    }
+    let all = joined(group);
+    let ns = |w: &Wait| w.to_ns - w.from_ns;
+    let least = all.iter().filter(|w| w.seen).map(ns).min().unwrap_or(0);
+    all.iter().filter(|w| w.seen || ns(w) * 2 >= least).count()
+}
+
+/// The waits of a group, by request and time.
+fn joined(group: &Group<'_>) -> Vec<Wait> {
+    let mut edges: Vec<Wait> = group
+        .pieces
+        .iter()
+        .map(|p| {
+            let s = &p.piece.segment;
+            let (request, seen) = (p.request, s.sampled);
+            Wait { request, tid: s.tid, from_ns: s.from_ns, to_ns: s.to_ns, seen }
+        })
+        .collect();
+    edges.sort_unstable_by_key(|w| (w.request, w.tid, w.from_ns, w.to_ns));
+    edges.dedup_by(|next, last| {
+        let touch = (last.request, last.tid, last.to_ns) == (next.request, next.tid, next.from_ns);
+        if touch {
+            (last.to_ns, last.seen) = (next.to_ns, last.seen || next.seen);
+        }
+        touch
+    });
+    edges
+}
+
+/// The function that the code of a sleep calls between its pauses, where looks show one most of the
+/// time: `call_stock`.
+pub fn called_between(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
+    let place = group.place.as_ref().filter(|_| group.cause == Cause::Sleep)?;
+    let all = joined(group);
+    let mut found: BTreeMap<Place, usize> = BTreeMap::new();
+    for own in all.chunk_by(|a, b| (a.request, a.tid) == (b.request, b.tid)) {
+        let (Some(first), Some(last)) = (own.first(), own.last()) else { continue };
+        for look in scene.samples_in(first.tid, first.to_ns, last.from_ns) {
+            if look.wait != WaitKind::Sleep {
+                if let Some(callee) = callee(scene, look.stack, place) {
+                    *found.entry(callee).or_default() += 1;
+                }
+            }
+        }
+    }
+    let seen: usize = found.values().sum();
+    let (callee, times) = found.into_iter().max_by_key(|(_, times)| *times)?;
+    (times * 2 > seen).then_some(callee)
+}
+
+/// The function of the program's own or a library's that `place`'s function had called.
+fn callee(scene: &Scene<'_>, stack: u32, place: &Place) -> Option<Place> {
+    let own = |f: &capture::read::Frame<'_>| {
+        matches!(scene.frames.owner(f.file), Owner::User | Owner::Library)
+    };
+    let mut called = None;
+    for frame in scene.frames.of(stack).filter(own) {
+        if frame.function == place.qualified && frame.file == place.file {
+            return called.map(|f| Place { line: 0, ..scene.frames.place(&f) });
+        }
+        called = Some(frame);
+    }
+    None
+}
