@@ -31,6 +31,7 @@ pub mod scene;
 mod text;
 pub mod timeline;
 mod wakers;
+mod woken;
 
 pub use finding::{diagnose, Confidence, Diagnosis, Evidence, Finding};
 pub use frames::Place;
