@@ -116,7 +116,11 @@ impl Followed {
             let unwatched = new.len().saturating_sub(room) as u64;
             shared.recorder.region().lose(losses::THREADS_UNWATCHED, unwatched);
             self.list.extend(new.into_iter().take(room).map(|tid| (tid, now)));
-            self.follow(shared, stream, now);
+            match room {
+                // All of them were asked for lately: they stay.
+                0 => self.due_ns = now + STANDS_NS,
+                _ => self.follow(shared, stream, now),
+            }
         } else if !self.list.is_empty() && self.list.iter().all(forgotten) {
             self.list.clear();
             self.follow(shared, stream, now);
