@@ -15,6 +15,7 @@ struct Check {
 pub fn doctor(as_json: bool) -> ExitCode {
     let checks = [
         switches(),
+        wakers(),
         memory(),
         running(),
         proc_calls(),
@@ -55,6 +56,15 @@ fn switches() -> Check {
     };
     let gives = "exact times on and off the CPU; without it they are estimated from samples";
     Check { name: "switches", works, gives }
+}
+
+fn wakers() -> Check {
+    let works = match sys::perf::Wakings::find().and_then(sys::perf::Wakings::attempt) {
+        Ok(()) => Ok("the kernel tells who wakes a thread".to_owned()),
+        Err(refused) => Err(format!("{refused}")),
+    };
+    let gives = "who ended a slow request's wait, measured: who held a lock; else it is inferred";
+    Check { name: "wakers", works, gives }
 }
 
 fn memory() -> Check {

@@ -96,6 +96,8 @@ pub(crate) struct Shared {
     pub seen: [u64; 3],
     /// Type of the uncaught exception that ends the program.
     pub crash: Mutex<Option<String>>,
+    /// To be dropped by the keeper: that takes the kernel up to 50 ms.
+    pub retired: Mutex<Option<sys::perf::Wakings>>,
     /// Whether SIGUSR2 was ours at the last look; 2: not looked yet.
     pub signal_is_ours: AtomicU8,
     pub stats: Stats,
@@ -163,6 +165,10 @@ impl Shared {
             Some((_, old)) => *old = state,
             None => sources.push((name.to_owned(), state)),
         }
+    }
+
+    pub(crate) fn retire(&self, wakings: Option<sys::perf::Wakings>) {
+        *lock(&self.retired) = wakings;
     }
 
     pub(crate) fn stopping(&self) -> bool {
@@ -303,6 +309,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         listener: Mutex::default(),
         seen: firing::seen(recorder),
         crash: Mutex::default(),
+        retired: Mutex::default(),
         signal_is_ours: AtomicU8::new(2),
         stats: Stats::default(),
         excesses: Excesses::default(),

@@ -42,6 +42,8 @@ pub(crate) fn run(shared: Arc<Shared>) {
         populated += 1;
         let job = next(&shared, idle);
         hooks.look(&shared);
+        let retired = lock(&shared.retired).take();
+        drop(retired);
         let job = match job {
             Next::Job(job) => job,
             Next::Idle => continue,

@@ -44,6 +44,7 @@ mod suspended;
 mod switching;
 mod traces;
 mod tracks;
+mod wakings;
 mod when;
 mod windows;
 

@@ -3,6 +3,7 @@
 //! | reads | emits | unit | how often |
 //! | --- | --- | --- | --- |
 //! | switch records | off-CPU intervals | ns | each pass, all that came |
+//! | wakings of waiting threads in slow requests' way | who woke them | | each pass, all that came |
 //! | open requests | firings | | each pass |
 //! | at most `threads` threads: /proc, Python or native stack | samples | | each pass |
 //! | at most `threads` tasks of event loops, of requests past their usual time | awaits | | each pass |
@@ -19,6 +20,7 @@ use std::time::Duration;
 use format::record::{flag, header, Kind};
 use format::region::losses;
 use format::trace::Trace;
+use format::wait::WaitKind;
 use recorder::OpenRequest;
 use samplers::budget::Budget;
 use samplers::choice::{choose, Random};
@@ -61,6 +63,7 @@ pub(crate) fn announce(shared: &Shared) {
         ("switches", config.switches),
         ("threads", true),
         ("vitals", true),
+        ("wakers", config.switches),
     ] {
         let state = if wanted { "off: the sampler has not begun" } else { TURNED_OFF };
         shared.set_source(name, state.to_owned());
@@ -352,6 +355,9 @@ impl<'s> Sampler<'s> {
         choose(&self.urgent, &mut self.rest, most, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
         let mut culprits: Vec<u32> = Vec::new();
+        if !self.urgent.is_empty() {
+            culprits.extend(self.switching.wakers(now));
+        }
         for i in 0..self.chosen.len() {
             let tid = self.chosen[i];
             let close = self.urgent.contains(&tid);
@@ -365,9 +371,16 @@ impl<'s> Sampler<'s> {
         culprits.sort_unstable();
         culprits.dedup();
         culprits.retain(|tid| !self.urgent.contains(tid));
-        for tid in culprits.into_iter().take(most) {
-            self.look(tid, true, exact);
+        culprits.truncate(most);
+        for tid in &culprits {
+            self.look(*tid, true, exact);
         }
+        let waits = |tid: &u32| {
+            let last = self.tracks.by_tid.get(tid).and_then(|track| track.last);
+            last.is_some_and(|sample| sample.wait == WaitKind::Futex)
+        };
+        let waiting = self.urgent.iter().chain(&culprits).copied().filter(waits);
+        self.switching.follow(self.shared, waiting, now);
         // Behind the threads: a task that moved since its thread was seen running says so itself.
         let seen = self.suspensions.look(&mut self.looker, &self.open, &self.overdue, most);
         self.shared.stats.samples.fetch_add(seen, Ordering::Relaxed);

@@ -8,6 +8,8 @@
 //! rule. Times off the CPU end where records end, and nobody is said to have run or waited by a
 //! switch in between: the vital `switches_paused_ns` tells readers from when to when.
 //!
+//! Wakings of threads in a slow request's way come on the same stream (`wakings`).
+//!
 //! What it promises: source `switches` is `on; paused ...` meanwhile; `switch_pauses` and
 //! `switches_paused_ms` count. What it costs: while paused one look at the host's last id a pass.
 
@@ -18,11 +20,12 @@ use format::region::{losses, word};
 use samplers::by_tid::ByTid;
 use samplers::storm::{Change, Storm};
 use samplers::switches::{Off, Pairs};
-use sys::perf::SwitchStream;
+use sys::perf::{SwitchKind, SwitchStream};
 
 use crate::control::Shared;
 use crate::sampler::{append_vital, TURNED_OFF};
 use crate::tracks::Tracks;
+use crate::wakings::Followed;
 
 /// The stream of switch records, while there is one.
 pub(crate) struct Switching {
@@ -39,6 +42,8 @@ pub(crate) struct Switching {
     last_id: Option<u32>,
     pause: Option<Pause>,
     own: Vec<u32>,
+    /// Whose wakings are told.
+    followed: Followed,
 }
 
 /// A time without records.
@@ -54,8 +59,10 @@ impl Switching {
         let now = sys::clock::now_ns();
         let stream = open(shared, own);
         let storm = stream.as_ref().map(|stream| Storm::new(stream.cpus(), now));
+        let followed = Followed::new(shared, stream.is_some());
         Switching {
             stream,
+            followed,
             pairs: Pairs::default(),
             storm,
             lost: 0,
@@ -82,8 +89,13 @@ impl Switching {
         let mut births = 0;
         if let Some(stream) = &mut self.stream {
             let (pairs, born) = (&mut self.pairs, &mut self.born);
+            let followed = &mut self.followed;
             stream.drain(|switch| {
-                if switch.kind == sys::perf::SwitchKind::In && !tracks.ran(switch.tid) {
+                if let SwitchKind::Woken { by } = switch.kind {
+                    let wake = followed.told(switch.t_ns, switch.tid, by);
+                    return recorder::append(&wake.encode(), switch.t_ns);
+                }
+                if switch.kind == SwitchKind::In && !tracks.ran(switch.tid) {
                     births += u64::from(born.insert(switch.tid, ()).is_none());
                 }
                 if let Some(off) = pairs.feed(switch) {
@@ -105,6 +117,16 @@ impl Switching {
             Some(Change::Resume) => self.resume(shared, tracks),
             None => (),
         }
+    }
+
+    /// Asks who wakes these threads, which wait in a slow request's way.
+    pub(crate) fn follow(&mut self, shared: &Shared, waiting: impl Iterator<Item = u32>, now: u64) {
+        self.followed.ask(shared, self.stream.as_mut(), waiting, now);
+    }
+
+    /// Threads that ended a wait of one of those, lately.
+    pub(crate) fn wakers(&mut self, now: u64) -> impl Iterator<Item = u32> + '_ {
+        self.followed.wakers(now)
     }
 
     /// The list of threads was read: forgets those that are gone.
@@ -138,6 +160,7 @@ impl Switching {
             });
         }
         self.lost = 0;
+        self.followed.closed();
         self.pairs.end_at(now).for_each(|off| append_off(off, now));
         self.born.clear();
         self.last_id = sys::task::last_id();

@@ -375,6 +375,7 @@ impl Judge<'_, '_> {
             out.push(number("page faults then", f64::from(used.faults), "count"));
             out.push(number("storage traffic then", f64::from(used.storage_kib), "KiB"));
         }
+        out.extend(crate::woken::evidence(self.scene, group));
         if let Some(repeats) = repeats {
             let told = repeats.evidence().into_iter();
             out.extend(told.map(|(what, times)| number(&what, times as f64, "count")));

@@ -33,6 +33,7 @@ pub mod scene;
 mod text;
 pub mod timeline;
 mod wakers;
+mod woken;
 
 pub use confidence::Confidence;
 pub use finding::{diagnose, Diagnosis, Evidence, Finding};

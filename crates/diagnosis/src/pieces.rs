@@ -10,6 +10,7 @@ use crate::frames::is_stdlib;
 use crate::requests::Judged;
 use crate::scene::Scene;
 use crate::timeline::{self, Segment, State};
+use crate::woken::Told;
 use format::wait::WaitKind;
 
 /// A segment of a request and who claims it.
@@ -99,7 +100,7 @@ fn follow<'c>(
         match task {
             Some(task) => through_task(scene, request, segment, task, hops, out),
             None => match awaited_thread(scene, &segment).filter(|_| waits && hops < MAX_HOPS) {
-                Some(other) => {
+                Some((other, told)) => {
                     let before = out.len();
                     let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
                     follow(scene, request, other, from_ns, to_ns, hops + 1, out);
@@ -109,7 +110,9 @@ fn follow<'c>(
                         out.truncate(before);
                         out.push(Piece { claim: causes::claim(scene, &segment), segment });
                     }
-                    out[before..].iter_mut().for_each(|piece| piece.claim.inferred = true);
+                    if !told {
+                        out[before..].iter_mut().for_each(|piece| piece.claim.inferred = true);
+                    }
                 }
                 None => out.push(Piece { claim: causes::claim(scene, &segment), segment }),
             },
@@ -118,8 +121,8 @@ fn follow<'c>(
 }
 
 /// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it can be
-/// told. What it did the while is what the request waited for.
-fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<u32> {
+/// told, and whether the kernel told it. What it did the while is what the request waited for.
+fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool)> {
     let mut waits = 0;
     let mut joins = false;
     for frame in scene.frames.of(segment.stack()).take(3) {
@@ -132,14 +135,16 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<u32> {
     if !joins && waits < 2 || pool || scene.timed_out(segment) {
         return None;
     }
+    let told = scene.told_waker(segment);
     let other = match joins {
+        true if told != Told::Nothing => scene.waker(segment)?,
         true => scene.ended_at(segment).or_else(|| scene.last_to_run(segment))?,
         false => scene.waker(segment)?,
     };
     // A thread that stands in its own accept or poll loop is nobody's worker.
     let seen = scene.sample_near(other, segment.from_ns + segment.ns() / 2);
     let idles = seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll));
-    (!idles).then_some(other)
+    (!idles).then_some((other, told == Told::By(other)))
 }
 
 /// The longest piece of this request's work on another thread that `segment` waited for.

@@ -13,6 +13,7 @@ use crate::causes::pool_wait;
 use crate::crowded::{self, Burst};
 use crate::frames::{is_stdlib, Frames};
 use crate::timeline::{self, slice_between, Segment, State};
+use crate::woken::Told;
 
 /// How far a sample of another thread may lie from the moment asked about.
 const NEAR_NS: u64 = 60_000_000;
@@ -490,7 +491,9 @@ impl<'c> Scene<'c> {
         if self.timed_out(segment) {
             return None;
         }
-        if let Some(tid) = self.inside_of(segment) {
+        let told = self.told_waker(segment);
+        let inside = || self.inside_of(segment);
+        if let Some(tid) = (told == Told::Nothing).then(inside).flatten() {
             return Some(Culprit::thread(tid, self.main_stack(tid, from, to), false));
         }
         let Some(tid) = self.releaser(segment) else {
@@ -504,7 +507,9 @@ impl<'c> Scene<'c> {
         // One that stood where we stand most of the while waited as we did; one that had no work then
         // held nothing.
         let fellow = self.same_place(stack, segment.stack()) || pool_wait::is_idle(self, stack);
-        (!fellow).then_some(Culprit::thread(tid, stack, false))
+        // A thread's end is no lock that anybody had.
+        let measured = told == Told::By(tid) && stack != 0 && !self.joins(segment.stack());
+        (!fellow).then_some(Culprit::thread(tid, stack, measured))
     }
 
     /// Whether two stacks have the same known innermost place.
@@ -528,9 +533,7 @@ impl<'c> Scene<'c> {
 
     /// Begin and end of the wait that `segment` is a piece of (pieces end between samples).
     pub(crate) fn whole_wait(&self, segment: &Segment<'_>, lock: u64) -> (u64, u64) {
-        let off = self.capture.off_cpu.get(&segment.tid).map_or(&[][..], Vec::as_slice);
-        let around = off[..off.partition_point(|o| o.out_ns <= segment.from_ns)].last();
-        if let Some(around) = around.filter(|o| segment.exact && o.in_ns >= segment.to_ns) {
+        if let Some(around) = self.off_around(segment) {
             return (around.out_ns, around.in_ns);
         }
         // Without switch records: as long as samples see the same wait.

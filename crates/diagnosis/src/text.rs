@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::causes::{ms_text, thousands, Cause};
 use crate::course;
-use crate::finding::{ns_text, Diagnosis, Finding};
+use crate::finding::{ns_text, Confidence, Diagnosis, Finding};
 
 /// The verdict as text, at most a screen.
 pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {
@@ -213,7 +213,12 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
         let _ = writeln!(out, "Unexplained: {:.0} % of the excess.", d.unexplained_share * 100.0);
     }
     let off = d.capture.meta.sources.iter().filter(|(_, state)| state != "on");
-    for (name, state) in off {
+    // What needs privileges is missed only where something had to be inferred without it.
+    let guessed = |f: &Finding| {
+        matches!(f.cause, Cause::LockWait | Cause::PoolWait) && f.confidence < Confidence::Confirmed
+    };
+    let missed = d.findings.iter().any(guessed);
+    for (name, state) in off.filter(|(name, _)| name != "wakers" || missed) {
         let _ = writeln!(out, "Source {name} was {state}.");
     }
 }

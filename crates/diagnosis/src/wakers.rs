@@ -1,6 +1,7 @@
 //! Who ended a wait: the thread that ran just before the waiter came back.
 //!
-//! Switch records say who ran, not who woke whom; so these are inferences, and what rests on them is
+//! Where the kernel told who woke whom (`woken`), that is the answer. Else: switch records say who ran,
+//! not who woke whom; so these are inferences, and what rests on them is
 //! *likely* at most. Who shares no code with the waiter and lets go of nothing is not named at all.
 
 use format::record::{flag, Sample};
@@ -8,18 +9,29 @@ use format::wait::WaitKind;
 
 use crate::scene::Scene;
 use crate::timeline::{self, Segment, State};
+use crate::woken::Told;
 
 impl Scene<'_> {
     /// The thread that most likely ended the wait: it ran just before the waiter came back, was
     /// seen during the wait, and did not stand at the same place for the same lock itself. None
     /// when several fit equally.
     pub fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
+        match self.told_waker(segment) {
+            Told::By(tid) => return Some(tid),
+            Told::Elsewhere => return None,
+            Told::Nothing => (),
+        }
         let (from, to) = self.whole_wait(segment, segment.sample?.target);
         self.ran_before(segment, from, self.first_let_go(segment, from, to))
     }
 
     /// As `releaser`, where each that waits is let go by another: for an Event or a thread's end.
     pub fn waker(&self, segment: &Segment<'_>) -> Option<u32> {
+        match self.told_waker(segment) {
+            Told::By(tid) => return Some(tid),
+            Told::Elsewhere => return None,
+            Told::Nothing => (),
+        }
         let (from, to) = self.whole_wait(segment, segment.sample?.target);
         self.ran_before(segment, from, to)
     }

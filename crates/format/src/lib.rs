@@ -23,3 +23,4 @@ pub mod trace;
 pub mod traceparent;
 pub mod usage;
 pub mod wait;
+pub mod wake;

@@ -19,6 +19,7 @@
 //!  Await         t | request | task | kind, how | holder | target | timeout   name: stack id
 //!  Trace, Link   ids that came from outside, kinds, statuses, links: see `trace`
 //!  NativeStack   t | tid | offset | words                    name: file, see `native`
+//!  Wake          t | id of who woke it                       name: tid, flags: see `wake`
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
 //! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64 bytes).
@@ -29,6 +30,7 @@ use crate::metric::Metric;
 use crate::native::NativeStack;
 use crate::trace::{Link, Trace};
 use crate::wait::{HolderSource, WaitKind};
+use crate::wake::Wake;
 
 pub use crate::wait::Await;
 
@@ -65,6 +67,7 @@ pub enum Kind {
     Trace = 13,
     Link = 14,
     NativeStack = 15,
+    Wake = 16,
 }
 
 /// Flags of the header word, per kind.
@@ -332,6 +335,7 @@ pub enum Record<'a> {
     Trace(Trace, Attributes<'a>),
     Link(Link, Attributes<'a>),
     NativeStack(NativeStack<'a>),
+    Wake(Wake),
     OffCpu {
         tid: u32,
         preempted: bool,
@@ -466,6 +470,7 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             Record::Link(link, attributes)
         }
         15 => Record::NativeStack(NativeStack::decode(name, body)?),
+        16 => Record::Wake(Wake::decode(name, flags, body)?),
         kind => Record::Foreign { kind },
     };
     Some((len, record))
@@ -495,7 +500,7 @@ pub const SCHEMA_JSON: &str = concat!(
     r#""await":["t_ns","request","task","await_kind:8|holder_source:8","holder_task","target","timeout_ns"],"#,
     r#""trace":["t_ns","request","trace_high","trace_low","span","parent","attributes"],"#,
     r#""link":["t_ns","request","span","trace_high","trace_low","linked_span","attributes"],"#,
-    r#""native_stack":["t_ns","tid","offset","code:32|line:32 ..."]}}"#
+    r#""native_stack":["t_ns","tid","offset","code:32|line:32 ..."],"wake":["t_ns","waker"]}}"#
 );
 
 #[cfg(test)]
@@ -559,7 +564,7 @@ mod tests {
                 word ^= word << 17;
                 *slot = word;
             }
-            words[0] = (words[0] & !0xffff) | (word % 16) | ((word >> 20) % 14) << 8;
+            words[0] = (words[0] & !0xffff) | (word % 18) | ((word >> 20) % 14) << 8;
             match decode(&words) {
                 Some((_, Record::Event { attributes, .. }))
                 | Some((_, Record::Span { attributes, .. })) => attributes.each(|_, _| ()),

@@ -39,7 +39,8 @@ pub struct Pairs {
 impl Pairs {
     /// Takes one switch; the finished interval when it ends one.
     pub fn feed(&mut self, switch: Switch) -> Option<Off> {
-        let silent = !self.silent.is_empty() && self.silent.remove(&switch.tid).is_some();
+        let tells = !matches!(switch.kind, SwitchKind::Woken { .. });
+        let silent = tells && !self.silent.is_empty() && self.silent.remove(&switch.tid).is_some();
         match switch.kind {
             SwitchKind::In => {
                 let out = self.out.remove(&switch.tid);
@@ -47,6 +48,7 @@ impl Pairs {
                 let in_ns = switch.t_ns.max(out_ns);
                 Some(Off { tid: switch.tid, preempted, out_ns, in_ns })
             }
+            SwitchKind::Woken { .. } => None,
             kind => {
                 let preempted = kind == SwitchKind::Preempted;
                 // Records may come a moment before all threads have them: before `begin_at`.

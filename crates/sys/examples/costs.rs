@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::{mpsc, Arc, Mutex};
 use std::time::Duration;
-use sys::perf::{SwitchKind, SwitchStream};
+use sys::perf::{SwitchKind, SwitchStream, Wakings, MOST_FOLLOWED};
 use sys::task::{self, TaskReader};
 use sys::vitals::Vitals;
 use sys::{calls, clock, fds, mem, thread};
@@ -132,6 +132,64 @@ fn switches() {
     println!("garbled {}, twice {}", stream.garbled(), stream.repeated());
 }
 
+/// As `ping_pong`, and the time of the CPU that one hand-over takes: others do not count.
+fn ping_pong_cpu(turns: u32) -> f64 {
+    let (to, from_main) = mpsc::sync_channel::<()>(0);
+    let (back, from_thread) = mpsc::sync_channel::<()>(0);
+    let (say, said) = mpsc::channel();
+    let other = std::thread::spawn(move || {
+        while from_main.recv().is_ok() && back.send(()).is_ok() {}
+        let _ = say.send(clock::thread_cpu_ns());
+    });
+    let before = clock::thread_cpu_ns();
+    for _ in 0..turns {
+        to.send(()).expect("it listens");
+        from_thread.recv().expect("it answers");
+    }
+    let own = clock::thread_cpu_ns() - before;
+    drop(to);
+    let its = said.recv().expect("it tells");
+    let _ = other.join();
+    (own + its) as f64 / f64::from(turns)
+}
+
+/// What following wakings costs those who wake. A hand-over has two.
+fn wakings() {
+    let mut wakings = match Wakings::find() {
+        Ok(wakings) => wakings,
+        Err(refused) => return println!("{refused}"),
+    };
+    let Some(mut stream) = SwitchStream::open(&[]).ok() else { return };
+    let turn = |stream: &mut SwitchStream| {
+        // The ring must not be full: what does not fit costs less. The fastest, since the
+        // differences are smaller than what a busy machine adds.
+        let pass = |()| {
+            stream.drain(|_| {});
+            ping_pong_cpu(200)
+        };
+        [(); 50].map(pass).into_iter().fold(f64::MAX, f64::min)
+    };
+    let mut follow = |stream: &mut SwitchStream, what: &str, tids: &[u32]| {
+        let start = clock::now_ns();
+        stream.follow(&mut wakings, tids).expect("it was found");
+        print(what, (clock::now_ns() - start) as f64 * 1e-3, "us");
+    };
+    let none = turn(&mut stream);
+    follow(&mut stream, "follow, the first thread", &[1]);
+    let one = turn(&mut stream);
+    let strangers: Vec<u32> = (0..MOST_FOLLOWED as u32).map(|i| 1 << 21 | i).collect();
+    follow(&mut stream, "follow, a change of the list", &strangers);
+    let others = turn(&mut stream);
+    follow(&mut stream, "follow, a change of the list", &[thread::tid()]);
+    let own = turn(&mut stream);
+    follow(&mut stream, "follow, none any more", &[]);
+    let hooked = turn(&mut stream);
+    print("a waking: more, while nobody is followed any more", (hooked - none) / 2.0, "ns");
+    print("a waking: more, while one other thread is followed", (one - none) / 2.0, "ns");
+    print("a waking: more, while 16 other threads are followed", (others - none) / 2.0, "ns");
+    print("a waking of the followed thread: more", own - (none + one) / 2.0, "ns");
+}
+
 fn timed_open(what: &str) -> Option<SwitchStream> {
     let start = clock::now_ns();
     let stream = SwitchStream::open(&[]).map_err(|refused| println!("{refused}")).ok()?;
@@ -142,4 +200,5 @@ fn timed_open(what: &str) -> Option<SwitchStream> {
 fn main() {
     read_threads();
     switches();
+    wakings();
 }

@@ -69,7 +69,7 @@ fn threads_that_start_while_the_stream_opens_are_covered_once() {
     starter.join().expect("it only starts others");
     let tids: HashSet<u32> = told.iter().collect();
     let mut outs = std::collections::HashMap::new();
-    stream.drain(|s| *outs.entry((s.tid, s.t_ns / 100, s.kind as u8)).or_insert(0) += 1);
+    stream.drain(|s| *outs.entry((s.tid, s.t_ns / 100, s.kind)).or_insert(0) += 1);
     let covered: HashSet<u32> = outs.keys().map(|(tid, ..)| *tid).collect();
     let missed: Vec<_> = tids.difference(&covered).collect();
     assert!(missed.is_empty(), "{missed:?} of {}", tids.len());

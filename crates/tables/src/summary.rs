@@ -60,6 +60,7 @@ fn counts(capture: &Capture) -> Value {
         "events": capture.events.len(),
         "samples": capture.samples.values().map(Vec::len).sum::<usize>(),
         "off_cpu": capture.off_cpu.values().map(Vec::len).sum::<usize>(),
+        "wakes": capture.wakes.values().map(Vec::len).sum::<usize>(),
         "awaits": capture.awaits.values().map(Vec::len).sum::<usize>(),
         "gcs": capture.gcs.len(),
         "tasks": capture.tasks.len(),

@@ -209,6 +209,7 @@ impl BlockReader {
                 let attributes = list(attributes);
                 capture.links.push(LinkRow { tid, link, attributes });
             }
+            Record::Wake(wake) => capture.wakes.entry(wake.tid).or_default().push(wake),
             Record::OffCpu { tid, preempted, out_ns, in_ns } => {
                 let row = OffCpu { out_ns, in_ns, preempted };
                 capture.off_cpu.entry(tid).or_default().push(row);
@@ -291,6 +292,7 @@ impl BlockReader {
         for samples in capture.samples.values_mut() {
             samples.sort_by_key(|s| s.t_ns);
         }
+        capture.wakes.values_mut().for_each(|rows| rows.sort_by_key(|w| w.t_ns));
         native::join(capture, std::mem::take(&mut self.native));
         for awaits in capture.awaits.values_mut() {
             awaits.sort_by_key(|a| (a.t_ns, a.task));

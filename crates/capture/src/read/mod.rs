@@ -30,6 +30,7 @@ use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
 use format::record::{Await, Sample};
+use format::wake::Wake;
 
 /// Names in a names area given as words; for readers of dead regions.
 pub(crate) fn names_of(words: &[u64]) -> Vec<String> {
@@ -137,6 +138,9 @@ pub struct Capture {
     pub awaits: HashMap<u64, Vec<Await>>,
     /// Off-CPU intervals by thread id, by time.
     pub off_cpu: HashMap<u32, Vec<OffCpu>>,
+    /// Who ended the waits of some threads (source `wakers`), by thread id, by time. One waking may be
+    /// told twice.
+    pub wakes: HashMap<u32, Vec<Wake>>,
     /// Times (from, to) without switch records, since threads came and went by the thousand; by
     /// time, apart from each other. One that goes on at the end ends at `u64::MAX`.
     pub switches_paused: Vec<(u64, u64)>,
@@ -162,6 +166,13 @@ impl Capture {
     pub fn has_switches(&self, from_ns: u64, to_ns: u64) -> bool {
         let paused = |(from, to): &(u64, u64)| *from < to_ns && *to > from_ns;
         self.meta.source_on("switches") && !self.switches_paused.iter().any(paused)
+    }
+
+    /// Who ended this time of `tid` off the CPU, if it was told.
+    pub fn wake_in(&self, tid: u32, off: &OffCpu) -> Option<&Wake> {
+        let own = self.wakes.get(&tid)?;
+        // Behind the first one it was runnable: a later one ended nothing.
+        own[own.partition_point(|w| w.t_ns < off.out_ns)..].first().filter(|w| w.t_ns <= off.in_ns)
     }
 
     /// Times (from, to) in which nothing is known of the thread's switches, though it has records:

@@ -31,6 +31,7 @@ pub fn tame(capture: &mut Capture) {
     for row in capture.off_cpu.values_mut().flatten() {
         [&mut row.out_ns, &mut row.in_ns].into_iter().for_each(cut);
     }
+    capture.wakes.values_mut().flatten().for_each(|row| cut(&mut row.t_ns));
     capture.events.iter_mut().for_each(|row| cut(&mut row.t_ns));
     capture.samples.values_mut().flatten().for_each(tame_sample);
     for row in capture.awaits.values_mut().flatten() {

@@ -3,23 +3,27 @@
 //! How it works: `Attr` is the kernel's `struct perf_event_attr` up to `clockid` (its 96-byte
 //! third version, which every kernel from 4.1 on takes). The dummy event counts nothing; all that
 //! matters are the side records. A watch counts a thread's time on a CPU, and takes a sample of
-//! registers and stack each period of it. Everything is chosen so that perf_event_paranoid 2 allows
-//! it: own process, `exclude_kernel`, no call stacks by the kernel.
+//! registers and stack each period of it. These are chosen so that perf_event_paranoid 2 allows
+//! them: own process, `exclude_kernel`, no call stacks by the kernel. Wakings are the exception: a
+//! tracepoint of a whole CPU, for which the kernel wants privileges.
 //!
 //! Descriptors are moved to numbers from 1024 on where the limit allows, so that the low ones stay
 //! free for hosts that use `select()`, which breaks on a descriptor above 1023.
 
 use crate::kept;
 use crate::ours::Fd;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::AsRawFd;
 
 const TYPE_SOFTWARE: u32 = 1;
+const TYPE_TRACEPOINT: u32 = 2;
 const COUNT_SW_TASK_CLOCK: u64 = 1;
 const COUNT_SW_DUMMY: u64 = 9;
 const SAMPLE_TID: u64 = 1 << 1;
 const SAMPLE_TIME: u64 = 1 << 2;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+const SAMPLE_RAW: u64 = 1 << 10;
 const SAMPLE_REGS_USER: u64 = 1 << 12;
 const SAMPLE_STACK_USER: u64 = 1 << 13;
 /// _IO('$', 0), _IO('$', 1); the same on x86-64 and aarch64, as the one below.
@@ -27,6 +31,8 @@ const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
 /// _IO('$', 5).
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
+/// _IOW('$', 6, char *).
+const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
 
 /// Bits of the flag word, in the kernel's order.
 mod flag {
@@ -99,7 +105,7 @@ pub(super) struct WatchOf {
 
 /// An event that samples one thread while it runs code of its own, on whatever CPU; disabled.
 pub(super) fn open_watch(of: &WatchOf) -> io::Result<Fd> {
-    submit(
+    submit_software(
         Attr {
             config: COUNT_SW_TASK_CLOCK,
             sample_period: of.period_ns,
@@ -112,6 +118,31 @@ pub(super) fn open_watch(of: &WatchOf) -> io::Result<Fd> {
         of.tid,
         -1,
     )
+}
+
+/// The event of the tracepoint with this id, for all that happens on one CPU: disabled, so that it
+/// can be told first which of it to write.
+pub(super) fn open_tracepoint(id: u64, cpu: u16) -> io::Result<Fd> {
+    let attr = Attr {
+        kind: TYPE_TRACEPOINT,
+        config: id,
+        sample_period: 1,
+        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_RAW,
+        flags: flag::DISABLED,
+        ..Attr::default()
+    };
+    submit(attr, -1, i32::from(cpu))
+}
+
+/// Lets a tracepoint's event write only what `filter` says. The kernel takes one filter an event,
+/// once (EEXIST).
+pub(super) fn filter(event: &Fd, filter: &CStr) -> io::Result<()> {
+    // SAFETY: the descriptor is an open perf event of ours; the kernel reads the text up to its end,
+    // and it lives through the call.
+    match unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Lets an event count, or not.
@@ -138,16 +169,21 @@ fn open(tid: u32, cpu: u16, flags: u64) -> io::Result<Fd> {
     let sample_type = SAMPLE_TID | SAMPLE_TIME;
     let flags = flags | flag::SAMPLE_ID_ALL;
     let attr = Attr { config: COUNT_SW_DUMMY, sample_type, flags, ..Attr::default() };
-    submit(attr, tid, i32::from(cpu))
+    submit_software(attr, tid, i32::from(cpu))
 }
 
-/// Opens the software event that `attr` tells of. `cpu` -1: on whichever the thread runs.
-fn submit(attr: Attr, tid: u32, cpu: i32) -> io::Result<Fd> {
-    let common = flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV | flag::USE_CLOCKID;
+/// Opens the software event that `attr` tells of, for what a thread does in its own code.
+fn submit_software(attr: Attr, tid: u32, cpu: i32) -> io::Result<Fd> {
+    let flags = attr.flags | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
+    submit(Attr { kind: TYPE_SOFTWARE, flags, ..attr }, i64::from(tid), cpu)
+}
+
+/// Opens the event that `attr` tells of. `tid` -1: all threads; `cpu` -1: on whichever the thread
+/// runs.
+fn submit(attr: Attr, tid: i64, cpu: i32) -> io::Result<Fd> {
     let attr = Attr {
-        kind: TYPE_SOFTWARE,
         size: size_of::<Attr>() as u32,
-        flags: attr.flags | common,
+        flags: attr.flags | flag::USE_CLOCKID,
         clockid: libc::CLOCK_MONOTONIC,
         ..attr
     };

@@ -18,6 +18,7 @@
 //! | its flag SWITCH_OUT_PREEMPT | `Preempted`; before, such a switch reads as `Out` | | 4.17 |
 //! | `inherit_thread` | forked children are not followed; before, filtered by pid | | 5.13 |
 //! | PERF_RECORD_LOST | `lost()` | records | 2.6.31 |
+//! | PERF_RECORD_SAMPLE of the tracepoint `sched_waking`, of threads that are followed (`wakings`) | `Switch`: who woke the thread | | 4.3 |
 //!
 //! What it promises. Order: records of one CPU come in the order they happened. `drain` merges the
 //! CPUs by time and delivers what happened before it was called, so the order also holds from one
@@ -41,15 +42,17 @@
 //! share the first, so the rings start at 64 KiB a CPU and are halved, down to 8, when the kernel
 //! refuses.
 //!
-//! Missing on purpose: call stacks and wakers (they need privileges), a thread to poll the rings,
+//! Missing on purpose: the kernel's call stacks (they need privileges), a thread to poll the rings,
 //! and the process's own accounting of who was on which CPU.
 
 mod attr;
 mod refused;
 mod ring;
+mod wakings;
 mod watch;
 
 pub use refused::Refused;
+pub use wakings::{Wakings, MOST_FOLLOWED};
 pub use watch::{Seen, Watch, STACK_BYTES};
 
 use crate::ours::Fd;
@@ -61,7 +64,7 @@ use std::io;
 pub const GONE: i32 = libc::ESRCH;
 
 /// What happened to a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SwitchKind {
     /// It got a CPU.
     In,
@@ -69,6 +72,22 @@ pub enum SwitchKind {
     Out,
     /// Its CPU was taken away while it could have gone on.
     Preempted,
+    /// It may go on: somebody ended its wait. Told of threads that are followed.
+    Woken {
+        /// Who did.
+        by: Waker,
+    },
+}
+
+/// Who ended a thread's wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Waker {
+    /// An interrupt: a timer, a device, the network.
+    Kernel,
+    /// A thread of this process, by its tid.
+    Thread(u32),
+    /// Another process, or a thread of the kernel's, by its pid.
+    Process(u32),
 }
 
 /// One context switch of one thread.
@@ -113,6 +132,8 @@ pub struct SwitchStream {
     pid: u32,
     inherit_thread: bool,
     uncovered: usize,
+    /// One event a CPU while threads are followed.
+    wakings: Vec<Fd>,
 }
 
 impl SwitchStream {
@@ -137,6 +158,7 @@ impl SwitchStream {
             pid: std::process::id(),
             inherit_thread: true,
             uncovered: 0,
+            wakings: Vec::new(),
         };
         stream.cover(0, skip)?;
         if stream.events.is_empty() && stream.uncovered > 0 {
@@ -217,7 +239,7 @@ impl SwitchStream {
 
     /// Descriptors held.
     pub fn descriptors(&self) -> usize {
-        self.rings.len() + self.events.len()
+        self.rings.len() + self.events.len() + self.wakings.len()
     }
 
     /// Closes the descriptors a forked child has inherited, without touching the rings, whose

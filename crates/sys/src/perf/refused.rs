@@ -3,6 +3,11 @@
 use std::fmt;
 use std::io;
 
+/// What was asked for where wakings are followed.
+pub(super) const READING: &str = "reading the tracepoint sched_waking";
+pub(super) const OTHER_IDS: &str = "telling threads by the kernel's ids";
+pub(super) const TRACEPOINT: &str = "perf_event_open of sched_waking";
+
 /// A refusal by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -31,6 +36,26 @@ impl Refused {
 
     /// What would help, as one clause.
     pub fn remedy(&self) -> &'static str {
+        match (self.what, self.errno) {
+            (READING, libc::ENOENT) => {
+                "mount tracefs: `mount -t tracefs tracefs /sys/kernel/tracing`"
+            }
+            (READING, libc::EACCES | libc::EPERM) => {
+                "let this user read /sys/kernel/tracing, and grant CAP_PERFMON"
+            }
+            (OTHER_IDS, _) => {
+                "in a container of its own process ids the kernel's cannot be told: share the \
+                 host's (`--pid=host`)"
+            }
+            (TRACEPOINT, libc::EPERM | libc::EACCES) => {
+                "grant CAP_PERFMON, or set kernel.perf_event_paranoid to -1"
+            }
+            (TRACEPOINT, libc::ENOENT | libc::EINVAL) => "this kernel offers no such tracepoint",
+            _ => self.remedy_of_events(),
+        }
+    }
+
+    fn remedy_of_events(&self) -> &'static str {
         match self.errno {
             libc::EPERM | libc::ENOMEM if self.is_about_memory() => {
                 "other processes of this user hold the locked memory: raise \

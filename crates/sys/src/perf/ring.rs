@@ -10,13 +10,15 @@
 //! multiples of 8 bytes and start at multiples of 8, and the ring is a power of two, so a record
 //! may be cut by the end of the ring but an 8-byte word never is: reading by words needs no copy
 //! and no special case. A record: word 0 is type (32 bits), misc (16), size in bytes (16); a switch
-//! has two more, pid and tid (32 bits each), and the time.
+//! has two more, pid and tid (32 bits each), and the time. A waking has them too (those of who wakes),
+//! and behind them the tracepoint's own bytes with their number in front (32 bits).
 //!
 //! What it promises: nothing the kernel writes makes it read outside the ring, loop or panic. A
 //! record that cannot be right (size zero, odd or past the head) costs what is left of the ring
 //! and is counted.
 
-use super::{Switch, SwitchKind, Tally};
+use super::wakings::Layout;
+use super::{Switch, SwitchKind, Tally, Waker};
 use crate::ours::Fd;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -26,6 +28,7 @@ const DATA_HEAD_AT: usize = 1024;
 const DATA_TAIL_AT: usize = 1032;
 
 const RECORD_LOST: u32 = 2;
+const RECORD_SAMPLE: u32 = 9;
 const RECORD_SWITCH: u32 = 14;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
@@ -100,6 +103,8 @@ pub(super) struct Ring {
     head: u64,
     /// Everything before this has been parsed.
     at: u64,
+    /// Where things lie in wakings; None while no thread was ever followed.
+    pub(super) wakings: Option<Layout>,
     /// The next switch, parsed but not delivered.
     next: Option<Switch>,
     /// The last switch parsed, to recognise its twin.
@@ -121,6 +126,7 @@ impl Ring {
             holder,
             head: 0,
             at: 0,
+            wakings: None,
             next: None,
             last: None,
             tally: Tally::default(),
@@ -168,8 +174,14 @@ impl Ring {
 
     fn advance(&mut self, pid: u32) {
         let map = &self.map;
-        let mut reader =
-            Records { word: |at| map.word(at), at: self.at, head: self.head, pid, cpu: self.cpu };
+        let mut reader = Records {
+            word: |at| map.word(at),
+            at: self.at,
+            head: self.head,
+            pid,
+            cpu: self.cpu,
+            wakings: self.wakings,
+        };
         self.next = reader.next_switch(&mut self.last, &mut self.tally);
         self.at = reader.at;
     }
@@ -182,6 +194,7 @@ pub(super) struct Records<W: Fn(u64) -> u64> {
     pub(super) head: u64,
     pub(super) pid: u32,
     pub(super) cpu: u16,
+    pub(super) wakings: Option<Layout>,
 }
 
 impl<W: Fn(u64) -> u64> Records<W> {
@@ -213,6 +226,11 @@ impl<W: Fn(u64) -> u64> Records<W> {
                     }
                     tally.repeated += 1;
                 }
+                RECORD_SAMPLE => {
+                    if let Some(waking) = self.waking(start, size) {
+                        return Some(waking);
+                    }
+                }
                 RECORD_LOST if size >= 24 => {
                     tally.lost = tally.lost.saturating_add((self.word)(start + 16));
                     *last = None;
@@ -235,5 +253,25 @@ impl<W: Fn(u64) -> u64> Records<W> {
         };
         let ours = pid == self.pid && tid != 0 && tid != u32::MAX;
         ours.then(|| Switch { t_ns: (self.word)(start + 16), tid, cpu: self.cpu, kind })
+    }
+    /// Who was woken and by whom. `last` is left as it is: a waking lies between the two records of
+    /// no switch.
+    fn waking(&self, start: u64, size: u64) -> Option<Switch> {
+        let layout = self.wakings.filter(|layout| layout.end() <= size)?;
+        let bytes = |at: u64| (self.word)(start + at / 8 * 8) >> (at % 8 * 8);
+        let tid = bytes(layout.wakee_at) as u32;
+        let who = (self.word)(start + 8);
+        let (by_pid, by_tid) = (who as u32, (who >> 32) as u32);
+        let interrupted = bytes(layout.flags_at) as u8 & Layout::INTERRUPTS != 0;
+        let by = match by_pid {
+            // The idle thread, or one that ends.
+            0 | u32::MAX => Waker::Kernel,
+            // Whoever an interrupt interrupts has nothing to do with it.
+            _ if interrupted => Waker::Kernel,
+            pid if pid == self.pid => Waker::Thread(by_tid),
+            pid => Waker::Process(pid),
+        };
+        let kind = SwitchKind::Woken { by };
+        (tid != 0).then(|| Switch { t_ns: (self.word)(start + 16), tid, cpu: self.cpu, kind })
     }
 }

@@ -1,9 +1,22 @@
 //! Records made by hand, good and bad; real switches are in the crate's tests folder.
 
 use super::ring::Records;
+use super::wakings::Layout;
 use super::*;
 
 const PID: u32 = 77;
+/// As Linux 6.18 tells it.
+const FORMAT: &str = "name: sched_waking
+ID: 375
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;
+\tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;
+\tfield:int prio;\toffset:28;\tsize:4;\tsigned:1;
+";
 
 fn header(kind: u64, misc: u64, size: u64) -> u64 {
     kind | misc << 32 | size << 48
@@ -25,6 +38,7 @@ fn read(words: &[u64], ring_words: usize, from: usize) -> (Vec<String>, Tally) {
         head: (from + words.len()) as u64 * 8,
         pid: PID,
         cpu: 1,
+        wakings: Layout::of(FORMAT),
     };
     let (mut last, mut tally, mut out) = (None, Tally::default(), Vec::new());
     while let Some(s) = records.next_switch(&mut last, &mut tally) {
@@ -40,6 +54,63 @@ fn records_are_read_across_the_end_of_the_ring() {
         let (seen, tally) = read(&words, 16, from);
         assert_eq!(seen, ["100 5 In", "200 5 Out", "300 5 Preempted"], "from {from}");
         assert_eq!(tally, Tally::default());
+    }
+}
+
+/// `by` wakes `tid`.
+fn waking(tid: u64, (by_pid, by_tid): (u64, u64), flags: u64, t_ns: u64) -> [u64; 8] {
+    let front = [header(9, 0, 64), by_pid | by_tid << 32, t_ns];
+    // 36 bytes of the tracepoint's behind their number.
+    let own = [36 | flags << 48, 0, 0, tid << 32, 0];
+    [&front[..], &own].concat().try_into().expect("eight words")
+}
+
+#[test]
+fn wakings_say_who_and_by_whom() {
+    let words = [
+        &switch(5, 1 << 13, 90)[..],
+        &waking(5, (u64::from(PID), 6), 0, 100),
+        &waking(5, (78, 9), 1, 101),
+        // In a hard and in a soft interrupt, and from the idle thread.
+        &waking(5, (u64::from(PID), 6), 0x09, 102),
+        &waking(5, (u64::from(PID), 6), 0x10, 103),
+        &waking(5, (0, 0), 0, 104),
+        &switch(5, 0, 110),
+    ]
+    .concat();
+    for from in 0..64 {
+        let (seen, tally) = read(&words, 64, from);
+        assert_eq!(
+            seen,
+            [
+                "90 5 Out",
+                "100 5 Woken { by: Thread(6) }",
+                "101 5 Woken { by: Process(78) }",
+                "102 5 Woken { by: Kernel }",
+                "103 5 Woken { by: Kernel }",
+                "104 5 Woken { by: Kernel }",
+                "110 5 In"
+            ]
+        );
+        assert_eq!(tally, Tally::default());
+    }
+}
+
+#[test]
+fn wakings_that_are_too_short_say_nothing() {
+    let mut words = waking(5, (78, 9), 0, 100);
+    words[0] = header(9, 0, 48);
+    assert_eq!(read(&words[..6], 16, 0).0, Vec::<String>::new());
+}
+
+#[test]
+fn the_kernel_says_where_things_lie() {
+    let layout = Layout::of(FORMAT).expect("it has both fields");
+    assert_eq!((layout.wakee_at, layout.flags_at), (28 + 24, 28 + 2));
+    assert_eq!(Layout::of(""), None);
+    for broken in ["offset:7;", "offset:99999;", "offset:-1;", "offset:x;", ""] {
+        let text = FORMAT.replace("offset:24;", broken);
+        assert_eq!(Layout::of(&text), None, "{broken}");
     }
 }
 

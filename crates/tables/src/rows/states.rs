@@ -5,6 +5,7 @@
 use diagnosis::timeline::State;
 use export::context::Contexts;
 use export::states::Threads;
+use format::wake::Waker;
 
 use super::{middle, request_at, sorted, Places};
 use crate::cell::{always, id, int, maybe, Cell, Kind};
@@ -81,6 +82,9 @@ pub(crate) const SWITCHES: Table = Table {
         always("is_preempted", Kind::Bool, "It was preempted: runnable all the time"),
         maybe("stack_id", Kind::Int, "The last stack sampled of it before it came back"),
         maybe("place", Kind::Text, "Its innermost frame of own code, `file:line function()`"),
+        maybe("woken_ns", Kind::Int, "It was woken, as far as that was told (source `wakers`)"),
+        maybe("waker", Kind::Text, "By whom: `thread` of this process, other `process`, `kernel`"),
+        maybe("waker_id", Kind::Int, "The thread's tid, or the process's pid"),
     ],
     rows: switches,
 };
@@ -93,6 +97,13 @@ fn switches(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
         for row in capture.off_cpu.get(&tid).into_iter().flatten() {
             let before = samples.partition_point(|s| s.t_ns < row.in_ns).checked_sub(1);
             let stack = before.map_or(0, |i| samples[i].stack);
+            let wake = capture.wake_in(tid, row);
+            let (who, who_id) = match wake.map(|w| w.by) {
+                Some(Waker::Thread(tid)) => (Cell::Text("thread"), int(tid)),
+                Some(Waker::Process(pid)) => (Cell::Text("process"), int(pid)),
+                Some(Waker::Kernel) => (Cell::Text("kernel"), Cell::Null),
+                None => (Cell::Null, Cell::Null),
+            };
             sink.row([
                 int(tid),
                 int(row.out_ns),
@@ -102,6 +113,9 @@ fn switches(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
                 Cell::Bool(row.preempted),
                 id(stack),
                 places.of(stack),
+                wake.map_or(Cell::Null, |w| int(w.t_ns)),
+                who,
+                who_id,
             ])?;
         }
     }

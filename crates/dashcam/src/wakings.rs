@@ -1,0 +1,162 @@
+//! Who woke whom: which threads the kernel is asked about, and what it told.
+//!
+//! | reads | emits | when |
+//! | --- | --- | --- |
+//! | wakings of followed threads (`sys::perf::Wakings`) | `Wake` records | each pass, with the switches |
+//!
+//! Followed are threads in a slow request's way that were seen waiting in a futex, so a service none
+//! of whose requests is slow pays nothing. Each list costs events on every CPU, and while there is one
+//! every waking on the machine is dearer: so there are few threads, a list stands for a while, and is
+//! forgotten when nobody asked for any of its threads for three seconds. Threads that found no room are
+//! counted in `threads_unwatched`.
+//!
+//! Whoever woke one of them may do so again: it is looked at like others in a slow request's way.
+//!
+//! Needs privileges and switch records; the source `wakers` says what is missing. Without it the
+//! diagnosis infers who ended a wait.
+
+use format::region::losses;
+use format::wake::{Wake, Waker};
+use sys::perf::{self, SwitchStream, Wakings, MOST_FOLLOWED};
+
+use crate::control::Shared;
+
+/// A thread nobody asked for is forgotten after this time, and so is who woke another.
+const FORGET_NS: u64 = 3_000_000_000;
+/// A list stands for so long at least, and longer where making it costs more than `SHARE` of a CPU.
+const STANDS_NS: u64 = 100_000_000;
+const SHARE: u64 = 200;
+/// The kernel's hook goes when nobody was followed for so long: putting it in stops all CPUs for a
+/// moment.
+const UNUSED_NS: u64 = 10_000_000_000;
+/// Wakers looked at as if they stood in a slow request's way.
+const MOST_WAKERS: usize = 8;
+
+/// The threads that are followed.
+pub(crate) struct Followed {
+    wakings: Option<Wakings>,
+    /// Threads of the list in the kernel, and when each was last asked for.
+    list: Vec<(u32, u64)>,
+    /// Threads that woke one of them, and when.
+    wakers: Vec<(u32, u64)>,
+    /// The next list may be made.
+    due_ns: u64,
+    used_ns: u64,
+}
+
+impl Followed {
+    /// `on`: there are switch records to go with.
+    pub(crate) fn new(shared: &Shared, on: bool) -> Followed {
+        let found = on.then(Wakings::find);
+        let state = match &found {
+            None => "off: as switches".to_owned(),
+            Some(Ok(_)) => "on".to_owned(),
+            Some(Err(refused)) => format!("off: {refused}"),
+        };
+        shared.set_source("wakers", state);
+        Followed {
+            wakings: found.and_then(Result::ok),
+            list: Vec::new(),
+            wakers: Vec::new(),
+            due_ns: 0,
+            used_ns: 0,
+        }
+    }
+
+    /// The kernel told who woke a thread: the record of it.
+    pub(crate) fn told(&mut self, t_ns: u64, tid: u32, by: perf::Waker) -> Wake {
+        let by = match by {
+            perf::Waker::Kernel => Waker::Kernel,
+            perf::Waker::Process(pid) => Waker::Process(pid),
+            perf::Waker::Thread(waker) => {
+                self.woke(waker, t_ns);
+                Waker::Thread(waker)
+            }
+        };
+        Wake { t_ns, tid, by }
+    }
+
+    fn woke(&mut self, waker: u32, t_ns: u64) {
+        if let Some(known) = self.wakers.iter_mut().find(|(tid, _)| *tid == waker) {
+            known.1 = t_ns;
+        } else if self.wakers.len() < MOST_WAKERS {
+            self.wakers.push((waker, t_ns));
+        } else if let Some(oldest) = self.wakers.iter_mut().min_by_key(|(_, t_ns)| *t_ns) {
+            *oldest = (waker, t_ns);
+        }
+    }
+
+    /// Threads that woke one that is followed, lately.
+    pub(crate) fn wakers(&mut self, now: u64) -> impl Iterator<Item = u32> + '_ {
+        self.wakers.retain(|(_, t_ns)| now.saturating_sub(*t_ns) < FORGET_NS);
+        self.wakers.iter().map(|(tid, _)| *tid)
+    }
+
+    /// Asks for these threads, in a slow request's way and waiting.
+    pub(crate) fn ask(
+        &mut self,
+        shared: &Shared,
+        stream: Option<&mut SwitchStream>,
+        wanted: impl Iterator<Item = u32>,
+        now: u64,
+    ) {
+        let (Some(_), Some(stream)) = (&self.wakings, stream) else { return };
+        let mut new: Vec<u32> = Vec::new();
+        for tid in wanted {
+            match self.list.iter_mut().find(|(known, _)| *known == tid) {
+                Some(known) => known.1 = now,
+                None if !new.contains(&tid) => new.push(tid),
+                None => (),
+            }
+        }
+        let forgotten = |(_, asked_ns): &(u32, u64)| now.saturating_sub(*asked_ns) >= FORGET_NS;
+        if !new.is_empty() && now >= self.due_ns {
+            self.list.retain(|row| !forgotten(row));
+            let room = MOST_FOLLOWED.saturating_sub(self.list.len());
+            let unwatched = new.len().saturating_sub(room) as u64;
+            shared.recorder.region().lose(losses::THREADS_UNWATCHED, unwatched);
+            self.list.extend(new.into_iter().take(room).map(|tid| (tid, now)));
+            match room {
+                // All of them were asked for lately: they stay.
+                0 => self.due_ns = now + STANDS_NS,
+                _ => self.follow(shared, stream, now),
+            }
+        } else if !self.list.is_empty() && self.list.iter().all(forgotten) {
+            self.list.clear();
+            self.follow(shared, stream, now);
+        }
+        if self.list.is_empty() {
+            self.rest(shared, now);
+        } else {
+            self.used_ns = now;
+        }
+    }
+
+    fn follow(&mut self, shared: &Shared, stream: &mut SwitchStream, now: u64) {
+        let Some(wakings) = &mut self.wakings else { return };
+        let before = sys::clock::thread_cpu_ns();
+        let tids: Vec<u32> = self.list.iter().map(|(tid, _)| *tid).collect();
+        if let Err(refused) = stream.follow(wakings, &tids) {
+            shared.set_source("wakers", format!("off: {refused}"));
+            shared.store_settings();
+            self.list.clear();
+            shared.retire(self.wakings.take());
+        }
+        let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(before);
+        self.due_ns = now + STANDS_NS.max(cost_ns * SHARE);
+    }
+
+    /// Nobody is followed.
+    fn rest(&mut self, shared: &Shared, now: u64) {
+        if self.used_ns != 0 && now.saturating_sub(self.used_ns) >= UNUSED_NS {
+            self.used_ns = 0;
+            let fresh = self.wakings.as_ref().map(Wakings::unused);
+            shared.retire(std::mem::replace(&mut self.wakings, fresh));
+        }
+    }
+
+    /// The stream was closed, and what it followed with it.
+    pub(crate) fn closed(&mut self) {
+        self.list.clear();
+    }
+}

@@ -1,0 +1,116 @@
+//! Who ended a wait, where the kernel told it (source `wakers`).
+//!
+//! How it works: of some threads a capture has each waking. The first one inside of a time off the CPU
+//! is what ended it: whoever ran then did the waking. Where that thread had itself waited for the same
+//! most of the while (its turn came before, and it only passed the lock on), who woke that one is asked,
+//! and so on.
+//!
+//! What it promises: this is measured. Where it was told that no thread of this process ended the wait
+//! (a timer, the network, another process), nobody is inferred instead. Where nothing was told, or the
+//! chain breaks off at a fellow, `wakers` infers.
+
+use capture::read::OffCpu;
+use format::wait::WaitKind;
+use format::wake::Waker;
+
+use crate::causes::Cause;
+use crate::finding::Evidence;
+use crate::group::Group;
+use crate::scene::Scene;
+use crate::timeline::Segment;
+
+/// Threads that pass a lock on from one to the next are followed through so many.
+const MOST_FELLOWS: usize = 64;
+
+/// What was told of the end of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing: source off, not followed, still waiting, or who came before was not.
+    Nothing,
+    /// This thread ended it.
+    By(u32),
+    /// No thread of this process did.
+    Elsewhere,
+}
+
+impl Scene<'_> {
+    /// Who ended the wait `segment` is a piece of, as the kernel told.
+    pub fn told_waker(&self, segment: &Segment<'_>) -> Told {
+        let Some(mut off) = self.off_around(segment) else { return Told::Nothing };
+        let lock = segment.sample.map_or(0, |s| s.target);
+        let half = (segment.from_ns, segment.to_ns);
+        let mut passed = vec![segment.tid];
+        while passed.len() <= MOST_FELLOWS {
+            let tid = passed.last().copied().unwrap_or(segment.tid);
+            let by = match self.capture.wake_in(tid, off).map(|wake| wake.by) {
+                None => return Told::Nothing,
+                Some(Waker::Kernel | Waker::Process(_)) => return Told::Elsewhere,
+                Some(Waker::Thread(by)) => by,
+            };
+            if passed.contains(&by) {
+                return Told::Nothing;
+            }
+            let Some(before) = self.waited_too(by, lock, segment.stack(), half) else {
+                return Told::By(by);
+            };
+            passed.push(by);
+            off = before;
+        }
+        Told::Nothing
+    }
+
+    /// The wait of `tid` that took most of `[from, to)`, if it waited for the same or at the same
+    /// place.
+    fn waited_too(
+        &self,
+        tid: u32,
+        lock: u64,
+        stack: u32,
+        (from_ns, to_ns): (u64, u64),
+    ) -> Option<&OffCpu> {
+        let off = self.capture.off_cpu.get(&tid)?;
+        let common = |o: &OffCpu| {
+            o.in_ns.min(to_ns).saturating_sub(o.out_ns.max(from_ns)) * 2 > to_ns - from_ns
+        };
+        let until = off.partition_point(|o| o.out_ns < to_ns);
+        let most =
+            off[..until].iter().rev().take_while(|o| o.in_ns > from_ns).find(|o| common(o))?;
+        let mut seen = self.samples_in(tid, most.out_ns, most.in_ns.saturating_add(1)).iter();
+        let same = seen.any(|s| {
+            let place = self.same_place(s.stack, stack);
+            s.wait == WaitKind::Futex && (lock != 0 && s.target == lock || place)
+        });
+        same.then_some(most)
+    }
+
+    /// The time off the CPU that `segment` is a piece of, as switch records tell.
+    pub(crate) fn off_around(&self, segment: &Segment<'_>) -> Option<&OffCpu> {
+        let off = self.capture.off_cpu.get(&segment.tid)?;
+        let around = off[..off.partition_point(|o| o.out_ns <= segment.from_ns)].last();
+        around.filter(|o| segment.exact && o.in_ns >= segment.to_ns)
+    }
+}
+
+/// Who ended the longest wait of a group, and when, where that was told.
+pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<Evidence> {
+    if !matches!(group.cause, Cause::LockWait | Cause::PoolWait) {
+        return None;
+    }
+    let waits = group.pieces.iter().map(|p| &p.piece.segment);
+    let told = waits.filter_map(|segment| {
+        let off = scene.off_around(segment)?;
+        Some((segment.ns(), segment.tid, scene.capture.wake_in(segment.tid, off)?))
+    });
+    let (_, _, wake) = told.max_by_key(|(ns, tid, wake)| (*ns, *tid, wake.t_ns))?;
+    let who = match wake.by {
+        Waker::Thread(tid) => match scene.capture.thread_name(tid) {
+            Some(name) => format!("thread {name} ({tid})"),
+            None => format!("thread {tid}"),
+        },
+        Waker::Process(pid) => format!("another process ({pid})"),
+        Waker::Kernel => "the kernel (a timer, a device or the network)".to_owned(),
+    };
+    let since_ns = wake.t_ns.saturating_sub(scene.capture.meta.from_ns);
+    let what = format!("the longest wait was ended by {who}, at this time of the capture");
+    Some(Evidence { what, value: (since_ns as f64 / 1e4).round() / 100.0, unit: "ms" })
+}

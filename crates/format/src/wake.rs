@@ -1,0 +1,75 @@
+//! Who ended a thread's wait, as the kernel tells it (source `wakers`).
+//!
+//! ```text
+//!  word 0: kind 16 (8) | 3 words (8) | who (16) | tid of the thread that was woken (32)
+//!       1: t
+//!       2: a thread of this process: its tid; another process: its pid; the kernel: 0
+//! ```
+//! Such records are told of some threads only, and not at all times: that there is none says nothing.
+
+use crate::record::{header, Kind};
+
+/// Who ended a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waker {
+    /// A thread of the same process, by its tid.
+    Thread(u32),
+    /// An interrupt: a timer, a device, the network.
+    Kernel,
+    /// Another process, or a thread of the kernel's, by its pid.
+    Process(u32),
+}
+
+/// One waking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// When.
+    pub t_ns: u64,
+    /// Who was woken.
+    pub tid: u32,
+    /// By whom.
+    pub by: Waker,
+}
+
+impl Wake {
+    /// As words.
+    pub fn encode(&self) -> [u64; 3] {
+        let (who, id) = match self.by {
+            Waker::Thread(tid) => (0, tid),
+            Waker::Kernel => (1, 0),
+            Waker::Process(pid) => (2, pid),
+        };
+        [header(Kind::Wake, 3, who, self.tid), self.t_ns, u64::from(id)]
+    }
+
+    pub(crate) fn decode(tid: u32, who: u16, body: &[u64]) -> Option<Wake> {
+        let &[t_ns, id] = body else { return None };
+        let by = match who {
+            0 => Waker::Thread(id as u32),
+            1 => Waker::Kernel,
+            2 => Waker::Process(id as u32),
+            _ => return None,
+        };
+        Some(Wake { t_ns, tid, by })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{decode, Record};
+
+    #[test]
+    fn a_waking_comes_back_as_it_was() {
+        for by in [Waker::Thread(9), Waker::Kernel, Waker::Process(u32::MAX)] {
+            let wake = Wake { t_ns: 5, tid: 7, by };
+            assert_eq!(decode(&wake.encode()), Some((3, Record::Wake(wake))));
+        }
+    }
+
+    #[test]
+    fn who_is_not_known_makes_no_sense() {
+        assert_eq!(decode(&[header(Kind::Wake, 3, 3, 7), 5, 9]), None);
+        assert_eq!(decode(&[header(Kind::Wake, 2, 0, 7), 5]), None);
+    }
+}
