@@ -129,6 +129,7 @@ const ALONE: usize = 5;
 const TRACES: usize = 3;
 /// Control requests looked at.
 const CONTROLS: usize = 200;
+const AWAIT_TIMES: &str = "when an await began and ended is known to the sampling period only";
 /// Why a task that had something is not named for sure.
 const INFERRED_TASK: &str = "who had it was inferred from what other tasks awaited the while";
 /// Slow requests looked at; the slowest.
@@ -473,9 +474,7 @@ impl Judge<'_, '_> {
                      by the thousand"
                         .to_owned()
                 }
-                on if on.starts_with("on") && self.mostly_on_loops(group) => {
-                    "when an await began and ended is known to the sampling period only".to_owned()
-                }
+                on if on.starts_with("on") && self.mostly_on_loops(group) => AWAIT_TIMES.to_owned(),
                 on if on.starts_with("on") => {
                     "times are estimates: switch records of this time are not in the capture \
                      (overwritten, or not yet written)"
@@ -527,7 +526,9 @@ impl Judge<'_, '_> {
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
         if unseen {
-            lower(Confidence::Possible, "no stack was seen".to_owned(), &mut level);
+            let least = Confidence::Possible;
+            let to = if group.cause == Cause::Fork { Confidence::Likely } else { least };
+            lower(to, "no stack was seen".to_owned(), &mut level);
         }
         if share < 0.3 {
             level = level.min(Confidence::Likely);

@@ -1,7 +1,8 @@
 //! fork: the kernel copied the process's page tables.
 //!
 //! Signature: the thread was inside `fork`, by the recorder's hooks around it; or it stood still in
-//! the kernel (memory maps, page faults) while another thread was. Sure: the hooks measure it.
+//! the kernel (memory maps, page faults, a sleep longer than what it asked for) while another thread
+//! was. Sure: the hooks measure it. Where it forked only a look during that tells.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -14,12 +15,21 @@ pub const ADVICE: &str = "Fork early, while the process is small; start programs
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if scene.forked_ns(segment) * 2 > segment.ns() {
-        return Some(Claim { prefer_user: true, seen: true, ..Claim::of(Cause::Fork, segment) });
+        let stack = scene.forking_stack(segment);
+        let own = Claim::of(Cause::Fork, segment);
+        return Some(Claim { prefer_user: true, seen: true, stack, ..own });
     }
-    let stands = segment.state == State::Wait
-        && matches!(segment.wait(), WaitKind::Fault | WaitKind::Memory);
+    let kept = matches!(segment.wait(), WaitKind::Fault | WaitKind::Memory);
+    let stands = segment.state == State::Wait && (kept || overslept(segment));
     let culprit = if stands { scene.fork_elsewhere(segment) } else { None };
     culprit.map(|culprit| Claim { culprit: Some(culprit), ..Claim::of(Cause::Fork, segment) })
+}
+
+/// Whether a sleep went on for so long that its time was up before: the thread waits for something
+/// else in the kernel by then.
+fn overslept(segment: &Segment<'_>) -> bool {
+    let limit_ns = segment.sample.map_or(0, |s| s.timeout_ns);
+    segment.wait() == WaitKind::Sleep && limit_ns > 1 && segment.ns() > 2 * limit_ns
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

@@ -1,0 +1,43 @@
+//! Who was inside `fork` when, and where: the recorder's hooks around it measure the time, and a look
+//! during it tells the code. Looks before and behind it were at other code, and tell nothing of it.
+
+use capture::read::SpanRow;
+
+use crate::scene::{Culprit, Scene};
+use crate::timeline::Segment;
+
+impl Scene<'_> {
+    /// The part of `segment` that its thread spent inside `fork`, ns.
+    pub fn forked_ns(&self, segment: &Segment<'_>) -> u64 {
+        let inside = |begin: u64, end: u64| {
+            end.min(segment.to_ns).saturating_sub(begin.max(segment.from_ns))
+        };
+        let own = self.forks.iter().filter(|f| f.tid == segment.tid);
+        own.map(|f| inside(f.begin_ns, f.end_ns)).sum()
+    }
+
+    /// The fork of another thread that covers most of `segment`.
+    pub fn fork_elsewhere(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let overlap = |f: &&SpanRow| {
+            f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
+        };
+        let others = self.forks.iter().copied().filter(|f| f.tid != segment.tid);
+        let fork = others.max_by_key(overlap).filter(|f| overlap(f) * 2 > segment.ns())?;
+        Some(Culprit::thread(fork.tid, self.stack_in(fork), true))
+    }
+
+    /// Where the thread was in `fork` that spent most of `segment` there; 0: nothing was seen of that.
+    pub fn forking_stack(&self, segment: &Segment<'_>) -> u32 {
+        let overlap = |f: &&SpanRow| {
+            f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
+        };
+        let own = self.forks.iter().copied().filter(|f| f.tid == segment.tid);
+        own.max_by_key(overlap).map_or(0, |fork| self.stack_in(fork))
+    }
+
+    /// The stack seen during a fork: looks before and behind it were at other code.
+    fn stack_in(&self, fork: &SpanRow) -> u32 {
+        let inside = self.samples_in(fork.tid, fork.begin_ns, fork.end_ns);
+        inside.iter().rev().map(|s| s.stack).find(|stack| *stack != 0).unwrap_or(0)
+    }
+}
