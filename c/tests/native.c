@@ -1,6 +1,7 @@
 // Waits three calls deep, for `dashcam why` to name by function, file and line: a pause, a mutex that
 // another thread holds, a peer that answers late; and computing, inlined and not. Lines marked WAIT-... are where the test looks.
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,6 +62,22 @@ APART static void total(long ms) {
         mix(table);
 }
 
+APART static void tally(void) {
+    for (unsigned long i = 0; i < 2000000; i++) digested = digested * 31 + i; // WAIT-ticks
+    turns++;
+}
+
+static void on_tick(int number) {
+    tally();
+    turns += number;
+}
+
+// Is interrupted all the while: nearly all of it is the handler's.
+APART static void serve_signals(long ms) {
+    for (long end = cpu_ms() + ms; cpu_ms() < end; turns++)
+        if (ms > 1) kill(getpid(), SIGUSR2);
+}
+
 APART static void lookup(const char *kind, long ms) {
     char room[600];
     memset(room, (int)ms, sizeof room);
@@ -74,6 +91,9 @@ APART static void lookup(const char *kind, long ms) {
         break;
     case 'c':
         digest(ms);
+        break;
+    case 't':
+        serve_signals(ms);
         break;
     case 'i':
         total(ms);
@@ -129,6 +149,7 @@ int main(int argc, char **argv) {
     const char *kind = argv[2];
     start(argv[1]);
     dashcam_name_t name = dashcam_name("GET /checkout");
+    signal(SIGUSR2, on_tick);
     int locks = kind[0] == 'l' || kind[0] == 'h';
     pthread_t thread;
     SAME(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);

@@ -30,7 +30,10 @@ WAITS = {
     "read": ("downstream-wait", "ask"),
     "cpu": ("cpu", "digest"),
     "inlined": ("cpu", "mix"),
+    "ticks": ("cpu", "tally"),
 }
+# What a signal interrupted: it is told as what called the handler.
+INTERRUPTED = {"ticks": {"serve_signals", "on_tick"}}
 # Where the holders of the lock stand: one sleeps, one computes.
 HOLDERS = {"lock": "rest", "held": "digest"}
 # How native.c is compiled, and what `why` must still know of it.
@@ -176,7 +179,7 @@ class Setting:
             holder = HOLDERS.get(mark)
             if holder and (culprit or {}).get("function") != holder:
                 raise Failed(f"native {mark}: why blames {culprit}; wanted {holder}(), which runs under the lock")
-            if found != wanted or "price" not in path:
+            if found != wanted or not {"price", *INTERRUPTED.get(mark, ())} <= set(path):
                 raise Failed(f"native {mark}: why says {found}, reached by {path}; wanted {wanted}, by price")
         # Another file under the same name is not taken for the one that ran.
         binary.write_bytes((self.prefix / "lib/libdashcam.so").read_bytes())

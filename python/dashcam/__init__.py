@@ -108,7 +108,7 @@ def start(**settings: Any) -> bool:
     propagate, otel, enabled: docs/settings.md has them, with defaults and ranges. Each has an
     environment variable DASHCAM_<NAME>, which wins. Returns whether recording was started by this
     call. Raises ValueError for a wrong value or an unknown setting; while recording is on already,
-    settings are not looked at, and one line on stderr says so.
+    other settings than the first ones are not used, and one line on stderr says so.
 
     when: a callable (name, seconds, error) -> bool, asked at the end of each request on its own
     thread, whether to make a capture. It should cost microseconds; after ten exceptions it is asked

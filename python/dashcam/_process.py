@@ -43,6 +43,7 @@ def start(native: Any, settings: dict[str, Any]) -> bool:
     given = {name: _text(value) for name, value in settings.items() if value is not None}
     global _settings, _when
     if native.is_started():
+        native.check_settings(given)
         # A predicate has no environment variable: `dashcam run` leaves it to the program.
         if when is not None and _when is None:
             _when = when

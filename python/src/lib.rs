@@ -69,6 +69,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(traces::setting_is_on, module)?,
         wrap_pyfunction!(process::set_runtime, module)?,
         wrap_pyfunction!(process::start, module)?,
+        wrap_pyfunction!(process::check_settings, module)?,
         wrap_pyfunction!(process::stop, module)?,
         wrap_pyfunction!(process::before_exit, module)?,
         wrap_pyfunction!(process::when, module)?,

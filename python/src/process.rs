@@ -67,16 +67,27 @@ fn interpreter(py: Python<'_>) -> PyResult<RuntimeInfo> {
 /// Starts recording. False: it was on, or its settings turn it off. ValueError: a wrong setting.
 #[pyfunction]
 pub fn start(py: Python<'_>, config: &Bound<'_, PyDict>) -> PyResult<bool> {
-    let mut given: Vec<(String, String)> = Vec::new();
-    for (key, value) in config.iter() {
-        given.push((key.extract()?, value.str()?.extract()?));
-    }
+    let given = settings(config)?;
     let runtime = RUNTIME.lock().unwrap_or_else(|p| p.into_inner()).clone().unwrap_or_default();
     if dashcam::is_forked() {
         names::forget(py);
     }
     let started = py.detach(|| dashcam::start_with_runtime(&given, runtime));
     started.map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Raises ValueError for a name that no setting has and for a value that does not fit its setting.
+#[pyfunction]
+pub fn check_settings(config: &Bound<'_, PyDict>) -> PyResult<()> {
+    let checked = dashcam::check_settings(&settings(config)?);
+    checked.map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+fn settings(config: &Bound<'_, PyDict>) -> PyResult<Vec<(String, String)>> {
+    let pair = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        Ok((key.extract()?, value.str()?.extract()?))
+    };
+    config.iter().map(pair).collect()
 }
 
 /// Stops recording; waits at most two seconds for our threads, without the GIL.

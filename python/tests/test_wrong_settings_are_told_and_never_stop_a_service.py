@@ -34,6 +34,27 @@ def test_a_wrong_value_in_code_raises_with_the_accepted_range(bench: Bench) -> N
     assert lines[2].startswith('colour: found "red", wanted one of the settings enabled, service')
 
 
+def test_what_is_wrong_is_refused_while_recording_is_on_too(bench: Bench) -> None:
+    result = bench.python("""
+        import dashcam
+        assert dashcam.start(slow="1s", memory="8MiB")
+        for wrong in [dict(slw="2s"), dict(slow="fast")]:
+            try:
+                dashcam.start(**wrong)
+            except ValueError as error:
+                print(error)
+            else:
+                raise AssertionError(wrong)
+        assert not dashcam.start(slow="2s")
+        print(dashcam.status()["settings"]["slow"])
+    """)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith('slw: found "2s", wanted one of the settings enabled, service')
+    assert lines[1].startswith('slow: found "fast", wanted a limit like 500ms')
+    assert lines[2] == "1s"
+
+
 def test_the_environment_wins_and_its_mistakes_are_told(bench: Bench) -> None:
     result = bench.python("""
         import dashcam

@@ -33,6 +33,10 @@ pub enum Form {
 
 /// Names the cause of the slow requests in a capture.
 pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
+    // A wrong word is the caller's, whatever the file is.
+    if let Err(code) = slow.map_or(Ok(()), |text| parsed(text).map(drop)) {
+        return code;
+    }
     let (file, capture) = match open_for(path, Wanted::Causes) {
         Ok(found) => found,
         Err(code) => return code,
@@ -60,16 +64,21 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
 
 /// The rules given on the command line; without any the capture's own. Says on stderr what is wrong.
 pub fn judged_by(capture: &Capture, slow: Option<&str>) -> Result<Rules, ExitCode> {
-    let text = slow.map_or_else(|| capture.meta.slow.clone(), str::to_owned);
-    match (Rules::parse(&text), slow) {
-        (Ok(rules), _) => Ok(rules),
-        (Err(wrong), Some(_)) => {
-            eprintln!("dashcam: --{wrong}");
-            Err(ExitCode::from(USAGE))
-        }
+    match slow {
+        Some(text) => parsed(text),
         // A recovered box whose settings were lost: judged by the default.
-        (Err(_), None) => Ok(Rules::parse(DEFAULT_SLOW).unwrap_or_default()),
+        None => Ok(Rules::parse(&capture.meta.slow)
+            .or_else(|_| Rules::parse(DEFAULT_SLOW))
+            .unwrap_or_default()),
     }
+}
+
+/// The rules of `--slow`; says on stderr what is wrong with them.
+pub fn parsed(text: &str) -> Result<Rules, ExitCode> {
+    Rules::parse(text).map_err(|wrong| {
+        eprintln!("dashcam: --{wrong}");
+        ExitCode::from(USAGE)
+    })
 }
 
 /// Opens a capture, or the newest in a folder; says on stderr why not.

@@ -8,10 +8,14 @@ use view::Limits;
 
 use crate::output;
 use crate::progress;
-use crate::read::{judged_by, open, USAGE};
+use crate::read::{judged_by, open, parsed, USAGE};
 
 /// Writes the page of a capture beside it, or to `to`; with a terminal, opens it.
 pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {
+    // A wrong word is the caller's, whatever the file is.
+    if let Err(code) = slow.map_or(Ok(()), |text| parsed(text).map(drop)) {
+        return code;
+    }
     let (file, capture) = match open(path) {
         Ok(found) => found,
         Err(code) => return code,

@@ -67,6 +67,20 @@ fn what_is_no_capture_is_told_with_what_was_wanted() {
 }
 
 #[test]
+fn a_wrong_flag_is_wrong_usage_whatever_the_file_is() {
+    let folder = Folder::new("flag");
+    let bytes = fs::read(folder.capture()).expect("the capture");
+    fs::write(folder.0.join("cut.dashcam"), &bytes[..9]).expect("a file");
+    for path in ["one.dashcam", "cut.dashcam", "absent"] {
+        for command in [["why", "--slow", "fast", path], ["view", "--slow", "fast", path]] {
+            let (code, out, err) = run(&folder, &command);
+            assert_eq!((code, out.as_str()), (2, ""), "{command:?}: {err}");
+            assert!(err.starts_with("dashcam: --slow: found \"fast\""), "{command:?}: {err}");
+        }
+    }
+}
+
+#[test]
 fn what_may_not_be_read_says_who_may() {
     let folder = Folder::new("locked");
     let capture = folder.capture();

@@ -152,24 +152,13 @@ impl Config {
         given: &[(String, String)],
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Config, Wrong> {
-        if let Some((name, value)) = given.iter().find(|(n, _)| !KNOBS.iter().any(|k| k.name == n))
-        {
-            let known: Vec<&str> = KNOBS.iter().map(|k| k.name).collect();
-            return Err(Wrong {
-                what: name.clone(),
-                found: value.clone(),
-                wanted: format!("one of the settings {}", known.join(", ")),
-            });
-        }
+        check_all(given)?;
         let mut values: Vec<(&str, String)> = Vec::new();
         let mut complaints = Vec::new();
         for knob in KNOBS {
             let variable = format!("DASHCAM_{}", knob.name.to_uppercase());
             let from_env = environment(&variable).filter(|v| !v.trim().is_empty());
             let from_caller = given.iter().find(|(n, _)| n == knob.name).map(|(_, v)| v.clone());
-            if let Some(text) = &from_caller {
-                check(knob.name, text)?;
-            }
             let fallback = from_caller.unwrap_or_else(|| knob.default.to_owned());
             let value = match from_env {
                 None => fallback,
@@ -205,6 +194,19 @@ fn misspelt(variable: &str) -> Option<String> {
 
 /// Variables of ours that are no settings, and one that is not ours.
 const OTHERS: &[&str] = &["run", "root", "root_name", "package_dir", "children", "clock", "port"];
+
+/// Refuses names that no setting has, and values that do not fit theirs.
+pub(crate) fn check_all(given: &[(String, String)]) -> Result<(), Wrong> {
+    if let Some((name, value)) = given.iter().find(|(n, _)| !KNOBS.iter().any(|k| k.name == n)) {
+        let known: Vec<&str> = KNOBS.iter().map(|k| k.name).collect();
+        return Err(Wrong {
+            what: name.clone(),
+            found: value.clone(),
+            wanted: format!("one of the settings {}", known.join(", ")),
+        });
+    }
+    given.iter().try_for_each(|(name, value)| check(name, value))
+}
 
 /// Refuses a value that does not fit its knob.
 fn check(name: &str, text: &str) -> Result<(), Wrong> {

@@ -18,7 +18,7 @@ use sys::claim::{Claim, Claimed};
 use sys::local::Listener;
 use sys::thread::Quiet;
 
-use crate::config::Config;
+use crate::config::{check_all, Config};
 use crate::excess::Excesses;
 use crate::live::{self, Live};
 use crate::{
@@ -251,12 +251,13 @@ impl Drop for Starting {
 
 /// Starts recording with settings `given` (name, value), for a binding that knows its language's
 /// `runtime`. False: it was on already, or is turned off by its settings. In a forked child that
-/// has not recorded yet, these settings replace its parent's. Errors: a wrong value, or no memory;
-/// nothing has changed then.
+/// has not recorded yet, these settings replace its parent's. Errors: a wrong value or name, also
+/// where it was on already, or no memory; nothing has changed then.
 pub fn start_with_runtime(
     given: &[(String, String)],
     runtime: Runtime,
 ) -> Result<bool, StartError> {
+    check_settings(given)?;
     let Some(_starting) = Starting::claim() else { return Ok(false) };
     if CONTROL.get().is_some() {
         return Ok(false);
@@ -281,6 +282,11 @@ pub fn start_with_runtime(
     let started = start_with(config, runtime)?;
     PARENT.set(None);
     Ok(started)
+}
+
+/// Refuses what `start` would: names that no setting has, and values that do not fit theirs.
+pub fn check_settings(given: &[(String, String)]) -> Result<(), StartError> {
+    check_all(given).map_err(|e| StartError(e.to_string()))
 }
 
 fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {

@@ -52,8 +52,8 @@ pub use ::metrics::window;
 pub use builder::{start, Config};
 pub use config::{Knob, KNOBS};
 pub use control::{
-    after_fork_child, before_exit, crashing, is_forked, is_started, snap, start_with_runtime,
-    status_json, stop, Runtime, StartError,
+    after_fork_child, before_exit, check_settings, crashing, is_forked, is_started, snap,
+    start_with_runtime, status_json, stop, Runtime, StartError,
 };
 pub use format::record::Value;
 pub use held::Held::Later;

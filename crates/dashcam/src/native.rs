@@ -165,8 +165,8 @@ impl Native {
         let file = place.map_or(0, |(file, _)| self.file_id(recorder, file));
         let mut record = Builder::new(tid, file, place.map_or(0, |(_, offset)| offset));
         for i in 0..self.frames.len() {
-            let Frame { site, gap, link } = self.frames[i];
-            let line = gap | link << GAP_BITS;
+            let Frame { site, .. } = self.frames[i];
+            let line = line_of(&self.frames[i]);
             // There is room for more words than a stack has frames.
             let _ = match i {
                 0 => record.push(0, line | RUNNING),
@@ -240,7 +240,7 @@ impl Native {
         for i in (0..self.frames.len()).rev() {
             let frame = self.frames[i];
             let code = self.code_id(recorder, frame.site);
-            parent = recorder.tables().stack(parent, code, frame.gap | frame.link << GAP_BITS);
+            parent = recorder.tables().stack(parent, code, line_of(&frame));
             if parent > self.newest {
                 self.newest = parent;
                 self.nodes_left -= 1;
@@ -273,6 +273,11 @@ impl Native {
         self.codes[index] = id;
         id
     }
+}
+
+/// The line of a stack's node, as `region::code_flag::NATIVE` has it.
+fn line_of(frame: &Frame) -> u32 {
+    frame.gap | frame.link << GAP_BITS | if frame.interrupted { RUNNING } else { 0 }
 }
 
 /// Appends sights of the thread of `sample` before it, as samples of their own that take over the

@@ -138,7 +138,9 @@ impl Judge<'_, '_> {
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
         if unseen {
-            lower(Confidence::Possible, "no stack was seen".to_owned(), &mut level);
+            let least = Confidence::Possible;
+            let to = if group.cause == Cause::Fork { Confidence::Likely } else { least };
+            lower(to, "no stack was seen".to_owned(), &mut level);
         }
         if share < 0.3 {
             level = level.min(Confidence::Likely);

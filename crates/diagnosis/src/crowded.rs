@@ -7,6 +7,10 @@
 //! too slow on a free machine as well. Then time without a CPU within it counts as that work, and
 //! who waits for the GIL meanwhile waits for its holder. Otherwise it stays cpu-starved.
 //!
+//! A thread that ran for microseconds at a time, many times over, may have given its CPU away itself
+//! (`sched_yield` in a loop: a lock that spins), or others may have preempted it each time they woke:
+//! the kernel's records are the same. Such time is nobody's.
+//!
 //! What it promises: lengths are as before, only who claims them changes; and of a request whose
 //! work alone is within the limit nothing changes.
 
@@ -116,6 +120,35 @@ pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
 fn hardly_runs(pieces: &[Piece<'_>], a: usize, b: usize) -> bool {
     let between = &pieces[a.min(b) + 1..a.max(b)];
     between.iter().all(|p| p.segment.state != State::Run || p.segment.ns() < ASKING_NS)
+}
+
+/// Runs so short, and so many in a row, are no time slices.
+const SLIVER_NS: u64 = 50_000;
+const MANY: usize = 8;
+/// What the target says of time between such runs.
+pub(crate) const SLIVERS: &str = "runs of microseconds";
+
+/// Takes time without a CPU between runs of microseconds from cpu-starved. Of a request's pieces, in
+/// order.
+pub(crate) fn doubt(pieces: &mut [Piece<'_>]) {
+    let joins = |a: &Piece<'_>, b: &Piece<'_>| {
+        let awake = |p: &Piece<'_>| matches!(p.segment.state, State::Run | State::Ready);
+        a.segment.tid == b.segment.tid && awake(a) && awake(b) && a.segment.exact && b.segment.exact
+    };
+    for stretch in pieces.chunk_by_mut(joins) {
+        let alike = |a: &Piece<'_>, b: &Piece<'_>| a.segment.state == b.segment.state;
+        let runs = stretch.chunk_by(alike).filter(|part| part[0].segment.state == State::Run);
+        let mut runs: Vec<u64> =
+            runs.map(|part| part.iter().map(|p| p.segment.ns()).sum()).collect();
+        runs.sort_unstable();
+        if runs.len() < MANY || runs[runs.len() / 2] >= SLIVER_NS {
+            continue;
+        }
+        for piece in stretch.iter_mut().filter(|p| p.claim.cause == Cause::CpuStarved) {
+            let target = Some(SLIVERS.to_owned());
+            piece.claim = Claim { target, ..Claim::of(Cause::Unknown, &piece.segment) };
+        }
+    }
 }
 
 /// The claim of the work, or of the wait for the GIL, that the thread was about before or after it had

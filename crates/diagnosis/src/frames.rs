@@ -152,9 +152,14 @@ impl<'c> Frames<'c> {
         self.any(stack, |f| f.function == place.qualified && f.file == place.file)
     }
 
-    /// Whether two stacks end in the same call of the same line, whoever's code that is.
+    /// Whether two stacks end in the same call of the same line, whoever's code that is. Native stacks
+    /// go on into the C library and Rust's, each its own way: there the call into these is meant.
     pub fn same_call(&self, a: u32, b: u32) -> bool {
-        let call = |stack| self.of(stack).next().map(|f| (f.function, f.file, f.line));
+        let inside = |f: &Frame<'_>| f.line == 0 || native_owner(f.file) == Some(Owner::Runtime);
+        let call = |stack| {
+            let call = self.of(stack).find(|f| !inside(f));
+            call.map(|f| (f.function, f.file, f.line))
+        };
         a != 0 && b != 0 && call(a).is_some() && call(a) == call(b)
     }
 

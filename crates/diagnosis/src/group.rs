@@ -170,7 +170,9 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
                 // Those who stood still meanwhile and the one who forked: one event.
                 let mut groups = by_place(scene, cause, pieces);
                 for group in &mut groups {
-                    group.place = group.culprit.clone().or(group.place.take());
+                    let own = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_none());
+                    let place = heaviest(own.map(|w| (place_of(scene, w), w.excess_ns)));
+                    group.place = group.culprit.clone().or(place);
                 }
                 groups
             }

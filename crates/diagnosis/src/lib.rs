@@ -20,6 +20,7 @@ mod course;
 mod crowded;
 mod culprits;
 mod finding;
+mod forks;
 pub mod frames;
 mod group;
 mod json;

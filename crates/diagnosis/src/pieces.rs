@@ -36,6 +36,7 @@ pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>>
         follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out);
     }
     crowded::settle(scene, &mut out);
+    crowded::doubt(&mut out);
     out
 }
 

@@ -20,8 +20,6 @@ const NEAR_NS: u64 = 60_000_000;
 
 /// A stretch shorter than this part of a time is a sliver of it.
 const SLIVERS: u64 = 10;
-/// A look at a thread this soon behind its fork still finds it in the code that forked.
-const BEHIND_FORK_NS: u64 = 20_000_000;
 /// Threads a chain of waits is followed through.
 const MOST_HOPS: usize = 6;
 /// A thread that waits is looked at this often.
@@ -64,7 +62,7 @@ pub struct Scene<'c> {
     /// Threads that run requests on an event loop.
     loops: HashSet<u32>,
     /// Times inside `fork`.
-    forks: Vec<&'c SpanRow>,
+    pub(crate) forks: Vec<&'c SpanRow>,
     /// The last burst of work that was looked for of each thread.
     bursts: RefCell<HashMap<u32, Burst>>,
     /// The last time each loop was found busy without a break: its begin and end.
@@ -307,29 +305,6 @@ impl<'c> Scene<'c> {
         }
     }
 
-    /// The part of `segment` that its thread spent inside `fork`, ns.
-    pub fn forked_ns(&self, segment: &Segment<'_>) -> u64 {
-        let inside = |begin: u64, end: u64| {
-            end.min(segment.to_ns).saturating_sub(begin.max(segment.from_ns))
-        };
-        let own = self.forks.iter().filter(|f| f.tid == segment.tid);
-        own.map(|f| inside(f.begin_ns, f.end_ns)).sum()
-    }
-
-    /// The fork of another thread that covers most of `segment`.
-    pub fn fork_elsewhere(&self, segment: &Segment<'_>) -> Option<Culprit> {
-        let overlap = |f: &&SpanRow| {
-            f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
-        };
-        let others = self.forks.iter().copied().filter(|f| f.tid != segment.tid);
-        let fork = others.max_by_key(overlap).filter(|f| overlap(f) * 2 > segment.ns())?;
-        // Where it stood before says nothing of who forked; a look behind finds the child's parent at
-        // what comes next there.
-        let looks = self.samples_in(fork.tid, fork.begin_ns, fork.end_ns + BEHIND_FORK_NS);
-        let stack = looks.first().map_or(0, |s| s.stack);
-        Some(Culprit::thread(fork.tid, stack, true))
-    }
-
     /// The looks at any suspended task in `[from, to)`.
     pub fn looks_between(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &'c Await> + '_ {
         let looks = self.looks.get_or_init(|| {
@@ -383,6 +358,26 @@ impl<'c> Scene<'c> {
     pub fn target(&self, sample: &Sample) -> Option<String> {
         let named = sample.target & TARGET_IS_NAME != 0;
         named.then(|| self.capture.name(sample.target as u32).to_owned())
+    }
+
+    /// What the wait that `segment` is a piece of was for, as any look at it told: the first may come too
+    /// soon to tell.
+    pub fn target_of_wait(&self, segment: &Segment<'_>) -> Option<String> {
+        let own = segment.sample?;
+        if let Some(target) = self.target(own) {
+            return Some(target);
+        }
+        let (out_ns, in_ns) = self.off_cpu_around(segment)?;
+        let looks = self.samples_in(segment.tid, out_ns, in_ns).iter();
+        looks.filter(|s| s.wait == own.wait).find_map(|s| self.target(s))
+    }
+
+    /// When its thread left the CPU and came back, for a segment that switch records tell of.
+    pub fn off_cpu_around(&self, segment: &Segment<'_>) -> Option<(u64, u64)> {
+        let off = self.capture.off_cpu.get(&segment.tid)?;
+        let whole = off[..off.partition_point(|o| o.out_ns <= segment.from_ns)].last()?;
+        let inside = segment.exact && whole.in_ns >= segment.to_ns;
+        inside.then_some((whole.out_ns, whole.in_ns))
     }
 
     /// Who held the GIL while `segment` waited for it: the thread most samples of the wait name;

@@ -4,8 +4,9 @@
 use std::fmt::Write;
 
 use crate::causes::{ms_text, thousands, Cause};
+use crate::confidence::Confidence;
 use crate::course;
-use crate::finding::{ns_text, Confidence, Diagnosis, Finding};
+use crate::finding::{ns_text, Diagnosis, Finding};
 
 /// The verdict as text, at most a screen.
 pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {

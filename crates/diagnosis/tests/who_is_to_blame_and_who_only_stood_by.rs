@@ -179,3 +179,83 @@ fn requests_that_come_together_are_a_burst() {
     assert!(rhythm(&[0, 2000, 4500]).contains("every 2.0-2.5 s"));
     assert!(rhythm(&[0, 400, 800, 1200]).contains("over 1.2 s"));
 }
+
+#[test]
+fn who_stands_in_the_call_of_native_code_that_others_wait_in_holds_its_lock() {
+    const RUST: &str = "/rustc/59807616e1/library/std/src/io/stdio.rs";
+    const LIBC: &str = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+    let waits = |made: &mut Capture, line: u32| {
+        let frames =
+            [("log_line", "/srv/src/main.rs", line), ("lock", RUST, 900), ("syscall", LIBC, 0)];
+        made::stack(made, &frames)
+    };
+    let writes = |made: &mut Capture, line: u32| {
+        let frames =
+            [("log_line", "/srv/src/main.rs", line), ("print", RUST, 1100), ("write", LIBC, 0)];
+        made::stack(made, &frames)
+    };
+    let judged = |line: u32| {
+        let mut made = capture();
+        made.requests.push(request(99, BEGIN, 500));
+        let (waiter, writer) = (waits(&mut made, 33), writes(&mut made, line));
+        off(&mut made, 7, &[(0, 499)]);
+        seen(&mut made, 7, &[(50, WaitKind::Futex, waiter), (300, WaitKind::Futex, waiter)]);
+        off(&mut made, 9, &[(0, 900)]);
+        seen(
+            &mut made,
+            9,
+            &[(40, WaitKind::PipeWrite, writer), (290, WaitKind::PipeWrite, writer)],
+        );
+        let verdict = diagnose(&made, |_| 300 * MS);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
+        (first.culprit.as_ref().map(|c| (c.function.clone(), c.line)), first.summary.clone())
+    };
+    let (culprit, summary) = judged(33);
+    assert_eq!(culprit, Some(("log_line".to_owned(), 33)));
+    assert!(summary.contains("most likely held by main.rs:33 log_line()"), "{summary}");
+    assert!(summary.contains("which waited on a pipe"), "{summary}");
+    // Another line is another call: who stands there is nobody's holder.
+    assert_eq!(judged(60).0, None);
+}
+
+/// Thread 7's request stands still for 300 ms in a sleep that asked for 2, while thread 9 forks.
+#[test]
+fn who_oversleeps_while_another_forks_waits_for_the_fork() {
+    let mut made = capture();
+    made.requests.push(request(99, BEGIN, 500));
+    off(&mut made, 7, &[(0, 499)]);
+    seen(&mut made, 7, &[(50, WaitKind::Sleep, 2), (300, WaitKind::Sleep, 2)]);
+    let looks = made.samples.get_mut(&7).expect("seen");
+    looks.iter_mut().for_each(|look| look.timeout_ns = 2 * MS);
+    // Before and behind its fork, and never in it.
+    seen(&mut made, 9, &[(1, WaitKind::Running, 3), (497, WaitKind::ChildWait, 4)]);
+    made.names.push(format::own_span::FORK.to_owned());
+    let name = made.names.len() as u32 - 1;
+    made.own_spans.push(made::span(name, 9, 0, BEGIN + 2 * MS, 494));
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "fork", "{}", to_text(&verdict));
+    assert_eq!((&first.place, &first.culprit), (&None, &None), "{}", first.summary);
+    // One that asked for as long sleeps.
+    let looks = made.samples.get_mut(&7).expect("seen");
+    looks.iter_mut().for_each(|look| look.timeout_ns = 499 * MS);
+    assert_eq!(diagnose(&made, |_| 300 * MS).findings[0].cause.text(), "sleep");
+}
+
+/// The first look at a wait often comes too soon to tell its peer.
+#[test]
+fn all_of_one_wait_is_for_what_any_look_at_it_told() {
+    let mut made = capture();
+    made.requests.push(request(99, BEGIN, 500));
+    off(&mut made, 7, &[(0, 499)]);
+    seen(&mut made, 7, &[(100, WaitKind::Poll, 2), (400, WaitKind::Poll, 2)]);
+    made.names.push("udp 127.0.0.53:53".to_owned());
+    let name = made.names.len() as u64 - 1;
+    let looks = made.samples.get_mut(&7).expect("seen");
+    looks[1].target = format::record::TARGET_IS_NAME | name;
+    let verdict = diagnose(&made, |_| 300 * MS);
+    assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));
+    let first = &verdict.findings[0];
+    assert_eq!((first.cause.text(), first.share > 0.95), ("dns", true), "{}", to_text(&verdict));
+}

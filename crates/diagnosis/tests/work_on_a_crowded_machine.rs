@@ -4,9 +4,9 @@
 
 mod made;
 
-use capture::read::Capture;
+use capture::read::{Capture, OffCpu, VitalRow};
 use diagnosis::{diagnose, to_text, Confidence, Diagnosis};
-use format::wait::WaitKind::{Gil, Poll, Running, Sleep};
+use format::wait::WaitKind::{Futex, Gil, Poll, Running, Sleep};
 use made::{also_off, also_seen, capture, off, request, seen, stack, BEGIN, MS};
 
 /// The thread of the slow request, and another one.
@@ -135,4 +135,62 @@ fn where_switch_records_are_lost_a_wait_is_no_computing_and_nothing_is_confirmed
     assert!(text.contains("switch records of this time are not in the capture"), "{text}");
     // No event loop, no await.
     assert!(!text.contains("await"), "{text}");
+}
+
+/// The recorder's own thread got no CPU between these times, ms behind `BEGIN`.
+fn late(made: &mut Capture, from_ms: u64, to_ms: u64) {
+    let ns = ((to_ms - from_ms) * MS) as f64;
+    for name in ["recorder_gap_ns", "recorder_gap_run_delay_ns"] {
+        made.names.push(name.to_owned());
+        let name = made.names.len() as u32 - 1;
+        made.vitals.push(VitalRow { t_ns: BEGIN + to_ms * MS, name, value: ns });
+    }
+}
+
+#[test]
+fn that_the_recorder_got_no_cpu_says_nothing_of_who_waited_for_a_lock_or_computed() {
+    let mut made = slow(1000);
+    let seat = stack(&mut made, &[("view", "/srv/app.py", 12), ("seat", "/srv/app.py", 40)]);
+    let paint = stack(&mut made, &[("repaint", "/srv/app.py", 42)]);
+    off(&mut made, OWN, &[(0, 999)]);
+    also_seen(&mut made, OWN, (5..999).step_by(50), Futex, seat);
+    also_off(&mut made, OTHER, false, &[(1000, 9000)]);
+    also_seen(&mut made, OTHER, (5..1000).step_by(50), Running, paint);
+    late(&mut made, 0, 998);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
+    assert_eq!(first.confidence, Confidence::Likely);
+    assert_eq!(first.culprit.as_ref().expect("a culprit").function, "repaint");
+
+    let mut made = crowded(50);
+    late(&mut made, 0, 998);
+    assert_eq!(judge(&made).findings[0].cause.text(), "cpu");
+    // Nobody knows better of a time in which a thread could have run.
+    let mut made = crowded(5);
+    late(&mut made, 0, 998);
+    assert_eq!(judge(&made).findings[0].cause.text(), "cpu-starved");
+}
+
+/// Of 1,000 ms the thread ran `run_ns` of every 5 ms, and was runnable for the rest.
+fn in_slivers(run_ns: u64) -> Capture {
+    let mut made = slow(1000);
+    let pause = |i: u64| {
+        let begin = BEGIN + i * 5 * MS;
+        OffCpu { out_ns: begin + run_ns, in_ns: begin + 5 * MS, preempted: true }
+    };
+    made.off_cpu.insert(OWN, (0..200).map(pause).collect());
+    made
+}
+
+#[test]
+fn who_runs_for_microseconds_at_a_time_may_give_the_cpu_away_itself() {
+    let made = in_slivers(6_000);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "unknown", "{}", to_text(&verdict));
+    assert!(first.summary.contains("a lock that spins"), "{}", first.summary);
+    // What was taken from it in the midst of its work was taken.
+    let made = in_slivers(400_000);
+    assert_eq!(judge(&made).findings[0].cause.text(), "cpu-starved");
 }

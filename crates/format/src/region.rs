@@ -63,9 +63,15 @@ pub mod code_flag {
     pub const GAP_BITS: u32 = 12;
     /// Bits above them of where a frame pointer points.
     pub const LINK_BITS: u32 = 19;
-    /// In the line of the innermost node: the thread was running, and its address is the
-    /// instruction that was about to run, not one behind a call.
+    /// In a node's line: its address is the instruction that was about to run, not one behind a
+    /// call. The innermost node's: the thread was running. Another's: a signal interrupted it there,
+    /// and where a frame pointer would point is where the stack pointer did.
     pub const RUNNING: u32 = 1 << 31;
+    /// Words from the one that a signal's handler returns to, to the frame pointer and the instruction
+    /// pointer of what it interrupted: `struct rt_sigframe` of Linux on x86-64.
+    pub const SIGNAL_FP: u32 = 16;
+    /// See `SIGNAL_FP`.
+    pub const SIGNAL_PC: u32 = 22;
 }
 
 /// Word indices in the header page. Counters are written by relaxed atomic adds.

@@ -102,7 +102,8 @@ impl Namer {
         for index in frames(&words, &mut self.binaries) {
             let Some(binary) = words[index].module else { continue };
             let before = named.len();
-            self.add_lines(binary, &words[index], index > 0, &mut named);
+            let called = index > 0 && !words[index].running;
+            self.add_lines(binary, &words[index], called, &mut named);
             let loops = |line: &Line| line.function.starts_with(INTERPRETER_LOOP);
             if inner && named[before..].iter().any(loops) {
                 break;

@@ -6,9 +6,16 @@
 //! known, or from the frame pointer, which is followed from where they say it was saved: exactly
 //! that word is taken. Where the frame pointer is not known, the function's first instructions may
 //! tell how much room it has; else the next word is taken whose call leads to this function, else the
-//! next whose call may lead anywhere.
+//! next whose call may lead anywhere. Where a signal's handler returns to, the registers of what it
+//! interrupted lie at known places behind: from there on these are known again.
+
+use format::region::code_flag;
 
 use crate::module::{Base, CallersFp, Step};
+
+/// Words from what a signal's handler returns to, to registers of what it interrupted.
+const SIGNAL_FP: i64 = code_flag::SIGNAL_FP as i64;
+const SIGNAL_PC: i64 = code_flag::SIGNAL_PC as i64;
 
 /// A word of the stack that matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +31,8 @@ pub struct Candidate {
     pub link: i64,
     /// It is no return address.
     pub pointer: bool,
-    /// It is the instruction that was about to run (the innermost word only); its link is of the
-    /// frame pointer in its register.
+    /// It is the instruction that was about to run. The innermost word's link is of the frame pointer
+    /// in its register; that of one that a signal interrupted is of its stack pointer.
     pub running: bool,
 }
 
@@ -58,10 +65,23 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
     let (mut sp, mut fp) = (0i64, register.map(|at| at.position.saturating_add(at.link)));
     let mut next = (!stack.is_empty()).then_some(0);
     while let Some(index) = next {
-        let (at, called) = (stack[index], index > 0);
+        let at = stack[index];
+        let called = index > 0 && !at.running;
         found.push(index);
         if called {
             sp = at.position + 1;
+        }
+        if let Some(inside) = interrupted(stack, index) {
+            let word = stack[inside];
+            sp = word.position + word.link;
+            fp = saved_at(stack, at.position.saturating_add(SIGNAL_FP));
+            if word.link == 0 {
+                // On another stack: nothing is known of that.
+                found.push(inside);
+                break;
+            }
+            next = Some(inside);
+            continue;
         }
         let step = code.step(at, called);
         let base = match step {
@@ -70,7 +90,7 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
             Step::Return { base: Base::Fp, .. } => fp,
             Step::Unknown => None,
         };
-        let outer = (index + 1..stack.len()).filter(|i| !stack[*i].pointer);
+        let outer = (index + 1..stack.len()).filter(|i| !stack[*i].pointer && !stack[*i].running);
         let exact = match (step, base) {
             (Step::Return { words, .. }, Some(base)) => {
                 let place = base.saturating_add(words);
@@ -103,6 +123,14 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
         };
     }
     found
+}
+
+/// What a signal interrupted, when the word at `index` is what its handler returns to.
+fn interrupted(stack: &[Candidate], index: usize) -> Option<usize> {
+    let place = stack[index].position.saturating_add(SIGNAL_PC);
+    (index + 1..stack.len())
+        .take_while(|i| stack[*i].position <= place)
+        .find(|i| stack[*i].running && stack[*i].position == place)
 }
 
 /// The word whose call leads to the function of `at`, else the first whose call may.
@@ -233,6 +261,43 @@ mod tests {
         let mut other = words.clone();
         other[1].offset = 9104;
         assert_eq!(frames(&other, &mut Known(rules))[..3], [0, 1, 2]);
+    }
+
+    #[test]
+    fn behind_a_signals_handler_comes_what_it_interrupted() {
+        // 110 handles, called by the restorer at 3; what was interrupted has its stack pointer at 40
+        // and its frame pointer, saved at 19, points to 44.
+        let mut words = stack(&[
+            (110, -1),
+            (910, 1),
+            (500, 3),
+            (920, 8),
+            (0, 19),
+            (210, 25),
+            (930, 30),
+            (940, 41),
+            (310, 45),
+            (410, 50),
+        ]);
+        (words[4].pointer, words[4].link) = (true, 25);
+        (words[5].running, words[5].link) = (true, 15);
+        let by_fp = Step::Return { base: Base::Fp, words: 1, fp: CallersFp::At(0) };
+        let rules = || {
+            Known(vec![
+                (110, by_sp(3), None),
+                (210, by_fp, None),
+                (310, by_sp(4), None),
+                (410, Step::Outermost, None),
+            ])
+        };
+        assert_eq!(frames(&words, &mut rules()), [0, 2, 5, 8, 9]);
+        // On a stack of its own: what it interrupted, and no more.
+        words[5].link = 0;
+        assert_eq!(frames(&words, &mut rules()), [0, 2, 5]);
+        // Leftovers of a signal's frame are no callers.
+        words[5].running = true;
+        words[2].position = 2;
+        assert_eq!(frames(&words, &mut rules()), [0]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! dns: a name is being resolved.
 //!
 //! Signature: waiting on a datagram socket whose peer is port 53, or on anything inside
-//! `socket.getaddrinfo`, or on a peer inside a library that asks resolvers itself (its sockets are
+//! `getaddrinfo` (Python's or the C library's), or on a peer inside a library that asks resolvers itself (its sockets are
 //! often not connected, so that nothing tells their peer's port).
 
 use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
+use capture::read::Frame;
+
 use crate::awaits::{target, Awaited};
 use crate::frames::is_stdlib;
 use crate::scene::Scene;
@@ -23,14 +25,27 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || !waits {
         return None;
     }
-    let target = segment.sample.and_then(|s| scene.target(s));
+    let target = scene.target_of_wait(segment);
     let port_53 = target.as_ref().is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
     let resolves = || {
         let leaf = scene.frames.of(segment.stack()).next();
         leaf.is_some_and(|f| is_stdlib(&f, "socket.py", &["getaddrinfo", "getfqdn"]))
+            || scene.frames.any(segment.stack(), is_c_librarys)
     };
     let found = port_53 || resolves() || in_resolver(scene, segment.stack());
     found.then(|| Claim { target, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
+}
+
+/// The C library's functions that look names up.
+fn is_c_librarys(frame: &Frame<'_>) -> bool {
+    const FUNCTIONS: [&str; 4] = ["getaddrinfo", "getnameinfo", "gethostbyname", "gethostbyaddr"];
+    let base = frame.file.rsplit('/').next().unwrap_or(frame.file);
+    // `__GI_` is what the C library calls its own by; `_r` ends those for threads.
+    let name = frame.function.trim_start_matches("__GI_").trim_start_matches("__");
+    let (libc, known) = (base.starts_with("libc.so") || base.starts_with("libc-"), &FUNCTIONS);
+    libc && known
+        .iter()
+        .any(|f| name.strip_prefix(f).is_some_and(|end| matches!(end, "" | "_r" | "2" | "2_r")))
 }
 
 /// Code that asks a resolver: dnspython, aiodns.

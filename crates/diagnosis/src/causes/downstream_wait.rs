@@ -22,7 +22,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || !waits {
         return None;
     }
-    let target = segment.sample.and_then(|s| scene.target(s));
+    let target = scene.target_of_wait(segment);
     Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
 }
 

@@ -1,8 +1,9 @@
 //! fork: the kernel copied the process's page tables.
 //!
 //! Signature: the thread was inside `fork`, by the recorder's hooks around it; or it stood still in
-//! the kernel (memory maps, page faults), waited for the GIL or had not begun while another thread was.
-//! Sure: the hooks measure it.
+//! the kernel (memory maps, page faults, a sleep longer than what it asked for), waited for the GIL or had
+//! not begun while another thread was. Sure: the hooks measure it. Where it forked a look during that
+//! tells.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -15,15 +16,16 @@ pub const ADVICE: &str = "Fork early, while the process is small; start programs
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if scene.forked_ns(segment) * 2 > segment.ns() {
-        return Some(Claim { prefer_user: true, seen: true, ..Claim::of(Cause::Fork, segment) });
+        let stack = scene.forking_stack(segment);
+        let own = Claim::of(Cause::Fork, segment);
+        return Some(Claim { prefer_user: true, seen: true, stack, ..own });
     }
     // Python forks with the GIL in hand, and the sampler stands still as well: it may have seen nothing.
-    let stands = segment.state == State::Wait
-        && matches!(
-            segment.wait(),
-            WaitKind::Fault | WaitKind::Memory | WaitKind::Gil | WaitKind::Unknown
-        );
-    if stands {
+    let kept = matches!(
+        segment.wait(),
+        WaitKind::Fault | WaitKind::Memory | WaitKind::Gil | WaitKind::Unknown
+    );
+    if segment.state == State::Wait && (kept || overslept(segment)) {
         elsewhere(scene, segment)
     } else {
         None
@@ -34,6 +36,13 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 pub fn elsewhere(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let culprit = scene.fork_elsewhere(segment)?;
     Some(Claim { culprit: Some(culprit), ..Claim::of(Cause::Fork, segment) })
+}
+
+/// Whether a sleep went on for so long that its time was up before: the thread waits for something
+/// else in the kernel by then.
+fn overslept(segment: &Segment<'_>) -> bool {
+    let limit_ns = segment.sample.map_or(0, |s| s.timeout_ns);
+    segment.wait() == WaitKind::Sleep && limit_ns > 1 && segment.ns() > 2 * limit_ns
 }
 
 pub fn sentence(d: &Described<'_>) -> String {

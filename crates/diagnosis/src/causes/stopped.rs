@@ -2,7 +2,8 @@
 //!
 //! Signature: the recorder's own thread, which needs neither the GIL nor any lock, missed its beats
 //! for the whole time. It was not runnable either (run delay), else it is cpu-starved, and the
-//! cgroup was not throttled, else cpu-throttled.
+//! cgroup was not throttled, else cpu-throttled. That the recorder got no CPU says nothing of a thread
+//! that had one, or wanted none because it waited.
 
 use super::{ms_text, Cause, Claim, Described, Rule};
 use crate::scene::{Gap, Scene};
@@ -17,25 +18,30 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let gap = scene.gap_over(segment.from_ns, segment.to_ns)?;
     let cause = cause_of(gap);
     // Too few CPUs are in the way of those that want one.
-    let rested = cause == Cause::CpuStarved && is_known_to_block(scene, segment);
+    let ran = segment.state == State::Run && segment.exact;
+    let rested = cause == Cause::CpuStarved && (ran || is_known_to_block(scene, segment));
     (!rested).then(|| Claim { seen: true, ..Claim::of(cause, segment) })
 }
 
 /// Whether the thread was blocked for most of the segment by its own records, whatever CPU the recorder's
-/// thread got: a look found it so, or, as a switch record does not tell when a thread was woken, the next
-/// account of its time has less of waiting for a CPU than half of it.
+/// thread got. As a switch record does not tell when a thread was woken: the next account of its time has
+/// less of waiting for a CPU than half of it, or, without one, the last look at that wait which found it
+/// blocked lies behind half of it.
 fn is_known_to_block(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let is_blocked = |wait| !matches!(wait, WaitKind::Running | WaitKind::Unknown);
     if segment.state != State::Wait {
         return false;
     }
-    match segment.exact {
-        true => {
-            scene.ready_at_most(segment.tid, segment.to_ns).is_some_and(|ns| ns * 2 < segment.ns())
-        }
-        false => {
-            segment.sampled && !matches!(segment.wait(), WaitKind::Running | WaitKind::Unknown)
-        }
+    if !segment.exact {
+        return segment.sampled && is_blocked(segment.wait());
     }
+    if let Some(ready_ns) = scene.ready_at_most(segment.tid, segment.to_ns) {
+        return ready_ns * 2 < segment.ns();
+    }
+    let Some((_, until_ns)) = scene.off_cpu_around(segment) else { return false };
+    let looks = scene.samples_in(segment.tid, segment.from_ns, until_ns);
+    let last = looks.iter().rev().find(|s| is_blocked(s.wait));
+    last.is_some_and(|s| (s.t_ns - segment.from_ns) * 2 > segment.ns())
 }
 
 /// What kept the recorder's own thread from running.

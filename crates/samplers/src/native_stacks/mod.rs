@@ -12,6 +12,7 @@
 //! | --- | --- | --- | --- |
 //! | stack memory | `Frame`: site, gap, innermost first | words of 8 bytes | x86-64 |
 //! | the bytes in front of an address, once each | sites: file, offset in the file | bytes | x86-64 |
+//! | registers saved behind a signal handler's frame | `Frame`s of what it interrupted | | Linux, x86-64 |
 //! | /proc/self/maps, at most once a second | files by address | | any |
 //! | ELF header and notes, once a file | build id | | 64-bit ELF |
 //!
@@ -26,6 +27,7 @@ mod call;
 mod maps;
 mod module;
 mod owner;
+mod signal;
 
 use std::collections::HashMap;
 use sys::mem::Reader;
@@ -33,6 +35,7 @@ use sys::perf::{Seen, STACK_BYTES};
 
 use call::{ends_in_call, BEFORE};
 use maps::Maps;
+use signal::Restorers;
 
 /// Most frames of a stack, the innermost ones.
 pub const MOST_FRAMES: usize = 96;
@@ -61,6 +64,9 @@ pub struct Frame {
     /// Words from this one to where a frame pointer points: the one saved in this word
     /// (`FRAME_POINTER`) or in the word before it, where functions save their caller's. 0: none.
     pub link: u32,
+    /// It is the instruction that a signal interrupted, saved behind the handler's frame; its link
+    /// is of the stack pointer at that time. Not a return address.
+    pub interrupted: bool,
 }
 
 /// Stands for an address outside of files.
@@ -83,6 +89,13 @@ struct Word {
     address: u64,
     link: u32,
     pointer: bool,
+    interrupted: bool,
+}
+
+impl Word {
+    fn code(position: u32, address: u64, link: u32) -> Word {
+        Word { position, address, link, pointer: false, interrupted: false }
+    }
 }
 
 /// An address in a file's code.
@@ -104,6 +117,7 @@ pub struct NativeStacks {
     read_ns: u64,
     /// What an address was found to be: a site, or None: no call is in front of it.
     known: HashMap<u64, Option<u32>>,
+    restorers: Restorers,
     sites: Vec<Site>,
     ids: HashMap<Site, u32>,
     most_sites: usize,
@@ -130,6 +144,7 @@ impl NativeStacks {
             texts: Vec::new(),
             read_ns: 0,
             known: HashMap::new(),
+            restorers: Restorers::default(),
             sites: Vec::new(),
             ids: HashMap::new(),
             most_sites: most_sites.min(MOST_SITES),
@@ -158,10 +173,11 @@ impl NativeStacks {
         self.refresh(pc, now_ns);
         let mut outcome = Outcome { truncated: false, refused: 0 };
         let full = self.copy(mem, sp);
-        self.pick(sp, (sp % PIECE as u64) as usize);
+        let begin = (sp % PIECE as u64) as usize;
+        self.pick(sp, begin);
         let site = self.site_of(mem, pc, &mut outcome);
-        out.push(Frame { site: site.unwrap_or(NO_SITE), gap: 0, link: 0 });
-        self.keep(mem, full, &mut outcome, out);
+        out.push(Frame { site: site.unwrap_or(NO_SITE), gap: 0, link: 0, interrupted: false });
+        self.keep(mem, (sp, begin, full), &mut outcome, out);
         outcome
     }
 
@@ -188,8 +204,8 @@ impl NativeStacks {
         let inside = distance < self.bytes.len() as u64 && distance % 8 == 0;
         // The instruction pointer counts as the word below the stack pointer.
         let link = if inside { distance as u32 / 8 + 1 } else { 0 };
-        out.push(Frame { site: NO_SITE, gap: 0, link });
-        self.keep(mem, stack.len() >= STACK_BYTES, &mut outcome, out);
+        out.push(Frame { site: NO_SITE, gap: 0, link, interrupted: false });
+        self.keep(mem, (seen.sp, 0, stack.len() >= STACK_BYTES), &mut outcome, out);
         outcome
     }
 
@@ -226,13 +242,21 @@ impl NativeStacks {
         files.any(|file| self.texts.get(file as usize).is_some_and(|text| owner::is_library(text)))
     }
 
-    /// Appends the words that `pick` found and that stand behind calls to `out`.
-    fn keep(&mut self, mem: &Reader, full: bool, outcome: &mut Outcome, out: &mut Vec<Frame>) {
+    /// Appends the words that `pick` found and that stand behind calls to `out`, and what signals
+    /// interrupted. `begin`: where in the copy the stack pointer points; `full`: the stack goes on.
+    fn keep(
+        &mut self,
+        mem: &Reader,
+        (sp, begin, full): (u64, usize, bool),
+        outcome: &mut Outcome,
+        out: &mut Vec<Frame>,
+    ) {
         self.verify(mem);
+        self.restorers.add_interrupted(&self.maps, sp, &self.bytes[begin..], &mut self.words);
         let mut last = -1i64;
         for i in 0..self.words.len() {
-            let Word { position, address, link, pointer } = self.words[i];
-            if !pointer && self.known.get(&address) == Some(&None) {
+            let Word { position, address, link, pointer, interrupted } = self.words[i];
+            if !pointer && !interrupted && self.known.get(&address) == Some(&None) {
                 continue;
             }
             if out.len() == MOST_FRAMES {
@@ -241,6 +265,10 @@ impl NativeStacks {
             }
             let site = match self.known.get(&address) {
                 _ if pointer => FRAME_POINTER,
+                _ if interrupted => {
+                    let Some(site) = self.interrupted_site(mem, address, outcome) else { continue };
+                    site
+                }
                 Some(Some(site)) => *site,
                 _ => {
                     let Some(site) = self.site_of(mem, address, outcome) else { continue };
@@ -252,9 +280,32 @@ impl NativeStacks {
                 inner.gap = (i64::from(position) - last) as u32;
             }
             last = i64::from(position);
-            out.push(Frame { site, gap: 0, link });
+            out.push(Frame { site, gap: 0, link, interrupted });
         }
         outcome.truncated = full;
+    }
+
+    /// The site of an instruction that was interrupted: any in the program may be, so that few of
+    /// them get one for good.
+    fn interrupted_site(
+        &mut self,
+        mem: &Reader,
+        address: u64,
+        outcome: &mut Outcome,
+    ) -> Option<u32> {
+        let before = self.sites.len();
+        if self.restorers.is_full() && !self.has_site(mem, address) {
+            outcome.refused += 1;
+            return None;
+        }
+        let site = self.site_of(mem, address, outcome);
+        self.restorers.count((self.sites.len() - before) as u32);
+        site
+    }
+
+    fn has_site(&mut self, mem: &Reader, address: u64) -> bool {
+        let site = self.place(mem, address).map(|(file, offset)| Site { file, offset });
+        site.is_some_and(|site| self.ids.contains_key(&site))
     }
 
     /// Puts the words of the copied stack that may matter into `words`; `begin`: where in the copy
@@ -262,28 +313,15 @@ impl NativeStacks {
     fn pick(&mut self, sp: u64, begin: usize) {
         self.words.clear();
         let copied = self.bytes.get(begin..).unwrap_or_default();
-        // Words from a place to where a value points, further up in the copy.
-        let up = |value: u64, from: usize| {
-            let at = value.wrapping_sub(sp);
-            let inside = at < copied.len() as u64 && at % 8 == 0;
-            let distance = (at / 8).saturating_sub(from as u64) as u32;
-            if inside {
-                distance
-            } else {
-                0
-            }
-        };
-        let word_at = |index: usize| {
-            let word = copied.get(index * 8..index * 8 + 8).and_then(|word| word.try_into().ok());
-            word.map(u64::from_le_bytes).unwrap_or_default()
-        };
+        let up = |value: u64, from: usize| up(sp, copied, value, from);
+        let word_at = |index: usize| word_at(copied, index);
         let (mut before, mut pointers, mut far_pointers) = (0, 0, 0);
         for index in 0..copied.len() / 8 {
             let address = word_at(index);
             let position = index as u32;
             if self.maps.find(address).is_some() {
                 let link = up(before, index);
-                self.words.push(Word { position, address, link, pointer: false });
+                self.words.push(Word::code(position, address, link));
             } else {
                 let link = up(address, index);
                 let near = index < POINTER_WORDS && pointers < MOST_POINTERS;
@@ -293,7 +331,7 @@ impl NativeStacks {
                         true => pointers += 1,
                         false => far_pointers += 1,
                     }
-                    self.words.push(Word { position, address, link, pointer: true });
+                    self.words.push(Word { pointer: true, ..Word::code(position, address, link) });
                 }
             }
             before = address;
@@ -331,6 +369,7 @@ impl NativeStacks {
         }
         if !self.maps.still_hold_in(&maps) {
             self.known.clear();
+            self.restorers.forget();
         }
         // Files have new numbers; texts stay, since sites refer to them.
         self.files.clear();
@@ -355,7 +394,7 @@ impl NativeStacks {
             let read = mem.read_many(&fronts[..chunk.len()], BEFORE, &mut code);
             for (i, (address, code)) in chunk.iter().zip(code.chunks_exact(BEFORE)).enumerate() {
                 let calls = code.try_into().is_ok_and(ends_in_call);
-                if i >= read || !calls {
+                if i >= read || !calls && !self.restorers.learn(mem, *address) {
                     self.known.insert(*address, None);
                 }
             }
@@ -391,4 +430,22 @@ impl NativeStacks {
         self.files.insert(file, index as u32);
         index as u32
     }
+}
+
+/// Words from the place `from` to where a value points, further up in the copy of the stack at `sp`;
+/// 0: nowhere in it.
+fn up(sp: u64, copied: &[u8], value: u64, from: usize) -> u32 {
+    let at = value.wrapping_sub(sp);
+    let inside = at < copied.len() as u64 && at % 8 == 0;
+    let distance = (at / 8).saturating_sub(from as u64) as u32;
+    if inside {
+        distance
+    } else {
+        0
+    }
+}
+
+fn word_at(copied: &[u8], index: usize) -> u64 {
+    let word = copied.get(index * 8..index * 8 + 8).and_then(|word| word.try_into().ok());
+    word.map(u64::from_le_bytes).unwrap_or_default()
 }

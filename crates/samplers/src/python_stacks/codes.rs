@@ -3,8 +3,8 @@
 //! How it works: a code object can die and its address be given to another one, so an address is
 //! never taken for an identity. Once a pass, all addresses met for the first time in it are
 //! verified together: one batched read fetches their heads (type, first line, the pointers to file,
-//! name and line table), a second one the length and hash of their names and files. Together that
-//! is the identity; an address whose identity changed gets a new id, and an id never changes
+//! name and line table), a second one the length and hash of their names and files (`texts`: a third
+//! one where CPython did not compute the hash). Together that is the identity; an address whose identity changed gets a new id, and an id never changes
 //! meaning. Names and line tables are read once, when an identity is first met, and the head is
 //! read again behind them: if it changed in between, the code object is being replaced and the
 //! stack counts as torn. Freed memory looks like the code object it was, while its table may already
@@ -18,6 +18,7 @@
 
 use super::layout::{object, Layout, ABSENT};
 use super::lines::{self, Encoding, Row};
+use super::texts::Texts;
 use super::words::{int_at, is_too_long, read_bytes, read_each, read_string, word_at};
 use super::{CodeId, CodeInfo, Counters};
 use std::collections::HashMap;
@@ -98,7 +99,7 @@ pub(super) struct Codes {
     all: Vec<Code>,
     table_bytes: usize,
     heads: Vec<u8>,
-    texts: Vec<u8>,
+    texts: Texts,
     /// Addresses that got another meaning since `begin_frames`.
     unsure: Vec<usize>,
     /// Identities first met since then; theirs are the last ids.
@@ -126,7 +127,7 @@ impl Codes {
             all: vec![Code::unknown()],
             table_bytes: 0,
             heads: Vec::new(),
-            texts: Vec::new(),
+            texts: Texts::default(),
             unsure: Vec::new(),
             fresh: Vec::new(),
         }
@@ -243,15 +244,10 @@ impl Codes {
             .zip(heads)
             .map(|(pointer, head)| identity_of(layout, self.code_type, *pointer, head))
             .collect();
-        let texts: Vec<usize> = found
-            .iter()
-            .flat_map(|identity| [identity.file, identity.name])
-            .map(|text| text.wrapping_add(object::STRING_LENGTH))
-            .collect();
-        read_each(mem, &texts, 16, &mut self.texts);
-        for (identity, text) in found.iter_mut().zip(self.texts.chunks_exact(32)) {
-            identity.file_text = (word_at(text, 0), word_at(text, 8));
-            identity.name_text = (word_at(text, 16), word_at(text, 24));
+        let of_two = found.iter().flat_map(|identity| [identity.file, identity.name]);
+        let texts = self.texts.read(mem, layout, of_two);
+        for (identity, text) in found.iter_mut().zip(texts.chunks_exact(2)) {
+            (identity.file_text, identity.name_text) = (text[0], text[1]);
         }
         found
     }

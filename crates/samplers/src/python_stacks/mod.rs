@@ -38,6 +38,7 @@ mod lines;
 mod locks;
 mod objects;
 mod published;
+mod texts;
 mod threads;
 mod waits_for;
 mod words;

@@ -53,19 +53,32 @@ pub(super) fn read_string(mem: &Reader, layout: &Layout, address: usize) -> Opti
     mem.read(address, &mut head).ok()?;
     let length = word_at(&head, object::STRING_LENGTH);
     let state = int_at(&head, object::STRING_STATE) as u32;
-    let (kind, compact, ascii) = ((state >> 2) & 7, state & 0x20 != 0, state & 0x40 != 0);
-    if !compact || !matches!(kind, 1 | 2 | 4) {
-        return None;
-    }
-    let start = if ascii { layout.ascii_data } else { layout.compact_data };
     let taken = length.min(MAX_CHARACTERS);
-    let mut bytes = vec![0u8; taken * kind as usize];
+    let (start, bytes) = text_bytes(layout, state, taken)?;
+    let kind = kind_of(state);
+    let mut bytes = vec![0u8; bytes];
     mem.read(address.wrapping_add(start), &mut bytes).ok()?;
     let mut text = decode(&bytes, kind);
     if taken < length {
         text.push('…');
     }
     Some(text)
+}
+
+/// Bytes a character.
+fn kind_of(state: u32) -> u32 {
+    (state >> 2) & 7
+}
+
+/// Where the text of a string of so many characters begins in it, and its bytes; `None` when its state
+/// is not that of a compact string.
+pub(super) fn text_bytes(layout: &Layout, state: u32, length: usize) -> Option<(usize, usize)> {
+    let (kind, compact, ascii) = (kind_of(state), state & 0x20 != 0, state & 0x40 != 0);
+    if !compact || !matches!(kind, 1 | 2 | 4) {
+        return None;
+    }
+    let start = if ascii { layout.ascii_data } else { layout.compact_data };
+    Some((start, length.checked_mul(kind as usize)?))
 }
 
 fn decode(bytes: &[u8], kind: u32) -> String {

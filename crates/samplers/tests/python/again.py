@@ -102,11 +102,12 @@ def reborn():
     is never called: nothing on the stack vouches for it, and the stack is told all the same. How often
     an address was met again."""
     met = 0
-    for _ in range(100):
+    # Names of one length: nothing else tells the files apart.
+    for turn in range(90):
         if met == 10:
             break
         space = {"look": look}
-        exec(compile("def was():\n    look()\n", "<was>", "exec"), space)
+        exec(compile("def was():\n    look()\n", "<was %d>" % (10 + turn), "exec"), space)
         address = id(space["was"].__code__)
         space["was"]()
         del space["was"]
