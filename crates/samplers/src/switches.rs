@@ -118,6 +118,21 @@ mod tests {
     }
 
     #[test]
+    fn a_waking_ends_no_time_off_the_cpu() {
+        let mut pairs = Pairs::default();
+        let switch = |t_ns, tid, kind| Switch { t_ns, tid, cpu: 0, kind };
+        let woken = SwitchKind::Woken { by: sys::perf::Waker::Thread(2) };
+        pairs.feed(switch(10, 1, SwitchKind::Out));
+        assert_eq!(pairs.feed(switch(20, 1, woken)), None);
+        let off = Off { tid: 1, preempted: false, out_ns: 10, in_ns: 30 };
+        assert_eq!(pairs.feed(switch(30, 1, SwitchKind::In)), Some(off));
+        pairs.begin_at(100, &[1]);
+        assert_eq!(pairs.feed(switch(120, 1, woken)), None);
+        let off = Off { tid: 1, preempted: false, out_ns: 100, in_ns: 130 };
+        assert_eq!(pairs.feed(switch(130, 1, SwitchKind::In)), Some(off), "still out since then");
+    }
+
+    #[test]
     fn no_time_off_the_cpu_reaches_over_a_time_without_records() {
         let mut pairs = Pairs::default();
         let switch = |t_ns, tid, kind| Switch { t_ns, tid, cpu: 0, kind };
