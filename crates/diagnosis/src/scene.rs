@@ -492,12 +492,13 @@ impl<'c> Scene<'c> {
             return Some(Culprit::thread(tid, self.main_stack(tid, from, to), false));
         }
         let Some(tid) = self.releaser(segment) else {
-            // Estimates hardly tell who ran then.
-            let keeper = if segment.exact { None } else { self.keeper(segment) };
+            // Estimates hardly tell who ran then. Of a Condition it is who did something else until then
+            // that counts; a lock of its own kind is held by whoever comes next, too.
+            let leaf = self.frames.of(segment.stack()).next();
+            let told = leaf.is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
+            let keeper = if told && !segment.exact { self.keeper(segment) } else { None };
             return keeper.filter(|c| !self.same_place(c.stack, segment.stack()));
         };
-        // By looks alone, where it was in a part of the wait is too vague: they are far apart.
-        let (from, to) = if segment.exact { (from, to) } else { (begin, end) };
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did; one that had no work then
         // held nothing.
