@@ -482,12 +482,32 @@ impl<'c> Scene<'c> {
         if let Some(tid) = self.inside_of(segment) {
             return Some(Culprit::thread(tid, self.main_stack(tid, from, to), false));
         }
-        let tid = self.releaser(segment)?;
+        let tid = self.releaser(segment).filter(|tid| !self.computes_on(*tid, (begin, end)))?;
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did; one that had no work then
         // held nothing.
         let fellow = self.same_place(stack, segment.stack()) || pool_wait::is_idle(self, stack);
         (!fellow).then_some(Culprit::thread(tid, stack, false))
+    }
+
+    /// Whether `tid` computed from well before a wait to well behind it, and at the same things: nothing
+    /// that it did had to do with that wait.
+    fn computes_on(&self, tid: u32, (begin_ns, end_ns): (u64, u64)) -> bool {
+        const WELL_NS: u64 = 30_000_000;
+        const FAR_NS: u64 = 250_000_000;
+        let looks = self.samples_in(tid, begin_ns.saturating_sub(FAR_NS), end_ns + FAR_NS);
+        let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return false };
+        let around = first.t_ns + WELL_NS <= begin_ns && last.t_ns >= end_ns + WELL_NS;
+        if !around || looks.iter().any(|s| s.wait != WaitKind::Running) {
+            return false;
+        }
+        let own = |stack: u32| self.frames.of(stack).filter(|f| !self.frames.is_shared(f));
+        let path = |s: &&Sample| own(s.stack).map(|f| (f.function, f.file)).collect::<Vec<_>>();
+        let seen = looks.iter().filter(|s| s.stack != 0);
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            seen.partition(|s| (begin_ns..end_ns).contains(&s.t_ns));
+        let outside: Vec<_> = outside.iter().map(path).collect();
+        inside.iter().filter(|s| outside.contains(&path(s))).count() * 2 >= inside.len()
     }
 
     /// Whether two stacks have the same known innermost place.
