@@ -189,6 +189,11 @@ impl<'c> Frames<'c> {
         self.of(stack).any(|f| test(&f))
     }
 
+    /// Whether a frame is the interpreter's library's or a language's own.
+    pub fn is_shared(&self, frame: &Frame<'_>) -> bool {
+        self.owner(frame.file) == Owner::Runtime
+    }
+
     /// A frame as a place.
     pub fn place(&self, frame: &Frame<'_>) -> Place {
         Place {

@@ -491,7 +491,8 @@ impl<'c> Scene<'c> {
         if let Some(tid) = (told == Told::Nothing).then(inside).flatten() {
             return Some(Culprit::thread(tid, self.main_stack(tid, from, to), false));
         }
-        let Some(tid) = self.releaser(segment) else {
+        let busy = |tid: u32| told != Told::By(tid) && self.computes_on(tid, (begin, end));
+        let Some(tid) = self.releaser(segment).filter(|tid| !busy(*tid)) else {
             // Estimates hardly tell who ran then. Of a Condition it is who did something else until then
             // that counts; a lock of its own kind is held by whoever comes next, too.
             let leaf = self.frames.of(segment.stack()).next();

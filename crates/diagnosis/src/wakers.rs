@@ -252,4 +252,24 @@ impl Scene<'_> {
         let first = places.next().flatten();
         first.is_some() && places.all(|place| place == first)
     }
+
+    /// Whether `tid` computed from well before a wait to well behind it, and at the same things: nothing
+    /// that it did had to do with that wait.
+    pub(crate) fn computes_on(&self, tid: u32, (begin_ns, end_ns): (u64, u64)) -> bool {
+        const WELL_NS: u64 = 30_000_000;
+        const FAR_NS: u64 = 250_000_000;
+        let looks = self.samples_in(tid, begin_ns.saturating_sub(FAR_NS), end_ns + FAR_NS);
+        let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return false };
+        let around = first.t_ns + WELL_NS <= begin_ns && last.t_ns >= end_ns + WELL_NS;
+        if !around || looks.iter().any(|s| s.wait != WaitKind::Running) {
+            return false;
+        }
+        let own = |stack: u32| self.frames.of(stack).filter(|f| !self.frames.is_shared(f));
+        let path = |s: &&Sample| own(s.stack).map(|f| (f.function, f.file)).collect::<Vec<_>>();
+        let seen = looks.iter().filter(|s| s.stack != 0);
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            seen.partition(|s| (begin_ns..end_ns).contains(&s.t_ns));
+        let outside: Vec<_> = outside.iter().map(path).collect();
+        inside.iter().filter(|s| outside.contains(&path(s))).count() * 2 >= inside.len()
+    }
 }

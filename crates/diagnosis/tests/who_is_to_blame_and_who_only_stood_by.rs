@@ -259,3 +259,28 @@ fn all_of_one_wait_is_for_what_any_look_at_it_told() {
     let first = &verdict.findings[0];
     assert_eq!((first.cause.text(), first.share > 0.95), ("dns", true), "{}", to_text(&verdict));
 }
+
+/// It shares the waiter's file, and ran when the wait ended: as it did all along.
+#[test]
+fn who_computes_on_before_a_wait_and_behind_it_held_nothing() {
+    let judged = |looks: std::ops::Range<u64>, inside: u32| {
+        let mut made = capture();
+        made.requests.push(request(99, BEGIN, 500));
+        off(&mut made, 7, &[(0, 499)]);
+        seen(&mut made, 7, &[(50, WaitKind::Futex, 2), (300, WaitKind::Futex, 2)]);
+        off(&mut made, 9, &[(2000, 3000)]);
+        for ms in looks.step_by(50) {
+            let stack = if (200..700).contains(&ms) { inside } else { 3 };
+            let look = made::sample(9, BEGIN + ms * MS - 200 * MS, WaitKind::Running, stack);
+            made.samples.entry(9).or_default().push(look);
+        }
+        let verdict = diagnose(&made, |_| 300 * MS);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
+        first.culprit.as_ref().map(|c| c.function.clone())
+    };
+    assert_eq!(judged(0..1000, 3), None);
+    // It began with the wait; or did then what it does not do otherwise.
+    assert_eq!(judged(200..1000, 3).as_deref(), Some("slow_job"));
+    assert_eq!(judged(0..1000, 4).as_deref(), Some("quick_job"));
+}
