@@ -14,7 +14,7 @@
 //! What it promises: with a CPU to spare it does not rest. It rests no more once all rests together
 //! took `most_ns`.
 //! What it does not: where the machine's load is hidden (no /proc/loadavg), or threads share fewer
-//! CPUs than the machine has, it finds out by its own delay, after the first one.
+//! CPUs than the machine has, it finds out by its own delay, behind the first one.
 
 use crate::kept::Kept;
 use crate::task::TaskReader;
@@ -24,8 +24,9 @@ use crate::{clock, thread};
 const TURN_NS: u64 = 80_000;
 /// Longest rest asked for, after a turn that a slow disk or somebody else made long.
 const LONGEST_NS: u64 = 4 * TURN_NS;
-/// A delay of its own that tells of others.
-const DELAY_NS: u64 = 200_000;
+/// A delay of its own in one turn that tells of others, and for how long it does.
+const DELAY_NS: u64 = 1_000_000;
+const DELAY_TELLS_NS: u64 = 20_000_000;
 
 /// Of one piece of work on the calling thread.
 pub struct Turns {
@@ -35,7 +36,7 @@ pub struct Turns {
     since_ns: u64,
     left_ns: u64,
     delay_ns: u64,
-    crowded: bool,
+    crowded_until_ns: u64,
 }
 
 impl Turns {
@@ -48,7 +49,7 @@ impl Turns {
             since_ns: clock::now_ns(),
             left_ns: most_ns,
             delay_ns: 0,
-            crowded: false,
+            crowded_until_ns: 0,
         };
         turns.delay_ns = turns.own_delay();
         turns
@@ -61,7 +62,7 @@ impl Turns {
         if turn_ns < TURN_NS || self.left_ns == 0 {
             return;
         }
-        if self.is_crowded() {
+        if self.is_crowded(now) {
             thread::pause(turn_ns.min(LONGEST_NS));
             // As long as it really was: where others wait too, a rest may be longer than asked for.
             self.left_ns = self.left_ns.saturating_sub(clock::now_ns().saturating_sub(now));
@@ -69,11 +70,13 @@ impl Turns {
         self.since_ns = clock::now_ns();
     }
 
-    fn is_crowded(&mut self) -> bool {
-        if !self.crowded {
-            self.crowded = self.own_delay().saturating_sub(self.delay_ns) > DELAY_NS;
+    fn is_crowded(&mut self, now: u64) -> bool {
+        let delay_ns = self.own_delay();
+        if delay_ns.saturating_sub(self.delay_ns) > DELAY_NS {
+            self.crowded_until_ns = now + DELAY_TELLS_NS;
         }
-        self.crowded || self.runnable().is_some_and(|runnable| runnable > self.cpus)
+        self.delay_ns = delay_ns;
+        now < self.crowded_until_ns || self.runnable().is_some_and(|runnable| runnable > self.cpus)
     }
 
     fn own_delay(&mut self) -> u64 {
@@ -107,7 +110,7 @@ mod tests {
 
     #[test]
     fn rests_end_when_their_time_is_used_up() {
-        let mut turns = Turns { crowded: true, ..Turns::new(3 * TURN_NS) };
+        let mut turns = Turns { crowded_until_ns: u64::MAX, ..Turns::new(3 * TURN_NS) };
         let mut rests = 0;
         while turns.left_ns > 0 {
             let left_ns = turns.left_ns;
