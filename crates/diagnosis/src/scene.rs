@@ -367,17 +367,9 @@ impl<'c> Scene<'c> {
         if let Some(target) = self.target(own) {
             return Some(target);
         }
-        let (out_ns, in_ns) = self.off_cpu_around(segment)?;
-        let looks = self.samples_in(segment.tid, out_ns, in_ns).iter();
+        let off = self.off_around(segment)?;
+        let looks = self.samples_in(segment.tid, off.out_ns, off.in_ns).iter();
         looks.filter(|s| s.wait == own.wait).find_map(|s| self.target(s))
-    }
-
-    /// When its thread left the CPU and came back, for a segment that switch records tell of.
-    pub fn off_cpu_around(&self, segment: &Segment<'_>) -> Option<(u64, u64)> {
-        let off = self.capture.off_cpu.get(&segment.tid)?;
-        let whole = off[..off.partition_point(|o| o.out_ns <= segment.from_ns)].last()?;
-        let inside = segment.exact && whole.in_ns >= segment.to_ns;
-        inside.then_some((whole.out_ns, whole.in_ns))
     }
 
     /// Who held the GIL while `segment` waited for it: the thread most samples of the wait name;

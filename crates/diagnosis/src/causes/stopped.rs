@@ -38,8 +38,8 @@ fn is_known_to_block(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     if let Some(ready_ns) = scene.ready_at_most(segment.tid, segment.to_ns) {
         return ready_ns * 2 < segment.ns();
     }
-    let Some((_, until_ns)) = scene.off_cpu_around(segment) else { return false };
-    let looks = scene.samples_in(segment.tid, segment.from_ns, until_ns);
+    let Some(off) = scene.off_around(segment) else { return false };
+    let looks = scene.samples_in(segment.tid, segment.from_ns, off.in_ns);
     let last = looks.iter().rev().find(|s| is_blocked(s.wait));
     last.is_some_and(|s| (s.t_ns - segment.from_ns) * 2 > segment.ns())
 }
