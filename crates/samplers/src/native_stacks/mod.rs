@@ -252,7 +252,9 @@ impl NativeStacks {
         out: &mut Vec<Frame>,
     ) {
         self.verify(mem);
-        self.restorers.add_interrupted(&self.maps, sp, &self.bytes[begin..], &mut self.words);
+        // Of a stack that was gone nothing was copied.
+        let copied = self.bytes.get(begin..).unwrap_or_default();
+        self.restorers.add_interrupted(&self.maps, sp, copied, &mut self.words);
         let mut last = -1i64;
         for i in 0..self.words.len() {
             let Word { position, address, link, pointer, interrupted } = self.words[i];
