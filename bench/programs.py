@@ -109,6 +109,10 @@ def rust(binary: Path) -> "list[Program]":
     big = {"BENCH_RING_MIB": "1024"}
     command = (str(binary), "run", "snapshot", "dashcam")
     programs.append(Program("dashcam-1GiB", "dashcam, 1 GiB", command, ("snapshot",), (), "", big))
+    turns = {"BENCH_TURNS": "1"}
+    command = (str(binary), "run", "snapshot", "plain")
+    note = "a bare copy to a file in turns of 80 us, as dashcam's: what these bytes cost others at half a CPU"
+    programs.append(Program("plain-turns", "limit: a bare copy in turns", command, ("snapshot",), (), note, turns))
     return programs
 
 

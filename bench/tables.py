@@ -275,6 +275,8 @@ def snapshot(way: Way) -> "list[dict[str, Any]]":
         if "plain" in by_name and writers == "all":
             said.append("no core is free here, so any dump takes time from writers: a bare copy of 64 MiB to a file "
                         f"makes gaps of {median(by_name['plain'].during):,.0f} us")
+        if "plain-turns" in by_name and writers == "all":
+            said.append(f"in turns like dashcam's: {median(by_name['plain-turns'].during):,.0f} us")
         for line in said:
             print(f"  -> {line}")
         told.append({"table": f"snapshot {writers}", "verdict": said,

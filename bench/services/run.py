@@ -3,9 +3,10 @@ FastAPI service on uvicorn, with nothing, with dashcam, with py-spy attached, wi
 with OpenTelemetry's instrumentation, in one run.
 
 The server has one CPU to itself (with what records it), wrk with 8 connections the other. Rounds take
-turns, and each begins with another variant. A round has two blocks: flat out, which gives throughput,
-and at a quarter of what the bare service does, which gives latencies: flat out they tell the length of the
-queue.
+turns, and each begins with another variant. A round has two blocks: flat out, which gives throughput and
+CPU time a request (of the server, its children and what records them: it says more than throughput where
+the machine's host takes CPU away), and at a quarter of what the bare service does, which gives latencies:
+flat out they tell the length of the queue.
 Needs two CPUs, wrk (Debian), and the venv that `tools/bench_services` makes.
 
     python bench/services/run.py [--quick] [--service flask|fastapi]
@@ -102,8 +103,9 @@ class Server:
         words, env = VARIANTS[variant]
         place = {"port": str(self.port), "out": self.folder.name}
         command = [word.format(**place) for word in [*words, *SERVICES[service]]]
-        more = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
-                "PATH": f"{BIN}:{os.environ['PATH']}"}
+        more = {"PATH": f"{BIN}:{os.environ['PATH']}"}
+        if variant == "OpenTelemetry":  # dashcam would send its traces and metrics there, too
+            more["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://127.0.0.1:{collector.port}"
         log = open(Path(self.folder.name) / "log", "w", encoding="utf-8")
         self.process = subprocess.Popen(["taskset", "-c", SERVER_CPU, *command], cwd=HERE, stdout=log, stderr=log,
                                         env={**os.environ, **env, **more}, start_new_session=True)
@@ -133,6 +135,19 @@ class Server:
         return subprocess.Popen(["taskset", "-c", SERVER_CPU, BIN / "py-spy", "record", "--rate", "100", "--format", "raw",
                                  "--duration", "3600", "--output", Path(self.folder.name) / "spy", "--pid", pid],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def cpu_s(self) -> float:
+        """CPU time of its processes, and of what looks at them, so far."""
+        spy = self.spy.pid if self.spy else None
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue  # it ended
+            if int(fields[3]) == self.process.pid or int(stat.parent.name) == spy:
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         """Ends all of it."""
@@ -190,6 +205,12 @@ def paced(port: int, rate: float, seconds: float) -> list[float]:
     return [float(word) for word in result.stdout.split()]
 
 
+def stolen() -> tuple[int, int]:
+    """Ticks that the host took from this machine, and all ticks, so far."""
+    fields = [int(word) for word in Path("/proc/stat").read_text(encoding="utf-8").split("\n")[0].split()[1:9]]
+    return fields[7], sum(fields)
+
+
 def turns(rounds: int) -> Iterator[list[str]]:
     """Variants in turn, each round beginning with another one."""
     names = list(VARIANTS)
@@ -207,33 +228,36 @@ def measure(service: str, rounds: int, seconds: float, script: Path) -> dict[str
                 server = Server(service, variant, collector)
                 try:
                     flat_out(server.port, 2, script)
+                    before = server.cpu_s()
                     requests, duration, *_, errors = flat_out(server.port, seconds, script)
+                    cpu_us = (server.cpu_s() - before) * 1e6 / max(requests, 1)
                     if not rate:
                         rate = requests / duration * 1e6 / 4
                     count, p50, p99, p999 = paced(server.port, rate, seconds)
                 finally:
                     server.stop()
                 row = figures[variant]
-                for key, value in (("req/s", requests / duration * 1e6), ("p50", p50), ("p99", p99), ("p99.9", p999),
-                                   ("errors", errors)):
+                for key, value in (("req/s", requests / duration * 1e6), ("cpu us", cpu_us), ("p50", p50), ("p99", p99),
+                                   ("p99.9", p999), ("errors", errors)):
                     row.setdefault(key, []).append(value)
-                print(f"  round {at + 1} of {rounds}: {variant}: {requests / duration * 1e6:.0f} req/s, at {rate:.0f} req/s "
-                      f"p50 {p50:.2f} p99 {p99:.2f} p99.9 {p999:.2f} ms", file=sys.stderr, flush=True)
+                print(f"  round {at + 1} of {rounds}: {variant}: {requests / duration * 1e6:.0f} req/s, {cpu_us:.0f} us of CPU each; at "
+                      f"{rate:.0f} req/s p50 {p50:.2f} p99 {p99:.2f} p99.9 {p999:.2f} ms", file=sys.stderr, flush=True)
     return figures
 
 
 def show(service: str, figures: dict[str, dict[str, list[float]]]) -> None:
-    """Medians; throughput as the median of ratios inside a round; the spread of p99.9."""
-    print(f"\n{service}: 8 connections, server and recorder on one CPU")
-    print(f"{'':24}{'req/s':>8}{'of nothing':>12}{'p50 ms':>9}{'p99 ms':>9}{'p99.9 ms':>10}   p99.9, least to most")
-    bare = figures["nothing"]["req/s"]
+    """Medians; throughput and CPU as medians of ratios inside a round; the spread of p99.9."""
+    print(f"\n{service}: {CONNECTIONS} connections, server and recorder on one CPU")
+    print(f"{'':24}{'req/s':>8}{'of nothing':>12}{'CPU us':>9}{'of nothing':>12}{'p50 ms':>9}{'p99 ms':>9}{'p99.9 ms':>10}"
+          "   p99.9, least to most")
+    bare = figures["nothing"]
     for name, row in figures.items():
-        share = statistics.median(x / y for x, y in zip(row["req/s"], bare))
+        share, cpu = (statistics.median(x / y for x, y in zip(row[key], bare[key])) for key in ("req/s", "cpu us"))
         tail = row["p99.9"]
-        middle = {key: statistics.median(row[key]) for key in ("req/s", "p50", "p99", "p99.9")}
+        middle = {key: statistics.median(values) for key, values in row.items()}
         errors = f"  {sum(row['errors']):.0f} errors" if any(row["errors"]) else ""
-        print(f"{name:24}{middle['req/s']:>8.0f}{share:>11.1%} {middle['p50']:>9.2f}{middle['p99']:>9.2f}"
-              f"{middle['p99.9']:>10.2f}   {min(tail):.2f} - {max(tail):.2f}{errors}")
+        print(f"{name:24}{middle['req/s']:>8.0f}{share:>11.1%} {middle['cpu us']:>9.0f}{cpu:>11.1%} {middle['p50']:>9.2f}"
+              f"{middle['p99']:>9.2f}{middle['p99.9']:>10.2f}   {min(tail):.2f} - {max(tail):.2f}{errors}")
 
 
 def main() -> None:
@@ -247,6 +271,7 @@ def main() -> None:
     given = parser.parse_args()
     if (os.cpu_count() or 1) < 2:
         raise SystemExit("bench: services: found one CPU, wanted two: SKIPPED")
+    host, before = stolen()
     rounds, seconds = (1, 2.0) if given.quick else (given.rounds, given.seconds)
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as lua:
         lua.write(LUA)
@@ -255,6 +280,8 @@ def main() -> None:
         for service in given.service or SERVICES:
             every[service] = measure(service, rounds, seconds, Path(lua.name))
             show(service, every[service])
+    host, ticks = stolen()[0] - host, stolen()[1] - before
+    print(f"\nThe machine's host took {host / max(ticks, 1):.1%} of its CPU meanwhile.")
     if given.json:
         given.json.write_text(json.dumps(every), encoding="utf-8")
 

@@ -7,7 +7,8 @@
 //! dashcam-bench count CASE TURNS                  for callgrind; `count list` names the cases
 //! ```
 //! Environment: BENCH_OUT (folder for dumps), BENCH_RING_MIB (64), BENCH_QUICK (1: fewer turns),
-//! BENCH_CHURN_TURNS (1), BENCH_CHURN_STORM_MS (0: how long threads come and go before each turn).
+//! BENCH_CHURN_TURNS (1), BENCH_CHURN_STORM_MS (0: how long threads come and go before each turn),
+//! BENCH_TURNS (set: the limit's dump rests as often as dashcam's).
 
 mod calls;
 mod churn;

@@ -8,11 +8,17 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use super::{Rival, Setup};
 use crate::machine;
+
+/// As dashcam's own: see `sys::turns`.
+const TURN: Duration = Duration::from_micros(80);
+const PIECE_WORDS: usize = 64 * 1024 / 8;
 
 struct Parts {
     words: &'static [AtomicU64],
@@ -46,7 +52,7 @@ pub fn make_ring(bytes: usize) {
 fn take_part() -> Option<&'static [AtomicU64]> {
     let parts = PARTS.get()?;
     let count = parts.words.len() / parts.part_words;
-    let begin = parts.next.fetch_add(1, Ordering::Relaxed) % count * parts.part_words;
+    let begin = parts.next.fetch_add(1, Relaxed) % count * parts.part_words;
     Some(&parts.words[begin..begin + parts.part_words])
 }
 
@@ -58,7 +64,7 @@ pub fn store(record: [u64; 4]) {
         let Some(part) = part.or_else(take_part) else { return };
         let at = at & (part.len() - 4);
         for (slot, word) in part[at..at + 4].iter().zip(record) {
-            slot.store(word, Ordering::Relaxed);
+            slot.store(word, Relaxed);
         }
         own.set(Own { part: Some(part), at: at + 4 });
     });
@@ -67,11 +73,31 @@ pub fn store(record: [u64; 4]) {
 /// The ring -> fresh memory -> a file.
 pub fn dump_ring(path: &Path) -> std::io::Result<u64> {
     let words = PARTS.get().map_or(&[][..], |parts| parts.words);
-    let copy: Vec<u64> = words.iter().map(|w| w.load(Ordering::Relaxed)).collect();
+    if std::env::var_os("BENCH_TURNS").is_some() {
+        return dump_in_turns(words, path);
+    }
+    let copy: Vec<u64> = words.iter().map(|w| w.load(Relaxed)).collect();
     // SAFETY: any bytes of initialised words may be read.
     let bytes = unsafe { std::slice::from_raw_parts(copy.as_ptr().cast(), copy.len() * 8) };
     File::create(path)?.write_all(bytes)?;
     Ok(bytes.len() as u64)
+}
+
+/// The same a piece at a time, asleep for as long as each turn took: what any dump of these bytes
+/// does to others while it leaves them half of its CPU.
+fn dump_in_turns(words: &[AtomicU64], path: &Path) -> std::io::Result<u64> {
+    let mut file = File::create(path)?;
+    let mut begin = Instant::now();
+    for piece in words.chunks(PIECE_WORDS) {
+        let copy: Vec<u8> = piece.iter().flat_map(|w| w.load(Relaxed).to_ne_bytes()).collect();
+        file.write_all(&copy)?;
+        let turn = begin.elapsed();
+        if turn > TURN {
+            std::thread::sleep(turn);
+            begin = Instant::now();
+        }
+    }
+    Ok(words.len() as u64 * 8)
 }
 
 /// The limit.
