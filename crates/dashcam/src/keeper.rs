@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use format::own_span;
-use format::record::{header, Kind};
+use format::record::{flag, header, Kind};
 use format::region::losses;
+use format::trace::Trace;
+use recorder::Recorder;
 
 use crate::control::{lock, say, Job, Made, Shared};
 use crate::hook::Hooks;
@@ -95,7 +97,8 @@ fn next(shared: &Shared, idle: Duration) -> Next {
 }
 
 fn save(shared: &Shared, job: &Job, number: u64) -> Result<Made, String> {
-    let told = wait_for_sampler(shared);
+    wait_for_sampler(shared);
+    tell_open_requests(shared.recorder);
     let begin_ns = sys::clock::now_ns();
     let region = shared.recorder.region();
     let mut config = Cow::Borrowed(shared.config());
@@ -109,7 +112,7 @@ fn save(shared: &Shared, job: &Job, number: u64) -> Result<Made, String> {
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
     let stats = shared.stats.json(start_ns, config.budget_percent);
     let from_ns = since_ns.max(start_ns);
-    let standing = standing.flag("open_told", told);
+    let standing = standing.flag("open_told", true);
     let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
     let written = snapshot::write(config, region, &text, since_ns, number);
     let took_ns = sys::clock::now_ns() - begin_ns;
@@ -124,19 +127,32 @@ fn save(shared: &Shared, job: &Job, number: u64) -> Result<Made, String> {
     })
 }
 
+/// Tells once more which requests are open, so that one whose end was lost is not taken for one that
+/// still runs.
+fn tell_open_requests(recorder: &Recorder) {
+    let now = sys::clock::now_ns();
+    recorder.open_requests().each(|request| {
+        let flags = flag::AGAIN | if request.on_loop { flag::ASYNC } else { 0 };
+        let head = header(Kind::RequestBegin, 5, flags, request.name);
+        let (begin_ns, tid) = (request.begin_ns, u64::from(request.tid));
+        recorder::append(&[head, begin_ns, request.id, begin_ns, tid], now);
+        if let Some(told) = recorder.open_requests().trace(request.id) {
+            recorder::traces::tell(&Trace { t_ns: begin_ns, ..told }, &[]);
+        }
+    });
+}
+
 /// Asks the sampler to put what threads are doing now into the ring; goes on without it after a
-/// tenth of a second (it may be gone, or starved). Whether it did.
-fn wait_for_sampler(shared: &Shared) -> bool {
+/// tenth of a second (it may be gone, or starved).
+fn wait_for_sampler(shared: &Shared) {
     let wanted = shared.flush_wanted.fetch_add(1, Ordering::AcqRel) + 1;
     for _ in 0..50 {
         // Acquire: pairs with the sampler's release after it wrote.
-        let told = shared.flushed.load(Ordering::Acquire) >= wanted;
-        if told || shared.stopping() {
-            return told;
+        if shared.flushed.load(Ordering::Acquire) >= wanted || shared.stopping() {
+            return;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    false
 }
 
 fn note(shared: &Shared, result: &Result<Made, String>) {

@@ -17,9 +17,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use format::record::{flag, header, Kind};
+use format::record::{header, Kind};
 use format::region::losses;
-use format::trace::Trace;
 use format::wait::WaitKind;
 use recorder::OpenRequest;
 use samplers::budget::Budget;
@@ -402,15 +401,6 @@ impl<'s> Sampler<'s> {
         }
         let now = sys::clock::now_ns();
         self.switching.tell_now(self.shared, now);
-        self.shared.recorder.open_requests().each(|request| {
-            let flags = flag::AGAIN | if request.on_loop { flag::ASYNC } else { 0 };
-            let head = header(Kind::RequestBegin, 5, flags, request.name);
-            let (begin_ns, tid) = (request.begin_ns, u64::from(request.tid));
-            recorder::append(&[head, begin_ns, request.id, begin_ns, tid], now);
-            if let Some(told) = self.shared.recorder.open_requests().trace(request.id) {
-                recorder::traces::tell(&Trace { t_ns: begin_ns, ..told }, &[]);
-            }
-        });
         // Release: what was appended above is in the ring before the keeper goes on.
         self.shared.flushed.store(wanted, Ordering::Release);
     }

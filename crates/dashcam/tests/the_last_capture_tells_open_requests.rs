@@ -1,0 +1,29 @@
+//! The capture at the end of recording, when the sampler is gone, tells which requests are open:
+//! one whose end is lost must not look as if it still ran.
+#![allow(clippy::expect_used, missing_docs)]
+
+use capture::read::Capture;
+
+#[test]
+fn requests_open_at_the_end_are_told_once_more() {
+    let out = std::env::temp_dir().join(format!("dashcam-last-{}", std::process::id()));
+    let config = dashcam::Config::new().memory("4MiB").out(out.display()).slow("9s").control("off");
+    dashcam::start(config.at_exit("always")).expect("starts");
+    drop(dashcam::request!("ended"));
+    let open = dashcam::request!("open");
+    dashcam::stop();
+    drop(open);
+
+    let file = std::fs::read_dir(&out).expect("captures").flatten().next().expect("a capture");
+    let capture = Capture::open(&file.path()).expect("a capture");
+    let _ = std::fs::remove_dir_all(&out);
+    assert_eq!(capture.meta.reason, "exit: recording ends");
+    assert_eq!(capture.meta.all["open_told"], true);
+    let row = |name: &str| {
+        let mut rows = capture.requests.iter().filter(|r| capture.name(r.name) == name);
+        rows.next().expect("a request")
+    };
+    assert!(row("ended").end_ns.is_some() && row("open").end_ns.is_none());
+    let told: Vec<u64> = capture.open_at_copy.iter().copied().collect();
+    assert_eq!(told, [row("open").id]);
+}
