@@ -204,7 +204,7 @@ impl Judge<'_, '_> {
         if share < LEAST_SHARE {
             return None;
         }
-        let slow = self.slow_with(&group);
+        let slow = self.slow_with(&group, share);
         let repeats = self.repeats(&group, &slow);
         if let Some(repeats) = &repeats {
             // Who loops is in the way, not the library that was called.
@@ -285,14 +285,16 @@ impl Judge<'_, '_> {
         repeats::of_group(self.scene, group, &ids, self.counts, self.waits)
     }
 
-    /// Slow requests of which the group takes a tenth of the excess or more.
-    fn slow_with(&self, group: &Group<'_>) -> Vec<usize> {
+    /// Slow requests of which the group takes a tenth of the excess or more; of a group that is less
+    /// than a fifth of everything, those of which it takes half as much as of everything.
+    fn slow_with(&self, group: &Group<'_>, share: f64) -> Vec<usize> {
+        let least = (share / 2.0).min(0.1);
         let mut sums = vec![0.0; self.requests.slow.len()];
         group.pieces.iter().for_each(|p| sums[p.request] += p.excess_ns);
         let enough = |i: &usize| {
             let request = &self.requests.slow[*i];
             let typical = self.requests.typical_of(request.row.name);
-            sums[*i] > 0.1 * request.ns().saturating_sub(typical) as f64
+            sums[*i] > least * request.ns().saturating_sub(typical) as f64
         };
         (0..sums.len()).filter(enough).collect()
     }

@@ -284,3 +284,21 @@ fn who_computes_on_before_a_wait_and_behind_it_held_nothing() {
     assert_eq!(judged(200..1000, 3).as_deref(), Some("slow_job"));
     assert_eq!(judged(0..1000, 4).as_deref(), Some("quick_job"));
 }
+
+#[test]
+fn what_is_little_of_each_slow_request_is_told_of_each_with_its_own_length() {
+    let mut made = capture();
+    // Three requests: 470 ms for a peer and 30 ms of sleep, which is less than a tenth of any.
+    for (id, at) in [(99, 0), (100, 1000), (101, 2000)] {
+        made.requests.push(request(id, BEGIN + at * MS, 500));
+        made::also_off(&mut made, 7, false, &[(at, at + 469), (at + 470, at + 500)]);
+        let looks = [at + 100, at + 300];
+        made::also_seen(&mut made, 7, looks.into_iter(), WaitKind::SocketRead, 2);
+        made::also_seen(&mut made, 7, [at + 480].into_iter(), WaitKind::Sleep, 3);
+    }
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let text = to_text(&verdict);
+    let small = &verdict.findings[1];
+    assert_eq!((small.cause.text(), small.slow_requests), ("sleep", 3), "{text}");
+    assert!(small.summary.contains("slept for 30 ms"), "{text}");
+}
