@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
+import pytest
 from conftest import DASHCAM, PATIENCE_S, Bench, blames
 
 BOXES = Path(f"/dev/shm/dashcam-{os.getuid()}")
@@ -37,6 +39,30 @@ def test_a_killed_process_leaves_a_box_that_recover_turns_into_a_capture(bench: 
     shown = bench.show("found.dashcam")
     assert shown["open_requests"] == 1 and shown["counts"]["events"] == 1
     assert shown["meta"]["service"] == "doomed" and shown["meta"]["sources"]["stacks"] == "on"
+
+
+def test_a_process_that_is_killed_while_it_saves_leaves_whole_captures_only(bench: Bench) -> None:
+    try:
+        os.close(os.open(bench.folder, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        pytest.skip("no files without a name on this file system")
+    bench.write("program.py", """
+        import dashcam
+        dashcam.start(out="out", memory="16MiB", at_exit="never")
+        for number in range(400_000): dashcam.event("filler", number=number)
+        print("ready", flush=True)
+        while True: dashcam.snap("again")
+    """)
+    for number in range(8):
+        service = bench.start([sys.executable, "program.py"])
+        assert service.stdout is not None and service.stdout.readline() == "ready\n"
+        time.sleep(0.05 + 0.013 * number)
+        service.send_signal(signal.SIGKILL)
+        service.wait(PATIENCE_S)
+        for box in boxes_of(service.pid):
+            box.unlink()
+    names = [path.name for path in (bench.folder / "out").iterdir()]
+    assert names and all(name.endswith(".dashcam") and name[0] != "." for name in names), names
 
 
 def test_a_process_that_ends_in_order_removes_its_box(bench: Bench) -> None:

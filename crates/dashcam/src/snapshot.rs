@@ -1,9 +1,10 @@
 //! The black box -> a capture file, without stopping anybody, nor keeping a CPU that others want.
 //!
-//! Written under a temporary name in the same folder and renamed when whole, so that nobody ever
-//! reads half a capture. The folder's count and size caps are kept by removing the oldest.
+//! A capture has its name when it is whole, so that nobody ever reads half of one, and a process that
+//! is killed meanwhile leaves nothing (`sys::whole_file`). The folder's count and size caps are kept
+//! by removing the oldest.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use capture::write::CaptureWriter;
 use format::region::losses;
 use ring::{BlockCopy, Region};
 use sys::turns::Turns;
+use sys::whole_file::WholeFile;
 
 use crate::config::Config;
 
@@ -25,18 +27,10 @@ pub fn write(
     fs::create_dir_all(&config.out)?;
     let name = free_name(config, number);
     let path = config.out.join(&name);
-    let partial = config.out.join(format!(".{name}.part"));
-    let result = fill(&partial, region, meta, since_ns).and_then(|()| fs::rename(&partial, &path));
-    match result {
-        Ok(()) => {
-            keep_caps(config, region, &path);
-            Ok(path)
-        }
-        Err(error) => {
-            let _ = fs::remove_file(&partial);
-            Err(error)
-        }
-    }
+    let file = WholeFile::create(&path)?;
+    fill(file, region, meta, since_ns)?.keep()?;
+    keep_caps(config, region, &path);
+    Ok(path)
 }
 
 /// Numbers begin at 1 with each start: one that was taken in the same second is passed over.
@@ -53,7 +47,7 @@ fn free_name(config: &Config, mut number: u64) -> String {
 
 /// A file written in pieces, between which others get their turn.
 struct Paced {
-    file: File,
+    file: WholeFile,
     turns: Turns,
 }
 
@@ -74,8 +68,8 @@ impl Write for Paced {
     }
 }
 
-fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Result<()> {
-    let file = Paced { file: File::create_new(partial)?, turns: Turns::new(MOST_REST_NS) };
+fn fill(file: WholeFile, region: &Region, meta: &str, since_ns: u64) -> io::Result<WholeFile> {
+    let file = Paced { file, turns: Turns::new(MOST_REST_NS) };
     let file = BufWriter::with_capacity(PIECE, file);
     let mut writer = CaptureWriter::new(file, meta)?;
     let mut buffer = BlockCopy::default();
@@ -88,7 +82,8 @@ fn fill(partial: &Path, region: &Region, meta: &str, since_ns: u64) -> io::Resul
     let overwritten =
         region.copy_blocks(since_ns, &mut buffer, |block| writer.block(block.words()))?;
     writer.tables(&region.copy_tables())?;
-    writer.finish(overwritten).map(drop)
+    let buffered = writer.finish(overwritten)?;
+    Ok(buffered.into_inner().map_err(io::IntoInnerError::into_error)?.file)
 }
 
 /// Removes the oldest captures of this folder until count and size fit. Only files that bear a
@@ -155,7 +150,7 @@ mod tests {
         // The second may change between two names; then it tells them apart.
         let take = || {
             let name = free_name(&config, 1);
-            File::create_new(out.join(&name)).expect("a free name");
+            fs::File::create_new(out.join(&name)).expect("a free name");
             name
         };
         let names: std::collections::BTreeSet<String> = (0..5).map(|_| take()).collect();

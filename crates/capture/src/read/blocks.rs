@@ -45,13 +45,26 @@ pub fn add_open_spans(capture: &mut Capture, open: &[u8]) {
     }
 }
 
+/// What was read of a request so far.
+struct Begun {
+    row: RequestRow,
+    /// Its begin was read as it was told first.
+    first: bool,
+}
+
+impl Begun {
+    fn new(id: u64) -> Begun {
+        Begun { row: open_request(id), first: false }
+    }
+}
+
 /// Decodes blocks into rows of a capture.
 pub struct BlockReader {
     wanted: Wanted,
     /// Name ids of the recorder's own spans, as far as the tables tell.
     own: HashSet<u32>,
-    /// Requests begun whose end was not met yet.
-    begun: HashMap<u64, RequestRow>,
+    /// Requests of which begin or end was not met yet; the others are rows of the capture.
+    begun: HashMap<u64, Begun>,
     /// Requests whose present name was told at the snapshot.
     renamed: HashSet<u64>,
     runs: HashMap<(u32, u32), Run>,
@@ -170,14 +183,14 @@ impl BlockReader {
                     on_loop: flags & flag::ASYNC != 0,
                     ..open_request(request)
                 };
-                self.request_begins(begun, again);
+                self.request_begins(capture, begun, again);
             }
             Record::RequestEnd { name, flags, begin_ns, end_ns, request, attributes } => {
                 let attributes = match self.wanted {
                     Wanted::All => list(attributes),
                     Wanted::Causes => Vec::new(),
                 };
-                self.request_ends(RequestRow {
+                let ended = RequestRow {
                     id: request,
                     name,
                     tid,
@@ -187,7 +200,8 @@ impl BlockReader {
                     error: flags & flag::ERROR != 0,
                     on_loop: flags & flag::ASYNC != 0,
                     attributes,
-                });
+                };
+                self.request_ends(capture, ended);
             }
             Record::Sample(sample) => {
                 capture.samples.entry(sample.tid).or_default().push(sample);
@@ -228,9 +242,10 @@ impl BlockReader {
     }
 
     /// A request is told to have begun; `again`: told once more, since it was open at the copy.
-    fn request_begins(&mut self, told: RequestRow, again: bool) {
+    fn request_begins(&mut self, capture: &mut Capture, told: RequestRow, again: bool) {
         let id = told.id;
-        let open = self.begun.entry(id).or_insert_with(|| open_request(id));
+        let begun = self.begun.entry(id).or_insert_with(|| Begun::new(id));
+        let open = &mut begun.row;
         if open.end_ns.is_none() && (again || !self.renamed.contains(&id)) {
             open.name = told.name;
         }
@@ -243,11 +258,17 @@ impl BlockReader {
             (open.tid, open.begin_ns, open.started_ns) = (told.tid, told.begin_ns, told.started_ns);
             open.on_loop = told.on_loop;
         }
+        begun.first |= !again;
+        if begun.first && begun.row.end_ns.is_some() {
+            capture.requests.extend(self.begun.remove(&id).map(|begun| begun.row));
+        }
     }
 
     /// A request is told to have ended. Its begin is known better, if that was read.
-    fn request_ends(&mut self, told: RequestRow) {
-        let open = self.begun.entry(told.id).or_insert_with(|| open_request(told.id));
+    fn request_ends(&mut self, capture: &mut Capture, told: RequestRow) {
+        let id = told.id;
+        let begun = self.begun.entry(id).or_insert_with(|| Begun::new(id));
+        let open = &mut begun.row;
         if open.begin_ns == 0 {
             (open.tid, open.begin_ns, open.started_ns) = (told.tid, told.begin_ns, told.started_ns);
             open.on_loop = told.on_loop;
@@ -256,6 +277,9 @@ impl BlockReader {
         open.end_ns = told.end_ns.map(|end_ns| end_ns.max(open.begin_ns));
         open.error = told.error;
         open.attributes = told.attributes;
+        if begun.first {
+            capture.requests.extend(self.begun.remove(&id).map(|begun| begun.row));
+        }
     }
 
     /// Whether no cause is found by this record.
@@ -273,8 +297,12 @@ impl BlockReader {
             let text = format!("{} blocks hold words that are no records", self.bad_blocks);
             capture.damage.push(text);
         }
-        capture.requests.extend(self.begun.into_values());
-        capture.requests.sort_by_key(|r| (r.begin_ns, r.id));
+        // Told again behind its end (another block).
+        for row in &capture.requests {
+            self.begun.remove(&row.id);
+        }
+        capture.requests.extend(self.begun.into_values().map(|begun| begun.row));
+        capture.requests.sort_unstable_by_key(|r| (r.begin_ns, r.id));
         capture.spans.sort_by_key(|s| s.begin_ns);
         let spans = std::mem::take(&mut capture.spans);
         let is_own = |s: &SpanRow| own_span::ALL.contains(&capture.name(s.name));

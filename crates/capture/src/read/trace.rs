@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use format::ids;
 use format::trace::{Link, SpanKind, Status, Trace, BEGIN_THREAD, TRACESTATE};
 
-use super::{Capture, RequestRow, SpanRow, Text};
+use super::{Capture, SpanRow, Text};
 
 /// Open spans that are looked at to find the one that holds the next.
 const OPEN_MOST: usize = 256;
@@ -74,6 +74,7 @@ pub struct SpanIds {
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
     seed: u64,
+    /// Of those of which something was told; all others' are derived when asked for.
     requests: HashMap<u64, SpanIds>,
     spans: Vec<SpanIds>,
 }
@@ -82,8 +83,7 @@ impl Traces {
     /// Looks at the whole capture. Cost: a sort of the spans.
     pub fn of(capture: &Capture) -> Traces {
         let seed = capture.meta.ids_seed;
-        let mut requests: HashMap<u64, SpanIds> =
-            capture.requests.iter().map(|r| (r.id, derived(seed, r))).collect();
+        let mut requests: HashMap<u64, SpanIds> = HashMap::new();
         let mut told: HashMap<(u32, u64), Vec<&TraceRow>> = HashMap::new();
         let key = capture.name_id(TRACESTATE);
         for row in &capture.traces {
@@ -91,13 +91,8 @@ impl Traces {
                 told.entry((row.tid, row.told.t_ns)).or_default().push(row);
                 continue;
             }
-            let of_open = || SpanIds { kind: SpanKind::Server, ..SpanIds::default() };
-            let ids = requests.entry(row.told.request).or_insert_with(|| SpanIds {
-                trace: ids::trace_id(seed, row.told.request),
-                span: ids::request_span(seed, row.told.request),
-                ..of_open()
-            });
-            ids.lay_over(row, key);
+            let id = row.told.request;
+            requests.entry(id).or_insert_with(|| derived(seed, id)).lay_over(row, key);
         }
         let spans = span_ids(capture, seed, &requests, &told, key);
         Traces { seed, requests, spans }
@@ -105,12 +100,7 @@ impl Traces {
 
     /// Of a request, by its id; derived ids for one that is not in the capture.
     pub fn request(&self, id: u64) -> SpanIds {
-        self.requests.get(&id).cloned().unwrap_or_else(|| SpanIds {
-            trace: ids::trace_id(self.seed, id),
-            span: ids::request_span(self.seed, id),
-            kind: SpanKind::Server,
-            ..SpanIds::default()
-        })
+        self.requests.get(&id).cloned().unwrap_or_else(|| derived(self.seed, id))
     }
 
     /// Of `Capture::spans[index]`; None past the end.
@@ -119,10 +109,11 @@ impl Traces {
     }
 }
 
-fn derived(seed: u64, request: &RequestRow) -> SpanIds {
+/// Of a request of which nothing was told.
+fn derived(seed: u64, request: u64) -> SpanIds {
     SpanIds {
-        trace: ids::trace_id(seed, request.id),
-        span: ids::request_span(seed, request.id),
+        trace: ids::trace_id(seed, request),
+        span: ids::request_span(seed, request),
         kind: SpanKind::Server,
         ..SpanIds::default()
     }
