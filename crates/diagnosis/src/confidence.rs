@@ -8,6 +8,7 @@ use crate::culprits;
 use crate::finding::Judge;
 use crate::group::{self, Group};
 use crate::timeline::State;
+use crate::woken::Told;
 
 /// Why a task that had something is not named for sure.
 const INFERRED_TASK: &str = "who had it was inferred from what other tasks awaited the while";
@@ -120,8 +121,12 @@ impl Judge<'_, '_> {
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
         if group.cause == Cause::PoolWait && !culprits::is_measured(group) {
+            let told = |p: &group::Weighed<'_>| {
+                matches!(self.scene.told_waker(&p.piece.segment), Told::By(_))
+            };
             let text = match group.culprit {
                 Some(_) if culprits::is_task(group) => INFERRED_TASK,
+                Some(_) if part(&told) > 0.5 => "who had it is taken to be who ended the wait",
                 Some(_) => "who had it was inferred from who ran when the wait ended",
                 None => "who had it was not seen",
             };

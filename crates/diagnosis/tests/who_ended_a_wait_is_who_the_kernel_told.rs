@@ -20,9 +20,15 @@ const FELLOW: u32 = 13;
 /// The waiter stands in `view` for a lock from 0 to 490 ms. The holder slept in a file of its own
 /// until 489, the one near by in `refresh` until 488.
 fn capture() -> Capture {
+    capture_of(&[("view", "/srv/app.py", 12)])
+}
+
+/// The same, with the waiter's stack.
+fn capture_of(frames: &[(&str, &str, u32)]) -> Capture {
     let mut made = made::capture(WAITER, &["GET /"]);
+    made.meta.stdlib = vec!["/lib".to_owned()];
     made.requests.push(made::request(99, WAITER, BEGIN, 500));
-    let waits = stack(&mut made, &[("view", "/srv/app.py", 12)]);
+    let waits = stack(&mut made, frames);
     let holds = stack(&mut made, &[("nightly", "/srv/jobs.py", 40)]);
     let near = stack(&mut made, &[("refresh", "/srv/app.py", 70)]);
     off(&mut made, WAITER, &[(0, 490)]);
@@ -83,6 +89,28 @@ fn who_woke_the_waiter_held_the_lock() {
         evidence(&verdict),
         ["the longest wait was ended by thread 9, at this time of the capture"]
     );
+}
+
+#[test]
+fn who_gave_back_to_a_pool_was_told_but_that_it_had_it_was_not() {
+    let get = [
+        ("view", "/srv/app.py", 12),
+        ("Queue.get", "/lib/queue.py", 170),
+        ("Condition.wait", "/lib/threading.py", 320),
+    ];
+    let missing = |made: &Capture| {
+        let verdict = verdict(made);
+        let finding = first(&verdict);
+        assert_eq!(finding.cause.text(), "pool-wait");
+        assert_eq!(finding.confidence, Confidence::Likely);
+        finding.missing.iter().find(|why| why.starts_with("who had it")).cloned()
+    };
+    let mut made = capture_of(&get);
+    let inferred = "who had it was inferred from who ran when the wait ended";
+    assert_eq!(missing(&made).as_deref(), Some(inferred));
+    woken(&mut made, WAITER, 489_500, Waker::Thread(HOLDER));
+    let told = "who had it is taken to be who ended the wait";
+    assert_eq!(missing(&made).as_deref(), Some(told));
 }
 
 #[test]
