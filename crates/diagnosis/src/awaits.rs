@@ -23,11 +23,12 @@ use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, HolderSource};
 
 use crate::causes::{self, Claim};
+use crate::culprits;
 use crate::frames::Owner;
 use crate::pieces::Piece;
 use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
+use crate::timeline::{self, Segment, State};
 
 /// A moment further from every look at the task is not explained by any. Tasks that do not move
 /// are looked at every 100 ms.
@@ -351,8 +352,12 @@ fn worker(scene: &Scene<'_>, row: &Await, segment: &Segment<'_>) -> Option<Culpr
     let overlap = |t: &&TaskRow| t.end_ns.min(to).saturating_sub(t.begin_ns.max(from));
     let own = scene.capture.tasks.iter().filter(|t| t.request == row.request);
     let task = own.max_by_key(overlap).filter(|t| overlap(t) * 2 > segment.ns())?;
-    let stack = scene.main_stack(task.tid, task.begin_ns.max(from), task.end_ns.min(to));
-    (stack != 0).then_some(Culprit::thread(task.tid, stack, false))
+    let (from, to) = (task.begin_ns.max(from), task.end_ns.min(to));
+    let (tid, stack) = (task.tid, scene.main_stack(task.tid, from, to));
+    let longest =
+        timeline::of_thread(scene.capture, tid, from, to).into_iter().max_by_key(Segment::ns);
+    let doing = longest.map(|s| culprits::words(scene, &s));
+    (stack != 0).then_some(Culprit { tid, stack, measured: false, doing })
 }
 
 /// Whether a task awaits something outside of the process: work of its own, however long it takes.

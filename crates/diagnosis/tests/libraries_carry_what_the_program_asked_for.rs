@@ -130,7 +130,8 @@ fn who_has_a_librarys_permit_is_told_by_what_its_thread_does() {
     made.tasks.push(TaskRow { tid: OTHER, queued_ns: begin_ns, begin_ns, end_ns, request: 98 });
     let finding = found(&made);
     assert_eq!(finding.culprit.as_ref().expect("its thread").function, "render");
-    assert!(finding.summary.contains("which slept"), "{}", finding.summary);
+    let said = "most likely taken up by app.py:36 render() (called by report()), which slept";
+    assert!(finding.summary.contains(said), "{}", finding.summary);
     assert!(finding.confidence < Confidence::Confirmed, "an inference");
 }
 
