@@ -18,15 +18,17 @@
 
 use std::collections::HashMap;
 
+use capture::read::TaskRow;
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, HolderSource};
 
 use crate::causes::{self, Claim};
+use crate::culprits;
 use crate::frames::Owner;
 use crate::pieces::Piece;
 use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
+use crate::timeline::{self, Segment, State};
 
 /// A moment further from every look at the task is not explained by any. Tasks that do not move
 /// are looked at every 100 ms.
@@ -328,12 +330,34 @@ pub fn likely_holder(
     able.sort_unstable_by_key(|row| (row.t_ns, row.task));
     let first = *able.first()?;
     let one = able.iter().all(|row| scene.same_place(row.stack, first.stack));
+    if let Some(worker) = worker(scene, first, segment).filter(|_| one) {
+        return Some(worker);
+    }
     one.then_some(Culprit {
         tid: segment.tid,
         stack: first.stack,
         measured: false,
         doing: Some(told(scene, first)),
     })
+}
+
+/// The thread that works for a request whose task awaits it in a library's code: what that does is more
+/// than that it is awaited.
+fn worker(scene: &Scene<'_>, row: &Await, segment: &Segment<'_>) -> Option<Culprit> {
+    let waits = matches!(row.kind, AwaitKind::Future | AwaitKind::Executor | AwaitKind::Event);
+    if row.request == 0 || !waits || !by_library(scene, row) {
+        return None;
+    }
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let overlap = |t: &&TaskRow| t.end_ns.min(to).saturating_sub(t.begin_ns.max(from));
+    let own = scene.capture.tasks.iter().filter(|t| t.request == row.request);
+    let task = own.max_by_key(overlap).filter(|t| overlap(t) * 2 > segment.ns())?;
+    let (from, to) = (task.begin_ns.max(from), task.end_ns.min(to));
+    let (tid, stack) = (task.tid, scene.main_stack(task.tid, from, to));
+    let longest =
+        timeline::of_thread(scene.capture, tid, from, to).into_iter().max_by_key(Segment::ns);
+    let doing = longest.map(|s| culprits::words(scene, &s));
+    (stack != 0).then_some(Culprit { tid, stack, measured: false, doing })
 }
 
 /// Whether a task awaits something outside of the process: work of its own, however long it takes.

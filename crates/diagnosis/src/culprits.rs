@@ -107,7 +107,7 @@ pub fn is_task(group: &Group<'_>) -> bool {
 }
 
 /// What a thread did, in words.
-fn words(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
+pub fn words(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
     use format::wait::WaitKind as W;
     if matches!(segment.state, State::Run | State::Ready)
         && import::importer(scene, segment.stack()).is_some()

@@ -211,7 +211,7 @@ impl Judge<'_, '_> {
             group.place = Some(repeats.place.clone());
         }
         let group = &group;
-        let mean_ns = mean_ns(group, slow.len());
+        let mean_ns = mean_ns(group, &slow);
         let normal_requests = self.normals_with(group, mean_ns);
         let target = main_target(group);
         let (mut confidence, mut missing) =
@@ -242,12 +242,12 @@ impl Judge<'_, '_> {
             fingerprint: fingerprint(group),
             slow_requests: slow.len(),
             normal_requests,
-            summary: self.summary(group, slow.len(), mean_ns, target.as_deref(), repeats.as_ref()),
+            summary: self.summary(group, &slow, mean_ns, target.as_deref(), repeats.as_ref()),
             place: group.place.clone(),
             culprit: group.culprit.clone(),
             advice: match &repeats {
                 Some(_) => repeats::ADVICE,
-                None => causes::advice(group.cause, target.as_deref()),
+                None => causes::advice(group.cause, advised(group, target.as_deref())),
             },
             target,
             path,
@@ -313,7 +313,7 @@ impl Judge<'_, '_> {
     fn summary(
         &self,
         group: &Group<'_>,
-        slow: usize,
+        of: &[usize],
         mean_ns: f64,
         target: Option<&str>,
         repeats: Option<&Repeats>,
@@ -334,10 +334,10 @@ impl Judge<'_, '_> {
             culprit_measured: culprits::is_measured(group),
             target,
             repeats,
-            times: retries::waits(group) / slow.max(1),
+            times: retries::waits(group) / of.len().max(1),
             retried: retried.as_ref(),
             mean_ms: mean_ns / 1e6,
-            starved_ms: starved_ns(group) / slow.max(1) as f64 / 1e6,
+            starved_ms: starved_ns(group, of) / of.len().max(1) as f64 / 1e6,
         };
         causes::sentence(group.cause, &described)
     }
@@ -411,15 +411,22 @@ impl Judge<'_, '_> {
     }
 }
 
-fn mean_ns(group: &Group<'_>, slow: usize) -> f64 {
-    let sum: f64 = group.pieces.iter().map(|p| p.piece.segment.ns() as f64).sum();
-    sum / slow.max(1) as f64
+/// Of the requests `of`, which are in order.
+fn mean_ns(group: &Group<'_>, of: &[usize]) -> f64 {
+    let own = group.pieces.iter().filter(|p| of.binary_search(&p.request).is_ok());
+    own.map(|p| p.piece.segment.ns() as f64).sum::<f64>() / of.len().max(1) as f64
 }
 
 /// Time without a CPU that counts as the group's work.
-fn starved_ns(group: &Group<'_>) -> f64 {
-    let ready = group.pieces.iter().filter(|p| p.piece.segment.state == State::Ready);
+fn starved_ns(group: &Group<'_>, of: &[usize]) -> f64 {
+    let own = group.pieces.iter().filter(|p| of.binary_search(&p.request).is_ok());
+    let ready = own.filter(|p| p.piece.segment.state == State::Ready);
     ready.map(|p| p.piece.segment.ns() as f64).sum()
+}
+
+/// What advice is given for: that nothing came out of a pool in time is told only where nobody is.
+fn advised<'t>(group: &Group<'_>, target: Option<&'t str>) -> Option<&'t str> {
+    target.filter(|t| group.culprit.is_none() || !causes::pool_wait::is_in_vain(Some(t)))
 }
 
 fn main_target(group: &Group<'_>) -> Option<String> {

@@ -10,7 +10,7 @@ use format::record::Sample;
 use format::wait::WaitKind;
 
 use crate::causes::pool_wait;
-use crate::frames::Place;
+use crate::frames::{Owner, Place};
 use crate::scene::{Culprit, Scene};
 use crate::timeline::Segment;
 
@@ -40,6 +40,7 @@ impl Scene<'_> {
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
         let mut stays: Vec<(Place, Culprit)> = others
             .filter_map(|tid| self.stay_until(tid, lock, from, end, &place.file))
+            .filter(|(place, ..)| !self.is_behind(segment.stack(), place))
             .map(|(place, tid, stack)| (place, Culprit::thread(tid, stack, false)))
             .collect();
         // A map has no order.
@@ -47,6 +48,15 @@ impl Scene<'_> {
         let (first, culprit) = stays.first()?;
         let same = |p: &Place| (&p.qualified, &p.file) == (&first.qualified, &first.file);
         stays.iter().all(|(place, _)| same(place)).then_some(*culprit)
+    }
+
+    /// Whether `place` is of code that led to `stack`, which waits for room in a full queue: who stands
+    /// there is to put something into it as well, and empties nothing.
+    fn is_behind(&self, stack: u32, place: &Place) -> bool {
+        let own = self.frames.of(stack).filter(|f| self.frames.owner(f.file) == Owner::User);
+        let mut callers = own.skip(1);
+        pool_wait::puts(self, stack)
+            && callers.any(|f| f.file == place.file && f.function == place.qualified)
     }
 
     /// The stay of `tid` in one function that took part of the wait from `from_ns` on and ended

@@ -4,7 +4,7 @@
 
 mod made;
 
-use capture::read::Capture;
+use capture::read::{Capture, TaskRow};
 use diagnosis::{diagnose, to_text, Confidence, Finding};
 use format::record::{Await, TARGET_IS_NAME};
 use format::usage::Usage;
@@ -101,6 +101,38 @@ fn a_task_that_holds_a_lock_while_it_asks_a_peer_is_told_as_the_code_that_asked(
     assert_eq!(finding.cause.text(), "lock-wait");
     assert!(finding.summary.contains("held by app.py:36 download()"), "{}", finding.summary);
     assert!(finding.summary.contains("which waited for a peer"), "{}", finding.summary);
+}
+
+#[test]
+fn who_has_a_librarys_permit_is_told_by_what_its_thread_does() {
+    let mut made = capture(true);
+    let acquire = stack(&mut made, &[("acquire", PACKAGE, 20)]);
+    let handed = stack(&mut made, &[("run_sync", PACKAGE, 70)]);
+    let work = stack(&mut made, &[("report", APP, 30), ("render", APP, 36)]);
+    made.requests.push(request(98, THREAD, BEGIN - 5 * MS, 700));
+    made.requests.iter_mut().for_each(|request| request.on_loop = true);
+    for (id, task, kind, stack) in
+        [(99, 5, AwaitKind::Event, acquire), (98, 8, AwaitKind::Future, handed)]
+    {
+        let row = |ms| awaited(ms, id, task, kind, stack);
+        made.awaits.insert(id, (1..10).map(|i| row(i * 50)).collect());
+    }
+    off(&mut made, THREAD, false, &[(0, 1000)]);
+    seen(&mut made, THREAD, (0..50).map(|i| i * 10), WaitKind::Poll, 0);
+    off(&mut made, OTHER, false, &[(0, 690)]);
+    seen(&mut made, OTHER, (1..68).map(|i| i * 10), WaitKind::Sleep, work);
+    let found = |made: &Capture| {
+        let all = diagnose(made, |_| 300 * MS).findings;
+        all.into_iter().find(|f| f.cause.text() == "pool-wait").expect("a pool")
+    };
+    assert_eq!(found(&made).culprit.expect("the task").function, "run_sync");
+    let (begin_ns, end_ns) = (BEGIN, BEGIN + 690 * MS);
+    made.tasks.push(TaskRow { tid: OTHER, queued_ns: begin_ns, begin_ns, end_ns, request: 98 });
+    let finding = found(&made);
+    assert_eq!(finding.culprit.as_ref().expect("its thread").function, "render");
+    let said = "most likely taken up by app.py:36 render() (called by report()), which slept";
+    assert!(finding.summary.contains(said), "{}", finding.summary);
+    assert!(finding.confidence < Confidence::Confirmed, "an inference");
 }
 
 #[test]

@@ -188,7 +188,7 @@ fn without_switch_records_whose_stay_ends_with_a_wait_most_likely_held_the_lock(
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
     let wanted =
-        "most likely held by app.py:40 reload() in another thread, which waited for a peer";
+        "most likely let go by app.py:40 reload() in another thread, which waited for a peer";
     assert!(first.summary.ends_with(wanted), "{}", first.summary);
     // A fellow whose wait ends then as well, in other code, is nobody's.
     let mut made = condition(450);
@@ -363,4 +363,54 @@ fn requests_that_had_not_begun_stood_still_while_another_thread_forked() {
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "fork", "{}", to_text(&verdict));
     assert_eq!(first.culprit.as_ref().expect("a culprit").function, "checkpoint");
+}
+
+#[test]
+fn the_time_a_finding_tells_is_that_of_one_request() {
+    let mut made = slow(1);
+    made.requests.pop();
+    let long = stack(&mut made, &[("view", "/srv/app.py", 12), ("ask", "/srv/app.py", 30)]);
+    let short = stack(&mut made, &[("view", "/srv/app.py", 13), ("note", "/srv/app.py", 40)]);
+    seen(&mut made, OWN, &[]);
+    for i in 0..4 {
+        let at = i * 2000;
+        made.requests.push(request(99 + i, OWN, BEGIN + at * MS, 1000));
+        also_off(&mut made, OWN, false, &[(at, at + 915), (at + 916, at + 999)]);
+        also_seen(&mut made, OWN, (at + 10..at + 910).step_by(50), Sleep, long);
+        also_seen(&mut made, OWN, (at + 920..at + 990).step_by(20), SocketRead, short);
+    }
+    let verdict = judge(&made);
+    let said: Vec<&str> = verdict.findings.iter().map(|f| f.summary.as_str()).collect();
+    let wanted = ["app.py:30 ask() slept for 915 ms", "app.py:40 note() waited 83 ms"];
+    assert!(said.len() == 2 && (0..2).all(|i| said[i].starts_with(wanted[i])), "{said:?}");
+    // It is less than a tenth of each, and yet each has it.
+    assert_eq!(verdict.findings[1].slow_requests, 4);
+}
+
+#[test]
+fn who_is_to_put_into_a_full_queue_as_well_kept_no_reader() {
+    let mut made = slow(500);
+    without_switches(&mut made);
+    let app = "/srv/app.py";
+    let note = [("view", app, 12), ("note", app, 20)];
+    let put = [("enqueue", app, 7), ("Queue.put", "/lib/queue.py", 140)];
+    let put = [&note[..], &put, &[("Condition.wait", "/lib/threading.py", 320)]].concat();
+    let (put, note) = (stack(&mut made, &put), stack(&mut made, &note));
+    let send = stack(&mut made, &[("send", app, 30)]);
+    let idle = stack(&mut made, &[("serve", "/srv/web.py", 90)]);
+    for (tid, wait, stack) in [(OWN, Futex, put), (OTHER, SocketRead, send), (10, Futex, note)] {
+        seen(&mut made, tid, &[]);
+        let until = if tid == OWN { 490 } else { 450 };
+        also_seen(&mut made, tid, (u64::from(tid)..until).step_by(100), wait, stack);
+        if tid != OWN {
+            also_seen(&mut made, tid, (470..750).step_by(100), Poll, idle);
+        }
+    }
+    let target = |tid: u32| u64::from(tid) * 4096;
+    made.samples
+        .iter_mut()
+        .for_each(|(tid, all)| all.iter_mut().for_each(|s| s.target = target(*tid)));
+    let verdict = judge(&made);
+    let culprit = verdict.findings[0].culprit.as_ref();
+    assert_eq!(culprit.map(|c| c.function.as_str()), Some("send"), "{}", to_text(&verdict));
 }

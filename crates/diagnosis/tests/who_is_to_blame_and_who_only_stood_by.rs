@@ -126,6 +126,26 @@ fn an_event_is_set_and_not_held() {
 }
 
 #[test]
+fn who_comes_to_a_barrier_last_holds_nothing() {
+    let lib = "/x/threading.py";
+    let barrier =
+        [("Barrier.wait", lib, 20), ("Barrier._wait", lib, 30), ("Condition.wait_for", lib, 40)];
+    for (frames, said) in [(&barrier[..], "the others at a barrier"), (&[], "a condition")] {
+        let mut made = lock(5);
+        made.meta.stdlib = vec!["/x".to_owned()];
+        let waits = [frames, &[("Condition.wait", lib, 60)]].concat();
+        let waits = stack_on(&mut made, 2, &waits);
+        seen(&mut made, 7, &[(50, WaitKind::Futex, waits), (300, WaitKind::Futex, waits)]);
+        let verdict = diagnose(&made, |_| 300 * MS);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause.text(), "lock-wait");
+        let words = format!("app.py:12 view() waited 499 ms for {said}; who ");
+        assert!(first.summary.starts_with(&words), "{}", first.summary);
+        assert!(!first.advice.contains("lock is held"), "{}", first.advice);
+    }
+}
+
+#[test]
 fn work_nobody_saw_joins_what_was_seen_of_the_same_request() {
     let mut made = capture();
     made.requests.push(request(99, BEGIN, 500));
@@ -283,22 +303,4 @@ fn who_computes_on_before_a_wait_and_behind_it_held_nothing() {
     // It began with the wait; or did then what it does not do otherwise.
     assert_eq!(judged(200..1000, 3).as_deref(), Some("slow_job"));
     assert_eq!(judged(0..1000, 4).as_deref(), Some("quick_job"));
-}
-
-#[test]
-fn what_is_little_of_each_slow_request_is_told_of_each_with_its_own_length() {
-    let mut made = capture();
-    // Three requests: 470 ms for a peer and 30 ms of sleep, which is less than a tenth of any.
-    for (id, at) in [(99, 0), (100, 1000), (101, 2000)] {
-        made.requests.push(request(id, BEGIN + at * MS, 500));
-        made::also_off(&mut made, 7, false, &[(at, at + 469), (at + 470, at + 500)]);
-        let looks = [at + 100, at + 300];
-        made::also_seen(&mut made, 7, looks.into_iter(), WaitKind::SocketRead, 2);
-        made::also_seen(&mut made, 7, [at + 480].into_iter(), WaitKind::Sleep, 3);
-    }
-    let verdict = diagnose(&made, |_| 300 * MS);
-    let text = to_text(&verdict);
-    let small = &verdict.findings[1];
-    assert_eq!((small.cause.text(), small.slow_requests), ("sleep", 3), "{text}");
-    assert!(small.summary.contains("slept for 30 ms"), "{text}");
 }

@@ -13,6 +13,7 @@ use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
 use crate::frames::{is_stdlib, last_part};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
+use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind, HELD_BY};
 
 pub const RULE: Rule = Rule { claim };
@@ -39,7 +40,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
                 // The end of a thread that nobody saw: no lock, and nobody held one.
                 return None;
             }
-            let target = waits_for_event(scene, segment).then(|| EVENT.to_owned());
+            let target = told_by(scene, segment).map(str::to_owned);
             Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
@@ -50,11 +51,18 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
 }
 
-/// Of an Event it is who sets it that counts.
+/// Of what others are to tell it is what they do first that counts.
 pub fn advice(target: Option<&str>) -> &'static str {
     match target {
         Some(EVENT) => {
             "Look at what the thread that sets the Event does before; give the wait a time limit."
+        }
+        Some(BARRIER) => {
+            "Look at what the thread that comes to the barrier last does before; give the wait a time \
+             limit."
+        }
+        Some(CONDITION) => {
+            "Look at what the thread that notifies does before; give the wait a time limit."
         }
         _ => ADVICE,
     }
@@ -62,17 +70,30 @@ pub fn advice(target: Option<&str>) -> &'static str {
 
 /// What the target says of a `threading.Event`, which has a setter and no holder.
 const EVENT: &str = "threading.Event";
+/// The same of a `threading.Barrier`, which waits for who comes last, and of a `threading.Condition`,
+/// whose waiter is notified, and then wants its lock back.
+const BARRIER: &str = "threading.Barrier";
+const CONDITION: &str = "threading.Condition";
 
 /// Whether the kernel told who has the file lock that is waited for.
 pub fn is_told(target: Option<&str>) -> bool {
     target.is_some_and(|target| target.contains(HELD_BY))
 }
 
-/// `Event.wait` calls `Condition.wait`.
-fn waits_for_event(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    let mut frames = scene.frames.of(segment.stack()).take(2);
-    let waits = frames.by_ref().filter(|f| is_stdlib(f, "threading.py", &["wait"])).count();
-    waits == 2
+/// What is no lock although its code waits in one: `Event.wait` and `Barrier.wait` call `Condition.wait`.
+fn told_by(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
+    let is = |f: &Frame<'_>, names: &[&str]| is_stdlib(f, "threading.py", names);
+    let mut frames = scene.frames.of(segment.stack());
+    if !frames.next().is_some_and(|f| is(&f, &["wait"])) {
+        return None;
+    }
+    match (frames.next(), frames.next()) {
+        (Some(f), _) if is(&f, &["wait"]) => Some(EVENT),
+        (Some(f), Some(g)) if is(&f, &["wait_for"]) && is(&g, &["_wait", "_enter"]) => {
+            Some(BARRIER)
+        }
+        _ => Some(CONDITION),
+    }
 }
 
 fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
@@ -107,18 +128,24 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (is_event, held) = if d.target == Some(EVENT) { (true, "set") } else { (false, "held") };
+    let (held, unknown) = match d.target {
+        Some(EVENT) => ("set", "was to set it"),
+        Some(BARRIER) => ("held up", "came last"),
+        Some(CONDITION) => ("let go", "was to notify it"),
+        _ => ("held", "held it"),
+    };
     let what = match d.target {
-        Some(_) if is_event => "an Event".to_owned(),
+        Some(EVENT) => "an Event".to_owned(),
+        Some(BARRIER) => "the others at a barrier".to_owned(),
+        Some(CONDITION) => "a condition".to_owned(),
         Some(target) => format!("the file lock of {target}"),
         None => "a lock".to_owned(),
     };
     let waited = format!("{} waited {} for {what}", at(d.place), ms_text(d.mean_ms));
     if d.culprit.is_none() {
-        return match d.target {
-            Some(_) if is_event => format!("{waited}; who was to set it is not known"),
-            target if is_told(target) => waited,
-            _ => format!("{waited}; who held it is not known"),
+        return match is_told(d.target) {
+            true => waited,
+            false => format!("{waited}; who {unknown} is not known"),
         };
     }
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));

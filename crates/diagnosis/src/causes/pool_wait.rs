@@ -107,7 +107,7 @@ pub fn is_in_vain(target: Option<&str>) -> bool {
 }
 
 /// Whether the code of a wait puts something into a bounded queue.
-fn puts(scene: &Scene<'_>, stack: u32) -> bool {
+pub fn puts(scene: &Scene<'_>, stack: u32) -> bool {
     // `Queue.put` waits in a Condition; one that waits for the queue's own lock waits for no room.
     let mut inner = scene.frames.of(stack).take(2);
     inner.next().is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]))
