@@ -239,6 +239,7 @@ pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) 
         stack: found.stack,
         measured: asked.how != HolderSource::Refers,
         doing: Some(told(scene, found)),
+        through: 0,
     })
 }
 
@@ -282,7 +283,7 @@ fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<
     let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
     let near = segment.from_ns.saturating_sub(SEEN_NS)..segment.to_ns + SEEN_NS;
     let doing = Some(self::told(scene, found));
-    let culprit = Culprit { tid: segment.tid, stack: found.stack, measured: false, doing };
+    let culprit = Culprit { doing, ..Culprit::thread(segment.tid, found.stack, false) };
     near.contains(&found.t_ns).then_some(culprit)
 }
 
@@ -333,6 +334,7 @@ pub fn likely_holder(
         stack: first.stack,
         measured: false,
         doing: Some(told(scene, first)),
+        through: 0,
     })
 }
 

@@ -13,7 +13,7 @@ use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
 use crate::frames::{is_stdlib, last_part};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::wait::{AwaitKind, WaitKind, HELD_BY};
+use format::wait::{AwaitKind, HolderSource, WaitKind, HELD_BY};
 
 pub const RULE: Rule = Rule { claim };
 const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
@@ -39,12 +39,14 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
                 // The end of a thread that nobody saw: no lock, and nobody held one.
                 return None;
             }
-            let target = waits_for_event(scene, segment).then(|| EVENT.to_owned());
+            let target = notice(scene, segment).map(str::to_owned);
             Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
             let target = segment.sample.and_then(|s| scene.target(s));
-            Some(Claim { target, ..Claim::of(Cause::LockWait, segment) })
+            let ours = target.as_deref().is_some_and(|t| t.ends_with(OURS));
+            let culprit = if ours { scene.file_lock_holder(segment) } else { None };
+            Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
         }
         _ => None,
     }
@@ -52,27 +54,93 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 
 /// Of an Event it is who sets it that counts.
 pub fn advice(target: Option<&str>) -> &'static str {
-    match target {
-        Some(EVENT) => {
-            "Look at what the thread that sets the Event does before; give the wait a time limit."
-        }
-        _ => ADVICE,
-    }
+    NOTICES.iter().find(|n| Some(n.target) == target).map_or(ADVICE, |n| n.advice)
 }
 
-/// What the target says of a `threading.Event`, which has a setter and no holder.
+/// What is waited for with a lock and has nobody who holds it: somebody is to give notice.
+struct Notice {
+    target: &'static str,
+    what: &'static str,
+    /// What who gives it does: `set by`.
+    given: &'static str,
+    /// Of one that is not known: who was to ...
+    to: &'static str,
+    advice: &'static str,
+}
+
 const EVENT: &str = "threading.Event";
+const CONDITION: &str = "threading.Condition";
+const BARRIER: &str = "threading.Barrier";
+const TASKS_EVENT: &str = "asyncio.Event";
+const TASKS_CONDITION: &str = "asyncio.Condition";
+
+const SETS: Notice = Notice {
+    target: EVENT,
+    what: "an Event",
+    given: "set",
+    to: "set it",
+    advice: "Look at what the thread that sets the Event does before; give the wait a time limit.",
+};
+const NOTIFIES: Notice = Notice {
+    target: CONDITION,
+    what: "a Condition",
+    given: "notified",
+    to: "notify it",
+    advice:
+        "Look at what the thread that notifies the Condition does before; give the wait a time \
+             limit.",
+};
+const NOTICES: [Notice; 5] = [
+    SETS,
+    NOTIFIES,
+    Notice {
+        target: BARRIER,
+        what: "a Barrier",
+        given: "reached last",
+        to: "reach it last",
+        advice: "Look at what the thread that comes last does before; give the wait a time limit.",
+    },
+    Notice {
+        target: TASKS_EVENT,
+        advice:
+            "Look at what the task that sets the Event does before; give the wait a time limit.",
+        ..SETS
+    },
+    Notice {
+        target: TASKS_CONDITION,
+        advice: "Look at what the task that notifies the Condition does before; give the wait a \
+                 time limit.",
+        ..NOTIFIES
+    },
+];
+
+/// How the target of a file lock ends that this process has.
+const OURS: &str = ", held by this process";
 
 /// Whether the kernel told who has the file lock that is waited for.
 pub fn is_told(target: Option<&str>) -> bool {
     target.is_some_and(|target| target.contains(HELD_BY))
 }
 
-/// `Event.wait` calls `Condition.wait`.
-fn waits_for_event(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    let mut frames = scene.frames.of(segment.stack()).take(2);
-    let waits = frames.by_ref().filter(|f| is_stdlib(f, "threading.py", &["wait"])).count();
-    waits == 2
+/// What of `threading`'s that somebody is to give notice of is waited for. Where the lock waited for
+/// tells its holder, a Condition's own lock is being taken again.
+fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
+    let names = |wanted: &[&str]| {
+        let frames = scene.frames.of(segment.stack()).take(4);
+        frames
+            .take_while(|f| is_stdlib(f, "threading.py", &[]))
+            .filter(|f| is_stdlib(f, "threading.py", wanted))
+            .count()
+    };
+    let leaf = scene.frames.of(segment.stack()).next();
+    let waits = leaf.is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
+    let held = segment.sample.is_some_and(|s| s.holder_source != HolderSource::None);
+    match (names(&["wait"]), names(&["_wait"])) {
+        _ if !waits => None,
+        (_, 1..) => Some(BARRIER),
+        (2.., _) => Some(EVENT),
+        _ => (!held).then_some(CONDITION),
+    }
 }
 
 fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
@@ -100,43 +168,48 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
             if pool || library && seen.row.kind == AwaitKind::Event {
                 return None;
             }
-            Some(Claim { culprit: holder_of_any(scene, seen, segment), ..own })
+            let event = seen.row.kind == AwaitKind::Event;
+            let target = Some(if event { TASKS_EVENT } else { TASKS_CONDITION }.to_owned());
+            Some(Claim { culprit: holder_of_any(scene, seen, segment), target, ..own })
         }
         _ => None,
     }
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (is_event, held) = if d.target == Some(EVENT) { (true, "set") } else { (false, "held") };
-    let what = match d.target {
-        Some(_) if is_event => "an Event".to_owned(),
-        Some(target) => format!("the file lock of {target}"),
-        None => "a lock".to_owned(),
+    let notice = NOTICES.iter().find(|n| Some(n.target) == d.target);
+    let what = match (notice, d.target) {
+        (Some(notice), _) => notice.what.to_owned(),
+        (None, Some(target)) => format!("the file lock of {target}"),
+        (None, None) => "a lock".to_owned(),
     };
     let waited = format!("{} waited {} for {what}", at(d.place), ms_text(d.mean_ms));
+    let held = notice.map_or("held", |n| n.given);
     if d.culprit.is_none() {
-        return match d.target {
-            Some(_) if is_event => format!("{waited}; who was to set it is not known"),
-            target if is_told(target) => waited,
-            _ => format!("{waited}; who held it is not known"),
+        return match notice {
+            Some(notice) => format!("{waited}; who was to {} is not known", notice.to),
+            None if is_told(d.target) => waited,
+            None => format!("{waited}; who held it is not known"),
         };
     }
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
-    let known = match d.culprit_measured {
-        true => format!("{held} by"),
-        false => format!("most likely {held} by"),
+    let sure = if d.culprit_measured { "" } else { "most likely " };
+    // Of a file lock that is this process's it is told already who holds it.
+    let known = match is_told(d.target) {
+        true => format!("{sure}by"),
+        false => format!("{sure}{held} by"),
     };
-    match d.culprit_threads {
-        _ if d.culprit_is_task => {
-            format!("{waited}, {known} {} in another task{doing}", d.blamed())
+    let known = match d.through {
+        Some(place) => {
+            format!("{known} {}, which waited for another lock, held by", at(Some(place)))
         }
-        0 | 1 => {
-            let thread = match d.culprit_thread {
-                Some(name) => format!("thread {name}"),
-                None => "another thread".to_owned(),
-            };
-            format!("{waited}, {known} {} in {thread}{doing}", d.blamed())
-        }
-        n => format!("{waited}, {known} {} in {n} threads in turn{doing}", d.blamed()),
-    }
+        None => known,
+    };
+    let thread = match (d.culprit_threads, d.culprit_thread) {
+        _ if d.culprit_is_task => "another task".to_owned(),
+        (0 | 1, Some(name)) => format!("thread {name}"),
+        (0 | 1, None) => "another thread".to_owned(),
+        (n, _) => format!("{n} threads in turn"),
+    };
+    format!("{waited}, {known} {} in {thread}{doing}", d.blamed())
 }
