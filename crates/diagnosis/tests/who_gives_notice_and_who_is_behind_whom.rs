@@ -58,6 +58,10 @@ fn a_condition_is_notified_and_not_held() {
     ];
     for (frames, wanted) in cases {
         let mut made = waits(frames, Futex);
+        judged(&made, |first, text| {
+            assert!(first.summary.contains("most likely"), "{text}");
+            assert!(!text.contains("holder"), "{text}");
+        });
         told(&mut made);
         judged(&made, |first, text| {
             assert_eq!(first.cause.text(), "lock-wait", "{text}");

@@ -57,6 +57,11 @@ pub fn advice(target: Option<&str>) -> &'static str {
     NOTICES.iter().find(|n| Some(n.target) == target).map_or(ADVICE, |n| n.advice)
 }
 
+/// Whether this is the target of a wait for what somebody is to give notice of: nobody holds it.
+pub fn is_notice(target: Option<&str>) -> bool {
+    NOTICES.iter().any(|n| Some(n.target) == target)
+}
+
 /// What is waited for with a lock and has nobody who holds it: somebody is to give notice.
 struct Notice {
     target: &'static str,
