@@ -241,6 +241,7 @@ pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) 
         stack: found.stack,
         measured: asked.how != HolderSource::Refers,
         doing: Some(told(scene, found)),
+        through: 0,
     })
 }
 
@@ -284,7 +285,7 @@ fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<
     let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
     let near = segment.from_ns.saturating_sub(SEEN_NS)..segment.to_ns + SEEN_NS;
     let doing = Some(self::told(scene, found));
-    let culprit = Culprit { tid: segment.tid, stack: found.stack, measured: false, doing };
+    let culprit = Culprit { doing, ..Culprit::thread(segment.tid, found.stack, false) };
     near.contains(&found.t_ns).then_some(culprit)
 }
 
@@ -338,6 +339,7 @@ pub fn likely_holder(
         stack: first.stack,
         measured: false,
         doing: Some(told(scene, first)),
+        through: 0,
     })
 }
 
@@ -357,7 +359,7 @@ fn worker(scene: &Scene<'_>, row: &Await, segment: &Segment<'_>) -> Option<Culpr
     let longest =
         timeline::of_thread(scene.capture, tid, from, to).into_iter().max_by_key(Segment::ns);
     let doing = longest.map(|s| culprits::words(scene, &s));
-    (stack != 0).then_some(Culprit { tid, stack, measured: false, doing })
+    (stack != 0).then_some(Culprit { doing, ..Culprit::thread(tid, stack, false) })
 }
 
 /// Whether a task awaits something outside of the process: work of its own, however long it takes.

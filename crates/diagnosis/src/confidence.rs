@@ -3,7 +3,7 @@
 //! How it works: a finding begins *confirmed*; everything about it that is an estimate, an inference,
 //! or not only of slow requests lowers it, and says so in words. What it promises: nothing raises it.
 
-use crate::causes::Cause;
+use crate::causes::{lock_wait, Cause};
 use crate::culprits;
 use crate::finding::Judge;
 use crate::group::{self, Group};
@@ -110,8 +110,12 @@ impl Judge<'_, '_> {
         }
         if matches!(group.cause, Cause::LockWait | Cause::GilWait) && !culprits::is_measured(group)
         {
+            let target = group.heaviest().and_then(|w| w.piece.claim.target.as_deref());
+            let notice = lock_wait::is_notice(target);
             let text = match group.culprit {
                 Some(_) if culprits::is_task(group) => INFERRED_TASK,
+                Some(_) if notice => "who ended the wait was inferred from who ran when it ended",
+                None if notice => "who was to end the wait was not seen",
                 Some(_) => {
                     "the holder was inferred from who stood in the same call, or ran when the wait \
                      ended"

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::causes::{self, import, lock_wait, pool_wait, Cause};
+use crate::frames::Place;
 use crate::group::{Group, Weighed};
 use crate::scene::Scene;
 use crate::timeline::{self, Segment, State};
@@ -33,6 +34,20 @@ pub fn path(scene: &Scene<'_>, group: &Group<'_>) -> Vec<String> {
         return Vec::new();
     }
     path[path.len().saturating_sub(CALLERS)..].to_vec()
+}
+
+/// Where that one stood that waited for the culprit and made the request wait itself, in the time that
+/// mattered most; none if that was the culprit.
+pub fn through(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
+    let culprit = group.culprit.as_ref()?;
+    let ours = |w: &&Weighed<'_>| {
+        w.piece.claim.culprit.is_some_and(|c| scene.frames.passes(c.stack, culprit))
+    };
+    let own = group.pieces.iter().filter(ours);
+    let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))?;
+    let through = heaviest.piece.claim.culprit.map_or(0, |c| c.through);
+    let place = scene.frames.innermost_user(through)?;
+    (Some(&place) != group.place.as_ref() && place != *culprit).then_some(place)
 }
 
 /// What the culprit's threads did during the waits, mostly.
@@ -76,11 +91,15 @@ pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
 }
 
 /// The culprit's threads, the heaviest first, without those that are to blame for less than a tenth
-/// of what the heaviest is: waiters who held the lock for a moment when their turn came.
+/// of what the heaviest is: waiters who held the lock for a moment when their turn came. Where most of
+/// it was measured, guesses add nobody.
 pub fn tids(group: &Group<'_>) -> Vec<u32> {
+    let culprit = |w: &Weighed<'_>| w.piece.claim.culprit;
+    let known =
+        is_measured(group) && group.pieces.iter().any(|w| culprit(w).is_some_and(|c| c.measured));
     let mut sums: BTreeMap<u32, f64> = Default::default();
     for piece in &group.pieces {
-        if let Some(culprit) = piece.piece.claim.culprit {
+        if let Some(culprit) = culprit(piece).filter(|c| c.measured || !known) {
             *sums.entry(culprit.tid).or_default() += piece.excess_ns;
         }
     }
@@ -95,7 +114,8 @@ pub fn tids(group: &Group<'_>) -> Vec<u32> {
 pub fn is_measured(group: &Group<'_>) -> bool {
     let measured = |p: &&Weighed<'_>| {
         let claim = &p.piece.claim;
-        claim.culprit.is_some_and(|c| c.measured) || lock_wait::is_told(claim.target.as_deref())
+        let told = || lock_wait::is_told(claim.target.as_deref());
+        claim.culprit.map_or_else(told, |c| c.measured)
     };
     let known: f64 = group.pieces.iter().filter(measured).map(|p| p.excess_ns).sum();
     known * 2.0 >= group.excess_ns()

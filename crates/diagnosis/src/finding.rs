@@ -322,11 +322,13 @@ impl Judge<'_, '_> {
         let thread = tids.first().and_then(|tid| self.scene.capture.thread_name(*tid));
         let culprit_path = culprits::path(self.scene, group);
         let retried = retries::called_between(self.scene, group);
+        let through = culprits::through(self.scene, group);
         let described = Described {
             place: group.place.as_ref(),
             is_nowhere: group.pieces.iter().all(|p| p.piece.claim.stack == 0),
             culprit: group.culprit.as_ref(),
             culprit_path: &culprit_path,
+            through: through.as_ref(),
             culprit_thread: thread,
             culprit_doing: culprits::doing(self.scene, group),
             culprit_threads: tids.len(),

@@ -83,8 +83,12 @@ pub fn weigh<'c>(
         for piece in &pieces {
             *totals.entry(piece.claim.cause).or_default() += piece.segment.ns() as f64;
         }
-        let above =
-            |cause: &Cause| (totals[cause] - baseline.get(cause).copied().unwrap_or(0.0)).max(0.0);
+        let unseen = unseen_part(baseline, totals.get(&Cause::Unknown).copied().unwrap_or(0.0));
+        let above = |cause: &Cause| {
+            let usual = baseline.get(cause).copied().unwrap_or(0.0);
+            let unseen = if may_be_unseen(*cause) { usual * unseen } else { 0.0 };
+            (totals[cause] - usual - unseen).max(0.0)
+        };
         let sum: f64 = totals.keys().map(above).sum();
         let scale = if sum > excess { excess / sum } else { 1.0 };
         let factor: BTreeMap<Cause, f64> = totals
@@ -98,6 +102,29 @@ pub fn weigh<'c>(
         }));
     }
     out
+}
+
+/// Normal requests are looked at less than slow ones: what nobody saw of their waits is taken to be as
+/// what was seen, and at most as much again. The part by which their known waits are longer than they
+/// seem, for a slow request of which `unknown` ns are not known.
+fn unseen_part(baseline: &Baseline, unknown: f64) -> f64 {
+    let usual = baseline.get(&Cause::Unknown).copied().unwrap_or(0.0);
+    let known = baseline.iter().filter(|(cause, _)| may_be_unseen(**cause));
+    let known: f64 = known.map(|(_, ns)| ns).sum();
+    if known > 0.0 {
+        ((usual - unknown).max(0.0) / known).min(1.0)
+    } else {
+        0.0
+    }
+}
+
+/// Whether it takes a look to know time of this cause: a wait.
+fn may_be_unseen(cause: Cause) -> bool {
+    use Cause::{Cpu, CpuStarved, CpuThrottled, GcPause, GilWait, Recorder, Stopped, Unknown};
+    !matches!(
+        cause,
+        Cpu | CpuStarved | CpuThrottled | GcPause | GilWait | Recorder | Stopped | Unknown
+    )
 }
 
 /// A request that waited for the GIL while a slow request of the same name kept it is a victim of

@@ -38,12 +38,15 @@ pub struct Culprit {
     pub measured: bool,
     /// It is a task of an event loop, and this is what it did, in words.
     pub doing: Option<&'static str>,
+    /// Where the first of those stood that waited for this one: who made the request wait itself. 0
+    /// where this one did.
+    pub through: u32,
 }
 
 impl Culprit {
     /// A thread.
     pub fn thread(tid: u32, stack: u32, measured: bool) -> Culprit {
-        Culprit { tid, stack, measured, doing: None }
+        Culprit { tid, stack, measured, doing: None, through: 0 }
     }
 }
 
@@ -411,11 +414,19 @@ impl<'c> Scene<'c> {
     /// Who held the lock `segment` waited for; when that thread waited for a lock itself, who held
     /// that one, and so on: the last that is known.
     pub fn lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
-        let mut culprit = self.direct_holder(segment)?;
+        let culprit = self.direct_holder(segment)?;
         // A thread's end has no holder: who ran then is told by who ended, or not at all.
         if !culprit.measured && self.joins(segment.stack()) {
             return None;
         }
+        let culprit = self.behind(culprit, segment, false);
+        // One that waited for a thread's end ran because that thread ended, not because it let go.
+        (culprit.measured || !self.joins(culprit.stack)).then_some(culprit)
+    }
+
+    /// Who kept `culprit` waiting for a lock, if it waited for most of the time of `segment`, and who
+    /// that one; itself if nobody. `measured`: guesses end the chain.
+    pub fn behind(&self, mut culprit: Culprit, segment: &Segment<'_>, measured: bool) -> Culprit {
         let mut seen = vec![segment.tid, culprit.tid];
         while seen.len() < MOST_HOPS {
             let (from, to) = (segment.from_ns, segment.to_ns);
@@ -426,14 +437,14 @@ impl<'c> Scene<'c> {
             let Some(next) = longest.and_then(|wait| self.direct_holder(wait)) else { break };
             // Guessed, and it stands where the wait began: another of those that wait.
             let fellow = !next.measured && self.same_place(next.stack, segment.stack());
-            if fellow || seen.contains(&next.tid) {
+            if fellow || measured && !next.measured || seen.contains(&next.tid) {
                 break;
             }
             seen.push(next.tid);
-            culprit = Culprit { measured: culprit.measured && next.measured, ..next };
+            let through = if culprit.through == 0 { culprit.stack } else { culprit.through };
+            culprit = Culprit { measured: culprit.measured && next.measured, through, ..next };
         }
-        // One that waited for a thread's end ran because that thread ended, not because it let go.
-        (culprit.measured || !self.joins(culprit.stack)).then_some(culprit)
+        culprit
     }
 
     /// Whether the code of a wait waits for a thread's end.

@@ -7,7 +7,7 @@
 use format::record::{flag, Sample};
 use format::wait::WaitKind;
 
-use crate::scene::Scene;
+use crate::scene::{Culprit, Scene};
 use crate::timeline::{self, Segment, State};
 use crate::woken::Told;
 
@@ -164,6 +164,32 @@ impl Scene<'_> {
         let mut all = self.capture.samples.keys().copied().filter(seen).filter(inside);
         let first = all.next()?;
         all.next().is_none().then_some(first)
+    }
+
+    /// Who of this process had the file lock that `segment` waits for: who ended the wait, where the
+    /// kernel told it; else the one thread that was in the function that waits and did something else
+    /// there most of the while. None when several were.
+    pub fn file_lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let thread = |tid, measured| Culprit::thread(tid, self.main_stack(tid, from, to), measured);
+        match self.told_waker(segment) {
+            Told::By(tid) => return Some(thread(tid, true)).filter(|c| c.stack != 0),
+            Told::Elsewhere => return None,
+            Told::Nothing => (),
+        }
+        let place = self.frames.innermost_user(segment.stack())?;
+        let inside = |tid: &u32| {
+            let own = timeline::of_thread(self.capture, *tid, from, to);
+            let works = own.iter().filter(|s| {
+                let waits = s.state == State::Wait && s.wait() == WaitKind::FileLock;
+                !waits && self.frames.passes(s.stack(), &place)
+            });
+            works.map(Segment::ns).sum::<u64>() * 2 > to - from
+        };
+        let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+        let mut all = others.filter(inside);
+        let first = all.next()?;
+        all.next().is_none().then(|| thread(first, false))
     }
 
     /// When the first of those that wait at the same place was let go, if it waited for most of this

@@ -78,7 +78,8 @@ impl Scene<'_> {
         let mut seen = self.samples_in(tid, most.out_ns, most.in_ns.saturating_add(1)).iter();
         let same = seen.any(|s| {
             let place = self.same_place(s.stack, stack);
-            s.wait == WaitKind::Futex && (lock != 0 && s.target == lock || place)
+            matches!(s.wait, WaitKind::Futex | WaitKind::FileLock)
+                && (lock != 0 && s.target == lock || place)
         });
         same.then_some(most)
     }

@@ -188,7 +188,7 @@ fn without_switch_records_whose_stay_ends_with_a_wait_most_likely_held_the_lock(
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
     let wanted =
-        "most likely let go by app.py:40 reload() in another thread, which waited for a peer";
+        "most likely notified by app.py:40 reload() in another thread, which waited for a peer";
     assert!(first.summary.ends_with(wanted), "{}", first.summary);
     // A fellow whose wait ends then as well, in other code, is nobody's.
     let mut made = condition(450);

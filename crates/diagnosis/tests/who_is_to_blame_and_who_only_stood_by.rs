@@ -126,26 +126,6 @@ fn an_event_is_set_and_not_held() {
 }
 
 #[test]
-fn who_comes_to_a_barrier_last_holds_nothing() {
-    let lib = "/x/threading.py";
-    let barrier =
-        [("Barrier.wait", lib, 20), ("Barrier._wait", lib, 30), ("Condition.wait_for", lib, 40)];
-    for (frames, said) in [(&barrier[..], "the others at a barrier"), (&[], "a condition")] {
-        let mut made = lock(5);
-        made.meta.stdlib = vec!["/x".to_owned()];
-        let waits = [frames, &[("Condition.wait", lib, 60)]].concat();
-        let waits = stack_on(&mut made, 2, &waits);
-        seen(&mut made, 7, &[(50, WaitKind::Futex, waits), (300, WaitKind::Futex, waits)]);
-        let verdict = diagnose(&made, |_| 300 * MS);
-        let first = &verdict.findings[0];
-        assert_eq!(first.cause.text(), "lock-wait");
-        let words = format!("app.py:12 view() waited 499 ms for {said}; who ");
-        assert!(first.summary.starts_with(&words), "{}", first.summary);
-        assert!(!first.advice.contains("lock is held"), "{}", first.advice);
-    }
-}
-
-#[test]
 fn work_nobody_saw_joins_what_was_seen_of_the_same_request() {
     let mut made = capture();
     made.requests.push(request(99, BEGIN, 500));

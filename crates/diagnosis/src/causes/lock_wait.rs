@@ -13,8 +13,7 @@ use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
 use crate::frames::{is_stdlib, last_part};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use capture::read::Frame;
-use format::wait::{AwaitKind, WaitKind, HELD_BY};
+use format::wait::{AwaitKind, HolderSource, WaitKind, HELD_BY};
 
 pub const RULE: Rule = Rule { claim };
 const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
@@ -40,59 +39,112 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
                 // The end of a thread that nobody saw: no lock, and nobody held one.
                 return None;
             }
-            let target = told_by(scene, segment).map(str::to_owned);
+            let target = notice(scene, segment).map(str::to_owned);
             Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
             let target = segment.sample.and_then(|s| scene.target(s));
-            Some(Claim { target, ..Claim::of(Cause::LockWait, segment) })
+            let ours = target.as_deref().is_some_and(|t| t.ends_with(OURS));
+            let culprit = if ours { scene.file_lock_holder(segment) } else { None };
+            Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
         }
         _ => None,
     }
 }
 
-/// Of what others are to tell it is what they do first that counts.
+/// Of what somebody is to give notice of it is what that one does before that counts.
 pub fn advice(target: Option<&str>) -> &'static str {
-    match target {
-        Some(EVENT) => {
-            "Look at what the thread that sets the Event does before; give the wait a time limit."
-        }
-        Some(BARRIER) => {
-            "Look at what the thread that comes to the barrier last does before; give the wait a time \
-             limit."
-        }
-        Some(CONDITION) => {
-            "Look at what the thread that notifies does before; give the wait a time limit."
-        }
-        _ => ADVICE,
-    }
+    NOTICES.iter().find(|n| Some(n.target) == target).map_or(ADVICE, |n| n.advice)
 }
 
-/// What the target says of a `threading.Event`, which has a setter and no holder.
+/// Whether this is the target of a wait for what somebody is to give notice of: nobody holds it.
+pub fn is_notice(target: Option<&str>) -> bool {
+    NOTICES.iter().any(|n| Some(n.target) == target)
+}
+
+/// What is waited for with a lock and has nobody who holds it: somebody is to give notice.
+struct Notice {
+    target: &'static str,
+    what: &'static str,
+    /// What who gives it does: `set by`.
+    given: &'static str,
+    /// Of one that is not known: who was to ...
+    to: &'static str,
+    advice: &'static str,
+}
+
 const EVENT: &str = "threading.Event";
-/// The same of a `threading.Barrier`, which waits for who comes last, and of a `threading.Condition`,
-/// whose waiter is notified, and then wants its lock back.
-const BARRIER: &str = "threading.Barrier";
 const CONDITION: &str = "threading.Condition";
+const BARRIER: &str = "threading.Barrier";
+const TASKS_EVENT: &str = "asyncio.Event";
+const TASKS_CONDITION: &str = "asyncio.Condition";
+
+const SETS: Notice = Notice {
+    target: EVENT,
+    what: "an Event",
+    given: "set",
+    to: "set it",
+    advice: "Look at what the thread that sets the Event does before; give the wait a time limit.",
+};
+const NOTIFIES: Notice = Notice {
+    target: CONDITION,
+    what: "a Condition",
+    given: "notified",
+    to: "notify it",
+    advice:
+        "Look at what the thread that notifies the Condition does before; give the wait a time \
+             limit.",
+};
+const NOTICES: [Notice; 5] = [
+    SETS,
+    NOTIFIES,
+    Notice {
+        target: BARRIER,
+        what: "a Barrier",
+        given: "reached last",
+        to: "reach it last",
+        advice: "Look at what the thread that comes last does before; give the wait a time limit.",
+    },
+    Notice {
+        target: TASKS_EVENT,
+        advice:
+            "Look at what the task that sets the Event does before; give the wait a time limit.",
+        ..SETS
+    },
+    Notice {
+        target: TASKS_CONDITION,
+        advice: "Look at what the task that notifies the Condition does before; give the wait a \
+                 time limit.",
+        ..NOTIFIES
+    },
+];
+
+/// How the target of a file lock ends that this process has.
+const OURS: &str = ", held by this process";
 
 /// Whether the kernel told who has the file lock that is waited for.
 pub fn is_told(target: Option<&str>) -> bool {
     target.is_some_and(|target| target.contains(HELD_BY))
 }
 
-/// What is no lock although its code waits in one: `Event.wait` and `Barrier.wait` call `Condition.wait`.
-fn told_by(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
-    let is = |f: &Frame<'_>, names: &[&str]| is_stdlib(f, "threading.py", names);
-    let mut frames = scene.frames.of(segment.stack());
-    if !frames.next().is_some_and(|f| is(&f, &["wait"])) {
-        return None;
-    }
-    match (frames.next(), frames.next()) {
-        (Some(f), _) if is(&f, &["wait"]) => Some(EVENT),
-        (Some(f), Some(g)) if is(&f, &["wait_for"]) && is(&g, &["_wait", "_enter"]) => {
-            Some(BARRIER)
-        }
-        _ => Some(CONDITION),
+/// What of `threading`'s that somebody is to give notice of is waited for. Where the lock waited for
+/// tells its holder, a Condition's own lock is being taken again.
+fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
+    let names = |wanted: &[&str]| {
+        let frames = scene.frames.of(segment.stack()).take(4);
+        frames
+            .take_while(|f| is_stdlib(f, "threading.py", &[]))
+            .filter(|f| is_stdlib(f, "threading.py", wanted))
+            .count()
+    };
+    let leaf = scene.frames.of(segment.stack()).next();
+    let waits = leaf.is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
+    let held = segment.sample.is_some_and(|s| s.holder_source != HolderSource::None);
+    match (names(&["wait"]), names(&["_wait", "_enter"])) {
+        _ if !waits => None,
+        (_, 1..) => Some(BARRIER),
+        (2.., _) => Some(EVENT),
+        _ => (!held).then_some(CONDITION),
     }
 }
 
@@ -121,49 +173,48 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
             if pool || library && seen.row.kind == AwaitKind::Event {
                 return None;
             }
-            Some(Claim { culprit: holder_of_any(scene, seen, segment), ..own })
+            let event = seen.row.kind == AwaitKind::Event;
+            let target = Some(if event { TASKS_EVENT } else { TASKS_CONDITION }.to_owned());
+            Some(Claim { culprit: holder_of_any(scene, seen, segment), target, ..own })
         }
         _ => None,
     }
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (held, unknown) = match d.target {
-        Some(EVENT) => ("set", "was to set it"),
-        Some(BARRIER) => ("held up", "came last"),
-        Some(CONDITION) => ("let go", "was to notify it"),
-        _ => ("held", "held it"),
-    };
-    let what = match d.target {
-        Some(EVENT) => "an Event".to_owned(),
-        Some(BARRIER) => "the others at a barrier".to_owned(),
-        Some(CONDITION) => "a condition".to_owned(),
-        Some(target) => format!("the file lock of {target}"),
-        None => "a lock".to_owned(),
+    let notice = NOTICES.iter().find(|n| Some(n.target) == d.target);
+    let what = match (notice, d.target) {
+        (Some(notice), _) => notice.what.to_owned(),
+        (None, Some(target)) => format!("the file lock of {target}"),
+        (None, None) => "a lock".to_owned(),
     };
     let waited = format!("{} waited {} for {what}", at(d.place), ms_text(d.mean_ms));
+    let held = notice.map_or("held", |n| n.given);
     if d.culprit.is_none() {
-        return match is_told(d.target) {
-            true => waited,
-            false => format!("{waited}; who {unknown} is not known"),
+        return match notice {
+            Some(notice) => format!("{waited}; who was to {} is not known", notice.to),
+            None if is_told(d.target) => waited,
+            None => format!("{waited}; who held it is not known"),
         };
     }
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
-    let known = match d.culprit_measured {
-        true => format!("{held} by"),
-        false => format!("most likely {held} by"),
+    let sure = if d.culprit_measured { "" } else { "most likely " };
+    // Of a file lock that is this process's it is told already who holds it.
+    let known = match is_told(d.target) {
+        true => format!("{sure}by"),
+        false => format!("{sure}{held} by"),
     };
-    match d.culprit_threads {
-        _ if d.culprit_is_task => {
-            format!("{waited}, {known} {} in another task{doing}", d.blamed())
+    let known = match d.through {
+        Some(place) => {
+            format!("{known} {}, which waited for another lock, held by", at(Some(place)))
         }
-        0 | 1 => {
-            let thread = match d.culprit_thread {
-                Some(name) => format!("thread {name}"),
-                None => "another thread".to_owned(),
-            };
-            format!("{waited}, {known} {} in {thread}{doing}", d.blamed())
-        }
-        n => format!("{waited}, {known} {} in {n} threads in turn{doing}", d.blamed()),
-    }
+        None => known,
+    };
+    let thread = match (d.culprit_threads, d.culprit_thread) {
+        _ if d.culprit_is_task => "another task".to_owned(),
+        (0 | 1, Some(name)) => format!("thread {name}"),
+        (0 | 1, None) => "another thread".to_owned(),
+        (n, _) => format!("{n} threads in turn"),
+    };
+    format!("{waited}, {known} {} in {thread}{doing}", d.blamed())
 }

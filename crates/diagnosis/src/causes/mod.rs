@@ -137,6 +137,8 @@ pub struct Described<'a> {
     pub culprit: Option<&'a Place>,
     /// The program's own functions that called the culprit's, outermost first; the last few.
     pub culprit_path: &'a [String],
+    /// Who waited for the culprit, and made the request wait itself.
+    pub through: Option<&'a Place>,
     /// Name of the culprit's thread.
     pub culprit_thread: Option<&'a str>,
     /// What the culprit itself was doing, in words ("slept", "ran").

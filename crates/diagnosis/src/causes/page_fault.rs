@@ -1,8 +1,9 @@
 //! page-fault: the kernel had to find memory first.
 //!
-//! Signature: blocked in the kernel outside a system call, or inside mmap, munmap, madvise; or on a
-//! CPU, but mostly in the kernel, with enough page faults to explain it (memory touched for the
-//! first time, or copied after a fork).
+//! Signature: blocked in the kernel outside a system call, or inside mmap, munmap, madvise (or one of
+//! many short waits of which looks found most to be so, as a mapped file is read page by page); or on a
+//! CPU, but mostly in the kernel, with enough page faults to explain it (memory touched for the first
+//! time, or copied after a fork).
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -13,7 +14,7 @@ use format::wait::WaitKind;
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
     "Look at memory pressure and swap at this time; allocate less in the request, or touch the \
-     memory before the request needs it.";
+     memory (or read the mapped file) before the request needs it.";
 
 /// A fault of one small page costs 0.3 to 10 us; kernel time beyond this per fault went elsewhere.
 const FAULT_US: u64 = 25;
@@ -21,7 +22,7 @@ const FAULT_US: u64 = 25;
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let found = match segment.state {
         State::Wait => {
-            segment.sampled && matches!(segment.wait(), WaitKind::Fault | WaitKind::Memory)
+            segment.sampled && is_fault(segment.wait()) || is_one_of_many(scene, segment)
         }
         State::Run => scene.usage_around(segment).is_some_and(|used| {
             is_mostly_kernel(used) && u64::from(used.system_us) <= FAULT_US * u64::from(used.faults)
@@ -29,6 +30,32 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         _ => false,
     };
     found.then(|| Claim::of(Cause::PageFault, segment))
+}
+
+fn is_fault(wait: WaitKind) -> bool {
+    matches!(wait, WaitKind::Fault | WaitKind::Memory)
+}
+
+/// A wait longer than this is looked at itself.
+const SHORT_NS: u64 = 20_000_000;
+/// So far around such a wait there are looks at others.
+const AROUND_NS: u64 = 100_000_000;
+/// So many of them at faults.
+const LEAST_LOOKS: usize = 3;
+
+/// Whether nobody looked during this short wait, and looks at the thread shortly before and behind it
+/// found it blocked by faults, several times and mostly.
+fn is_one_of_many(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let borrowed = segment.wait();
+    let open = matches!(borrowed, WaitKind::Running | WaitKind::Unknown) || is_fault(borrowed);
+    if segment.sampled || !segment.exact || !open || segment.ns() > SHORT_NS {
+        return false;
+    }
+    let from_ns = segment.from_ns.saturating_sub(AROUND_NS);
+    let looks = scene.samples_in(segment.tid, from_ns, segment.to_ns + AROUND_NS).iter();
+    let waits = looks.filter(|s| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown));
+    let faults = waits.clone().filter(|s| is_fault(s.wait)).count();
+    faults >= LEAST_LOOKS && faults * 2 > waits.count()
 }
 
 /// Whether a thread that ran was in the kernel more than half of the time.

@@ -72,6 +72,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     };
     let culprit = culprit.filter(|c| !is_idle(scene, c.stack));
     let culprit = culprit.filter(|c| !scene.same_place(c.stack, segment.stack()));
+    // What keeps a worker is a lock at times, and then it is who has that.
+    let culprit = culprit.map(|c| scene.behind(c, segment, true));
     Some(Claim { culprit, target, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
 }
 
@@ -354,6 +356,12 @@ pub fn sentence(d: &Described<'_>) -> String {
         Some(_) if d.culprit_measured => {
             format!("{waited} whose workers were busy in {}{doing}", d.blamed())
         }
+        Some(_) if d.through.is_some() => format!(
+            "{waited}; most likely {} had what it waited for, which waited for another lock, held by \
+             {}{doing}",
+            at(d.through),
+            d.blamed()
+        ),
         Some(_) => {
             format!("{waited}; most likely {} had what it waited for{doing}", d.blamed())
         }

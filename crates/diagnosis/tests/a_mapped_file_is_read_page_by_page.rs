@@ -1,0 +1,48 @@
+//! On captures made by hand: thousands of short waits for pages, of which looks find a few, are one cause.
+#![allow(clippy::expect_used, missing_docs)]
+
+mod made;
+
+use capture::read::Capture;
+use diagnosis::{diagnose, to_text};
+use format::wait::WaitKind::{self, Fault, Running, SocketRead};
+use made::{also_off, also_seen, off, request, seen, stack, BEGIN, MS};
+
+const OWN: u32 = 7;
+
+/// A request of 500 ms that waits for 4 of each 5 ms. Looks find it running, or in `wait`, every 20 ms.
+fn many(wait: WaitKind) -> Capture {
+    let mut made = made::capture(OWN, &["GET /"]);
+    let scan = stack(&mut made, &[("view", "/srv/app.py", 12), ("scan", "/srv/app.py", 30)]);
+    made.requests.push(request(99, OWN, BEGIN, 500));
+    off(&mut made, OWN, &[]);
+    seen(&mut made, OWN, &[]);
+    for at in (0..500).step_by(5) {
+        also_off(&mut made, OWN, false, &[(at, at + 4)]);
+        if at % 20 == 0 {
+            let (kind, ms) = if at % 60 == 40 { (Running, at + 4) } else { (wait, at + 2) };
+            also_seen(&mut made, OWN, [ms].into_iter(), kind, scan);
+        }
+    }
+    made
+}
+
+fn share(made: &Capture, cause: &str) -> f64 {
+    let verdict = diagnose(made, |_| 300 * MS);
+    let own = verdict.findings.iter().filter(|f| f.cause.text() == cause);
+    let share: f64 = own.map(|f| f.share).sum();
+    assert!(share <= 1.0, "{}", to_text(&verdict));
+    share
+}
+
+#[test]
+fn short_waits_between_those_that_looks_found_to_be_faults_are_faults() {
+    assert!(share(&many(Fault), "page-fault") > 0.7, "{}", share(&many(Fault), "page-fault"));
+}
+
+#[test]
+fn one_look_at_a_fault_says_nothing_of_the_waits_around_it() {
+    let mut made = many(SocketRead);
+    made.samples.get_mut(&OWN).expect("seen")[3].wait = Fault;
+    assert!(share(&made, "page-fault") < 0.05, "{}", share(&made, "page-fault"));
+}

@@ -1,0 +1,157 @@
+//! On captures made by hand: a Condition is notified and a Barrier reached, nobody holds them; who keeps
+//! a pool's worker waiting for a lock is named, and who was between; a file lock of this very process has
+//! a thread that holds it.
+#![allow(clippy::expect_used, missing_docs)]
+
+mod made;
+
+use capture::read::Capture;
+use diagnosis::{diagnose, to_text, Confidence, Finding};
+use format::record::TARGET_IS_NAME;
+use format::wait::HolderSource;
+use format::wait::WaitKind::{self, FileLock, Futex, Sleep};
+use format::wake::{Wake, Waker};
+use made::{also_seen, off, seen, stack, BEGIN, MS};
+
+const OWN: u32 = 7;
+const OTHER: u32 = 9;
+const THIRD: u32 = 11;
+const LIB: &str = "/lib/threading.py";
+
+/// A request of 500 ms that waits in `frames` until 490; `OTHER` sleeps in `collect` until 489.
+fn waits(frames: &[(&str, &str, u32)], wait: WaitKind) -> Capture {
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    made.requests.push(made::request(99, OWN, BEGIN, 500));
+    let own = stack(&mut made, frames);
+    let collect = [("tick", "/srv/app.py", 15), ("collect", "/srv/app.py", 30)];
+    let collect = stack(&mut made, &collect);
+    off(&mut made, OWN, &[(0, 490)]);
+    off(&mut made, OTHER, &[(0, 489), (491, 9000)]);
+    seen(&mut made, OWN, &[]);
+    seen(&mut made, OTHER, &[]);
+    also_seen(&mut made, OWN, (5..490).step_by(50), wait, own);
+    also_seen(&mut made, OTHER, (10..480).step_by(50), Sleep, collect);
+    made
+}
+
+fn told(made: &mut Capture) {
+    let wake = Wake { t_ns: BEGIN + 489_500_000, tid: OWN, by: Waker::Thread(OTHER) };
+    made.wakes.entry(OWN).or_default().push(wake);
+}
+
+fn judged(made: &Capture, look: impl FnOnce(&Finding, &str)) {
+    let verdict = diagnose(made, |_| 300 * MS);
+    look(verdict.findings.first().expect("a finding"), &to_text(&verdict));
+}
+
+#[test]
+fn a_condition_is_notified_and_not_held() {
+    let view = ("view", "/srv/app.py", 12);
+    let wait = ("Condition.wait", LIB, 320);
+    let wait_for = ("Condition.wait_for", LIB, 350);
+    let barrier = [view, ("Barrier.wait", LIB, 680), ("Barrier._wait", LIB, 700), wait_for, wait];
+    let cases: [(&[_], _); 3] = [
+        (&[view, wait], "a Condition, notified by app.py:30 collect() (called by tick())"),
+        (&[view, wait_for, wait], "a Condition, notified by app.py:30 collect()"),
+        (&barrier, "a Barrier, reached last by app.py:30 collect()"),
+    ];
+    for (frames, wanted) in cases {
+        let mut made = waits(frames, Futex);
+        judged(&made, |first, text| {
+            assert!(first.summary.contains("most likely"), "{text}");
+            assert!(!text.contains("holder"), "{text}");
+        });
+        told(&mut made);
+        judged(&made, |first, text| {
+            assert_eq!(first.cause.text(), "lock-wait", "{text}");
+            assert!(first.summary.contains(wanted), "{text}");
+            assert!(first.summary.contains("which slept"), "{text}");
+            assert_eq!(first.confidence, Confidence::Confirmed, "{text}");
+            assert!(!text.contains("lock is held"), "{text}");
+        });
+    }
+}
+
+#[test]
+fn who_takes_a_conditions_own_lock_again_waits_for_who_holds_that() {
+    let mut made = waits(&[("view", "/srv/app.py", 12), ("Condition.wait", LIB, 325)], Futex);
+    for look in made.samples.get_mut(&OWN).expect("seen") {
+        (look.lock_holder, look.holder_source) = (OTHER, HolderSource::OwnerField);
+    }
+    judged(&made, |first, text| {
+        assert!(first.summary.contains("a lock, held by app.py:30 collect()"), "{text}");
+    });
+}
+
+/// A request waits in a queue for what `desk`, in `THIRD`, brings. That one waits most of the while for
+/// a lock that `OTHER` holds, if `known`.
+fn behind(known: bool) -> Capture {
+    let get = [("view", "/srv/app.py", 12), ("Queue.get", "/lib/queue.py", 170)];
+    let get = [get[0], get[1], ("Condition.wait", LIB, 320)];
+    let mut made = waits(&get, Futex);
+    let desk = stack(&mut made, &[("desk", "/srv/app.py", 50)]);
+    off(&mut made, OTHER, &[(0, 487), (488, 9000)]);
+    off(&mut made, THIRD, &[(1, 488), (491, 9000)]);
+    seen(&mut made, THIRD, &[]);
+    also_seen(&mut made, THIRD, (20..480).step_by(50), Futex, desk);
+    for look in made.samples.get_mut(&THIRD).expect("seen") {
+        look.target = 4096;
+        if known {
+            (look.lock_holder, look.holder_source) = (OTHER, HolderSource::WithBlock);
+        }
+    }
+    let wake = Wake { t_ns: BEGIN + 489_500_000, tid: OWN, by: Waker::Thread(THIRD) };
+    made.wakes.entry(OWN).or_default().push(wake);
+    made
+}
+
+#[test]
+fn who_has_the_lock_that_a_pools_worker_waits_for_made_the_request_wait() {
+    judged(&behind(true), |first, text| {
+        assert_eq!(first.cause.text(), "pool-wait", "{text}");
+        assert_eq!(first.culprit.as_ref().expect("a culprit").function, "collect", "{text}");
+        let chain =
+            "most likely app.py:50 desk() had what it waited for, which waited for another \
+                     lock, held by app.py:30 collect() (called by tick()), which slept";
+        assert!(first.summary.contains(chain), "{text}");
+    });
+    // Guesses end the chain of a guess.
+    judged(&behind(false), |first, text| {
+        assert_eq!(first.culprit.as_ref().expect("a culprit").function, "desk", "{text}");
+        assert!(first.summary.ends_with("which waited for another lock"), "{text}");
+    });
+}
+
+/// A request waits in `turn` for a file lock, of which the kernel told who has it; `OTHER` was in `turn`,
+/// too, and sleeps in what that called.
+fn file_lock(holder: &str) -> Capture {
+    let mut made = waits(&[("view", "/srv/app.py", 12), ("turn", "/srv/app.py", 60)], FileLock);
+    let sweeps = [("turn", "/srv/app.py", 61), ("compact", "/srv/app.py", 70)];
+    let sweeps = stack(&mut made, &sweeps);
+    seen(&mut made, OTHER, &[]);
+    also_seen(&mut made, OTHER, (10..480).step_by(50), Sleep, sweeps);
+    made.names.push(format!("/srv/x.lock, held by {holder}"));
+    let target = TARGET_IS_NAME | (made.names.len() as u64 - 1);
+    made.samples.get_mut(&OWN).expect("seen").iter_mut().for_each(|s| s.target = target);
+    made
+}
+
+#[test]
+fn a_file_lock_of_this_process_has_a_thread_that_holds_it() {
+    let mut made = file_lock("this process");
+    judged(&made, |first, text| {
+        let wanted = "held by this process, most likely by app.py:70 compact() in";
+        assert!(first.summary.contains(wanted), "{text}");
+        assert_eq!(first.confidence, Confidence::Likely, "{text}");
+    });
+    told(&mut made);
+    judged(&made, |first, text| {
+        assert!(first.summary.contains("held by this process, by app.py:70 compact()"), "{text}");
+        assert_eq!(first.confidence, Confidence::Confirmed, "{text}");
+    });
+    judged(&file_lock("process 12 (gunicorn)"), |first, text| {
+        assert!(first.culprit.is_none(), "{text}");
+        assert!(first.summary.contains("held by process 12 (gunicorn)"), "{text}");
+    });
+}
