@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use format::json::{texts, Object};
+use format::region::losses;
 use recorder::Recorder;
 use ring::{Place, Region};
 use samplers::python_stacks::RuntimeInfo;
@@ -88,6 +89,8 @@ pub(crate) struct Shared {
     /// Raised by who wants the open states in the ring; answered by the sampler in `flushed`.
     pub flush_wanted: AtomicU64,
     pub flushed: AtomicU64,
+    /// A capture is being written.
+    pub saving: AtomicBool,
     pub captures: Mutex<Vec<Made>>,
     pub last_error: Mutex<String>,
     pub streams: Mutex<Vec<Weak<stream::Inner>>>,
@@ -309,6 +312,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         job_came: Condvar::new(),
         flush_wanted: AtomicU64::new(0),
         flushed: AtomicU64::new(0),
+        saving: AtomicBool::new(false),
         captures: Mutex::default(),
         last_error: Mutex::default(),
         streams: Mutex::default(),
@@ -460,6 +464,11 @@ pub fn stop() {
         if thread.is_finished() {
             thread.join();
         }
+    }
+    if shared.saving.load(Ordering::Acquire) {
+        shared.recorder.region().lose(losses::CAPTURES_FAILED, 1);
+        say("a capture is not whole 2 s after the end of recording, and lost if the process ends now; \
+             wanted a smaller --memory or a faster disk");
     }
     // A program may end right behind this: the last window is on its way by then.
     forward::flush(Duration::from_millis(500));

@@ -114,7 +114,9 @@ fn save(shared: &Shared, job: &Job, number: u64) -> Result<Made, String> {
     let from_ns = since_ns.max(start_ns);
     let standing = standing.flag("open_told", true);
     let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
+    shared.saving.store(true, Ordering::Release);
     let written = snapshot::write(config, region, &text, since_ns, number);
+    shared.saving.store(false, Ordering::Release);
     let took_ns = sys::clock::now_ns() - begin_ns;
     shared.stats.capture_ns.store(took_ns, Ordering::Relaxed);
     let name = shared.recorder.tables().name(own_span::CAPTURE);
