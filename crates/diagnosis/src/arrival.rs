@@ -71,6 +71,8 @@ pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
 const LEAST_NS: u64 = 20_000_000;
 /// How far from the wait a thread is looked at for what it usually does.
 const USUAL_NS: u64 = 2_000_000_000;
+/// A run shorter than this, or as far from a look, is told by that look.
+const NEAR_NS: u64 = 25_000_000;
 /// A thread may leave its first record this long before it is started, by the starter's records.
 const BIRTH_NS: u64 = 5_000_000;
 
@@ -84,7 +86,7 @@ fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
     // Before its first record a thread was not there, as far as is known.
     let born = scene.first_seen(segment.tid).map_or(to, |at| at.min(to));
     if born <= from {
-        let own = timeline::of_thread(scene.capture, segment.tid, from, to);
+        let own = life(scene, segment.tid, from, to);
         let busy = own.iter().filter(|s| is_told(s) && !idles(scene, s));
         if busy.map(Segment::ns).sum::<u64>() * 2 >= segment.ns() {
             own.into_iter().for_each(|s| out.push(told(scene, s)));
@@ -93,17 +95,35 @@ fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
     }
     let born = if born <= from { to } else { born };
     match acceptor(scene, segment, born) {
-        Some(tid) => timeline::of_thread(scene.capture, tid, from, born)
-            .into_iter()
-            .for_each(|s| through_start(scene, s, &mut out)),
+        Some(tid) => {
+            life(scene, tid, from, born).into_iter().for_each(|s| through_start(scene, s, &mut out))
+        }
         None => {
             let before = Segment { to_ns: born, ..*segment };
             out.push(Piece { claim: Claim::of(Cause::Unknown, &before), segment: before });
         }
     }
-    let life = timeline::of_thread(scene.capture, segment.tid, born, to);
-    life.into_iter().for_each(|s| out.push(told(scene, s)));
+    life(scene, segment.tid, born, to).into_iter().for_each(|s| out.push(told(scene, s)));
     out
+}
+
+/// What a thread did. Between two times at which others took its CPU it is seldom looked at, or with
+/// nothing to be read: such short runs are as the look next to them that has a stack.
+fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>> {
+    let mut own = timeline::of_thread(scene.capture, tid, from, to);
+    for run in own.iter_mut().filter(|s| s.state != State::Wait && is_short(s)) {
+        if run.stack() == 0 {
+            let (from, to) = (run.from_ns.saturating_sub(NEAR_NS), run.to_ns + NEAR_NS);
+            let looks = scene.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
+            run.sample = looks.min_by_key(|s| s.t_ns.abs_diff(run.from_ns)).or(run.sample);
+        }
+    }
+    own
+}
+
+/// Whether both ends are told by the kernel and near: then it did run, or could have, in between.
+fn is_short(segment: &Segment<'_>) -> bool {
+    segment.exact && segment.ns() < NEAR_NS
 }
 
 /// A segment of a thread that was to take the request up.
@@ -123,11 +143,12 @@ fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
     Piece { segment, claim }
 }
 
-/// Whether a look says what it was: that no switch was recorded of a thread does not mean that it
-/// ran, unless it was seen to, and where.
+/// Whether a look says what it was: that no switch was recorded of a thread for long does not mean that
+/// it ran, unless it was seen to, and where.
 fn is_told(segment: &Segment<'_>) -> bool {
     let known = segment.state != State::Unknown && segment.sample.is_some();
-    known && (segment.state != State::Run || segment.sampled && segment.stack() != 0)
+    let ran = segment.stack() != 0 && (segment.sampled || is_short(segment));
+    known && (segment.state != State::Run || ran)
 }
 
 /// Waits for work, as far as a look tells: for a connection, a job, or, where no code of the program
@@ -155,15 +176,15 @@ fn through_start<'c>(scene: &Scene<'c>, segment: Segment<'c>, out: &mut Vec<Piec
                 && first.is_some_and(|at| (from.saturating_sub(BIRTH_NS)..to).contains(&at))
         };
         if let Some(tid) = scene.capture.samples.keys().filter(born).min() {
-            let own = timeline::of_thread(scene.capture, *tid, from, to);
-            own.into_iter().for_each(|s| out.push(told(scene, s)));
+            life(scene, *tid, from, to).into_iter().for_each(|s| out.push(told(scene, s)));
             return;
         }
     }
     out.push(told(scene, segment));
 }
 
-/// The one thread without a request that waits for connections around the wait, but hardly in it.
+/// The one thread without a request that waits for connections around the wait, but hardly in it; or the
+/// main thread while it still loads the program, whether it is seen to wait for any later or not.
 fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u32> {
     let (from, to) = (segment.from_ns, until_ns);
     let polls = |s: &format::record::Sample| matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
@@ -173,7 +194,7 @@ fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u
         before.last().is_some_and(polls) || after.iter().take(AFTER).any(polls)
     };
     let kept = |tid: u32| {
-        let own = timeline::of_thread(scene.capture, tid, from, to);
+        let own = life(scene, tid, from, to);
         let away = own.iter().filter(|s| {
             is_told(s)
                 && !(s.state == State::Wait
@@ -187,7 +208,15 @@ fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u
         rows.filter(|r| r.tid == tid).any(|r| r.started_ns < to && end(r) > from)
     };
     let others = scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
-    let mut able = others.filter(|tid| usually(*tid) && kept(*tid) && !works(*tid));
+    let loads = |tid: u32| {
+        let looks = scene.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
+        let (all, loading) = looks.fold((0, 0), |(all, loading), look| {
+            (all + 1, loading + u32::from(scene.frames.any(look.stack, import::is_import)))
+        });
+        tid == scene.capture.meta.pid && loading * 2 > all
+    };
+    let able = |tid: &u32| (usually(*tid) || loads(*tid)) && kept(*tid) && !works(*tid);
+    let mut able = others.filter(able);
     let first = able.next()?;
     able.next().is_none().then_some(first)
 }
