@@ -352,7 +352,7 @@ impl Judge<'_, '_> {
     ) -> Vec<Evidence> {
         let seen = group.pieces.iter().filter(|p| p.piece.claim.seen).count();
         let number = |what: &str, value: f64, unit| Evidence { what: what.to_owned(), value, unit };
-        let longest = group.pieces.iter().map(|p| p.piece.segment.ns()).max().unwrap_or(0);
+        let longest = longest_ns(group);
         let round = |ns: f64| (ns / 1e4).round() / 100.0;
         let mut out = vec![
             number("mean time in a slow request", round(mean_ns), "ms"),
@@ -411,6 +411,24 @@ impl Judge<'_, '_> {
         let most = sums.into_iter().max_by_key(|(_, ns)| *ns)?.0;
         (part >= LEAST_NATIVE).then_some((most, part))
     }
+}
+
+/// The longest time without a gap; looks cut one wait into several pieces.
+fn longest_ns(group: &Group<'_>) -> u64 {
+    let pieces = group.pieces.iter().map(|p| (p.request, &p.piece.segment));
+    let mut spans: Vec<_> = pieces.map(|(r, s)| (r, s.tid, s.from_ns, s.to_ns)).collect();
+    spans.sort_unstable();
+    let (mut longest, mut at) = (0, None);
+    for (request, tid, from, to) in spans {
+        at = match at {
+            Some((r, t, since, until)) if (r, t) == (request, tid) && from <= until => {
+                Some((r, t, since, to.max(until)))
+            }
+            _ => Some((request, tid, from, to)),
+        };
+        longest = longest.max(at.map_or(0, |(_, _, since, until)| until - since));
+    }
+    longest
 }
 
 /// Of the requests `of`, which are in order.

@@ -414,3 +414,19 @@ fn who_is_to_put_into_a_full_queue_as_well_kept_no_reader() {
     let culprit = verdict.findings[0].culprit.as_ref();
     assert_eq!(culprit.map(|c| c.function.as_str()), Some("send"), "{}", to_text(&verdict));
 }
+
+#[test]
+fn one_wait_that_looks_cut_is_one_interval() {
+    let mut made = slow(500);
+    without_switches(&mut made);
+    let sleeps = stack(&mut made, &[("view", "/srv/app.py", 12)]);
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (10..500).step_by(50), Sleep, sleeps);
+    for look in made.samples.get_mut(&OWN).expect("seen") {
+        look.wall_ns = 50 * MS;
+    }
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    let told = |what: &str| first.evidence.iter().find(|e| e.what == what).expect("told").value;
+    assert!(told("intervals") > 1.0 && told("longest single interval") > 400.0, "{first:?}");
+}
