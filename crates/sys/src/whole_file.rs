@@ -3,8 +3,9 @@
 //! How it works: the bytes go into a file without a name in the folder of the target
 //! (`O_TMPFILE`, Linux 3.11); `keep` gives it one and renames it over the target. A process that is
 //! killed before leaves nothing behind, not even a file to clean up. File systems that have no such
-//! files (NFS, some overlays) get a named one beside the target, `.NAME.PID.part`, which is removed
-//! when `WholeFile` is dropped; only a kill leaves it.
+//! files (NFS, some overlays), and processes without /proc, through which the file gets its name, get a
+//! named one beside the target, `.NAME.PID.part`, which is removed when `WholeFile` is dropped; only a
+//! kill leaves it.
 
 use std::ffi::{CString, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -40,13 +41,17 @@ impl WholeFile {
         let unnamed = OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(&folder);
         let beside = beside(&target, &folder);
         match unnamed {
-            Ok(file) => Ok(WholeFile { file, target, beside, named: false }),
-            Err(_) => WholeFile::named(target, beside),
+            Ok(file) if fs::symlink_metadata(in_proc(&file)).is_ok() => {
+                Ok(WholeFile { file, target, beside, named: false })
+            }
+            _ => WholeFile::named(target, beside),
         }
     }
 
     fn named(target: PathBuf, beside: PathBuf) -> io::Result<WholeFile> {
-        let file = File::create(&beside)?;
+        // One that a process with our number left; never through a link that somebody put there.
+        let _ = fs::remove_file(&beside);
+        let file = File::create_new(&beside)?;
         Ok(WholeFile { file, target, beside, named: true })
     }
 
@@ -102,8 +107,12 @@ pub(crate) fn beside(target: &Path, folder: &Path) -> PathBuf {
     folder.join(name)
 }
 
+fn in_proc(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
 pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {
-    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let from = CString::new(in_proc(file))?;
     let to = CString::new(name.as_os_str().as_bytes())?;
     let (at, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
     // SAFETY: both texts are C strings that live until the call is over.
