@@ -31,6 +31,9 @@ DASHCAM = str(BIN / "dashcam")
 PATIENCE_S = 90.0
 # For each of a test's set-up, itself and its end; `@pytest.mark.seconds(900)` says otherwise.
 TEST_S = 400.0
+# What a failed test says of a host that a signal ended or that panicked: never run again with `--reruns`,
+# for once is too often. As exit codes stand in an assertion; a date has such figures, too.
+DIED = r"SIG(ABRT|BUS|FPE|ILL|SEGV)|(assert |returncode=|\()-(4|6|7|8|11)\b|panicked"
 
 
 class Bench:
@@ -176,8 +179,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Markers of ours."""
+    """Markers of ours, and what is not run again."""
     config.addinivalue_line("markers", "seconds(n): what a test may take; without it 400")
+    if getattr(config.option, "reruns", None):
+        config.option.rerun_except = [DIED]
 
 
 @contextlib.contextmanager
