@@ -2,11 +2,14 @@
 FastAPI service on uvicorn, with nothing, with dashcam, with py-spy attached, with ddtrace's profiler and
 with OpenTelemetry's instrumentation, in one run.
 
-The server has one CPU to itself (with what records it), wrk with 8 connections the other. Rounds take
-turns, and each begins with another variant. A round has two blocks: flat out, which gives throughput and
-CPU time a request (of the server, its children and what records them: it says more than throughput where
-the machine's host takes CPU away), and at a quarter of what the bare service does, which gives latencies:
-flat out they tell the length of the queue.
+The servers of all variants run side by side, on one CPU with what records them, and are started anew now and
+then: the memory of each lies elsewhere, which alone makes some percent. wrk with 8 connections has the other. They are asked in turn, for a second or two each time, and each round begins with
+another variant: a machine whose speed changes meanwhile does so for all of them. A turn has two blocks: flat
+out, which gives throughput and CPU time a request (of the server, its children and what records them: it
+says more than throughput where the machine's host takes CPU away), and at a quarter of what the bare service
+does, which gives latencies: flat out they tell the length of the queue. Ratios are those inside a round, then
+their median; latencies are of all requests of all rounds. Who waits for its turn is idle; py-spy, which
+looks at who is idle as often, is attached when its turn begins.
 Needs two CPUs, wrk (Debian), and the venv that `tools/bench_services` makes.
 
     python bench/services/run.py [--quick] [--service flask|fastapi]
@@ -15,6 +18,7 @@ Needs two CPUs, wrk (Debian), and the venv that `tools/bench_services` makes.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -27,6 +31,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -34,6 +39,8 @@ HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 SERVER_CPU, LOAD_CPU = "0", "1"
 CONNECTIONS = 8
+#: Rounds that a set of servers lives.
+SET = 3
 #: Latencies in us: a script for wrk, since it prints no p99.9 by itself.
 LUA = """
 done = function(summary, latency, requests)
@@ -110,9 +117,8 @@ class Server:
         self.process = subprocess.Popen(["taskset", "-c", SERVER_CPU, *command], cwd=HERE, stdout=log, stderr=log,
                                         env={**os.environ, **env, **more}, start_new_session=True)
         self.wait()
-        self.spy = None
-        if variant.startswith("py-spy"):
-            self.spy = self.attach()
+        self.spied = variant.startswith("py-spy")
+        self.spy: subprocess.Popen[bytes] | None = None
 
     def wait(self) -> None:
         """Until it answers."""
@@ -136,6 +142,18 @@ class Server:
                                  "--duration", "3600", "--output", Path(self.folder.name) / "spy", "--pid", pid],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
+    def rest(self) -> None:
+        """Its turn is over."""
+        if self.spy:
+            end(self.spy)
+            self.spy = None
+
+    def wake(self) -> None:
+        """Its turn begins."""
+        if self.spied:
+            self.spy = self.attach()
+            time.sleep(1)  # it reads the symbols first
+
     def cpu_s(self) -> float:
         """CPU time of its processes, and of what looks at them, so far."""
         spy = self.spy.pid if self.spy else None
@@ -151,22 +169,25 @@ class Server:
 
     def stop(self) -> None:
         """Ends all of it."""
-        for process in filter(None, [self.spy, self.process]):
-            if process is self.process:
-                os.killpg(process.pid, signal.SIGTERM)
-            else:
-                process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        self.rest()
+        os.killpg(self.process.pid, signal.SIGTERM)
+        end(self.process)
         self.folder.cleanup()
 
 
-def flat_out(port: int, seconds: float, script: Path) -> list[int]:
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Asks it to end, and sees to it."""
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def flat_out(port: int, seconds: int, script: Path) -> list[int]:
     """requests, duration us, p50, p99, p99.9 us, errors: of wrk, as fast as it goes."""
-    result = subprocess.run(["taskset", "-c", LOAD_CPU, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "-s", script,
+    result = subprocess.run(["taskset", "-c", LOAD_CPU, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", script,
                              f"http://127.0.0.1:{port}/price/5"], capture_output=True, text=True, check=True)
     found = re.search(r"FIGURES ([\d ]+)", result.stdout)
     if not found:
@@ -192,17 +213,15 @@ def work(number):
     with lock: took.extend(mine)
 threads = [threading.Thread(target=work, args=(n,)) for n in range(connections)]
 [t.start() for t in threads]; [t.join() for t in threads]
-took.sort()
-at = lambda p: took[min(len(took) - 1, int(len(took) * p))] * 1e3
-print(len(took), at(.5), at(.99), at(.999))
+print(*(round(seconds * 1e6) for seconds in took))
 '''
 
 
-def paced(port: int, rate: float, seconds: float) -> list[float]:
-    """Requests, p50, p99, p99.9 in ms at a fixed rate, from when each was due: a stall delays those behind it."""
+def paced(port: int, rate: float, seconds: int) -> list[float]:
+    """Latencies in ms at a fixed rate, from when each was due: a stall delays those behind it."""
     result = subprocess.run(["taskset", "-c", LOAD_CPU, sys.executable, "-c", PACED, str(port), str(rate), str(seconds),
                              str(CONNECTIONS)], capture_output=True, text=True, check=True)
-    return [float(word) for word in result.stdout.split()]
+    return [int(word) / 1e3 for word in result.stdout.split()]
 
 
 def stolen() -> tuple[int, int]:
@@ -218,72 +237,118 @@ def turns(rounds: int) -> Iterator[list[str]]:
         yield names[at % len(names):] + names[:at % len(names)]
 
 
-def measure(service: str, rounds: int, seconds: float, script: Path) -> dict[str, dict[str, list[float]]]:
+@dataclass
+class Figures:
+    """Of a variant: a figure a round, and the latencies of each round."""
+
+    rate: list[float] = field(default_factory=list)
+    cpu_us: list[float] = field(default_factory=list)
+    errors: int = 0
+    took_ms: list[list[float]] = field(default_factory=list)
+
+    def tail(self, share: float, rounds: slice = slice(None)) -> float:
+        """The latency that this share of the requests of these rounds is below."""
+        took = sorted(ms for round in self.took_ms[rounds] for ms in round)
+        return took[min(len(took) - 1, int(len(took) * share))]
+
+    def tails(self, share: float) -> list[float]:
+        """The same of each of at most five parts of the run."""
+        step = max(1, len(self.took_ms) // 5)
+        return [self.tail(share, slice(at, at + step)) for at in range(0, len(self.took_ms), step)]
+
+
+def measure(service: str, rounds: int, seconds: int, script: Path) -> dict[str, Figures]:
     """All figures of all rounds, by variant."""
-    figures: dict[str, dict[str, list[float]]] = {name: {} for name in VARIANTS}
-    rate = 0.0
+    figures = {name: Figures() for name in VARIANTS}
+    rate, every = 0.0, list(turns(rounds))
     with Collector() as collector:
-        for at, names in enumerate(turns(rounds)):
-            for variant in names:
-                server = Server(service, variant, collector)
-                try:
-                    flat_out(server.port, 2, script)
-                    before = server.cpu_s()
-                    requests, duration, *_, errors = flat_out(server.port, seconds, script)
-                    cpu_us = (server.cpu_s() - before) * 1e6 / max(requests, 1)
-                    if not rate:
-                        rate = requests / duration * 1e6 / 4
-                    count, p50, p99, p999 = paced(server.port, rate, seconds)
-                finally:
-                    server.stop()
-                row = figures[variant]
-                for key, value in (("req/s", requests / duration * 1e6), ("cpu us", cpu_us), ("p50", p50), ("p99", p99),
-                                   ("p99.9", p999), ("errors", errors)):
-                    row.setdefault(key, []).append(value)
-                print(f"  round {at + 1} of {rounds}: {variant}: {requests / duration * 1e6:.0f} req/s, {cpu_us:.0f} us of CPU each; at "
-                      f"{rate:.0f} req/s p50 {p50:.2f} p99 {p99:.2f} p99.9 {p999:.2f} ms", file=sys.stderr, flush=True)
+        for at in range(0, rounds, SET):
+            with set_of_servers(service, collector) as servers:
+                rate = rate or flat_out(servers["nothing"].port, seconds, script)[0] / seconds / 4
+                for number, names in enumerate(every[at:at + SET], at + 1):
+                    for variant in names:
+                        ask(servers[variant], figures[variant], seconds, rate, script)
+                    print(f"  round {number} of {rounds} at {rate:.0f} req/s: " + ", ".join(
+                        f"{name} {found.cpu_us[-1]:.0f}" for name, found in figures.items()) + " us of CPU",
+                        file=sys.stderr, flush=True)
     return figures
 
 
-def show(service: str, figures: dict[str, dict[str, list[float]]]) -> None:
-    """Medians; throughput and CPU as medians of ratios inside a round; the spread of p99.9."""
-    print(f"\n{service}: {CONNECTIONS} connections, server and recorder on one CPU")
-    print(f"{'':24}{'req/s':>8}{'of nothing':>12}{'CPU us':>9}{'of nothing':>12}{'p50 ms':>9}{'p99 ms':>9}{'p99.9 ms':>10}"
-          "   p99.9, least to most")
+@contextlib.contextmanager
+def set_of_servers(service: str, collector: Collector) -> Iterator[dict[str, Server]]:
+    """One of each variant."""
+    servers: dict[str, Server] = {}
+    try:
+        for variant in VARIANTS:
+            servers[variant] = Server(service, variant, collector)
+        yield servers
+    finally:
+        for server in servers.values():
+            server.stop()
+
+
+def ask(server: Server, figures: Figures, seconds: int, rate: float, script: Path) -> None:
+    """A turn of a server: both blocks."""
+    server.wake()
+    flat_out(server.port, 1, script)
+    before = server.cpu_s()
+    requests, duration, *_, errors = flat_out(server.port, seconds, script)
+    figures.cpu_us.append((server.cpu_s() - before) * 1e6 / max(requests, 1))
+    figures.rate.append(requests / duration * 1e6)
+    figures.errors += errors
+    figures.took_ms.append(paced(server.port, rate, seconds))
+    server.rest()
+
+
+def show(service: str, figures: dict[str, Figures]) -> None:
+    """Medians; throughput and CPU as medians of ratios inside a round, with the quarter they lie between; the
+    spread of p99.9 between parts of the run."""
+    print(f"\n{service}: {CONNECTIONS} connections, servers and recorders on one CPU")
+    print(f"{'':24}{'req/s':>8}{'of nothing':>20}{'CPU us':>9}{'of nothing':>20}{'p50 ms':>9}{'p99 ms':>9}{'p99.9 ms':>10}"
+          "   in each fifth of the run")
     bare = figures["nothing"]
-    for name, row in figures.items():
-        share, cpu = (statistics.median(x / y for x, y in zip(row[key], bare[key])) for key in ("req/s", "cpu us"))
-        tail = row["p99.9"]
-        middle = {key: statistics.median(values) for key, values in row.items()}
-        errors = f"  {sum(row['errors']):.0f} errors" if any(row["errors"]) else ""
-        print(f"{name:24}{middle['req/s']:>8.0f}{share:>11.1%} {middle['cpu us']:>9.0f}{cpu:>11.1%} {middle['p50']:>9.2f}"
-              f"{middle['p99']:>9.2f}{middle['p99.9']:>10.2f}   {min(tail):.2f} - {max(tail):.2f}{errors}")
+    for name, found in figures.items():
+        rate, cpu = ratio(found.rate, bare.rate), ratio(found.cpu_us, bare.cpu_us)
+        fifths = " ".join(f"{ms:.1f}" for ms in found.tails(0.999))
+        errors = f"  {found.errors} errors" if found.errors else ""
+        print(f"{name:24}{statistics.median(found.rate):>8.0f}{rate:>20}{statistics.median(found.cpu_us):>9.0f}{cpu:>20}"
+              f"{found.tail(0.5):>9.2f}{found.tail(0.99):>9.2f}{found.tail(0.999):>10.2f}   {fifths}{errors}")
+
+
+def ratio(of: list[float], to: list[float]) -> str:
+    """The median of the ratios, and the quartiles around it."""
+    ratios = [x / y for x, y in zip(of, to)]
+    if len(ratios) < 2:
+        return f"{ratios[0]:.1%}"
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    return f"{middle:.1%} ({low:.0%}-{high:.0%})"
 
 
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--quick", action="store_true", help="three rounds")
     parser.add_argument("--service", choices=list(SERVICES), action="append")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if (os.cpu_count() or 1) < 2:
         raise SystemExit("bench: services: found one CPU, wanted two: SKIPPED")
     host, before = stolen()
-    rounds, seconds = (1, 2.0) if given.quick else (given.rounds, given.seconds)
+    rounds, seconds = (3, 1) if given.quick else (given.rounds, given.seconds)
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as lua:
         lua.write(LUA)
         lua.flush()
-        every = {}
+        every: dict[str, dict[str, Figures]] = {}
         for service in given.service or SERVICES:
             every[service] = measure(service, rounds, seconds, Path(lua.name))
             show(service, every[service])
     host, ticks = stolen()[0] - host, stolen()[1] - before
     print(f"\nThe machine's host took {host / max(ticks, 1):.1%} of its CPU meanwhile.")
     if given.json:
-        given.json.write_text(json.dumps(every), encoding="utf-8")
+        rows = {service: {name: asdict(found) for name, found in figures.items()} for service, figures in every.items()}
+        given.json.write_text(json.dumps(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -76,6 +76,8 @@ pub(crate) fn run(shared: Arc<Shared>) {
         return;
     };
     shared.store_settings();
+    // To begin is not what a pass costs.
+    sampler.book(0);
     let mut next_ns = sys::clock::now_ns();
     while !shared.stopping() {
         sampler.follow_clock();
@@ -119,6 +121,8 @@ struct Sampler<'s> {
     /// The interpreter's newest thread before the last list.
     newest: Option<(usize, usize)>,
     budget: Budget,
+    /// CPU time of this thread that is booked already.
+    booked_ns: u64,
     random: Random,
     triggers: Triggers<'s>,
     open: Vec<OpenRequest>,
@@ -171,6 +175,7 @@ impl<'s> Sampler<'s> {
             list_grew: true,
             newest: None,
             budget: Budget::new(config.budget_percent, now),
+            booked_ns: 0,
             random: Random::new(now),
             triggers: Triggers::new(shared, config, now),
             open: Vec::new(),
@@ -206,6 +211,7 @@ impl<'s> Sampler<'s> {
         self.drain_switches(sys::clock::now_ns());
         self.triggers.wishes();
         self.answer_flush();
+        self.book(0);
         std::thread::sleep(IDLE);
     }
 
@@ -231,7 +237,6 @@ impl<'s> Sampler<'s> {
     }
 
     fn pass(&mut self, now: u64) {
-        let cpu_before = sys::clock::thread_cpu_ns();
         self.turn_ns = now;
         self.drain_switches(now);
         self.watch_requests(now);
@@ -252,12 +257,20 @@ impl<'s> Sampler<'s> {
         self.triggers.look(now, &self.open);
         self.answer_flush();
         let watching_ns = self.looker.native.settle(self.shared.recorder);
-        let spent = sys::clock::thread_cpu_ns().saturating_sub(cpu_before) + watching_ns;
+        let spent = self.book(watching_ns);
         self.budget.spend(spent, sys::clock::now_ns());
-        let stats = &self.shared.stats;
-        stats.passes.fetch_add(1, Ordering::Relaxed);
-        stats.cpu_ns.fetch_add(spent, Ordering::Relaxed);
-        stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
+        self.shared.stats.passes.fetch_add(1, Ordering::Relaxed);
+        self.shared.stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
+    }
+
+    /// Books all CPU time of this thread since the last call, what it took to sleep and to wake up
+    /// included, and `more`, that others spent for it. What was not booked yet.
+    fn book(&mut self, more: u64) -> u64 {
+        let cpu_ns = sys::clock::thread_cpu_ns();
+        let spent = cpu_ns.saturating_sub(self.booked_ns) + more;
+        self.booked_ns = cpu_ns;
+        self.shared.stats.cpu_ns.fetch_add(spent, Ordering::Relaxed);
+        spent
     }
 
     /// Offers the CPU to the threads of the service, which a pass may have kept from it since they woke

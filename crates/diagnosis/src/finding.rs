@@ -247,7 +247,7 @@ impl Judge<'_, '_> {
             culprit: group.culprit.clone(),
             advice: match &repeats {
                 Some(_) => repeats::ADVICE,
-                None => causes::advice(group.cause, advised(group, target.as_deref())),
+                None => self.advice(group, target.as_deref()),
             },
             target,
             path,
@@ -259,6 +259,18 @@ impl Judge<'_, '_> {
             trace_is_known: traces.first().is_some_and(|ids| ids.told),
             trace_ids: traces.iter().map(|ids| format!("{:032x}", ids.trace)).collect(),
         })
+    }
+
+    /// That nothing came out of a pool in time counts only where nobody is the culprit; that a pool is small,
+    /// only where none of its workers waits for another thread.
+    fn advice(&self, group: &Group<'_>, target: Option<&str>) -> &'static str {
+        let vain = causes::pool_wait::is_in_vain(target);
+        let advice =
+            causes::advice(group.cause, target.filter(|_| group.culprit.is_none() || !vain));
+        match culprits::through(self.scene, group) {
+            Some(_) if advice == causes::pool_wait::ADVICE => causes::pool_wait::ADVICE_CHAINED,
+            _ => advice,
+        }
     }
 
     /// Requests whose name has no normal one are slow always: nothing was there to compare with, and it
@@ -442,11 +454,6 @@ fn starved_ns(group: &Group<'_>, of: &[usize]) -> f64 {
     let own = group.pieces.iter().filter(|p| of.binary_search(&p.request).is_ok());
     let ready = own.filter(|p| p.piece.segment.state == State::Ready);
     ready.map(|p| p.piece.segment.ns() as f64).sum()
-}
-
-/// What advice is given for: that nothing came out of a pool in time is told only where nobody is.
-fn advised<'t>(group: &Group<'_>, target: Option<&'t str>) -> Option<&'t str> {
-    target.filter(|t| group.culprit.is_none() || !causes::pool_wait::is_in_vain(Some(t)))
 }
 
 fn main_target(group: &Group<'_>) -> Option<String> {

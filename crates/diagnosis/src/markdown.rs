@@ -64,7 +64,8 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     }
     for e in &f.evidence {
         let value = (e.value * 100.0).round() / 100.0;
-        let _ = writeln!(out, "| {} | {value} {} |", plain(&e.what), plain(e.unit));
+        let unit = if e.unit == "count" { String::new() } else { format!(" {}", plain(e.unit)) };
+        let _ = writeln!(out, "| {} | {value}{unit} |", plain(&e.what));
     }
     let _ = writeln!(out, "| fingerprint | {} |", cell(&f.fingerprint));
     if !f.missing.is_empty() {

@@ -115,11 +115,13 @@ fn who_has_the_lock_that_a_pools_worker_waits_for_made_the_request_wait() {
             "most likely app.py:50 desk() had what it waited for, which waited for another \
                      lock, held by app.py:30 collect() (called by tick()), which slept";
         assert!(first.summary.contains(chain), "{text}");
+        assert!(!first.advice.contains("Make the pool larger"), "{text}");
     });
     // Guesses end the chain of a guess.
     judged(&behind(false), |first, text| {
         assert_eq!(first.culprit.as_ref().expect("a culprit").function, "desk", "{text}");
         assert!(first.summary.ends_with("which waited for another lock"), "{text}");
+        assert!(first.advice.contains("Make the pool larger"), "{text}");
     });
 }
 

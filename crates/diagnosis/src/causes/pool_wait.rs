@@ -21,8 +21,12 @@ use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
-const ADVICE: &str =
+pub const ADVICE: &str =
     "Make the pool larger, give its waiters a time limit, or shorten what keeps its workers busy.";
+
+/// Of a pool whose workers wait for somebody else.
+pub const ADVICE_CHAINED: &str =
+    "Shorten what the pool's workers wait for; a larger pool would only let more of them wait there.";
 
 const ADVICE_ROOM: &str =
     "Shorten what keeps the queue's reader busy, give it more readers, or let \
