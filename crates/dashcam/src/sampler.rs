@@ -90,8 +90,8 @@ pub(crate) fn run(shared: Arc<Shared>) {
         let begin_ns = sys::clock::now_ns();
         sampler.beat(next_ns, begin_ns);
         sampler.pass(begin_ns);
-        // With the purse empty, what a pass cannot leave out (draining, watching) is done less often.
-        let stretch = if sampler.budget.allows(true) { 1 } else { 3 };
+        // While it may not look, what a pass cannot leave out (draining, watching) is done less often.
+        let stretch = sampler.budget.stretch(!sampler.urgent.is_empty());
         let period_ns = sampler.config.period.as_nanos() as u64 * stretch;
         next_ns = (next_ns + period_ns).max(sys::clock::now_ns().saturating_sub(period_ns));
         let pause_ns = next_ns.saturating_sub(sys::clock::now_ns());

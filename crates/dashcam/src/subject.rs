@@ -329,6 +329,7 @@ impl Looker {
             sample.holder_source = match holder.how {
                 HowKnown::OwnerField => HolderSource::OwnerField,
                 HowKnown::WithBlock => HolderSource::WithBlock,
+                HowKnown::Joined => HolderSource::Joined,
             };
         }
         if let Some(track) = tracks.by_tid.get_mut(&sample.tid) {

@@ -6,6 +6,8 @@
 //! share a file of the program's own with the one that waits are asked, and none is named when stays
 //! in several functions end then.
 
+use std::collections::HashMap;
+
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -96,5 +98,25 @@ impl Scene<'_> {
             }
         }
         found
+    }
+
+    /// When what `tid` did at `t_ns` for a request (all of it, or a piece handed to it), not on an
+    /// event loop, ended.
+    pub fn request_end(&self, tid: u32, t_ns: u64) -> Option<u64> {
+        let served = self.served.get_or_init(|| {
+            let mut served: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+            for row in self.capture.requests.iter().filter(|r| !r.on_loop) {
+                let ended = row.end_ns.map(|end_ns| (row.started_ns, end_ns));
+                served.entry(row.tid).or_default().extend(ended);
+            }
+            for task in &self.capture.tasks {
+                served.entry(task.tid).or_default().push((task.begin_ns, task.end_ns));
+            }
+            served.values_mut().for_each(|all| all.sort_unstable());
+            served
+        });
+        let own = served.get(&tid)?;
+        let last = own[..own.partition_point(|(begin, _)| *begin <= t_ns)].last();
+        last.map(|(_, end)| *end).filter(|end| *end >= t_ns)
     }
 }

@@ -121,8 +121,9 @@ fn follow<'c>(
     }
 }
 
-/// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it can be
-/// told, and whether the kernel told it. What it did the while is what the request waited for.
+/// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it can be told,
+/// and whether that was read: from the object that is joined, or told by the kernel. What it did the
+/// while is what the request waited for.
 fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool)> {
     let mut waits = 0;
     let mut joins = false;
@@ -135,6 +136,9 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool
     let pool = pool_wait::is_of_a_pool(scene, segment.stack());
     if !joins && waits < 2 || pool || scene.timed_out(segment) {
         return None;
+    }
+    if let Some(joined) = scene.joined(segment).filter(|_| joins) {
+        return Some((joined, true));
     }
     let told = scene.told_waker(segment);
     let other = match joins {

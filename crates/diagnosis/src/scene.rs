@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use capture::read::{Capture, GcRow, SpanRow};
 use format::own_span;
-use format::record::{Await, Sample, TARGET_IS_NAME};
+use format::record::{flag, Await, Sample, TARGET_IS_NAME};
 use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 
@@ -77,9 +77,9 @@ pub struct Scene<'c> {
     /// Time, request and index of all looks at suspended tasks, by time; put together when somebody
     /// asks.
     looks: OnceCell<Vec<(u64, u64, usize)>>,
-    /// Begin and end of the requests each thread served one after the other, by time; put together
-    /// when somebody asks.
-    served: OnceCell<HashMap<u32, Vec<(u64, u64)>>>,
+    /// Begin and end of the requests, and of pieces of them, that each thread worked for, by time; put
+    /// together when somebody asks.
+    pub(crate) served: OnceCell<HashMap<u32, Vec<(u64, u64)>>>,
 }
 
 /// A gap in the recorder's heartbeat.
@@ -325,22 +325,6 @@ impl<'c> Scene<'c> {
         looks[begin..end].iter().filter_map(|(_, id, index)| awaits.get(id)?.get(*index))
     }
 
-    /// When the request that `tid` served at `t_ns`, not on an event loop, ended.
-    pub fn request_end(&self, tid: u32, t_ns: u64) -> Option<u64> {
-        let served = self.served.get_or_init(|| {
-            let mut served: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
-            for row in self.capture.requests.iter().filter(|r| !r.on_loop) {
-                let ended = row.end_ns.map(|end_ns| (row.started_ns, end_ns));
-                served.entry(row.tid).or_default().extend(ended);
-            }
-            served.values_mut().for_each(|all| all.sort_unstable());
-            served
-        });
-        let own = served.get(&tid)?;
-        let last = own[..own.partition_point(|(begin, _)| *begin <= t_ns)].last();
-        last.map(|(_, end)| *end).filter(|end| *end >= t_ns)
-    }
-
     /// The part of `[from, to)` in which a thread of the recorder's wrote a capture, ns.
     pub fn recorder_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let own = self.capture.own_spans.iter().filter(|s| Some(s.name) == self.writes);
@@ -536,11 +520,27 @@ impl<'c> Scene<'c> {
         if let Some(around) = self.off_around(segment) {
             return (around.out_ns, around.in_ns);
         }
-        // Without switch records: as long as samples see the same wait.
+        // Without switch records: as long as samples see the same wait, and what waits is not done.
         let later = self.samples_in(segment.tid, segment.from_ns, u64::MAX).iter();
         let same = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;
         let end = later.clone().find(|s| !same(s)).or(later.last()).map(|s| s.t_ns);
-        (segment.from_ns, end.unwrap_or(segment.to_ns).max(segment.to_ns))
+        let done = self.request_end(segment.tid, segment.from_ns);
+        let end = end.unwrap_or(segment.to_ns).min(done.unwrap_or(u64::MAX));
+        (self.waited_since(segment, same), end.max(segment.to_ns))
+    }
+
+    /// The first of the looks before `segment` that saw the same wait, its thread not having run since.
+    fn waited_since(&self, segment: &Segment<'_>, same: impl Fn(&&Sample) -> bool) -> u64 {
+        /// CPU time of less than this between two looks is what looks take it for.
+        const STILL_NS: u64 = 200_000;
+        let Some(own) = segment.sample.filter(|s| same(s)) else { return segment.from_ns };
+        let looks = self.samples_in(segment.tid, 0, own.t_ns + 1);
+        let still = |pair: &&[Sample]| {
+            let told = pair[1].flags & flag::TIMES != 0 && pair[1].cpu_ns < STILL_NS;
+            told && same(&&pair[0])
+        };
+        let first = looks.windows(2).rev().take_while(still).last().map(|pair| pair[0].t_ns);
+        first.map_or(segment.from_ns, |t_ns| t_ns.min(segment.from_ns))
     }
 
     /// Whether `tid` was on a CPU at some time in `[from, to)`, by switch records or samples.

@@ -3,6 +3,9 @@
 
 use std::fmt::Write;
 
+use capture::read::{Capture, MetricRow, Text};
+use format::metric::Numbers;
+
 use crate::causes::{ms_text, thousands, Cause};
 use crate::confidence::Confidence;
 use crate::course;
@@ -213,6 +216,15 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
     if d.unexplained_share >= 0.05 {
         let _ = writeln!(out, "Unexplained: {:.0} % of the excess.", d.unexplained_share * 100.0);
     }
+    if let Some((skipped, passes)) = blind_passes(d.capture) {
+        let _ = writeln!(
+            out,
+            "dashcam's CPU budget was spent: {} of {} passes of its sampler looked at no thread (a larger \
+             budget_percent sees more).",
+            thousands(skipped),
+            thousands(passes)
+        );
+    }
     let off = d.capture.meta.sources.iter().filter(|(_, state)| state != "on");
     // What needs privileges is missed only where something had to be inferred without it.
     let guessed = |f: &Finding| {
@@ -222,4 +234,28 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
     for (name, state) in off.filter(|(name, _)| name != "wakers" || missed) {
         let _ = writeln!(out, "Source {name} was {state}.");
     }
+}
+
+/// Passes of the sampler that looked at nothing since the budget was spent, and all, in the time of the
+/// capture; none where these are few.
+fn blind_passes(capture: &Capture) -> Option<(u64, u64)> {
+    const FEW: f64 = 0.1;
+    let sum = |name: &str, what: Option<&str>| -> f64 {
+        let is = |row: &&MetricRow| {
+            let tagged = |value: &str| row.tags.iter().any(|(_, text)| is_text(text, value));
+            capture.name(row.name) == name && what.is_none_or(tagged)
+        };
+        let counts = capture.metrics.iter().filter(is).map(|row| match row.numbers {
+            Numbers::Count(n) => n,
+            _ => 0.0,
+        });
+        counts.sum()
+    };
+    let passes = sum("dashcam.sampler.passes", None);
+    let skipped = sum("dashcam.losses", Some("passes_skipped"));
+    (skipped > FEW * passes).then_some((skipped as u64, passes as u64))
+}
+
+fn is_text(text: &Text, wanted: &str) -> bool {
+    matches!(text, Text::Text(text) if text == wanted)
 }

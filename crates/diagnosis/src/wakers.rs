@@ -5,7 +5,7 @@
 //! *likely* at most. Who shares no code with the waiter and lets go of nothing is not named at all.
 
 use format::record::{flag, Sample};
-use format::wait::WaitKind;
+use format::wait::{HolderSource, WaitKind};
 
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{self, Segment, State};
@@ -34,6 +34,16 @@ impl Scene<'_> {
         }
         let (from, to) = self.whole_wait(segment, segment.sample?.target);
         self.ran_before(segment, from, to)
+    }
+
+    /// The thread whose end `segment` waits for, as a look at that wait read it.
+    pub fn joined(&self, segment: &Segment<'_>) -> Option<u32> {
+        let target = segment.sample?.target;
+        let (_, to) = self.whole_wait(segment, target);
+        let looks = self.samples_in(segment.tid, 0, to.saturating_add(1)).iter().rev();
+        let same = |s: &&Sample| s.wait == WaitKind::Futex && s.target == target;
+        let mut own = looks.skip_while(|s| !same(s)).take_while(same);
+        own.find(|s| s.holder_source == HolderSource::Joined).map(|s| s.lock_holder)
     }
 
     /// As `waker`, for the end of a thread: not one that was seen later.

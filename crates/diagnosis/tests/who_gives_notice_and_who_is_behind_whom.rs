@@ -5,11 +5,12 @@
 
 mod made;
 
-use capture::read::Capture;
+use capture::read::{Capture, MetricRow, Text};
 use diagnosis::{diagnose, to_text, Confidence, Finding};
+use format::metric::Numbers;
 use format::record::TARGET_IS_NAME;
 use format::wait::HolderSource;
-use format::wait::WaitKind::{self, FileLock, Futex, Sleep};
+use format::wait::WaitKind::{self, FileLock, Futex, Gil, Sleep, SocketRead};
 use format::wake::{Wake, Waker};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
 
@@ -155,5 +156,71 @@ fn a_file_lock_of_this_process_has_a_thread_that_holds_it() {
     judged(&file_lock("process 12 (gunicorn)"), |first, text| {
         assert!(first.culprit.is_none(), "{text}");
         assert!(first.summary.contains("held by process 12 (gunicorn)"), "{text}");
+    });
+}
+
+/// Without switch records a request joins `OTHER`, which waits for a peer, and another thread, born and
+/// gone in the same time, waits for the GIL. The joined one is looked at in the first half only; `known`:
+/// the `Thread` object names it.
+fn joins(known: bool) -> Capture {
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    made.meta.sources.retain(|(name, _)| name != "switches");
+    made.meta.sources.push(("switches".to_owned(), "off: turned off by settings".to_owned()));
+    made.requests.push(made::request(99, OWN, BEGIN, 500));
+    let join = [("view", "/srv/app.py", 12), ("Thread.join", LIB, 1110)];
+    let join = [join[0], join[1], ("Thread._wait_for_tstate_lock", LIB, 1130)];
+    let join = stack(&mut made, &join);
+    let run = ("Thread.run", LIB, 980);
+    let reads = stack(&mut made, &[run, ("reads", "/srv/app.py", 40)]);
+    let other = stack(&mut made, &[run, ("other", "/srv/app.py", 70)]);
+    also_seen(&mut made, OWN, (5..495).step_by(50), Futex, join);
+    // Idle by now.
+    also_seen(&mut made, OWN, (900..901).step_by(50), Futex, other);
+    also_seen(&mut made, OTHER, (10..260).step_by(50), SocketRead, reads);
+    also_seen(&mut made, THIRD, (150..480).step_by(50), Gil, other);
+    if known {
+        let look = &mut made.samples.get_mut(&OWN).expect("seen")[3];
+        (look.lock_holder, look.holder_source) = (OTHER, HolderSource::Joined);
+    }
+    made
+}
+
+#[test]
+fn the_thread_that_is_joined_is_the_one_its_object_names() {
+    judged(&joins(true), |first, text| {
+        assert_eq!(first.cause.text(), "downstream-wait", "{text}");
+        assert_eq!(first.place.as_ref().expect("a place").function, "reads", "{text}");
+        assert!(first.share > 0.9, "{text}");
+        assert!(!text.contains("was inferred"), "{text}");
+    });
+    // Two fit: none is guessed.
+    judged(&joins(false), |first, text| assert_eq!(first.cause.text(), "unknown", "{text}"));
+}
+
+#[test]
+fn a_budget_that_was_spent_is_told() {
+    let mut made = waits(&[("view", "/srv/app.py", 12)], Sleep);
+    let intern = |made: &mut Capture, name: &str| {
+        made.names.push(name.to_owned());
+        made.names.len() as u32 - 1
+    };
+    let (passes, losses) = ("dashcam.sampler.passes", "dashcam.losses");
+    let (passes, losses) = (intern(&mut made, passes), intern(&mut made, losses));
+    let what = intern(&mut made, "what");
+    let row = |name: u32, tag: Option<&str>, n: f64| MetricRow {
+        name,
+        kind: 0,
+        tags: tag.map(|text| (what, Text::Text(text.to_owned()))).into_iter().collect(),
+        from_ns: BEGIN,
+        to_ns: BEGIN + 1000 * MS,
+        numbers: Numbers::Count(n),
+    };
+    made.metrics = vec![row(passes, None, 1100.0), row(losses, Some("records_dropped"), 500.0)];
+    judged(&made, |_, text| assert!(!text.contains("budget"), "{text}"));
+    made.metrics.push(row(losses, Some("passes_skipped"), 484.0));
+    judged(&made, |_, text| {
+        let wanted = "484 of 1,100 passes of its sampler looked at no thread";
+        assert!(text.contains(wanted), "{text}");
     });
 }

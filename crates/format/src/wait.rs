@@ -151,6 +151,9 @@ pub enum HolderSource {
     /// A suspended task refers to what is awaited, and its code names the method that ends the wait:
     /// inferred.
     Refers = 3,
+    /// It holds nothing: it is the thread whose end is waited for, named by the object that `join` was
+    /// called on. Measured.
+    Joined = 4,
 }
 
 impl HolderSource {
@@ -160,6 +163,7 @@ impl HolderSource {
             1 => HolderSource::OwnerField,
             2 => HolderSource::WithBlock,
             3 => HolderSource::Refers,
+            4 => HolderSource::Joined,
             _ => HolderSource::None,
         }
     }

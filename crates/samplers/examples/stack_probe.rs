@@ -177,6 +177,7 @@ pub extern "C" fn probe_lock_holder(tid: u32, out: *mut c_char, capacity: usize)
             let how = match holder.how {
                 HowKnown::OwnerField => "owner",
                 HowKnown::WithBlock => "with",
+                HowKnown::Joined => "joined",
             };
             answer(&format!("{} {how} {}", holder.tid, holder.lock), out, capacity)
         }

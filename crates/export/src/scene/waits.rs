@@ -117,6 +117,7 @@ fn source(source: HolderSource) -> &'static str {
         HolderSource::OwnerField => "the lock's owner field",
         HolderSource::WithBlock => "a with block of its",
         HolderSource::Refers => "its code, which refers to it",
+        HolderSource::Joined => "the Thread object that is joined",
     }
 }
 

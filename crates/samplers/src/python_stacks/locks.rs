@@ -42,6 +42,8 @@ pub enum HowKnown {
     OwnerField,
     /// The thread is inside the lock's `with` block (plain `Lock`).
     WithBlock,
+    /// It is no lock: the thread is the one whose end `Thread.join` waits for.
+    Joined,
 }
 
 /// The thread that holds a lock.
@@ -51,7 +53,7 @@ pub struct LockHolder {
     pub tid: u32,
     /// How that is known.
     pub how: HowKnown,
-    /// The address of the lock object.
+    /// The address of the lock object, or of the `Thread`.
     pub lock: usize,
 }
 
@@ -61,7 +63,7 @@ enum Lock {
 }
 
 impl PythonStacks {
-    /// Finds who holds the lock that `waiter`, in a futex wait at `futex`, waits for. `threads` are
+    /// Finds who holds the lock that `waiter`, in a futex wait at `futex`, waits for, or whose end. `threads` are
     /// all threads; `waits` tells of a native id whether that thread is known to wait on this same
     /// futex. Costs a walk of every stack for a plain lock: ask once a wait, not once a sample.
     pub fn lock_holder(
@@ -71,6 +73,9 @@ impl PythonStacks {
         threads: &[PyThread],
         waits: &dyn Fn(u32) -> bool,
     ) -> Option<LockHolder> {
+        if let Some(joined) = self.joined(waiter, threads) {
+            return Some(joined);
+        }
         match self.lock_waited_for(waiter, futex as usize)? {
             Lock::Recursive { lock, owner } => {
                 let holder = threads.iter().find(|thread| thread.ident == owner)?;

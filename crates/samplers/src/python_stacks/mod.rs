@@ -32,6 +32,7 @@ mod blocks;
 mod codes;
 mod enders;
 mod frames;
+mod joins;
 mod kept;
 mod layout;
 mod lines;

@@ -304,6 +304,29 @@ pub(super) fn seconds(mem: &Reader, address: usize, sort: Sort, minor: u32) -> O
 }
 
 impl Objects {
+    /// The value of an `int` of up to 60 bits that is not negative.
+    pub fn whole_number(&mut self, mem: &Reader, layout: &Layout, address: usize) -> Option<u64> {
+        const DIGIT_BITS: u32 = 30;
+        if self.type_of(mem, layout, address)?.sort != Sort::Int {
+            return None;
+        }
+        let mut bytes = [0u8; 32];
+        mem.read(address, &mut bytes).ok()?;
+        let size = word_at(&bytes, 16);
+        // Since 3.12 the two lowest bits are the sign: 0 is positive, 1 zero, 2 negative.
+        let digits = match self.minor {
+            12.. if size & 3 == 0 => size >> 3,
+            12.. => return None,
+            _ => size,
+        };
+        let digit = |at: usize| int_at(&bytes, at) as u32 as u64;
+        match digits {
+            1 => Some(digit(24)),
+            2 => Some(digit(24) | digit(28) << DIGIT_BITS),
+            _ => None,
+        }
+    }
+
     /// The number in an object, read as seconds.
     pub fn seconds(&mut self, mem: &Reader, layout: &Layout, address: usize) -> Option<u64> {
         let kind = self.type_of(mem, layout, address)?;

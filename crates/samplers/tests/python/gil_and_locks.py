@@ -212,6 +212,35 @@ def a_condition_names_nobody():
     event.set()
 
 
+class Worker(threading.Thread):
+    """Attributes of its own, and a `join` around the one that waits."""
+
+    def __init__(self, leave):
+        super().__init__(daemon=True)
+        self.numbers, self.big, self.negative, self.leave = list(range(200)), 1 << 80, -5, leave
+
+    def run(self):
+        self.leave.wait()
+
+    def join(self, timeout=None):
+        super().join(timeout)
+
+
+def who_is_joined():
+    leave = threading.Event()
+    joined = [probe.start(leave.wait), Worker(leave)]
+    joined[1].start()
+    bystander = probe.start(leave.wait)
+    for thread in joined:
+        for words in (), (20,):
+            waiter = probe.start(thread.join, *words)
+            probe.until(lambda: probe.waiting(waiter.native_id), "join")
+            wanted = "%d joined %d" % (thread.native_id, id(thread))
+            probe.until(lambda: holder_of(waiter.native_id) == wanted, wanted)
+    leave.set()
+    bystander.join(20)
+
+
 def main():
     probe.attach()
     the_gil()
@@ -220,6 +249,7 @@ def main():
     a_stale_slot_is_no_holder()
     many_waiters()
     a_condition_names_nobody()
+    who_is_joined()
     print("GIL and lock holders as expected")
     sys.stdout.flush()
 

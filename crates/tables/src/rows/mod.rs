@@ -90,6 +90,7 @@ fn holder_source<'a>(source: HolderSource) -> Cell<'a> {
         HolderSource::OwnerField => Cell::Text("owner field"),
         HolderSource::WithBlock => Cell::Text("with block"),
         HolderSource::Refers => Cell::Text("refers to it"),
+        HolderSource::Joined => Cell::Text("joined"),
     }
 }
 

@@ -1,0 +1,54 @@
+//! Whose end a thread waits for.
+//!
+//! How it works: `Thread.join` is called on the object of the thread that is waited for, which is the
+//! first local of its frame and knows that thread's ident, among its attributes:
+//!
+//! ```text
+//!   to 3.12:   Thread._wait_for_tstate_lock(self)   self --> _ident = 140211...
+//!   3.13:      Thread.join(self)                    a thread's ident is an address: no other int is
+//! ```
+//!
+//! What it promises: a thread that is on the list now, other than the waiter; else none.
+//! What is missing on purpose: idents of other things (a process's `join` waits in a system call that
+//! says whom it waits for).
+
+use super::locks::{HowKnown, LockHolder};
+use super::objects::Sort;
+use super::{PyThread, PythonStacks};
+
+/// `join` is at most this far from the innermost frame.
+const FRAMES: usize = 3;
+/// Functions of `threading.py` that wait for the end of `self`.
+const JOINS: [&str; 2] = ["join", "_wait_for_tstate_lock"];
+
+impl PythonStacks {
+    /// The thread whose end `waiter` waits for. Costs a look at the innermost frames, and of a thread
+    /// that joins, a dozen reads more.
+    pub(super) fn joined(&mut self, waiter: &PyThread, threads: &[PyThread]) -> Option<LockHolder> {
+        self.walk_known(waiter.state, FRAMES).ok()?;
+        let frame = *self.walker.frames.iter().find(|frame| self.joins(frame.code))?;
+        let object = self.slots(&frame, 0, 1).first().copied()?;
+        let kind = self.objects.type_of(&self.mem, &self.layout, object)?;
+        if kind.sort != Sort::Instance {
+            return None;
+        }
+        let attributes = self.objects.contents(&self.mem, &self.layout, object, kind);
+        let idents = attributes
+            .into_iter()
+            .filter_map(|attribute| self.objects.whole_number(&self.mem, &self.layout, attribute));
+        let idents: Vec<u64> = idents.collect();
+        let other = |thread: &&PyThread| {
+            thread.tid != waiter.tid && thread.ident != 0 && idents.contains(&thread.ident)
+        };
+        let tid = threads.iter().find(other)?.tid;
+        Some(LockHolder { tid, how: HowKnown::Joined, lock: object })
+    }
+
+    fn joins(&self, code: usize) -> bool {
+        let info = self.codes.id(code).and_then(|id| self.codes.get(id)).map(|code| &code.info);
+        info.is_some_and(|info| {
+            let name = info.qualname.rsplit('.').next().unwrap_or_default();
+            info.file.ends_with("threading.py") && JOINS.contains(&name)
+        })
+    }
+}
