@@ -245,7 +245,8 @@ impl<'s> Sampler<'s> {
             self.list_threads(now);
             self.give_way();
         }
-        if self.budget.allows(!self.urgent.is_empty()) {
+        let looks = self.budget.allows(!self.urgent.is_empty());
+        if looks {
             self.look_at_threads(now);
         } else {
             self.shared.recorder.region().lose(losses::PASSES_SKIPPED, 1);
@@ -258,7 +259,7 @@ impl<'s> Sampler<'s> {
         self.answer_flush();
         let watching_ns = self.looker.native.settle(self.shared.recorder);
         let spent = self.book(watching_ns);
-        self.budget.spend(spent, sys::clock::now_ns());
+        self.budget.spend(spent, sys::clock::now_ns(), looks);
         self.shared.stats.passes.fetch_add(1, Ordering::Relaxed);
         self.shared.stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
     }

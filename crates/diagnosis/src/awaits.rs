@@ -242,6 +242,7 @@ pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) 
         measured: asked.how != HolderSource::Refers,
         doing: Some(told(scene, found)),
         through: 0,
+        by_gil: false,
     })
 }
 
@@ -340,6 +341,7 @@ pub fn likely_holder(
         measured: false,
         doing: Some(told(scene, first)),
         through: 0,
+        by_gil: false,
     })
 }
 

@@ -38,16 +38,26 @@ pub fn path(scene: &Scene<'_>, group: &Group<'_>) -> Vec<String> {
 
 /// Where that one stood that waited for the culprit and made the request wait itself, in the time that
 /// mattered most; none if that was the culprit.
-pub fn through(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
+pub fn through(scene: &Scene<'_>, group: &Group<'_>) -> Option<Through> {
     let culprit = group.culprit.as_ref()?;
     let ours = |w: &&Weighed<'_>| {
         w.piece.claim.culprit.is_some_and(|c| scene.frames.passes(c.stack, culprit))
     };
     let own = group.pieces.iter().filter(ours);
     let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))?;
-    let through = heaviest.piece.claim.culprit.map_or(0, |c| c.through);
-    let place = scene.frames.innermost_user(through)?;
-    (Some(&place) != group.place.as_ref() && place != *culprit).then_some(place)
+    let last = heaviest.piece.claim.culprit?;
+    let place = scene.frames.innermost_user(last.through)?;
+    let waited_for = if last.by_gil { "the GIL" } else { "another lock" };
+    let other = Some(&place) != group.place.as_ref() && place != *culprit;
+    other.then_some(Through { place, waited_for })
+}
+
+/// Who made the request wait because the culprit made that one wait.
+pub struct Through {
+    /// Where it stood.
+    pub place: Place,
+    /// What it waited for, in words.
+    pub waited_for: &'static str,
 }
 
 /// What the culprit's threads did during the waits, mostly.

@@ -14,7 +14,7 @@ use format::wait::WaitKind;
 use crate::causes::pool_wait;
 use crate::frames::{Owner, Place};
 use crate::scene::{Culprit, Scene};
-use crate::timeline::Segment;
+use crate::timeline::{Segment, State};
 
 /// Looks further apart than this tell nothing of when a stay ended.
 const APART_NS: u64 = 250_000_000;
@@ -98,6 +98,25 @@ impl Scene<'_> {
             }
         }
         found
+    }
+
+    /// Who had the GIL while a thread with this course waited for it most of the time of `segment`; none
+    /// where it was now one and now another.
+    pub(crate) fn gil_keeper(&self, own: &[Segment<'_>], segment: &Segment<'_>) -> Option<Culprit> {
+        let waits = |s: &&Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Gil;
+        let all = own.iter().filter(waits).map(Segment::ns).sum::<u64>();
+        if all * 2 <= segment.ns() {
+            return None;
+        }
+        let mut had: HashMap<u32, u64> = HashMap::new();
+        for wait in own.iter().filter(waits) {
+            let holder = self.gil_holder(wait).filter(|holder| holder.measured);
+            *had.entry(holder.map_or(0, |holder| holder.tid)).or_default() += wait.ns();
+        }
+        let (tid, ns) = had.into_iter().max_by_key(|(tid, ns)| (*ns, *tid))?;
+        let stack = self.main_stack(tid, segment.from_ns, segment.to_ns);
+        let found = Culprit { by_gil: true, ..Culprit::thread(tid, stack, true) };
+        (tid != 0 && ns * 2 > all).then_some(found)
     }
 
     /// When what `tid` did at `t_ns` for a request (all of it, or a piece handed to it), not on an

@@ -41,12 +41,14 @@ pub struct Culprit {
     /// Where the first of those stood that waited for this one: who made the request wait itself. 0
     /// where this one did.
     pub through: u32,
+    /// What the last of those waited for was the GIL, and no lock.
+    pub by_gil: bool,
 }
 
 impl Culprit {
     /// A thread.
     pub fn thread(tid: u32, stack: u32, measured: bool) -> Culprit {
-        Culprit { tid, stack, measured, doing: None, through: 0 }
+        Culprit { tid, stack, measured, doing: None, through: 0, by_gil: false }
     }
 }
 
@@ -408,7 +410,7 @@ impl<'c> Scene<'c> {
         (culprit.measured || !self.joins(culprit.stack)).then_some(culprit)
     }
 
-    /// Who kept `culprit` waiting for a lock, if it waited for most of the time of `segment`, and who
+    /// Who kept `culprit` waiting for a lock, or for the GIL, if it waited for most of the time of `segment`, and who
     /// that one; itself if nobody. `measured`: guesses end the chain.
     pub fn behind(&self, mut culprit: Culprit, segment: &Segment<'_>, measured: bool) -> Culprit {
         let mut seen = vec![segment.tid, culprit.tid];
@@ -418,7 +420,8 @@ impl<'c> Scene<'c> {
             let waits =
                 own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
             let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
-            let Some(next) = longest.and_then(|wait| self.direct_holder(wait)) else { break };
+            let next = longest.and_then(|wait| self.direct_holder(wait));
+            let Some(next) = next.or_else(|| self.gil_keeper(&own, segment)) else { break };
             // Guessed, and it stands where the wait began: another of those that wait.
             let fellow = !next.measured && self.same_place(next.stack, segment.stack());
             if fellow || measured && !next.measured || seen.contains(&next.tid) {

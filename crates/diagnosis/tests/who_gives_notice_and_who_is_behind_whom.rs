@@ -10,7 +10,7 @@ use diagnosis::{diagnose, to_text, Confidence, Finding};
 use format::metric::Numbers;
 use format::record::TARGET_IS_NAME;
 use format::wait::HolderSource;
-use format::wait::WaitKind::{self, FileLock, Futex, Gil, Sleep, SocketRead};
+use format::wait::WaitKind::{self, FileLock, Futex, Gil, Running, Sleep, SocketRead};
 use format::wake::{Wake, Waker};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
 
@@ -222,5 +222,43 @@ fn a_budget_that_was_spent_is_told() {
     judged(&made, |_, text| {
         let wanted = "484 of 1,100 passes of its sampler looked at no thread";
         assert!(text.contains(wanted), "{text}");
+    });
+}
+
+/// A request waits for a lock that `OTHER` has, which waits for the GIL: of `THIRD`, or now of it and now of
+/// others.
+fn behind_the_gil(one: bool) -> Capture {
+    let take = [("view", "/srv/app.py", 12)];
+    let mut made = waits(&take, Futex);
+    let ticks = stack(&mut made, &[("tick", "/srv/app.py", 50)]);
+    let match_ = stack(&mut made, &[("worker", "/srv/app.py", 80), ("parse", "/srv/app.py", 90)]);
+    for look in made.samples.get_mut(&OWN).expect("seen") {
+        (look.lock_holder, look.holder_source) = (OTHER, HolderSource::OwnerField);
+    }
+    made.samples.remove(&OTHER);
+    made.off_cpu.remove(&OTHER);
+    seen(&mut made, OTHER, &[]);
+    seen(&mut made, THIRD, &[]);
+    let pieces: Vec<_> = (0..48).map(|n| (n * 10, n * 10 + 9)).collect();
+    off(&mut made, OTHER, &pieces);
+    also_seen(&mut made, OTHER, (5..480).step_by(10), Gil, ticks);
+    also_seen(&mut made, THIRD, (5..480).step_by(10), Running, match_);
+    for (n, look) in made.samples.get_mut(&OTHER).expect("seen").iter_mut().enumerate() {
+        look.gil_holder = if one { THIRD } else { THIRD + n as u32 % 3 };
+    }
+    made
+}
+
+#[test]
+fn who_has_the_gil_that_a_locks_holder_waits_for_made_the_request_wait() {
+    judged(&behind_the_gil(true), |first, text| {
+        assert_eq!(first.cause.text(), "lock-wait", "{text}");
+        assert_eq!(first.culprit.as_ref().expect("a culprit").function, "parse", "{text}");
+        let chain = "held by app.py:50 tick(), which waited for the GIL, held by app.py:90 parse()";
+        assert!(first.summary.contains(chain), "{text}");
+    });
+    judged(&behind_the_gil(false), |first, text| {
+        assert_eq!(first.culprit.as_ref().expect("a culprit").function, "tick", "{text}");
+        assert!(first.summary.contains("which waited for the GIL"), "{text}");
     });
 }

@@ -205,8 +205,9 @@ pub fn sentence(d: &Described<'_>) -> String {
         false => format!("{sure}{held} by"),
     };
     let known = match d.through {
-        Some(place) => {
-            format!("{known} {}, which waited for another lock, held by", at(Some(place)))
+        Some(through) => {
+            let (place, what) = (at(Some(&through.place)), through.waited_for);
+            format!("{known} {place}, which waited for {what}, held by")
         }
         None => known,
     };

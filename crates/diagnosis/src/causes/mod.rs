@@ -27,6 +27,7 @@ mod subprocess_wait;
 mod unknown;
 
 use crate::awaits::Awaited;
+use crate::culprits::Through;
 use crate::frames::Place;
 use crate::repeats::Repeats;
 use crate::scene::{Culprit, Scene};
@@ -138,7 +139,7 @@ pub struct Described<'a> {
     /// The program's own functions that called the culprit's, outermost first; the last few.
     pub culprit_path: &'a [String],
     /// Who waited for the culprit, and made the request wait itself.
-    pub through: Option<&'a Place>,
+    pub through: Option<&'a Through>,
     /// Name of the culprit's thread.
     pub culprit_thread: Option<&'a str>,
     /// What the culprit itself was doing, in words ("slept", "ran").

@@ -360,15 +360,15 @@ pub fn sentence(d: &Described<'_>) -> String {
         Some(_) if d.culprit_measured => {
             format!("{waited} whose workers were busy in {}{doing}", d.blamed())
         }
-        Some(_) if d.through.is_some() => format!(
-            "{waited}; most likely {} had what it waited for, which waited for another lock, held by \
-             {}{doing}",
-            at(d.through),
-            d.blamed()
-        ),
-        Some(_) => {
-            format!("{waited}; most likely {} had what it waited for{doing}", d.blamed())
-        }
+        Some(_) => match d.through {
+            Some(through) => format!(
+                "{waited}; most likely {} had what it waited for, which waited for {}, held by {}{doing}",
+                at(Some(&through.place)),
+                through.waited_for,
+                d.blamed()
+            ),
+            None => format!("{waited}; most likely {} had what it waited for{doing}", d.blamed()),
+        },
         None if room => format!("{waited}; what kept its reader is not known"),
         None => format!("{waited}; what kept it busy is not known"),
     }
