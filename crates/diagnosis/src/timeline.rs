@@ -40,7 +40,8 @@ pub struct Segment<'c> {
     pub state: State,
     /// The sample that says where and what for.
     pub sample: Option<&'c Sample>,
-    /// The sample was taken inside the segment, not carried over from a neighbour.
+    /// The sample was taken inside the segment, or the next one on either side saw the same: it is not
+    /// carried over from a neighbour.
     pub sampled: bool,
     /// The times come from switch records.
     pub exact: bool,
@@ -308,11 +309,17 @@ fn between<'c>(
     starved: bool,
 ) {
     let length = to_ns - from_ns;
+    // Two looks that saw the same saw what lies between them, too, however short a piece is asked for.
+    let same = match (before, after) {
+        (Some(b), Some(a)) => (b.wait, b.stack, b.target) == (a.wait, a.stack, a.target),
+        _ => false,
+    };
     let mut push = |begin: u64, end: u64, state: State, sample: Option<&'c Sample>| {
         if end > begin {
             // Where in between it ran is not known: a look at either end saw it.
             let (from, to) = if state == State::Run { (from_ns, to_ns) } else { (begin, end) };
-            let sampled = sample.is_some_and(|s| (from..=to).contains(&s.t_ns));
+            let inside = |s: &Sample| (from..=to).contains(&s.t_ns);
+            let sampled = sample.is_some_and(|s| inside(s) || same && state != State::Ready);
             let segment =
                 Segment { tid, from_ns: begin, to_ns: end, state, sample, sampled, exact: false };
             out.push(segment);
