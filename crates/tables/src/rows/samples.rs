@@ -28,7 +28,7 @@ pub(crate) const SAMPLES: Table = Table {
         maybe(
             "holder_source",
             Kind::Text,
-            "How that is known: `owner field`, `with block`, or `refers to it`",
+            "How that is known: `owner field`, `with block`, `refers to it`, or `joined` (its end is waited for)",
         ),
         maybe("syscall", Kind::Int, "Number of the system call that it sat in"),
         maybe("target", Kind::Text, "The peer, path or pipe waited for"),

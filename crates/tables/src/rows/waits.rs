@@ -35,7 +35,7 @@ pub(crate) const WAITS: Table = Table {
         maybe(
             "holder_source",
             Kind::Text,
-            "How that is known: `owner field`, `with block`, or `refers to it`",
+            "How that is known: `owner field`, `with block`, `refers to it`, or `joined` (its end is waited for)",
         ),
         maybe("gil_holder_tid", Kind::Int, "Thread that held the GIL, as it was seen"),
         maybe("syscall", Kind::Int, "Number of the system call that it sat in"),
