@@ -46,6 +46,8 @@ const LIST_AT_LEAST_EVERY_NS: u64 = 1_000_000_000;
 /// A wake-up later than this is a gap worth a record.
 const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Besides the urgent threads, so many are looked at in a pass while savings are low.
+const FEW: usize = 4;
 /// After so much of a pass the CPU is offered to whoever waits for it (decision 0015).
 const TURN_NS: u64 = 50_000;
 /// Between two looks while nothing is recorded.
@@ -121,7 +123,7 @@ struct Sampler<'s> {
     /// The interpreter's newest thread before the last list.
     newest: Option<(usize, usize)>,
     budget: Budget,
-    /// CPU time of this thread that is booked already.
+    /// CPU time of this thread that is told already.
     booked_ns: u64,
     random: Random,
     triggers: Triggers<'s>,
@@ -237,6 +239,7 @@ impl<'s> Sampler<'s> {
     }
 
     fn pass(&mut self, now: u64) {
+        let cpu_before = sys::clock::thread_cpu_ns();
         self.turn_ns = now;
         self.drain_switches(now);
         self.watch_requests(now);
@@ -258,20 +261,20 @@ impl<'s> Sampler<'s> {
         self.triggers.look(now, &self.open);
         self.answer_flush();
         let watching_ns = self.looker.native.settle(self.shared.recorder);
-        let spent = self.book(watching_ns);
+        self.book(watching_ns);
+        let spent = self.booked_ns.saturating_sub(cpu_before) + watching_ns;
         self.budget.spend(spent, sys::clock::now_ns(), looks);
         self.shared.stats.passes.fetch_add(1, Ordering::Relaxed);
         self.shared.stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
     }
 
-    /// Books all CPU time of this thread since the last call, what it took to sleep and to wake up
-    /// included, and `more`, that others spent for it. What was not booked yet.
-    fn book(&mut self, more: u64) -> u64 {
+    /// Tells all CPU time of this thread since the last call, what it took to sleep and to wake up
+    /// included, and `more`, that others spent for it. The purse pays for passes alone (decision 0017).
+    fn book(&mut self, more: u64) {
         let cpu_ns = sys::clock::thread_cpu_ns();
         let spent = cpu_ns.saturating_sub(self.booked_ns) + more;
         self.booked_ns = cpu_ns;
         self.shared.stats.cpu_ns.fetch_add(spent, Ordering::Relaxed);
-        spent
     }
 
     /// Offers the CPU to the threads of the service, which a pass may have kept from it since they woke
@@ -364,7 +367,10 @@ impl<'s> Sampler<'s> {
         self.rest.clear();
         let fresh = self.tracks.by_tid.iter().filter(|(_, t)| t.ran || !exact || t.last.is_none());
         self.rest.extend(fresh.map(|(tid, _)| *tid));
-        let most = self.config.threads;
+        let most = match self.budget.is_low() {
+            true => self.config.threads.min(self.urgent.len() + FEW),
+            false => self.config.threads,
+        };
         choose(&self.urgent, &mut self.rest, most, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
         let mut culprits: Vec<u32> = Vec::new();

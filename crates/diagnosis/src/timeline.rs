@@ -159,7 +159,28 @@ fn exact<'c>(
         ran(&mut out, tid, at, to_ns, all);
     }
     seen_while_awake(&mut out);
+    waits_for_the_gil(&mut out, all);
     out
+}
+
+/// A wait for the GIL is many, of 5 ms each by the kernel's records: those between two looks that both
+/// found the thread at it, at one place, are that wait, too.
+fn waits_for_the_gil<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
+    let gil = |s: &Sample| s.wait == WaitKind::Gil;
+    let unseen =
+        |s: &&mut Segment<'_>| s.state == State::Wait && !s.sampled && s.sample.is_none_or(gil);
+    for segment in segments.iter_mut().filter(unseen) {
+        let at = all.partition_point(|s| s.t_ns < segment.from_ns);
+        let (Some(before), Some(after)) = (at.checked_sub(1).map(|i| &all[i]), all.get(at)) else {
+            continue;
+        };
+        let waits = |s: &Sample| gil(s) && s.stack == before.stack;
+        let near = segment.from_ns - before.t_ns <= STALE_NS
+            && after.t_ns.saturating_sub(segment.to_ns) <= STALE_NS;
+        if near && before.stack != 0 && waits(before) && waits(after) {
+            (segment.sample, segment.sampled) = (Some(before), true);
+        }
+    }
 }
 
 /// Before the first that was recorded of a thread no switch record says that it was off the CPU: it

@@ -262,3 +262,26 @@ fn who_has_the_gil_that_a_locks_holder_waits_for_made_the_request_wait() {
         assert!(first.summary.contains("which waited for the GIL"), "{text}");
     });
 }
+
+/// Switch records cut a wait for the GIL into pieces; looks come every 100 ms.
+#[test]
+fn a_wait_for_the_gil_is_one_though_looks_are_few() {
+    let view = [("view", "/srv/app.py", 12)];
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.requests.push(made::request(99, OWN, BEGIN, 500));
+    let (own, parse) = (stack(&mut made, &view), stack(&mut made, &[("parse", "/srv/app.py", 90)]));
+    let pieces: Vec<_> = (0..50).map(|n| (n * 10, n * 10 + 9)).collect();
+    off(&mut made, OWN, &pieces);
+    seen(&mut made, OWN, &[]);
+    seen(&mut made, OTHER, &[]);
+    also_seen(&mut made, OWN, (2..500).step_by(100), Gil, own);
+    also_seen(&mut made, OTHER, (2..500).step_by(100), Running, parse);
+    for look in made.samples.get_mut(&OWN).expect("seen") {
+        look.gil_holder = OTHER;
+    }
+    judged(&made, |first, text| {
+        assert_eq!(first.cause.text(), "gil-wait", "{text}");
+        assert!(first.share > 0.7 && !text.contains("seen by a sample"), "{text}");
+        assert_eq!(first.culprit.as_ref().expect("a culprit").function, "parse", "{text}");
+    });
+}

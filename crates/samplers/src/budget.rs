@@ -62,6 +62,11 @@ impl Budget {
         part > kept || part > -OVERDRAWN && self.trickle_ns > 0.0
     }
 
+    /// Whether there is no more than what is kept for urgent passes.
+    pub fn is_low(&self) -> bool {
+        self.purse_ns <= KEPT * self.share * BURST_NS
+    }
+
     /// How many times the usual period the next pass may be late, since it will not look at threads: what
     /// it cannot leave out costs, too, and would eat the income.
     pub fn stretch(&self, urgent: bool) -> u64 {

@@ -98,7 +98,11 @@ fn wait(args: &mut Args<'_>, threads: &Threads<'_>, sample: &Sample) {
         None if target != 0 => arg(args, "futex", Arg::Text(format!("{target:#x}"))),
         None => (),
     }
-    let holders = [("lock holder", sample.lock_holder), ("GIL holder", sample.gil_holder)];
+    let held = match sample.holder_source {
+        HolderSource::Joined => "joined thread",
+        _ => "lock holder",
+    };
+    let holders = [(held, sample.lock_holder), ("GIL holder", sample.gil_holder)];
     for (what, tid) in holders.into_iter().filter(|(_, tid)| *tid != 0) {
         arg(args, what, Arg::Text(format!("{} ({tid})", threads.name(tid))));
     }
