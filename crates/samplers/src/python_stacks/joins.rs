@@ -8,7 +8,7 @@
 //!   3.13:      Thread.join(self)                    a thread's ident is an address: no other int is
 //! ```
 //!
-//! What it promises: a thread that is on the list now, other than the waiter; else none.
+//! What it promises: the one thread that is on the list now, other than the waiter; else none.
 //! What is missing on purpose: idents of other things (a process's `join` waits in a system call that
 //! says whom it waits for).
 
@@ -40,8 +40,10 @@ impl PythonStacks {
         let other = |thread: &&PyThread| {
             thread.tid != waiter.tid && thread.ident != 0 && idents.contains(&thread.ident)
         };
-        let tid = threads.iter().find(other)?.tid;
-        Some(LockHolder { tid, how: HowKnown::Joined, lock: object })
+        // A class of the program's may keep the ident of another thread as well.
+        let mut found = threads.iter().filter(other).map(|thread| thread.tid);
+        let tid = found.next()?;
+        found.next().is_none().then_some(LockHolder { tid, how: HowKnown::Joined, lock: object })
     }
 
     fn joins(&self, code: usize) -> bool {
