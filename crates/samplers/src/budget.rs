@@ -1,7 +1,8 @@
 //! The sampler's CPU budget: a purse that fills with time and pays for each pass.
 //!
 //! Pure: times are passed in. A full purse lets the sampler work harder for a while when a request
-//! is slow; over any longer time it cannot spend more than its share. Half of the purse is kept for that.
+//! is slow; over any longer time passes of up to a millisecond cannot spend more than its share (dearer
+//! ones can: decision 0017). Half of the purse is kept for slow requests.
 //! While there is less, half of the income goes on being spent on looks: what led to the next slow request
 //! must be seen, too.
 
