@@ -200,7 +200,7 @@ fn the_thread_that_is_joined_is_the_one_its_object_names() {
 
 #[test]
 fn a_budget_that_was_spent_is_told() {
-    let mut made = waits(&[("view", "/srv/app.py", 12)], Sleep);
+    let mut made = waits(&[("view", "/srv/app.py", 12)], Futex);
     let intern = |made: &mut Capture, name: &str| {
         made.names.push(name.to_owned());
         made.names.len() as u32 - 1
