@@ -4,11 +4,14 @@ First table: a pass of the stack reader over 16 threads of 500 frames, beside wa
 `sys._current_frames()` in the same process.
 Second table: passes a second with 16, 64 and 256 threads.
 Third table: what a thread that computes amid 256 others loses to whoever samples it 100 times a second:
-dashcam, py-spy, ddtrace's profiler. Two processes, one of them sampled, compute in turn, a quarter of a
-second each, so that a machine whose speed changes does so for both; the loss is the median over all such
-pairs, with its 95 % interval, of several couples of processes (the memory of
-each lies elsewhere, which alone makes some percent). "nothing"
-beside nothing tells what the method cannot see. A rival that is not installed is SKIPPED.
+dashcam, py-spy, ddtrace's profiler. One process computes a short turn with it and one without, again and
+again: neither where its memory lies (some percent between two processes that do the same) nor a machine whose
+speed changes is in the figures, which are medians over all such pairs, with their 95 % interval, of two
+processes. "kept off": the part of the time in which the thread did not compute since it was stopped, or waited
+for the GIL or a CPU, by its CPU clock; a machine whose neighbours are loud does not blur it. "in all": how
+much less it did, which is blurred by them. dashcam is told `dashcam set PID on|off`, so the kernel's switch
+records stay while it is off; the others are started and ended, in longer turns. "nothing", where neither turn
+has one, tells what the method cannot see. A rival that is not installed is SKIPPED.
 
     python bench/python/crowd.py [--quick] [PROBE]
 
@@ -19,6 +22,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -41,58 +45,111 @@ def deep(depth: int, turn: threading.Event, stop: threading.Event) -> None:
         turn.wait()
 
 
-def turns(seconds: float) -> float:
-    """How often a loop goes round in a second of wall time, computing."""
+def compute(seconds: float) -> tuple[float, float]:
+    """How often a loop goes round in a second of wall time, and which part of it the thread had a CPU."""
     count = 0
-    begin = time.perf_counter()
+    begin, cpu = time.perf_counter(), time.thread_time()
     end = begin + seconds
     while time.perf_counter() < end:
         for _ in range(1000):
             count += 1
-    return count / (time.perf_counter() - begin)
+    wall = time.perf_counter() - begin
+    return count / wall, (time.thread_time() - cpu) / wall
+
+
+class Sampler:
+    """Who samples this process a hundred times a second: "dashcam", "py-spy", "ddtrace"; or "nothing"."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        self.spy: subprocess.Popen[bytes] | None = None
+        self.profiler: Any = None
+        self.is_on = False
+
+    def on(self) -> None:
+        """Begins, unless it has."""
+        if self.is_on:
+            return
+        self.is_on = True
+        if self.way == "dashcam":
+            import dashcam
+
+            out = tempfile.mkdtemp(prefix="dashcam-bench-")
+            dashcam.start(service="crowd", out=out, slow="1h")
+        elif self.way == "ddtrace":
+            if self.profiler is None:
+                from ddtrace.profiling import Profiler
+
+                self.profiler = Profiler()
+            self.profiler.start()
+        elif self.way == "py-spy":
+            import os
+
+            self.spy = subprocess.Popen(
+                [py_spy(), "record", "-r", "100", "-d", "600", "-f", "raw", "-o", "/dev/null", "-p", str(os.getpid())],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(0.7)  # it reads the interpreter's binary first
+
+    def off(self) -> None:
+        """Ends, unless it has; it may begin again."""
+        if not self.is_on:
+            return
+        self.is_on = False
+        if self.way == "dashcam":
+            import dashcam
+
+            dashcam.stop()
+        elif self.way == "ddtrace":
+            self.profiler.stop(flush=False)
+        elif self.spy is not None:
+            self.spy.terminate()
+            self.spy.wait()
+
+    def alive(self) -> bool:
+        """Whether it has not ended by itself."""
+        return self.spy is None or self.spy.poll() in (None, -signal.SIGTERM)
+
+    def status(self) -> dict[str, int] | None:
+        """dashcam's counts."""
+        if self.way != "dashcam":
+            return None
+        import dashcam
+
+        return dict(dashcam.status().get("sampler", {}))
 
 
 def child(way: str, threads: int) -> None:
     """One process: `threads` deep threads, one that computes. For each number on stdin it computes so many
-    seconds and prints what it did as JSON; it ends with its stdin."""
+    seconds and prints what it did as JSON; "on" and "off" are for whoever samples, who is on first; it ends with
+    its stdin."""
     stop, turn = threading.Event(), threading.Event()
     threading.stack_size(16 << 20)
     sys.setrecursionlimit(2000)
     running = [threading.Thread(target=deep, args=(50, turn, stop)) for _ in range(threads)]
     for thread in running:
         thread.start()
-    spy = None
-    if way == "dashcam":
-        import dashcam
-
-        dashcam.start(service="crowd", out=tempfile.mkdtemp(prefix="dashcam-bench-"), slow="1h")
-    elif way == "ddtrace":
-        from ddtrace.profiling import Profiler
-
-        Profiler().start()
-    elif way == "py-spy":
-        import os
-
-        spy = subprocess.Popen(
-            [py_spy(), "record", "-r", "100", "-d", "600", "-f", "raw", "-o", "/dev/null", "-p", str(os.getpid())],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    sampler = Sampler(way)
+    sampler.on()
     time.sleep(1.5)
     for line in sys.stdin:
+        if line.strip() in ("on", "off"):
+            getattr(sampler, line.strip())()
+            print("{}", flush=True)
+            continue
         turn.set()
         time.sleep(0.05)  # all of them have woken
-        before, begin = status(way), time.perf_counter()
-        said: dict[str, Any] = {"turns": turns(float(line))}
-        after, took = status(way), time.perf_counter() - begin
+        before, begin = sampler.status(), time.perf_counter()
+        turns, ran = compute(float(line))
+        said: dict[str, Any] = {"turns": turns, "ran": ran}
+        after, took = sampler.status(), time.perf_counter() - begin
         turn.clear()
         if before and after:
             said["passes"] = (after["passes"] - before["passes"]) / took
             said["samples"] = (after["samples"] - before["samples"]) / took
             said["cpu"] = (after["cpu_ns"] - before["cpu_ns"]) / took / 1e7
-        said["alive"] = spy is None or spy.poll() is None
+        said["alive"] = sampler.alive()
         print(json.dumps(said), flush=True)
-    if spy is not None:
-        spy.terminate()
-        spy.wait()
+    sampler.off()
     turn.set()
     stop.set()
     for thread in running:
@@ -115,22 +172,26 @@ class Child:
 
     def compute(self, seconds: float) -> dict[str, Any]:
         """What it did in so many seconds."""
+        return self.ask(str(seconds))
+
+    def switch(self, state: str) -> None:
+        """Whoever samples goes "on" or "off"."""
+        if self.way == "dashcam":
+            tool = Path(sys.executable).with_name("dashcam")
+            subprocess.run([tool, "set", str(self.process.pid), state], check=True, stdout=subprocess.DEVNULL)
+        else:
+            self.ask(state)
+        time.sleep(0.06)  # dashcam's sampler looks that often whether it is on again
+
+    def ask(self, line: str) -> dict[str, Any]:
+        """Its answer to one line."""
         assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
+        answer = self.process.stdout.readline()
+        if not answer:
             raise SystemExit(f"bench: the process with {self.way} ended with {self.process.wait()}")
-        return dict(json.loads(line))
-
-
-def status(way: str) -> dict[str, int] | None:
-    """The sampler's counts."""
-    if way != "dashcam":
-        return None
-    import dashcam
-
-    return dict(dashcam.status()["sampler"])
+        return dict(json.loads(answer))
 
 
 def py_spy() -> str:
@@ -139,21 +200,31 @@ def py_spy() -> str:
     return str(beside) if beside.exists() else shutil.which("py-spy") or ""
 
 
-def lost(way: str, couples: int, pairs: int) -> list[float] | None:
-    """The share a thread amid 256 others lost in each pair of turns, sorted. None: who samples has ended."""
+def lost(way: str, pairs: int, seconds: float) -> list[tuple[float, float]] | None:
+    """What a thread amid 256 others lost in each pair of turns of so many seconds: the share of the time it
+    was kept off, and of what it did. None: who samples has ended."""
     shares = []
-    for couple in range(couples):
-        with Child("nothing", 256) as bare, Child(way, 256) as sampled:
-            for child in (bare, sampled):
-                child.compute(0.5)
-            for pair in range(pairs):
-                # The other one first each time.
-                order = (bare, sampled) if pair % 2 else (sampled, bare)
-                said = {id(child): child.compute(0.25) for child in order}
-                if not said[id(sampled)]["alive"]:
+    with Child(way, 256) as process:
+        process.compute(1)
+        for pair in range(pairs):
+            done = {}
+            for state in ("off", "on") if pair % 2 else ("on", "off"):  # the other one first each time
+                process.switch(state)
+                said = process.compute(seconds)
+                if not said["alive"]:
                     return None
-                shares.append(1 - said[id(sampled)]["turns"] / said[id(bare)]["turns"])
-    return sorted(shares)
+                done[state] = said
+            on, off = done["on"], done["off"]
+            shares.append((off["ran"] - on["ran"], 1 - on["turns"] / off["turns"]))
+    return shares
+
+
+def told(shares: list[float]) -> str:
+    """Median and its interval by ranks: half of the pairs, give or take 1.96 standard deviations of a coin."""
+    shares = sorted(shares)
+    half, reach = len(shares) / 2, 0.98 * len(shares) ** 0.5
+    low, high = shares[max(0, round(half - reach))], shares[min(len(shares) - 1, round(half + reach))]
+    return f"{statistics.median(shares) * 100:>8.2f} % ({low * 100:.2f} to {high * 100:.2f})".ljust(32)
 
 
 def one_pass(probe: str) -> None:
@@ -184,18 +255,17 @@ def main() -> None:
             ways.append(way)
         else:
             print(f"SKIPPED: {way} (not installed beside {sys.executable})")
-    couples, pairs = (4, 8) if quick else (16, 15)
-    print(f"lost by a thread that computes amid 256 others, {couples * pairs} pairs of turns:")
+    print(f"lost by a thread that computes amid 256 others:\n{'':>10}{'kept off':>10}{'':22}{'in all':>10}")
     for way in ways:
-        shares = lost(way, couples, pairs)
-        if shares is None:
+        # py-spy may stop the process for a tenth of a second: longer turns, fewer of them.
+        short = way in ("nothing", "dashcam")
+        plan = (40 if quick else 250, 0.1) if short else (4 if quick else 12, 1.0)
+        both = [lost(way, *plan), lost(way, *plan)]
+        if None in both:
             print(f"{way:>10}  SKIPPED: it ended before the measurement did")
             continue
-        # The median's interval by ranks: half of the pairs, give or take 1.96 standard deviations of a coin.
-        half = len(shares) / 2
-        reach = 0.98 * len(shares) ** 0.5
-        low, high = shares[max(0, round(half - reach))], shares[min(len(shares) - 1, round(half + reach))]
-        print(f"{way:>10}{statistics.median(shares) * 100:>8.1f} %   ({low * 100:.1f} to {high * 100:.1f})", flush=True)
+        shares = [share for found in both if found for share in found]
+        print(f"{way:>10}{told([s[0] for s in shares])}{told([s[1] for s in shares])}{len(shares)} pairs", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ use format::record::{header, Kind};
 use format::region::losses;
 use format::wait::WaitKind;
 use recorder::OpenRequest;
-use samplers::budget::Budget;
+use samplers::budget::{Budget, Look};
 use samplers::choice::{choose, Random};
 use samplers::python_stacks::{PyThread, PythonStacks};
 use sys::clock::Following;
@@ -48,6 +48,10 @@ const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Besides the urgent threads, so many are looked at in a pass while savings are low.
 const FEW: usize = 4;
+/// So much of a pass's CPU time is for the threads that are urgent, as much for whoever stands in their way, and
+/// so much for the others; the first thread of each kind is looked at in any case.
+const URGENT_NS: u64 = 4_000_000;
+const OTHERS_NS: u64 = 1_000_000;
 /// After so much of a pass the CPU is offered to whoever waits for it (decision 0015).
 const TURN_NS: u64 = 50_000;
 /// Between two looks while nothing is recorded.
@@ -92,9 +96,8 @@ pub(crate) fn run(shared: Arc<Shared>) {
         let begin_ns = sys::clock::now_ns();
         sampler.beat(next_ns, begin_ns);
         sampler.pass(begin_ns);
-        // While it may not look, what a pass cannot leave out (draining, watching) is done less often.
-        let stretch = sampler.budget.stretch(!sampler.urgent.is_empty());
-        let period_ns = sampler.config.period.as_nanos() as u64 * stretch;
+        let usual_ns = sampler.config.period.as_nanos() as u64;
+        let period_ns = sampler.budget.period_ns(usual_ns, !sampler.urgent.is_empty());
         next_ns = (next_ns + period_ns).max(sys::clock::now_ns().saturating_sub(period_ns));
         let pause_ns = next_ns.saturating_sub(sys::clock::now_ns());
         std::thread::sleep(Duration::from_nanos(pause_ns));
@@ -140,6 +143,29 @@ struct Sampler<'s> {
     throttled_ns: f64,
     own_delay_ns: u64,
     clock: Following,
+}
+
+/// CPU time of a pass that is for one kind of threads.
+struct Allotment {
+    most_ns: u64,
+    /// When it began, by the wall clock, which costs little to read, and by the CPU's.
+    began: Option<(u64, u64)>,
+    cut: bool,
+}
+
+impl Allotment {
+    fn new(most_ns: u64) -> Allotment {
+        Allotment { most_ns, began: None, cut: false }
+    }
+
+    /// Whether one more thread may be looked at.
+    fn is_left(&mut self) -> bool {
+        let (now, cpu) = (sys::clock::now_ns, sys::clock::thread_cpu_ns);
+        let (wall_ns, cpu_ns) = *self.began.get_or_insert_with(|| (now(), cpu()));
+        let long = now().saturating_sub(wall_ns) > self.most_ns;
+        self.cut |= long && cpu().saturating_sub(cpu_ns) > self.most_ns;
+        !self.cut
+    }
 }
 
 impl<'s> Sampler<'s> {
@@ -248,8 +274,8 @@ impl<'s> Sampler<'s> {
             self.list_threads(now);
             self.give_way();
         }
-        let looks = self.budget.allows(!self.urgent.is_empty());
-        if looks {
+        let look = self.budget.may_look(!self.urgent.is_empty());
+        if look != Look::No {
             self.look_at_threads(now);
         } else {
             self.shared.recorder.region().lose(losses::PASSES_SKIPPED, 1);
@@ -263,7 +289,7 @@ impl<'s> Sampler<'s> {
         let watching_ns = self.looker.native.settle(self.shared.recorder);
         self.book(watching_ns);
         let spent = self.booked_ns.saturating_sub(cpu_before) + watching_ns;
-        self.budget.spend(spent, sys::clock::now_ns(), looks);
+        self.budget.spend(spent, sys::clock::now_ns(), look);
         self.shared.stats.passes.fetch_add(1, Ordering::Relaxed);
         self.shared.stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
     }
@@ -377,9 +403,15 @@ impl<'s> Sampler<'s> {
         if !self.urgent.is_empty() {
             culprits.extend(self.switching.wakers(now));
         }
+        let (mut for_urgent, mut for_others) =
+            (Allotment::new(URGENT_NS), Allotment::new(OTHERS_NS));
         for i in 0..self.chosen.len() {
             let tid = self.chosen[i];
             let close = self.urgent.contains(&tid);
+            let allotment = if close { &mut for_urgent } else { &mut for_others };
+            if !allotment.is_left() {
+                continue;
+            }
             self.give_way();
             if let Some(sample) = self.look(tid, close, exact) {
                 culprits
@@ -391,8 +423,14 @@ impl<'s> Sampler<'s> {
         culprits.dedup();
         culprits.retain(|tid| !self.urgent.contains(tid));
         culprits.truncate(most);
+        let mut for_culprits = Allotment::new(URGENT_NS);
         for tid in &culprits {
-            self.look(*tid, true, exact);
+            if for_culprits.is_left() {
+                self.look(*tid, true, exact);
+            }
+        }
+        if [for_urgent, for_others, for_culprits].iter().any(|allotment| allotment.cut) {
+            self.shared.recorder.region().lose(losses::PASSES_CUT, 1);
         }
         let waits = |tid: &u32| {
             let last = self.tracks.by_tid.get(tid).and_then(|track| track.last);

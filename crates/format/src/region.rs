@@ -211,6 +211,8 @@ pub mod losses {
         SWITCH_PAUSES = 30, "switch_pauses";
         /// Milliseconds without switch records because of that.
         SWITCHES_PAUSED_MS = 31, "switches_paused_ms";
+        /// Passes of the sampler that left out threads since they had taken their time.
+        PASSES_CUT = 32, "passes_cut";
     }
 }
 

@@ -186,7 +186,8 @@ impl PythonStacks {
         self.vouch(&chain.frames);
         let known = chain.frames.iter().all(|frame| self.codes.id(frame.code).is_some());
         let sure = self.codes.unsure().is_empty()
-            || (self.has_frames_again(chain) && self.codes.is_as_read(&self.mem, &self.layout));
+            || (self.has_frames_again(chain)
+                && self.codes.confirm(&self.mem, &self.layout, |_| true));
         if known && sure {
             return Ok(());
         }

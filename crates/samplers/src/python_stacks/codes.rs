@@ -9,8 +9,9 @@
 //! read again behind them: if it changed in between, the code object is being replaced and the
 //! stack counts as torn. Freed memory looks like the code object it was, while its table may already
 //! be someone else's: so what an address newly stands for is `unsure` until its frame was seen again
-//! behind the reading, and all of it reads the same behind that (`is_as_read`: another code object
-//! may have been born at the address, and its frame at the frame's). `forget_unsure` takes it back.
+//! behind the reading, and all of it reads the same behind that (`confirm`: another code object
+//! may have been born at the address, and its frame at the frame's). What is not confirmed is taken back, one by
+//! one, so that a thread that runs on while it is read (it imports) is known better at each try.
 //!
 //! What it promises: at most `MAX_CODES` ids and `MAX_TABLE_BYTES` of line tables; past that,
 //! frames carry `CodeId(0)` ("?"), and the counters say how many were refused.
@@ -152,23 +153,46 @@ impl Codes {
         &self.unsure
     }
 
-    /// Whether all that was learned since `begin_frames` reads the same now. Costs what it cost to
-    /// learn it.
-    pub fn is_as_read(&mut self, mem: &Reader, layout: &Layout) -> bool {
-        let unsure = self.unsure.clone();
+    /// Keeps what was learned since `begin_frames` of addresses that are `still_there` and read the same
+    /// now, and takes back the rest: true when that is nothing. No id learned since then may have been
+    /// given out, unless this is true. Costs what it cost to learn it.
+    pub fn confirm(
+        &mut self,
+        mem: &Reader,
+        layout: &Layout,
+        still_there: impl Fn(usize) -> bool,
+    ) -> bool {
+        let unsure = std::mem::take(&mut self.unsure);
         let now = self.identities(mem, layout, &unsure);
-        let known = |address| self.by_pointer.get(address).map(|known| known.identity);
-        if !unsure.iter().map(known).eq(now.into_iter().map(Some)) {
-            return false;
+        let mut gone = Vec::new();
+        for (address, now) in unsure.iter().zip(&now) {
+            let as_read = self.by_pointer.get(address).is_some_and(|known| known.identity == *now);
+            if !as_read || !still_there(*address) {
+                gone.push(*address);
+            }
         }
-        let fresh = self.fresh.clone();
-        // Its refusals were counted when it was read first.
-        let mut uncounted = Counters::default();
-        fresh.iter().all(|identity| {
-            let again = self.read_code(mem, layout, identity, &mut uncounted);
-            let id = self.by_identity.get(identity);
-            again.is_some() && again.as_ref() == id.and_then(|id| self.get(*id))
-        })
+        let fresh = std::mem::take(&mut self.fresh);
+        let codes = self.all.split_off(self.all.len() - fresh.len());
+        for (identity, code) in fresh.iter().zip(codes) {
+            self.table_bytes -= code.bytes();
+            self.by_identity.remove(identity);
+            if gone.contains(&identity.pointer) {
+                continue;
+            }
+            // Its refusals were counted when it was read first.
+            let mut uncounted = Counters::default();
+            if self.read_code(mem, layout, identity, &mut uncounted).as_ref() != Some(&code) {
+                gone.push(identity.pointer);
+                continue;
+            }
+            let id = self.keep(*identity, code);
+            if let Some(known) = self.by_pointer.get_mut(&identity.pointer) {
+                known.id = id;
+            }
+        }
+        self.fresh.clear();
+        gone.iter().for_each(|address| drop(self.by_pointer.remove(address)));
+        gone.is_empty()
     }
 
     /// Takes back all that was learned since `begin_frames`. No such id may have been given out.
@@ -362,14 +386,24 @@ impl Code {
 /// Most names of a code object that are looked through.
 const MAX_NAMES: usize = 128;
 
-/// Whether the code object uses one of `names` as a global or attribute.
+/// Whether the code object uses one of `names` as a global or attribute. Four reads, and two for each of its
+/// names that is as long as one of `names`.
 fn uses_a_name(mem: &Reader, layout: &Layout, code: usize, names: &[&str]) -> bool {
     let Ok(tuple) = mem.word(code.wrapping_add(layout.code_names)) else { return false };
     let Ok(count) = mem.word(tuple.wrapping_add(object::SIZE)) else { return false };
-    let items = (0..count.min(MAX_NAMES)).map(|i| tuple.wrapping_add(object::ITEMS + i * 8));
-    let texts = items.map_while(|item| mem.word(item).ok());
-    let mut texts = texts.filter_map(|text| read_string(mem, layout, text));
-    texts.any(|text| names.contains(&text.as_str()))
+    let mut items = vec![0; count.min(MAX_NAMES) * 8];
+    if mem.read(tuple.wrapping_add(object::ITEMS), &mut items).is_err() {
+        return false;
+    }
+    let texts: Vec<usize> = items.chunks_exact(8).map(|item| word_at(item, 0)).collect();
+    let places: Vec<usize> = texts.iter().map(|t| t.wrapping_add(object::STRING_LENGTH)).collect();
+    let mut lengths = Vec::new();
+    read_each(mem, &places, 8, &mut lengths);
+    let fits = |length: usize| names.iter().any(|name| name.len() == length);
+    texts.iter().zip(lengths.chunks_exact(8)).any(|(text, length)| {
+        fits(word_at(length, 0))
+            && read_string(mem, layout, *text).is_some_and(|text| names.contains(&text.as_str()))
+    })
 }
 
 /// The identity in a head; all zero but the pointer when this is no code object.

@@ -91,8 +91,13 @@ impl Bench {
         addresses.iter().map(|address| self.codes.id(*address)).collect()
     }
 
-    fn is_as_read(&mut self) -> bool {
-        self.codes.is_as_read(&self.mem, &self.layout)
+    /// `still_there`: the addresses that a frame vouches for.
+    fn confirm(&mut self, still_there: &[usize]) -> bool {
+        self.codes.confirm(&self.mem, &self.layout, |address| still_there.contains(&address))
+    }
+
+    fn name(&self, id: Option<CodeId>) -> Option<&str> {
+        Some(&self.codes.get(id?)?.info.qualname)
     }
 
     fn line(&self, id: Option<CodeId>, offset: i64) -> Option<u32> {
@@ -106,7 +111,7 @@ fn what_is_met_first_is_unsure_and_then_known() {
     let fake = Fake::new(&bench.layout, "handler");
     let ids = bench.look(&[fake.at()]);
     assert_eq!(bench.codes.unsure(), [fake.at()]);
-    assert!(bench.is_as_read());
+    assert!(bench.confirm(&[fake.at()]));
     assert_eq!((bench.line(ids[0], 0), bench.line(ids[0], 4)), (Some(40), Some(41)));
     assert_eq!(bench.look(&[fake.at()]), ids);
     assert!(bench.codes.unsure().is_empty());
@@ -129,8 +134,24 @@ fn what_was_unsure_can_be_taken_back() {
     assert_eq!(bench.codes.id(old.at()), kept[0]);
     let again = bench.look(&[two.at(), old.at()]);
     assert_eq!(again[1], kept[0]);
-    let name = again[0].and_then(|id| bench.codes.get(id)).map(|code| &*code.info.qualname);
-    assert_eq!(name, Some("two"));
+    assert_eq!(bench.name(again[0]), Some("two"));
+}
+
+/// The thread ran on while its stack was read: what is still on it is kept, so the next try has less to learn.
+#[test]
+fn what_is_still_there_is_kept_when_the_rest_is_taken_back() {
+    let mut bench = Bench::new();
+    let named = |name| Fake::new(&bench.layout, name);
+    let (outer, left, inner) = (named("outer"), named("left"), named("inner"));
+    bench.look(&[outer.at(), left.at(), inner.at()]);
+    let bytes = bench.codes.table_bytes;
+    assert!(!bench.confirm(&[outer.at(), inner.at()]));
+    assert!(bench.codes.table_bytes < bytes);
+    assert_eq!((bench.codes.all.len(), bench.codes.by_identity.len()), (3, 2));
+    assert_eq!(bench.codes.id(left.at()), None);
+    let ids = bench.look(&[outer.at(), inner.at()]);
+    assert!(bench.codes.unsure().is_empty(), "both were known");
+    assert_eq!((bench.name(ids[0]), bench.name(ids[1])), (Some("outer"), Some("inner")));
 }
 
 /// The address was freed when it was read, and its line table someone else's already; then a code
@@ -143,10 +164,10 @@ fn a_table_that_reads_otherwise_afterwards_is_refused() {
     let wrong = bench.look(&[fake.at()]);
     assert_ne!(bench.line(wrong[0], 4), Some(41));
     fake.lines[4] = right;
-    assert!(!bench.is_as_read());
-    bench.codes.forget_unsure();
+    assert!(!bench.confirm(&[fake.at()]));
+    assert_eq!(bench.codes.all.len(), 1, "nothing is kept of it");
     let ids = bench.look(&[fake.at()]);
-    assert_eq!((bench.line(ids[0], 4), bench.is_as_read()), (Some(41), true));
+    assert_eq!((bench.line(ids[0], 4), bench.confirm(&[fake.at()])), (Some(41), true));
 }
 
 #[test]
@@ -155,14 +176,18 @@ fn another_code_object_at_the_address_is_not_the_one_that_was_read() {
     let mut fake = Fake::new(&bench.layout, "first_here");
     bench.look(&[fake.at()]);
     fake.name[3] ^= 1; // the hash of its name
-    assert!(!bench.is_as_read());
-    // It was known before: nothing of it would be taken back but the address.
-    let known = bench.look(&[fake.at()]);
+    assert!(!bench.confirm(&[fake.at()]));
+    let second = bench.look(&[fake.at()]);
+    assert!(bench.confirm(&[fake.at()]));
     fake.name[3] ^= 1;
-    assert!(!bench.is_as_read());
+    let first = bench.look(&[fake.at()]);
+    assert!(bench.confirm(&[fake.at()]));
+    // Both were known before: nothing is taken back but what the address stands for.
     fake.name[3] ^= 1;
-    bench.codes.forget_unsure();
-    assert_eq!(bench.look(&[fake.at()]), known);
+    assert_eq!(bench.look(&[fake.at()]), second);
+    fake.name[3] ^= 1;
+    assert!(!bench.confirm(&[fake.at()]));
+    assert_eq!(bench.look(&[fake.at()]), first);
 }
 
 /// Before 3.11 file names often have none: another file's of the same length then looked the same.

@@ -67,6 +67,9 @@ const UNCONFIRMED_FRAMES: usize = 16;
 /// Frames that lie no further above the innermost one than this were called from it.
 const NEARBY: usize = 4096;
 
+/// Tries at a stack whose thread runs on through code that was not known: what one learned makes the next one
+/// quick.
+const CODE_TRIES: usize = 3;
 const CODE_GONE: Torn = Torn("code object gone before it was read");
 
 /// What the caller knows about the interpreter in this process.
@@ -281,20 +284,13 @@ impl PythonStacks {
         max_frames: usize,
         out: &mut Vec<Frame>,
     ) -> Result<Outcome, Torn> {
-        out.clear();
         self.counters.stacks += 1;
-        self.codes.begin_frames();
-        let result = self.read_settled(thread.state, max_frames).and_then(|settled| {
-            let truncated = self.show(thread.state, max_frames, out)?;
-            if !self.codes.unsure().is_empty() && self.has_moved_on(thread.state) {
-                self.confirm_unsure(thread.state, max_frames)?;
-            } else if settled && !self.walker.is_same() {
-                self.keep(thread.state, max_frames, truncated, out);
+        let mut result = Err(CODE_GONE);
+        for _ in 0..CODE_TRIES {
+            result = self.stack_once(thread.state, max_frames, out);
+            if !matches!(result, Err(CODE_GONE)) {
+                break;
             }
-            Ok(Outcome { truncated, settled })
-        });
-        if result.is_err() {
-            self.codes.forget_unsure();
         }
         match result {
             Ok(outcome) => self.counters.unsettled_stacks += u64::from(!outcome.settled),
@@ -306,6 +302,24 @@ impl PythonStacks {
         result
     }
 
+    fn stack_once(
+        &mut self,
+        state: usize,
+        max_frames: usize,
+        out: &mut Vec<Frame>,
+    ) -> Result<Outcome, Torn> {
+        out.clear();
+        self.codes.begin_frames();
+        let settled = self.read_settled(state, max_frames);
+        let shown = settled.and_then(|_| self.show(state, max_frames, out));
+        if !self.codes.unsure().is_empty() && (shown.is_err() || self.has_moved_on(state)) {
+            self.confirm_unsure(state, max_frames)?;
+        } else if let (Ok(true), Ok(truncated), false) = (settled, shown, self.walker.is_same()) {
+            self.keep(state, max_frames, truncated, out);
+        }
+        Ok(Outcome { truncated: shown?, settled: settled? })
+    }
+
     /// Whether the thread may have run since its stack was read.
     fn has_moved_on(&self, state: usize) -> bool {
         let now = self.threads.gil(&self.mem, &self.layout);
@@ -313,20 +327,25 @@ impl PythonStacks {
     }
 
     /// Walks once more: a code object that still has one of its frames was alive when it was read, if
-    /// it is the same one. One without a frame was a kept stack's, and is what it was.
+    /// it is the same one. One without a frame was a kept stack's, and is what it was. What is not
+    /// confirmed is taken back.
     fn confirm_unsure(&mut self, state: usize, max_frames: usize) -> Result<(), Torn> {
         self.walker.stand_alone(&self.layout, state);
         std::mem::swap(&mut self.previous_frames, &mut self.walker.frames);
         let limit = max_frames.saturating_add(1);
-        self.walker.walk(&self.mem, &self.layout, state, limit)?;
+        let walked = self.walker.walk(&self.mem, &self.layout, state, limit);
+        if walked.is_err() {
+            self.codes.forget_unsure();
+        }
+        walked?;
         let (before, now) = (&self.previous_frames, &self.walker.frames);
         let is_same = |a: &RawFrame, b: &RawFrame| (a.address, a.code) == (b.address, b.code);
-        let still_there = self.codes.unsure().iter().all(|code| {
-            let mut frames = before.iter().filter(|frame| frame.code == *code).peekable();
+        let still_there = |code: usize| {
+            let mut frames = before.iter().filter(|frame| frame.code == code).peekable();
             frames.peek().is_none()
                 || frames.any(|frame| now.iter().any(|again| is_same(frame, again)))
-        });
-        match still_there && self.codes.is_as_read(&self.mem, &self.layout) {
+        };
+        match self.codes.confirm(&self.mem, &self.layout, still_there) {
             true => Ok(()),
             false => Err(CODE_GONE),
         }
@@ -341,9 +360,8 @@ impl PythonStacks {
             if self.codes.unsure().is_empty() {
                 return Ok(());
             }
-            if self.confirm_unsure(state, most).is_err() {
-                self.codes.forget_unsure();
-            }
+            // What could not be confirmed is met again by the next walk, or is gone.
+            let _ = self.confirm_unsure(state, most);
         }
         Err(CODE_GONE)
     }
