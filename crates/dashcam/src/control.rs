@@ -448,6 +448,7 @@ pub fn stop() {
         let _ = stream.close();
     }
     shared.stop.store(true, Ordering::Relaxed);
+    shared.recorder.nap().wake();
     shared.job_came.notify_all();
     if let Some(listener) = lock(&shared.listener).take() {
         listener.remove();

@@ -148,6 +148,7 @@ fn tell_open_requests(recorder: &Recorder) {
 /// tenth of a second (it may be gone, or starved).
 fn wait_for_sampler(shared: &Shared) {
     let wanted = shared.flush_wanted.fetch_add(1, Ordering::AcqRel) + 1;
+    shared.recorder.nap().wake();
     for _ in 0..50 {
         // Acquire: pairs with the sampler's release after it wrote.
         if shared.flushed.load(Ordering::Acquire) >= wanted || shared.stopping() {

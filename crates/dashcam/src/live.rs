@@ -69,6 +69,7 @@ impl Shared {
         let was = self.config();
         *changes += 1;
         self.live.now.set(Some(Box::leak(Box::new(config))));
+        self.recorder.nap().wake();
         if was.rules != rules {
             judge_by(self.recorder, rules);
         }

@@ -283,6 +283,7 @@ impl Request {
                 recorder.region().lose(losses::REQUESTS_UNTRACKED, 1);
                 open.untracked()
             });
+        recorder.nap().wake();
         let flags = if on_loop { flag::ASYNC } else { 0 };
         append(&[header(Kind::RequestBegin, 4, flags, name), begin_ns, id, now], now);
         Request { id, begin_ns }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use format::region::word;
 use ring::{Region, Tables};
 use sys::cell::StaticRef;
+use sys::nap::Nap;
 
 use crate::failures::{ErrorJudge, Failures};
 use crate::latency::Latencies;
@@ -21,6 +22,7 @@ pub struct Recorder {
     region: &'static Region,
     tables: Tables,
     open: OpenTable,
+    nap: Nap,
     limits: Limits,
     failures: Failures,
     latencies: Latencies,
@@ -49,6 +51,7 @@ impl Recorder {
             region,
             tables: Tables::new(region, crate::session::learn_name),
             open: OpenTable::new(),
+            nap: Nap::new(),
             limits: Limits::new(limit_of),
             failures: Failures::new(),
             latencies: Latencies::default(),
@@ -80,6 +83,12 @@ impl Recorder {
     /// Requests that have begun and not ended.
     pub fn open_requests(&self) -> &OpenTable {
         &self.open
+    }
+
+    /// Where the sampler sleeps while nobody works; a request's begin wakes it.
+    #[inline]
+    pub fn nap(&self) -> &Nap {
+        &self.nap
     }
 
     /// Limits by name, typical times, and the mailbox of slow requests.

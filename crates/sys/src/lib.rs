@@ -20,6 +20,7 @@ mod kept;
 pub mod local;
 pub mod map;
 pub mod mem;
+pub mod nap;
 pub mod ours;
 pub mod perf;
 pub mod random;
