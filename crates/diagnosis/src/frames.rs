@@ -1,6 +1,10 @@
 //! Whose code is a frame: the user's, a library's, the interpreter's own, or ours.
 
+use std::collections::HashSet;
+
 use capture::read::{Capture, Frame};
+use format::record::Sample;
+use format::wait::WaitKind;
 
 /// Who wrote a frame's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +49,32 @@ impl Place {
 /// Knows the folders of a capture.
 pub struct Frames<'c> {
     capture: &'c Capture,
+    /// Python stacks whose call into SQLite was seen asleep: it asks again for a lock somebody has.
+    asks_sqlite: HashSet<u32>,
 }
 
 impl<'c> Frames<'c> {
     /// For one capture.
     pub fn new(capture: &'c Capture) -> Frames<'c> {
-        Frames { capture }
+        let mut frames = Frames { capture, asks_sqlite: HashSet::new() };
+        let sleeps = |s: &&Sample| s.wait == WaitKind::Sleep;
+        let stacks: HashSet<u32> =
+            capture.samples.values().flatten().filter(sleeps).map(|s| s.stack).collect();
+        for stack in stacks {
+            let calls = |f: &Frame<'_>| frames.owner(f.file) != Owner::Runtime;
+            let mut native = capture.frames(stack).take_while(|f| f.native).filter(calls);
+            if native.next().is_some_and(|f| is_sqlite(f.file)) {
+                frames.asks_sqlite.insert(capture.without_native(stack));
+            }
+        }
+        frames
+    }
+
+    /// Whether who sleeps here does so in SQLite, which waits for a lock of its file by asking for it again and
+    /// again. True of all sleeps of this Python code in which no look saw what it called.
+    pub fn asks_sqlite(&self, stack: u32) -> bool {
+        !self.asks_sqlite.is_empty()
+            && self.asks_sqlite.contains(&self.capture.without_native(stack))
     }
 
     /// The frames of a stack, innermost first; without the native ones that Python code called, so
@@ -238,6 +262,12 @@ fn native_owner(file: &str) -> Option<Owner> {
     } else {
         None
     }
+}
+
+/// Whether native code is SQLite's: its library, a source, or Python's module with it inside.
+fn is_sqlite(file: &str) -> bool {
+    let base = file.rsplit('/').next().unwrap_or(file);
+    ["libsqlite3.", "sqlite3.c", "_sqlite3."].iter().any(|name| base.starts_with(name))
 }
 
 /// Packages whose functions are locks and executors: a wait in them is their caller's.

@@ -430,3 +430,25 @@ fn one_wait_that_looks_cut_is_one_interval() {
     let told = |what: &str| first.evidence.iter().find(|e| e.what == what).expect("told").value;
     assert!(told("intervals") > 1.0 && told("longest single interval") > 400.0, "{first:?}");
 }
+
+/// Python's `execute` sleeps in SQLite's busy handler; the first of the pauses came before anybody looked at native code.
+#[test]
+fn a_sleep_inside_of_sqlite_is_a_wait_for_its_lock() {
+    for (library, cause) in [("/lib/libsqlite3.so.0", "lock-wait"), ("/lib/libcurl.so.4", "sleep")]
+    {
+        let mut made = slow(400);
+        let order = stack(&mut made, &[("order", "/srv/app.py", 19)]);
+        let polls =
+            stack_on(&mut made, order, &[("step", library, 0), ("usleep", "/lib/libc.so.6", 0)]);
+        let native = made.codes.len() - 2;
+        made.codes[native..].iter_mut().for_each(|code| code.native = true);
+        off(&mut made, OWN, &[(1, 50), (51, 100), (101, 399)]);
+        seen(&mut made, OWN, &[(10, Sleep, order), (60, Sleep, polls), (200, Sleep, polls)]);
+        let verdict = judge(&made);
+        let (first, text) = (&verdict.findings[0], to_text(&verdict));
+        assert_eq!((first.cause.text(), verdict.findings.len()), (cause, 1), "{text}");
+        assert_eq!(first.place.as_ref().expect("a place").function, "order", "{text}");
+        let told = first.summary.contains("a lock of a SQLite database, asking again; who held it");
+        assert_eq!(told, cause == "lock-wait", "{text}");
+    }
+}

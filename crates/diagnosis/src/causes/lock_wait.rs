@@ -4,7 +4,8 @@
 //! lock itself where it has an owner field (RLock) or from the thread that sits inside the lock's
 //! `with` block; otherwise inferred: the one thread that stands in the very call that waits and does
 //! something else there (a lock inside of C code: a buffered file, a database connection), or the
-//! only thread that ran just before the wait ended. Inferred holders make the verdict "likely", never
+//! only thread that ran just before the wait ended. A sleep inside of SQLite is its busy handler's, which asks for the
+//! database's lock again and again; who has that is not known. Inferred holders make the verdict "likely", never
 //! "confirmed".
 
 use super::pool_wait::hands_out;
@@ -48,13 +49,20 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
             let culprit = if ours { scene.file_lock_holder(segment) } else { None };
             Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
         }
+        WaitKind::Sleep if scene.frames.asks_sqlite(segment.stack()) => {
+            let target = Some(SQLITE.to_owned());
+            Some(Claim { target, ..Claim::of(Cause::LockWait, segment) })
+        }
         _ => None,
     }
 }
 
 /// Of what somebody is to give notice of it is what that one does before that counts.
 pub fn advice(target: Option<&str>) -> &'static str {
-    NOTICES.iter().find(|n| Some(n.target) == target).map_or(ADVICE, |n| n.advice)
+    match target {
+        Some(SQLITE) => ADVICE_SQLITE,
+        _ => NOTICES.iter().find(|n| Some(n.target) == target).map_or(ADVICE, |n| n.advice),
+    }
 }
 
 /// Whether this is the target of a wait for what somebody is to give notice of: nobody holds it.
@@ -118,6 +126,12 @@ const NOTICES: [Notice; 5] = [
         ..NOTIFIES
     },
 ];
+
+/// What is waited for by asking again. Nothing tells who has it: the lock is the connection's, not a thread's.
+const SQLITE: &str = "a SQLite database";
+const ADVICE_SQLITE: &str =
+    "Find the connection whose transaction was open meanwhile, of this process or another, and \
+     shorten it: no waiting or long work between BEGIN and COMMIT; WAL lets readers go on.";
 
 /// How the target of a file lock ends that this process has.
 const OURS: &str = ", held by this process";
@@ -185,6 +199,7 @@ pub fn sentence(d: &Described<'_>) -> String {
     let notice = NOTICES.iter().find(|n| Some(n.target) == d.target);
     let what = match (notice, d.target) {
         (Some(notice), _) => notice.what.to_owned(),
+        (None, Some(SQLITE)) => format!("a lock of {SQLITE}, asking again"),
         (None, Some(target)) => format!("the file lock of {target}"),
         (None, None) => "a lock".to_owned(),
     };

@@ -34,6 +34,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
     let own = Claim::of(Cause::Sleep, segment);
     match segment.wait() {
+        // It asks for a lock again and again.
+        WaitKind::Sleep if scene.frames.asks_sqlite(segment.stack()) => None,
         WaitKind::Sleep | WaitKind::Yield => Some(own),
         WaitKind::Futex => {
             let leaf = scene.frames.of(segment.stack()).next();
