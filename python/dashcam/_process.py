@@ -8,6 +8,7 @@ costs one call that returns at once.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import os
@@ -49,8 +50,9 @@ def start(native: Any, settings: dict[str, Any]) -> bool:
             _when = when
             native.when(when)
         if _settings is not None and given and given != _settings:
-            print("dashcam: already recording; the settings of this start() are not used",
-                  file=sys.stderr)
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or None
+                print("dashcam: already recording; the settings of this start() are not used",
+                      file=sys.stderr)
         return False
     native.set_runtime(*_folders())
     started = bool(native.start(given))

@@ -16,6 +16,7 @@ work. A file that grows (a live stream) is read as it is at this moment.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -139,13 +140,17 @@ def open(path: str | os.PathLike[str]) -> Capture:  # noqa: A001
 
 def newest(folder: Path) -> Path:
     """The newest capture in a folder, by time of writing. Raises CaptureError without one."""
+    found = []
     try:
-        found = [entry for entry in folder.iterdir() if entry.suffix == ".dashcam"]
-        return max(found, key=lambda entry: (entry.stat().st_mtime_ns, entry))
-    except ValueError:
-        raise CaptureError(f"no capture (*.dashcam) in {folder}") from None
+        for entry in folder.iterdir():
+            if entry.suffix == ".dashcam":
+                with contextlib.suppress(FileNotFoundError):  # removed meanwhile, or a link to nothing
+                    found.append((entry.stat().st_mtime_ns, entry))
     except OSError as error:
         raise CaptureError(str(error)) from None
+    if not found:
+        raise CaptureError(f"no capture (*.dashcam) in {folder}")
+    return max(found)[1]
 
 
 def _reader() -> Any:

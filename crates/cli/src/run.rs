@@ -15,6 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::read::USAGE;
 
@@ -196,12 +197,16 @@ fn absolute(path: &str) -> String {
 /// Captures could not be written: said before the program starts, which runs all the same.
 fn warn_unwritable(out: &Path) {
     let existing = out.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/"));
-    let probe = existing.join(format!(".dashcam-{}", std::process::id()));
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    let probe = existing.join(format!(".dashcam-{}-{nanos}", std::process::id()));
     let tried = match existing.is_dir() {
-        true => fs::File::create(&probe).map(drop).map_err(|e| e.to_string()),
+        // A new file: who else may write here must not be able to name one that would be cut.
+        true => fs::File::create_new(&probe)
+            .map(|_| fs::remove_file(&probe))
+            .map(drop)
+            .map_err(|e| e.to_string()),
         false => Err("is not a folder".to_owned()),
     };
-    let _ = fs::remove_file(&probe);
     if let Err(error) = tried {
         eprintln!(
             "dashcam: --out {}: {} {error}; captures cannot be written there; the program runs on",

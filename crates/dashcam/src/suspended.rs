@@ -14,7 +14,7 @@
 //! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
 //! a task enters them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use format::record::{Await, TARGET_IS_NAME};
@@ -112,13 +112,18 @@ impl Suspensions {
             self.seen.clear();
             return 0;
         }
+        let repeat_ns = (REPEAT_NS * due.len() as u64 / FEW).clamp(REPEAT_NS, MOST_REPEAT_NS);
+        if due.len() > most {
+            due.select_nth_unstable_by_key(most, |(seen_ns, _)| *seen_ns);
+            due.truncate(most);
+        }
         due.sort_by_key(|(seen_ns, _)| *seen_ns);
         if self.seen.len() > open.len() {
-            self.seen.retain(|id, _| open.iter().any(|r| r.id == *id));
+            let ids: HashSet<u64> = open.iter().map(|request| request.id).collect();
+            self.seen.retain(|id, _| ids.contains(id));
         }
-        let repeat_ns = (REPEAT_NS * due.len() as u64 / FEW).clamp(REPEAT_NS, MOST_REPEAT_NS);
         let (mut written, mut looks) = (0, 0);
-        for (_, request) in due.into_iter().take(most) {
+        for (_, request) in due {
             if self.is_due(looker, request.id, repeat_ns) {
                 written += self.look_at(looker, open, &request);
                 looks += 1;

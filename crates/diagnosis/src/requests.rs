@@ -1,6 +1,6 @@
 //! Which requests were slow, which were normal, and what is typical.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use capture::read::{Capture, RequestRow};
 
@@ -94,13 +94,14 @@ impl<'c> Requests<'c> {
         let all = median(self.normal.iter().map(Judged::ns).collect());
         let enough = by_name.into_iter().filter(|(_, times)| times.len() >= ENOUGH);
         self.typical_by_name = enough.map(|(name, times)| (name, median(times))).collect();
-        let of_slow: Vec<u64> = self
-            .normal
-            .iter()
-            .filter(|n| self.slow.iter().any(|s| s.row.name == n.row.name))
-            .map(Judged::ns)
-            .collect();
+        let named = self.slow_names();
+        let of_slow: Vec<u64> =
+            self.normal.iter().filter(|n| named.contains(&n.row.name)).map(Judged::ns).collect();
         self.typical_ns = if of_slow.len() >= ENOUGH { median(of_slow) } else { all };
+    }
+
+    fn slow_names(&self) -> HashSet<u32> {
+        self.slow.iter().map(|request| request.row.name).collect()
     }
 
     /// What is typical for a request of this name.
@@ -111,7 +112,8 @@ impl<'c> Requests<'c> {
     /// Up to `most` normal requests that share a name with a slow one (any, when none does), spread
     /// evenly over the capture.
     pub fn controls(&self, most: usize) -> Vec<Judged<'c>> {
-        let named = |n: &&Judged<'_>| self.slow.iter().any(|s| s.row.name == n.row.name);
+        let names = self.slow_names();
+        let named = |n: &&Judged<'_>| names.contains(&n.row.name);
         let mut same: Vec<Judged<'c>> = self.normal.iter().filter(named).copied().collect();
         if same.is_empty() {
             same.clone_from(&self.normal);

@@ -12,9 +12,10 @@ pub struct Budget {
     /// What may be spent on looks though the purse is low.
     trickle_ns: f64,
     last_ns: u64,
-    /// The recent mean of passes that looked at threads, and of those that did not.
+    /// The recent mean of passes that looked at threads, and of those that did not; the dearest of late.
     looks_ns: f64,
     rests_ns: f64,
+    peak_ns: f64,
 }
 
 /// Whether a pass may look at threads, and what pays for it.
@@ -33,17 +34,19 @@ const BURST_NS: f64 = 20e9;
 /// The purse begins with this part of the most it holds, and keeps this part for slow requests.
 const BEGINS: f64 = 0.75;
 const KEPT: f64 = 0.5;
-/// It is overdrawn by at most this part: what a pass cannot leave out may cost more than comes in for a
+/// It is overdrawn by at most this part, or one pass: what a pass cannot leave out may cost more than comes in for a
 /// while (a program that loads), and must not silence the sampler for minutes.
 const OVERDRAWN: f64 = 0.25;
 /// The part of the income that trickles, and how much of that is put aside: of so much time.
 const TRICKLE: f64 = 0.5;
 const TRICKLE_NS: f64 = 1e9;
-/// What trickled is overdrawn by at most so many times that: by no more than one pass, which is bounded.
-const IN_DEBT: f64 = 4.0;
-/// A pass is booked at no more than this many times the recent mean: one freak pass (the machine stood
-/// still) must not silence the sampler for long.
+/// What trickled, and small savings, may be overdrawn by what a pass may cost: so the next look is paid in full.
+const ONE_PASS_NS: f64 = 20e6;
+/// A pass is booked at no more than this many times the recent mean, or twice the dearest of late, which fades by
+/// half in this time: one freak pass (the machine stood still) must not silence the sampler for long, but what
+/// comes again is no freak.
 const FREAK: f64 = 20.0;
+const FADES_NS: f64 = 10e9;
 const CHEAP_NS: f64 = 20_000.0;
 /// No pause between two passes is longer, but for a longer period.
 const LONGEST_PAUSE_NS: f64 = 100e6;
@@ -53,25 +56,37 @@ impl Budget {
     pub fn new(percent: f64, now_ns: u64) -> Budget {
         let share = percent / 100.0;
         let purse_ns = share * BURST_NS * BEGINS;
-        Budget { share, purse_ns, trickle_ns: 0.0, last_ns: now_ns, looks_ns: 0.0, rests_ns: 0.0 }
+        Budget {
+            share,
+            purse_ns,
+            trickle_ns: 0.0,
+            last_ns: now_ns,
+            looks_ns: 0.0,
+            rests_ns: 0.0,
+            peak_ns: 0.0,
+        }
     }
 
     /// Books a pass that ended at `now_ns` and cost `cost_ns` of CPU; `look`: what `may_look` said of it.
     pub fn spend(&mut self, cost_ns: u64, now_ns: u64, look: Look) {
-        let income = now_ns.saturating_sub(self.last_ns) as f64 * self.share;
+        let passed = now_ns.saturating_sub(self.last_ns) as f64;
+        let income = passed * self.share;
         self.last_ns = now_ns;
+        self.peak_ns *= (-passed / FADES_NS).exp2();
         let mean = if look == Look::No { &mut self.rests_ns } else { &mut self.looks_ns };
         let mut cost = cost_ns as f64;
         if *mean > 0.0 {
-            cost = cost.min(FREAK * mean.max(CHEAP_NS));
+            let usual = (FREAK * mean.max(CHEAP_NS)).max(2.0 * self.peak_ns);
+            self.peak_ns = self.peak_ns.max(cost);
+            cost = cost.min(usual);
         }
         *mean += (cost - *mean) / 32.0;
         let most = self.most_ns();
-        self.purse_ns = (self.purse_ns + income - cost).clamp(-OVERDRAWN * most, most);
+        let least = -(OVERDRAWN * most).max(ONE_PASS_NS);
+        self.purse_ns = (self.purse_ns + income - cost).clamp(least, most);
         let aside = self.share * TRICKLE * TRICKLE_NS;
         let paid = if look == Look::Trickled { cost } else { 0.0 };
-        self.trickle_ns =
-            (self.trickle_ns + income * TRICKLE - paid).clamp(-IN_DEBT * aside, aside);
+        self.trickle_ns = (self.trickle_ns + income * TRICKLE - paid).clamp(-ONE_PASS_NS, aside);
     }
 
     /// Whether a pass may look at threads now; `urgent`: a request is slow.
@@ -137,6 +152,35 @@ mod tests {
                 let spent = spent(cost_ns, 30_000, urgent);
                 assert!(spent < 0.0104 + savings_ns / 60e9, "{cost_ns} ns, {urgent}: {spent}");
             }
+        }
+    }
+
+    /// Each of these was half of a larger share before what came again was booked whole.
+    #[test]
+    fn what_comes_again_is_no_freak_and_small_budgets_hold_too() {
+        for (percent, every, dear_ns) in [
+            (1.0, 32, 20_000_000),
+            (1.0, 16, 50_000_000),
+            (1.0, 100, 10_000_000),
+            (0.1, 1, 9_000_000),
+            (0.01, 1, 9_000_000),
+        ] {
+            let mut budget = Budget::new(percent, 0);
+            let (mut cpu, mut now_ns, mut step) = (0, 0, 0u64);
+            while now_ns < 600 * SECOND_NS {
+                now_ns += budget.period_ns(PERIOD_NS, true);
+                let look = budget.may_look(true);
+                step += u64::from(look != Look::No);
+                let cost = match look {
+                    Look::No => 300,
+                    _ if step.is_multiple_of(every) => dear_ns,
+                    _ => 20_000,
+                };
+                cpu += if now_ns > 300 * SECOND_NS { cost } else { 0 };
+                budget.spend(cost, now_ns, look);
+            }
+            let spent = cpu as f64 / 300e9 * 100.0;
+            assert!(spent < 1.25 * percent, "{percent} %, {dear_ns} ns: {spent}");
         }
     }
 

@@ -103,20 +103,29 @@ class _Watcher(MetaPathFinder):
                 continue
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
-                if spec.loader is not None:
+                if hasattr(spec.loader, "exec_module"):
                     spec.loader = _PatchingLoader(self.native, spec.loader)
+                elif spec.loader is not None:
+                    spec.loader = _PatchingOldLoader(self.native, spec.loader)
                 return spec
         return None
 
 
 class _PatchingLoader(Loader):
-    """Loads through the real loader, then patches, then puts the real loader back."""
+    """Loads through the real loader, then patches, then puts the real loader back. Who asks for code, source or
+    data instead (`python -m`, `inspect`, `importlib.resources`) gets the real loader's."""
 
     def __init__(self, native: Any, loader: Any) -> None:
         self.native, self.loader = native, loader
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "loader":  # a copy of it that was not filled in yet
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
     def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
-        created: Optional[ModuleType] = self.loader.create_module(spec)
+        create = getattr(self.loader, "create_module", None)
+        created: Optional[ModuleType] = create(spec) if create else None
         return created
 
     def exec_module(self, module: ModuleType) -> None:
@@ -125,6 +134,23 @@ class _PatchingLoader(Loader):
         module.__loader__ = self.loader
         self.loader.exec_module(module)
         apply(self.native, module.__name__, module)
+
+
+class _PatchingOldLoader:
+    """The same around a loader that has `load_module` only: CPython 3.9's of zip files, and some of hosts' own."""
+
+    def __init__(self, native: Any, loader: Any) -> None:
+        self.native, self.loader = native, loader
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "loader":
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
+    def load_module(self, fullname: str) -> ModuleType:
+        module: ModuleType = self.loader.load_module(fullname)
+        apply(self.native, fullname, module)
+        return module
 
 
 __all__ = ["PATCHES", "apply", "install"]

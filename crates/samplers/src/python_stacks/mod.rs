@@ -576,7 +576,7 @@ impl PythonStacks {
     }
 
     fn frame(&self, raw: &RawFrame) -> Result<Option<Frame>, Torn> {
-        let id = self.codes.id(raw.code).ok_or(Torn("frame without a code object"))?;
+        let id = self.codes.id(raw.code).ok_or(CODE_GONE)?;
         let code = self.codes.get(id).ok_or(Torn("code id"))?;
         let started = raw.owner == OWNED_BY_GENERATOR || code.is_complete(raw.offset);
         Ok(started.then(|| Frame { code: id, line: code.line(raw.offset) }))
