@@ -456,6 +456,9 @@ impl<'s> Sampler<'s> {
         culprits.sort_unstable();
         culprits.dedup();
         culprits.retain(|tid| !self.urgent.contains(tid));
+        // Whoever comes last may be left out: another one each time.
+        let first = self.random.below(culprits.len());
+        culprits.rotate_left(first);
         culprits.truncate(most);
         let mut for_culprits = Allotment::new(URGENT_NS);
         for tid in &culprits {

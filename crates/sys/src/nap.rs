@@ -25,27 +25,35 @@ impl Nap {
 
     /// Sleeps for `longest` at most. True: somebody woke it.
     pub fn sleep(&self, longest: Duration) -> bool {
-        let before = crate::clock::now_ns();
+        let begin_ns = crate::clock::now_ns();
         self.word.store(1, Ordering::SeqCst);
-        let limit = libc::timespec {
-            tv_sec: longest.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-            tv_nsec: longest.subsec_nanos().into(),
-        };
-        let none: *const u32 = std::ptr::null();
-        // SAFETY: the kernel reads the word and the time, both of which outlive the call.
-        unsafe {
-            let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-            libc::syscall(libc::SYS_futex, self.word.as_ptr(), wait, 1, &raw const limit, none, 0);
-        }
-        if self.word.swap(0, Ordering::SeqCst) == 0 {
-            return true;
-        }
-        // A signal, or a kernel that knows no futex: never shorter without a reason.
-        let slept = Duration::from_nanos(crate::clock::now_ns().saturating_sub(before));
-        if let Some(rest) = longest.checked_sub(slept) {
+        loop {
+            let slept = Duration::from_nanos(crate::clock::now_ns().saturating_sub(begin_ns));
+            let rest = longest.checked_sub(slept).filter(|rest| !rest.is_zero());
+            let Some(rest) = rest else { return self.word.swap(0, Ordering::SeqCst) == 0 };
+            let answer = self.wait(rest);
+            if self.word.load(Ordering::SeqCst) == 0 {
+                return true;
+            }
+            // A signal, or the time is over: looked at again. Else a kernel that knows no futex.
+            if answer == 0 || matches!(errno(), libc::EINTR | libc::EAGAIN | libc::ETIMEDOUT) {
+                continue;
+            }
             std::thread::sleep(rest);
         }
-        false
+    }
+
+    fn wait(&self, rest: Duration) -> libc::c_long {
+        let limit = libc::timespec {
+            tv_sec: rest.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: rest.subsec_nanos().into(),
+        };
+        let none: *const u32 = std::ptr::null();
+        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the kernel reads the word and the time, both of which outlive the call.
+        unsafe {
+            libc::syscall(libc::SYS_futex, self.word.as_ptr(), wait, 1, &raw const limit, none, 0)
+        }
     }
 
     /// Ends a sleep, if there is one.
@@ -66,6 +74,10 @@ impl Nap {
         // SAFETY: the word is ours and aligned, so the call does not fail, nor touch a handler's errno.
         unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), wake, 1) };
     }
+}
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -191,7 +191,9 @@ impl Codes {
             }
         }
         self.fresh.clear();
-        gone.iter().for_each(|address| drop(self.by_pointer.remove(address)));
+        for address in &gone {
+            self.by_pointer.remove(address);
+        }
         gone.is_empty()
     }
 
