@@ -4,7 +4,8 @@
 //! that the longest part of a slow request may be time without a CPU although the work is what is
 //! wrong. What the CPU was needed *for* decides: if one thread's work without a break (its *burst*:
 //! time on a CPU between two waits) reaches the slow requests' limit by itself, it would have been
-//! too slow on a free machine as well. Then time without a CPU within it counts as that work, and
+//! too slow on a free machine as well. On an event loop a burst is that of one request: many short ones in a row
+//! keep nobody for long where there are CPUs. Then time without a CPU within it counts as that work, and
 //! who waits for the GIL meanwhile waits for its holder. Otherwise it stays cpu-starved.
 //!
 //! A thread that ran for microseconds at a time, many times over, may have given its CPU away itself
@@ -15,6 +16,8 @@
 //! work alone is within the limit nothing changes.
 
 use std::collections::HashMap;
+
+use capture::read::Capture;
 
 use crate::causes::{Cause, Claim};
 use crate::pieces::Piece;
@@ -39,14 +42,51 @@ pub(crate) struct Burst {
     pub ran_ns: u64,
 }
 
-/// The burst of `tid` around `[from, to)`. Waits for the GIL are no break: they are part of working.
-/// Cost: a timeline of 6 s.
-pub(crate) fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64) -> Burst {
+/// Bursts that were looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Bursts {
+    /// The last one of each thread.
+    last: HashMap<u32, Burst>,
+    /// When requests on event loops ended, by the loop's thread, in order.
+    ends: Option<HashMap<u32, Vec<u64>>>,
+}
+
+impl Bursts {
+    /// The burst of `tid` around `[from, to)`. Waits for the GIL are no break: they are part of working.
+    /// Cost: a timeline of 6 s, unless it is the one asked for last.
+    pub(crate) fn around(&mut self, scene: &Scene<'_>, tid: u32, from: u64, to: u64) -> Burst {
+        let known = self.last.get(&tid).filter(|b| b.from_ns <= from && to <= b.to_ns);
+        if let Some(known) = known {
+            return *known;
+        }
+        let ends = self.ends.get_or_insert_with(|| ends_on_loops(scene.capture));
+        let ends = ends.get(&tid).map_or(&[][..], Vec::as_slice);
+        let found = burst(scene, tid, from, to, ends);
+        self.last.insert(tid, found);
+        found
+    }
+}
+
+fn ends_on_loops(capture: &Capture) -> HashMap<u32, Vec<u64>> {
+    let mut ends: HashMap<u32, Vec<u64>> = HashMap::new();
+    for request in capture.requests.iter().filter(|r| r.on_loop) {
+        ends.entry(request.tid).or_default().extend(request.end_ns);
+    }
+    ends.values_mut().for_each(|ends| ends.sort_unstable());
+    ends
+}
+
+/// `ends`: where it is cut, if the thread runs a loop.
+fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) -> Burst {
     // Before its first record and behind its last one nobody knows what it did, or whether it was there.
     let (first, last) = known(scene, tid);
+    let first =
+        first.max(ends[..ends.partition_point(|end| *end <= from_ns)].last().copied().unwrap_or(0));
+    let last =
+        last.min(ends.get(ends.partition_point(|end| *end < to_ns)).copied().unwrap_or(u64::MAX));
     let begin = from_ns.saturating_sub(SPAN_NS).max(first).min(from_ns);
-    let all =
-        timeline::of_thread(scene.capture, tid, begin, (to_ns + SPAN_NS).min(last).max(begin));
+    let end = (to_ns + SPAN_NS).min(last).max(begin);
+    let all = timeline::of_thread(scene.capture, tid, begin, end);
     let works = |s: &Segment<'_>| match s.state {
         State::Run | State::Ready => true,
         State::Wait => s.wait() == WaitKind::Gil || s.ns() < BREAK_NS,
@@ -90,10 +130,8 @@ pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
             match claim.cause {
                 // Also its work in pieces, with waits between them. What a thread did before or after
                 // this request counts on an event loop only.
-                Cause::CpuStarved => {
-                    ran.get(&s.tid).is_some_and(|ns| *ns >= scene.limit_ns)
-                        || scene.is_loop(s) && scene.works_long(s.tid, s)
-                }
+                Cause::CpuStarved if scene.is_loop(s) => scene.works_long(s.tid, s),
+                Cause::CpuStarved => ran.get(&s.tid).is_some_and(|ns| *ns >= scene.limit_ns),
                 // Whoever keeps the GIL for long keeps also those who could not even ask for it.
                 Cause::GilWait => claim.culprit.is_some_and(|c| scene.works_long(c.tid, s)),
                 _ => false,

@@ -10,7 +10,7 @@ use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
-use crate::crowded::{self, Burst};
+use crate::crowded::Bursts;
 use crate::frames::{is_stdlib, Frames};
 use crate::timeline::{self, slice_between, Segment, State};
 use crate::woken::Told;
@@ -69,7 +69,7 @@ pub struct Scene<'c> {
     /// Times inside `fork`.
     pub(crate) forks: Vec<&'c SpanRow>,
     /// The last burst of work that was looked for of each thread.
-    bursts: RefCell<HashMap<u32, Burst>>,
+    bursts: RefCell<Bursts>,
     /// The last time each loop was found busy without a break: its begin and end.
     busy: RefCell<HashMap<u32, (u64, u64)>>,
     /// Name ids of the spans in which the recorder writes a capture, and of those in which a thread
@@ -379,13 +379,7 @@ impl<'c> Scene<'c> {
     /// however free a machine. Cost: a timeline, unless it is the work asked for last.
     pub fn works_long(&self, tid: u32, segment: &Segment<'_>) -> bool {
         let (from, to) = (segment.from_ns, segment.to_ns);
-        let known = self.bursts.borrow().get(&tid).copied();
-        let known = known.filter(|b| b.from_ns <= from && to <= b.to_ns);
-        let found = known.unwrap_or_else(|| {
-            let found = crowded::burst(self, tid, from, to);
-            self.bursts.borrow_mut().insert(tid, found);
-            found
-        });
+        let found = self.bursts.borrow_mut().around(self, tid, from, to);
         found.ran_ns >= self.limit_ns
     }
 

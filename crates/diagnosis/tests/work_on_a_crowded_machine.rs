@@ -54,6 +54,21 @@ fn work_that_is_slow_only_for_want_of_a_cpu_is_starved() {
     assert!(first.share > 0.85, "{}", first.share);
 }
 
+/// An event loop runs 20 of every 50 ms: for one callback it is kept by that, for a request of its own each time
+/// it lacks a CPU.
+#[test]
+fn many_short_requests_on_a_crowded_machine_do_not_block_their_event_loop() {
+    for (others, cause) in [(0, "event-loop-blocked"), (20, "cpu-starved")] {
+        let mut made = crowded(20);
+        let short = |i: u64| request(200 + i, OWN, BEGIN + (i * 50 + 1) * MS, 45);
+        made.requests.extend((0..others).map(short));
+        made.requests.iter_mut().for_each(|r| r.on_loop = true);
+        let verdict = judge(&made);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause.text(), cause, "{others} others: {}", to_text(&verdict));
+    }
+}
+
 /// The request waits 1,000 ms for the GIL that `OTHER` keeps, which runs `each` of every 50 ms.
 fn kept(each: u64) -> Capture {
     let mut made = slow(1000);
