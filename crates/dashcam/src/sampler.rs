@@ -11,7 +11,7 @@
 //! | its own wake-ups | `recorder_gap_ns` when late by 50 ms | ns | when it happens |
 //!
 //! Each pass is paid from a purse (`samplers::budget`); while it is empty, threads are not looked
-//! at, but switches are still drained and requests still watched. While nobody works there are twenty passes a
+//! at, but switches are still drained, before the kernel's rings are full, and requests still watched. While nobody works there are twenty passes a
 //! second, and the next request's begin ends the sleep.
 
 use std::sync::atomic::Ordering;
@@ -103,9 +103,12 @@ pub(crate) fn run(shared: Arc<Shared>) {
         sampler.beat(next_ns, begin_ns);
         sampler.pass(begin_ns);
         let usual_ns = sampler.config.period.as_nanos() as u64;
+        // Whatever the purse says, the kernel's rings must not be full at the next pass.
+        let longest_ns = sampler.switching.longest_ns().max(usual_ns);
         let period_ns = sampler.budget.period_ns(usual_ns, !sampler.urgent.is_empty());
+        let period_ns = period_ns.min(longest_ns);
         let now = sys::clock::now_ns();
-        if sampler.calm_passes >= CALM {
+        if sampler.calm_passes >= CALM && longest_ns >= NAP.as_nanos() as u64 {
             next_ns = now + (NAP.as_nanos() as u64).max(period_ns);
             if shared.recorder.nap().sleep(Duration::from_nanos(next_ns - now)) {
                 // Who has just begun a request is not to be looked at, nor to be kept from a CPU, at once.

@@ -8,6 +8,10 @@
 //! rule. Times off the CPU end where records end, and nobody is said to have run or waited by a
 //! switch in between: the vital `switches_paused_ns` tells readers from when to when.
 //!
+//! Where the kernel had no room for records, that vital tells of the gap, too: times off the CPU end at the
+//! last record before it, and begin anew behind it (decision 0020). So that it is seldom needed, `longest_ns`
+//! says when the rings must be drained again.
+//!
 //! Wakings of threads in a slow request's way come on the same stream (`wakings`).
 //!
 //! What it promises: source `switches` is `on; paused ...` meanwhile; `switch_pauses` and
@@ -18,6 +22,7 @@ use std::sync::atomic::Ordering;
 use format::record::{flag, header, Kind, SWITCHES_PAUSED};
 use format::region::{losses, word};
 use samplers::by_tid::ByTid;
+use samplers::pace::Pace;
 use samplers::storm::{Change, Storm};
 use samplers::switches::{Off, Pairs};
 use sys::perf::{SwitchKind, SwitchStream};
@@ -34,6 +39,7 @@ pub(crate) struct Switching {
     /// None: there never was a stream.
     storm: Option<Storm>,
     lost: u64,
+    pace: Pace,
     /// Threads that got a CPU and were in no list yet.
     born: ByTid<()>,
     /// Of the box, at the last look.
@@ -66,6 +72,7 @@ impl Switching {
             pairs: Pairs::default(),
             storm,
             lost: 0,
+            pace: Pace::default(),
             born: ByTid::default(),
             serials: serials(shared),
             last_id: None,
@@ -84,13 +91,33 @@ impl Switching {
         self.stream.is_none() || !self.born.is_empty()
     }
 
+    /// The next drain must come before so much time has passed, or the rings may be full; 0: as soon as
+    /// it usually does.
+    pub(crate) fn longest_ns(&self) -> u64 {
+        self.stream.as_ref().map_or(u64::MAX, |_| self.pace.longest_ns())
+    }
+
     /// Takes over what came, and pauses or resumes.
     pub(crate) fn drain(&mut self, shared: &Shared, tracks: &mut Tracks, now: u64) {
         let mut births = 0;
         if let Some(stream) = &mut self.stream {
             let (pairs, born) = (&mut self.pairs, &mut self.born);
             let followed = &mut self.followed;
+            // The first gap of this drain that is told, and one that goes on until it is over.
+            let (mut gap, mut open_gap) = (false, None);
             stream.drain(|switch| {
+                if let SwitchKind::Lost { until_ns } = switch.kind {
+                    let (from_ns, alive) = (switch.t_ns, tracks.by_tid.keys().copied());
+                    let end = |off: Off| append_off(off, off.in_ns);
+                    if pairs.lose((from_ns, until_ns), alive, end) {
+                        gap = true;
+                        match until_ns {
+                            u64::MAX => open_gap = Some(from_ns),
+                            until_ns => tell_gap(shared, from_ns, until_ns),
+                        }
+                    }
+                    return;
+                }
                 if let SwitchKind::Woken { by } = switch.kind {
                     let wake = followed.told(switch.t_ns, switch.tid, by);
                     return recorder::append(&wake.encode(), switch.t_ns);
@@ -102,6 +129,16 @@ impl Switching {
                     append_off(off, off.in_ns);
                 }
             });
+            if let Some(from_ns) = open_gap {
+                let until_ns = stream.released_ns();
+                pairs.begin_at(until_ns, tracks.by_tid.keys().copied());
+                tell_gap(shared, from_ns, until_ns);
+            }
+            if gap {
+                // Anybody may have run inside of it: who is not looked at again is told where it was.
+                tracks.by_tid.values_mut().for_each(|track| track.ran = true);
+            }
+            self.pace.drained(stream.filled(), now);
             let lost = stream.lost();
             shared.recorder.region().lose(losses::SWITCHES_LOST, lost.saturating_sub(self.lost));
             self.lost = lost;
@@ -151,10 +188,13 @@ impl Switching {
     }
 
     fn pause(&mut self, shared: &Shared) {
-        let now = sys::clock::now_ns();
+        let mut now = sys::clock::now_ns();
         if let Some(mut stream) = self.stream.take() {
-            // All until now, and nothing behind it.
+            // All until now, and nothing behind it; nor behind a gap.
             stream.drain(|switch| {
+                if matches!(switch.kind, SwitchKind::Lost { .. }) {
+                    now = now.min(switch.t_ns);
+                }
                 let off = (switch.t_ns <= now).then(|| self.pairs.feed(switch)).flatten();
                 off.into_iter().for_each(|off| append_off(off, off.in_ns));
             });
@@ -198,7 +238,7 @@ impl Switching {
         }
         // Threads born while the stream was opened may come to a CPU for the first time.
         alive.retain(|tid| tracks.by_tid.contains_key(tid));
-        self.pairs.begin_at(now, &alive);
+        self.pairs.begin_at(now, alive.into_iter());
         shared.store_settings();
     }
 
@@ -227,6 +267,15 @@ impl Switching {
 fn serials(shared: &Shared) -> u64 {
     // Relaxed: a counter.
     shared.recorder.region().header(word::THREAD_SERIAL).load(Ordering::Relaxed)
+}
+
+/// Tells of a time without records that is over.
+fn tell_gap(shared: &Shared, from_ns: u64, until_ns: u64) {
+    let name = shared.recorder.tables().name(SWITCHES_PAUSED);
+    // Readers go by time: first that there is one, then that it is over.
+    let until_ns = until_ns.max(from_ns + 2);
+    append_vital(name, until_ns - 1, (until_ns - 1 - from_ns) as f64);
+    append_vital(name, until_ns, 0.0);
 }
 
 fn append_off(off: Off, now: u64) {

@@ -93,6 +93,11 @@ fn check(capture: &Capture) {
         let found = capture.meta.losses.iter().find(|(name, _)| name == what);
         found.expect("a counter").1
     };
+    // A gap is told like a pause, and is none; a storm on a busy machine may fill the rings.
+    if loss("switches_lost") > 0 {
+        println!("records were lost: pauses are not counted");
+        return;
+    }
     assert_eq!(loss("switch_pauses"), pauses.len() as u64);
     let told_ms: u64 = pauses.iter().map(|(from, to)| (to - from) / 1_000_000).sum();
     assert!(loss("switches_paused_ms").abs_diff(told_ms) <= pauses.len() as u64 + 1);

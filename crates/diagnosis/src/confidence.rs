@@ -36,7 +36,14 @@ impl Confidence {
 }
 
 impl Judge<'_, '_> {
-    /// Whether pauses of switch records are why some of its times are estimates.
+    /// Whether threads that came and went may be why there were none: none were lost, or there was a storm.
+    fn paused(&self) -> bool {
+        let losses = &self.scene.capture.meta.losses;
+        let any = |what: &str| losses.iter().any(|(name, count)| name == what && *count > 0);
+        any("switch_pauses") || !any("switches_lost")
+    }
+
+    /// Whether pauses of switch records, or gaps in them, are why some of its times are estimates.
     fn blind(&self, group: &Group<'_>) -> bool {
         let paused = &self.scene.capture.switches_paused;
         let segments = group.pieces.iter().map(|p| &p.piece.segment).filter(|s| !s.exact);
@@ -80,6 +87,9 @@ impl Judge<'_, '_> {
         if part(&|p| p.piece.segment.exact) < 0.8 {
             let state = self.scene.capture.meta.sources.iter().find(|(n, _)| n == "switches");
             let text = match state.map_or("off", |(_, s)| s.as_str()) {
+                on if on.starts_with("on") && self.blind(group) && !self.paused() => {
+                    "times are estimates: the kernel had no room for some switch records".to_owned()
+                }
                 on if on.starts_with("on") && self.blind(group) => {
                     "times are estimates: switch records were paused while threads came and went \
                      by the thousand"

@@ -6,7 +6,7 @@
 //! - *estimates*: a sample says how much CPU time and run delay the thread had since its sample
 //!   before; the rest of the time between the two is put down as waiting for what the samples saw.
 //!
-//! Where switch records were paused (`Capture::switches_paused`) there are estimates, also until the
+//! Where switch records were paused or lost (`Capture::switches_paused`) there are estimates, also until the
 //! thread's next record. What neither covers, and what lies well before the first that is known of a
 //! thread, is `State::Unknown`, and stays visible as such.
 

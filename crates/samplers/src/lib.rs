@@ -8,6 +8,7 @@ pub mod budget;
 pub mod by_tid;
 pub mod choice;
 pub mod native_stacks;
+pub mod pace;
 pub mod python_stacks;
 pub mod storm;
 pub mod switches;

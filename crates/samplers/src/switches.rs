@@ -8,7 +8,8 @@
 //! back; `still_out` tells them, so that a capture knows what every thread is doing now.
 //!
 //! Where records end (`end_at`) the open times end too; where they begin again (`begin_at`), a thread
-//! that was there and first comes back was out since then.
+//! that was there and first comes back was out since then. Where records were lost (`lose`) it is the same:
+//! no time off the CPU reaches over a gap, since another one may have begun and ended inside of it.
 
 use sys::perf::{Switch, SwitchKind};
 
@@ -39,16 +40,19 @@ pub struct Pairs {
 impl Pairs {
     /// Takes one switch; the finished interval when it ends one.
     pub fn feed(&mut self, switch: Switch) -> Option<Off> {
-        let tells = !matches!(switch.kind, SwitchKind::Woken { .. });
-        let silent = tells && !self.silent.is_empty() && self.silent.remove(&switch.tid).is_some();
+        let tells = !matches!(switch.kind, SwitchKind::Woken { .. } | SwitchKind::Lost { .. });
+        // What was told before that says nothing of what the thread did until then.
+        let early = switch.t_ns < self.begin_ns;
+        let silent =
+            tells && !early && !self.silent.is_empty() && self.silent.remove(&switch.tid).is_some();
         match switch.kind {
             SwitchKind::In => {
-                let out = self.out.remove(&switch.tid);
+                let out = self.out.remove(&switch.tid).filter(|_| !early);
                 let (out_ns, preempted) = out.or(silent.then_some((self.begin_ns, false)))?;
                 let in_ns = switch.t_ns.max(out_ns);
                 Some(Off { tid: switch.tid, preempted, out_ns, in_ns })
             }
-            SwitchKind::Woken { .. } => None,
+            SwitchKind::Woken { .. } | SwitchKind::Lost { .. } => None,
             kind => {
                 let preempted = kind == SwitchKind::Preempted;
                 // Records may come a moment before all threads have them: before `begin_at`.
@@ -70,11 +74,27 @@ impl Pairs {
     }
 
     /// Records begin again at `now_ns`, also of these threads, which are there already.
-    pub fn begin_at(&mut self, now_ns: u64, alive: &[u32]) {
+    pub fn begin_at(&mut self, now_ns: u64, alive: impl Iterator<Item = u32>) {
         self.begin_ns = now_ns;
         self.out.clear();
         self.silent.clear();
-        self.silent.extend(alive.iter().map(|tid| (*tid, ())));
+        self.silent.extend(alive.map(|tid| (tid, ())));
+    }
+
+    /// Records are missing between the two: ends what is known at the one, and begins again at the other,
+    /// if it is known by now: at `u64::MAX` nothing is until `begin_at`. False: it was known not to be known.
+    pub fn lose(
+        &mut self,
+        (from_ns, until_ns): (u64, u64),
+        alive: impl Iterator<Item = u32>,
+        ended: impl FnMut(Off),
+    ) -> bool {
+        if until_ns <= self.begin_ns {
+            return false;
+        }
+        self.end_at(from_ns.max(self.begin_ns)).for_each(ended);
+        self.begin_at(until_ns, alive);
+        true
     }
 
     /// Threads that are off the CPU now.
@@ -126,7 +146,7 @@ mod tests {
         assert_eq!(pairs.feed(switch(20, 1, woken)), None);
         let off = Off { tid: 1, preempted: false, out_ns: 10, in_ns: 30 };
         assert_eq!(pairs.feed(switch(30, 1, SwitchKind::In)), Some(off));
-        pairs.begin_at(100, &[1]);
+        pairs.begin_at(100, [1].into_iter());
         assert_eq!(pairs.feed(switch(120, 1, woken)), None);
         let off = Off { tid: 1, preempted: false, out_ns: 100, in_ns: 130 };
         assert_eq!(pairs.feed(switch(130, 1, SwitchKind::In)), Some(off), "still out since then");
@@ -140,7 +160,7 @@ mod tests {
         let off = |tid, out_ns, in_ns| Off { tid, preempted: false, out_ns, in_ns };
         assert_eq!(pairs.end_at(50).collect::<Vec<_>>(), [off(1, 10, 50)]);
         assert_eq!(pairs.still_out().count(), 0);
-        pairs.begin_at(100, &[1, 2]);
+        pairs.begin_at(100, [1, 2].into_iter());
         assert_eq!(pairs.feed(switch(130, 1, SwitchKind::In)), Some(off(1, 100, 130)));
         assert_eq!(pairs.feed(switch(140, 2, SwitchKind::Out)), None, "it ran until now");
         assert_eq!(pairs.feed(switch(145, 2, SwitchKind::In)), Some(off(2, 140, 145)));
@@ -148,5 +168,58 @@ mod tests {
         pairs.feed(switch(95, 4, SwitchKind::Out));
         assert_eq!(pairs.feed(switch(155, 4, SwitchKind::In)), Some(off(4, 100, 155)));
         assert_eq!(pairs.feed(switch(160, 1, SwitchKind::In)), None, "told before");
+    }
+
+    /// What is told of threads 1 and 2, in order: `(tid, t)`, negative when it gives up its CPU.
+    fn fed(pairs: &mut Pairs, told: &[(u32, i64)]) -> Vec<(u32, u64, u64)> {
+        let mut offs = Vec::new();
+        for (tid, t) in told {
+            let kind = if *t < 0 { SwitchKind::Out } else { SwitchKind::In };
+            let off = pairs.feed(Switch { t_ns: t.unsigned_abs(), tid: *tid, cpu: 0, kind });
+            offs.extend(off.map(|off| (off.tid, off.out_ns, off.in_ns)));
+        }
+        offs
+    }
+
+    fn lose(pairs: &mut Pairs, from_ns: u64, until_ns: u64) -> Option<Vec<(u32, u64, u64)>> {
+        let mut ended = Vec::new();
+        let end = |off: Off| ended.push((off.tid, off.out_ns, off.in_ns));
+        pairs.lose((from_ns, until_ns), [1, 2].into_iter(), end).then_some(ended)
+    }
+
+    #[test]
+    fn no_time_off_the_cpu_reaches_over_a_loss() {
+        let mut pairs = Pairs::default();
+        assert_eq!(fed(&mut pairs, &[(1, -10), (2, -20), (2, 25), (3, -30)]), [(2, 20, 25)]);
+        let mut ended = lose(&mut pairs, 40, 100).expect("news");
+        ended.sort_unstable();
+        assert_eq!(ended, [(1, 10, 40), (3, 30, 40)]);
+        // Others than the full ring told something meanwhile.
+        assert_eq!(fed(&mut pairs, &[(1, 50), (1, -60), (2, -70), (2, 80)]), []);
+        // Thread 1 was out since there was room again, 2 ran until 120, 3 is in no list.
+        let told = [(1, 110), (2, -120), (2, 130), (3, 140), (3, -150), (3, 160)];
+        assert_eq!(fed(&mut pairs, &told), [(1, 100, 110), (2, 120, 130), (3, 150, 160)]);
+    }
+
+    #[test]
+    fn a_loss_whose_end_is_not_known_yet_goes_on_until_it_is() {
+        let mut pairs = Pairs::default();
+        fed(&mut pairs, &[(1, -10)]);
+        assert_eq!(lose(&mut pairs, 40, u64::MAX), Some(vec![(1, 10, 40)]));
+        assert_eq!(lose(&mut pairs, 45, u64::MAX), None, "another ring's");
+        assert_eq!(lose(&mut pairs, 45, 50), None);
+        assert_eq!(fed(&mut pairs, &[(1, 50), (1, -60), (1, 70), (1, -80)]), []);
+        pairs.begin_at(100, [1, 2].into_iter());
+        assert_eq!(lose(&mut pairs, 40, 100), None, "the kernel's count comes later");
+        assert_eq!(lose(&mut pairs, 40, 90), None);
+        assert_eq!(
+            fed(&mut pairs, &[(1, 110), (2, 120), (2, -130)]),
+            [(1, 100, 110), (2, 100, 120)]
+        );
+        assert_eq!(
+            lose(&mut pairs, 140, 200),
+            Some(vec![(2, 130, 140)]),
+            "the next one is another"
+        );
     }
 }

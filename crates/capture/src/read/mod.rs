@@ -141,8 +141,8 @@ pub struct Capture {
     /// Who ended the waits of some threads (source `wakers`), by thread id, by time. One waking may be
     /// told twice.
     pub wakes: HashMap<u32, Vec<Wake>>,
-    /// Times (from, to) without switch records, since threads came and went by the thousand; by
-    /// time, apart from each other. One that goes on at the end ends at `u64::MAX`.
+    /// Times (from, to) without switch records, since threads came and went by the thousand, or since the
+    /// kernel had no room for some; by time, apart from each other. One that goes on at the end ends at `u64::MAX`.
     pub switches_paused: Vec<(u64, u64)>,
     /// Garbage collections, by begin.
     pub gcs: Vec<GcRow>,

@@ -17,7 +17,7 @@
 //! | PERF_RECORD_SWITCH | `Switch`: thread, CPU, in or out | ns of CLOCK_MONOTONIC | 4.3 |
 //! | its flag SWITCH_OUT_PREEMPT | `Preempted`; before, such a switch reads as `Out` | | 4.17 |
 //! | `inherit_thread` | forked children are not followed; before, filtered by pid | | 5.13 |
-//! | PERF_RECORD_LOST | `lost()` | records | 2.6.31 |
+//! | PERF_RECORD_LOST | `lost()`, and where: `Lost` | records, ns | 2.6.31 |
 //! | PERF_RECORD_SAMPLE of the tracepoint `sched_waking`, of threads that are followed (`wakings`) | `Switch`: who woke the thread | | 4.3 |
 //!
 //! What it promises. Order: records of one CPU come in the order they happened. `drain` merges the
@@ -25,7 +25,8 @@
 //! drain to the next; the one exception is a record the kernel had stamped but not finished (well
 //! under a microsecond, longer if a hypervisor took that CPU away), which then comes in the next
 //! drain. A full ring loses the newest records and counts them in `lost()`; the count arrives with
-//! the next record that fits. Cost: no allocation, lock or syscall in `drain` but one clock read
+//! the next record that fits. `Lost` says from when until when, in time: behind the last record before
+//! the gap and before any of another CPU inside of it, also if the count is still to come. Cost: no allocation, lock or syscall in `drain` but two clock reads
 //! and one getpid; figures in `examples/costs.rs`. A switch from one thread of ours to another (two
 //! records) gets about 1.9 us dearer: 0.7 for the kernel's perf hooks being on at all, 0.3 for
 //! moving the events, the rest for the records (socket ping-pong on one vCPU of AMD EPYC under KVM,
@@ -59,6 +60,7 @@ use crate::ours::Fd;
 use crate::{clock, task};
 use ring::Ring;
 use std::io;
+use std::sync::atomic::{fence, Ordering};
 
 /// `Refused::errno` of a thread that has ended.
 pub const GONE: i32 = libc::ESRCH;
@@ -76,6 +78,11 @@ pub enum SwitchKind {
     Woken {
         /// Who did.
         by: Waker,
+    },
+    /// Of no thread (`tid` is 0): records of this CPU are missing, or may be, from this time on.
+    Lost {
+        /// Until then; `u64::MAX`: until the drain that tells it is over (`released_ns`).
+        until_ns: u64,
     },
 }
 
@@ -134,6 +141,7 @@ pub struct SwitchStream {
     uncovered: usize,
     /// One event a CPU while threads are followed.
     wakings: Vec<Fd>,
+    released_ns: u64,
 }
 
 impl SwitchStream {
@@ -159,6 +167,7 @@ impl SwitchStream {
             inherit_thread: true,
             uncovered: 0,
             wakings: Vec::new(),
+            released_ns: clock::now_ns(),
         };
         stream.cover(0, skip)?;
         if stream.events.is_empty() && stream.uncovered > 0 {
@@ -205,6 +214,22 @@ impl SwitchStream {
         for ring in &mut self.rings {
             ring.release();
         }
+        // What the kernel drops from here on it drops though it sees the new tails.
+        fence(Ordering::SeqCst);
+        self.released_ns = clock::now_ns();
+        for ring in &mut self.rings {
+            ring.released_ns = self.released_ns;
+        }
+    }
+
+    /// When the last drain had given all space back: every record behind that had room.
+    pub fn released_ns(&self) -> u64 {
+        self.released_ns
+    }
+
+    /// How full the fullest ring was when the last drain began: 0 to 1.
+    pub fn filled(&self) -> f64 {
+        self.rings.iter().map(Ring::filled).fold(0.0, f64::max)
     }
 
     /// Records lost because a ring was full, as far as the kernel has told.

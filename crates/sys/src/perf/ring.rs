@@ -13,12 +13,18 @@
 //! has two more, pid and tid (32 bits each), and the time. A waking has them too (those of who wakes),
 //! and behind them the tracepoint's own bytes with their number in front (32 bits).
 //!
+//! Where records were lost: a full ring drops what does not fit, until its tail moves. The next record
+//! that fits has a RECORD_LOST in front, with the time of that record. So the gap begins at the last
+//! record before it, and ends when the space was given back, or at that time if it was earlier. A ring
+//! that is found full may have dropped some of which nothing is told yet: `Lost` comes at its end, too.
+//!
 //! What it promises: nothing the kernel writes makes it read outside the ring, loop or panic. A
 //! record that cannot be right (size zero, odd or past the head) costs what is left of the ring
 //! and is counted.
 
 use super::wakings::Layout;
 use super::{Switch, SwitchKind, Tally, Waker};
+use crate::clock;
 use crate::ours::Fd;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -30,6 +36,9 @@ const DATA_TAIL_AT: usize = 1032;
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
 const RECORD_SWITCH: u32 = 14;
+/// A ring with less room than this may have dropped a record: a waking and the RECORD_LOST in front of it
+/// take some 120 bytes.
+const ROOM_BYTES: u64 = 256;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 
@@ -63,6 +72,10 @@ impl Mapping {
         // SAFETY: the first page is mapped as long as we live; the field is 8 bytes, aligned, and
         // only written atomically by the kernel.
         unsafe { AtomicU64::from_ptr(self.base.add(DATA_HEAD_AT).cast()) }.load(Ordering::Acquire)
+    }
+
+    fn data_bytes(&self) -> u64 {
+        (self.len - self.data_at) as u64
     }
 
     /// Read by the kernel, which may overwrite everything before it: stored with Release so that
@@ -103,6 +116,14 @@ pub(super) struct Ring {
     head: u64,
     /// Everything before this has been parsed.
     at: u64,
+    /// Bytes that lay in it at the last look.
+    used: u64,
+    /// It was full then, and nobody was told.
+    full: bool,
+    /// Time of the last record parsed.
+    last_ns: u64,
+    /// When the space of all that was parsed had been given back.
+    pub(super) released_ns: u64,
     /// Where things lie in wakings; None while no thread was ever followed.
     pub(super) wakings: Option<Layout>,
     /// The next switch, parsed but not delivered.
@@ -126,6 +147,10 @@ impl Ring {
             holder,
             head: 0,
             at: 0,
+            used: 0,
+            full: false,
+            last_ns: clock::now_ns(),
+            released_ns: 0,
             wakings: None,
             next: None,
             last: None,
@@ -149,9 +174,17 @@ impl Ring {
     /// Takes note of what the kernel has written by now.
     pub(super) fn look(&mut self, pid: u32) {
         self.head = self.map.head();
+        // All before `at` was given back by the drain before.
+        self.used = self.head.saturating_sub(self.at);
+        self.full = self.used + ROOM_BYTES > self.map.data_bytes();
         if self.next.is_none() {
             self.advance(pid);
         }
+    }
+
+    /// How full it was at the last look: 0 to 1.
+    pub(super) fn filled(&self) -> f64 {
+        self.used as f64 / self.map.data_bytes() as f64
     }
 
     /// Time of the next switch, if one is there.
@@ -181,9 +214,14 @@ impl Ring {
             pid,
             cpu: self.cpu,
             wakings: self.wakings,
+            last_ns: self.last_ns,
+            released_ns: self.released_ns,
         };
         self.next = reader.next_switch(&mut self.last, &mut self.tally);
-        self.at = reader.at;
+        if self.next.is_none() && std::mem::take(&mut self.full) {
+            self.next = Some(reader.lost_until(u64::MAX));
+        }
+        (self.at, self.last_ns) = (reader.at, reader.last_ns);
     }
 }
 
@@ -195,10 +233,15 @@ pub(super) struct Records<W: Fn(u64) -> u64> {
     pub(super) pid: u32,
     pub(super) cpu: u16,
     pub(super) wakings: Option<Layout>,
+    /// Time of the last record before `at`.
+    pub(super) last_ns: u64,
+    /// Until when the records before it took their space.
+    pub(super) released_ns: u64,
 }
 
 impl<W: Fn(u64) -> u64> Records<W> {
-    /// Moves behind the next switch of our process and returns it; counts what it passes over.
+    /// Moves behind the next switch of our process, or the next gap, and returns it; counts what it
+    /// passes over.
     pub(super) fn next_switch(
         &mut self,
         last: &mut Option<(u32, SwitchKind)>,
@@ -212,9 +255,12 @@ impl<W: Fn(u64) -> u64> Records<W> {
                 tally.garbled += 1;
                 *last = None;
                 self.at = self.head;
-                return None;
+                return Some(self.lost_until(u64::MAX));
             }
             self.at = start + size;
+            if matches!(kind, RECORD_SWITCH | RECORD_SAMPLE) && size >= 24 {
+                self.last_ns = (self.word)(start + 16);
+            }
             match kind {
                 RECORD_SWITCH if size >= 24 => {
                     let Some(switch) = self.switch(start, misc) else {
@@ -234,12 +280,26 @@ impl<W: Fn(u64) -> u64> Records<W> {
                 RECORD_LOST if size >= 24 => {
                     tally.lost = tally.lost.saturating_add((self.word)(start + 16));
                     *last = None;
+                    let next_ns = if size >= 40 { (self.word)(start + size - 8) } else { u64::MAX };
+                    return Some(self.lost(next_ns));
                 }
                 // THROTTLE, UNTHROTTLE and whatever a later kernel adds: nothing we asked for.
                 _ => {}
             }
         }
         None
+    }
+
+    /// Records were lost behind the last one, and before the next one, of `next_ns`.
+    fn lost(&self, next_ns: u64) -> Switch {
+        // One that fits while another does not is smaller: nobody gave space back between them.
+        let released = Some(self.released_ns).filter(|t| *t > self.last_ns);
+        self.lost_until(released.map_or(next_ns, |t| t.min(next_ns)))
+    }
+
+    fn lost_until(&self, until_ns: u64) -> Switch {
+        let kind = SwitchKind::Lost { until_ns };
+        Switch { t_ns: self.last_ns, tid: 0, cpu: self.cpu, kind }
     }
 
     /// None for the switch of a forked child, or of a thread so dead that it has no id.

@@ -5,6 +5,8 @@ use super::wakings::Layout;
 use super::*;
 
 const PID: u32 = 77;
+/// When the reader before gave its space back.
+const RELEASED_NS: u64 = 140;
 /// As Linux 6.18 tells it.
 const FORMAT: &str = "name: sched_waking
 ID: 375
@@ -39,6 +41,8 @@ fn read(words: &[u64], ring_words: usize, from: usize) -> (Vec<String>, Tally) {
         pid: PID,
         cpu: 1,
         wakings: Layout::of(FORMAT),
+        last_ns: 50,
+        released_ns: RELEASED_NS,
     };
     let (mut last, mut tally, mut out) = (None, Tally::default(), Vec::new());
     while let Some(s) = records.next_switch(&mut last, &mut tally) {
@@ -115,13 +119,35 @@ fn the_kernel_says_where_things_lie() {
 }
 
 #[test]
-fn losses_are_counted_and_unknown_records_passed_over() {
+fn losses_are_told_and_counted_and_unknown_records_passed_over() {
     let lost = [header(2, 0, 40), 9, 12, u64::from(PID), 150];
     let throttle = [header(5, 0, 16), 1];
     let words = [&switch(5, 0, 100)[..], &lost, &throttle, &switch(5, 0, 200)].concat();
     let (seen, tally) = read(&words, 32, 3);
-    assert_eq!(seen, ["100 5 In", "200 5 In"]);
+    assert_eq!(seen, ["100 5 In", "100 0 Lost { until_ns: 140 }", "200 5 In"]);
     assert_eq!(tally.lost, 12);
+}
+
+#[test]
+fn a_gap_ends_where_there_was_room_again() {
+    let lost = |t_ns| [header(2, 0, 40), 9, 1, u64::from(PID), t_ns];
+    let gap = |before, t_ns| {
+        let words = [&switch(5, 0, before)[..], &lost(t_ns), &switch(5, 0, t_ns)].concat();
+        read(&words, 16, 0).0[1].clone()
+    };
+    assert_eq!(gap(100, 120), "100 0 Lost { until_ns: 120 }");
+    assert_eq!(gap(100, 9_000), "100 0 Lost { until_ns: 140 }", "a CPU that was idle since");
+    assert_eq!(
+        gap(150, 160),
+        "150 0 Lost { until_ns: 160 }",
+        "it was a larger one that found no room"
+    );
+    // Records of other processes have a time, too; and before the first one there is a time.
+    let mut child = switch(5, 0, 130);
+    child[1] = 78 | 5 << 32;
+    let words = [&lost(60)[..], &child, &lost(135)].concat();
+    let told = ["50 0 Lost { until_ns: 60 }", "130 0 Lost { until_ns: 135 }"];
+    assert_eq!(read(&words, 16, 0).0, told);
 }
 
 #[test]
@@ -145,7 +171,8 @@ fn records_that_cannot_be_end_the_reading_and_are_counted() {
     for size in [0, 4, 12, 4096] {
         let words = [&switch(5, 0, 100)[..], &[header(14, 0, size), 1, 2]].concat();
         let (seen, tally) = read(&words, 16, 0);
-        assert_eq!(seen, ["100 5 In"]);
+        // Nobody knows what the rest was.
+        assert_eq!(seen, ["100 5 In", "100 0 Lost { until_ns: 18446744073709551615 }"]);
         assert_eq!(tally.garbled, 1, "size {size}");
     }
 }
