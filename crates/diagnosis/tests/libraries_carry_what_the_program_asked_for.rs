@@ -181,6 +181,30 @@ fn nobody_of_this_process_is_blamed_for_a_pool_of_processes() {
     assert_eq!(finding.confidence, Confidence::Likely, "what kept it busy was not seen");
 }
 
+/// A future does not say whose it is; the threads that are there do.
+#[test]
+fn nor_for_an_executor_of_processes_unless_there_is_one_of_threads() {
+    for (worker, target) in [(false, Some("a pool of processes")), (true, None)] {
+        let mut made = capture(false);
+        let result = ("result", "/lib/concurrent/futures/_base.py", 450);
+        let waits =
+            stack(&mut made, &[("view", APP, 10), result, ("wait", "/lib/threading.py", 300)]);
+        let hands = stack(&mut made, &[("run", "/lib/concurrent/futures/process.py", 340)]);
+        let works = [("_worker", "/lib/concurrent/futures/thread.py", 80), ("part", APP, 70)];
+        off(&mut made, THREAD, false, &[(0, 499), (500, 1000)]);
+        seen(&mut made, THREAD, (1..50).map(|i| i * 10), WaitKind::Futex, waits);
+        off(&mut made, OTHER, false, &[(0, 498), (499, 1000)]);
+        seen(&mut made, OTHER, (1..50).map(|i| i * 10), WaitKind::Poll, hands);
+        if worker {
+            let works = stack(&mut made, &works);
+            seen(&mut made, 77, (1..50).map(|i| i * 10), WaitKind::Sleep, works);
+        }
+        let finding = first(&made);
+        assert_eq!((finding.cause.text(), finding.target.as_deref()), ("pool-wait", target));
+        assert!(worker || finding.culprit.is_none(), "{}", finding.summary);
+    }
+}
+
 #[test]
 fn a_full_queue_is_told_from_a_lock() {
     let put =

@@ -49,6 +49,7 @@ const UNUSED: &str = "nothing came before the time limit, and nobody was at work
 
 /// Files of the interpreter's library that hand work to others.
 const POOLS: [&str; 2] = ["/multiprocessing/pool.py", "/concurrent/futures/_base.py"];
+const FUTURES: &str = "/concurrent/futures/_base.py";
 /// Their functions that wait for what comes back.
 const RESULTS: &[&str] = &["get", "wait", "result", "exception", "as_completed"];
 
@@ -150,7 +151,7 @@ const RESULT: &str = "a result";
 fn what(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
     let is = |file: &str| scene.frames.any(stack, |f| f.file.ends_with(file));
     let awaits_room = |f: &Frame<'_>| is_stdlib(f, "queues.py", &["put"]);
-    if is("/multiprocessing/pool.py") {
+    if is("/multiprocessing/pool.py") || is(FUTURES) && futures_are_of_processes(scene) {
         return Some(PROCESSES);
     }
     if is_for_processes(scene, stack) {
@@ -160,6 +161,20 @@ fn what(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
         return Some(ROOM);
     }
     native(scene, stack)
+}
+
+/// Whether results of executors come from other processes: there is a thread that hands them over, and none that
+/// works for an executor of threads.
+fn futures_are_of_processes(scene: &Scene<'_>) -> bool {
+    let last = scene.capture.samples.values().filter_map(|looks| looks.last());
+    let mut of_processes = false;
+    for frame in last.flat_map(|look| scene.frames.of(look.stack)) {
+        if frame.file.ends_with("/concurrent/futures/thread.py") {
+            return false;
+        }
+        of_processes |= frame.file.ends_with("/concurrent/futures/process.py");
+    }
+    of_processes
 }
 
 /// The same for Rust and C: the code of channels and condition variables, as far as it lies under the
