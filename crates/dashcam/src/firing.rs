@@ -15,6 +15,7 @@ use recorder::{ErrorJudge, OpenRequest, Recorder};
 use sys::signal::{usr2_came, usr2_taker, Taker};
 use trigger::{decayed, show_ns, Crowd, ErrorRules, Firing, Gate, Quota, Repeats, Timing, Why};
 
+use crate::asked::{self, Asked};
 use crate::config::{AtExit, Config};
 use crate::control::{lock, Job, Shared};
 use crate::live;
@@ -69,8 +70,10 @@ pub(crate) struct Triggers<'s> {
     slow_seen: u64,
     failed_seen: u64,
     chosen_seen: u64,
-    /// Requests still running that have fired already.
-    fired: Vec<u64>,
+    /// What was said to requests that still run.
+    asked: Asked,
+    /// Number of the next capture.
+    number: u64,
     /// The last capture of ours, or the start.
     captured_ns: u64,
     /// What limits are multiplied by.
@@ -95,7 +98,8 @@ impl<'s> Triggers<'s> {
             slow_seen,
             failed_seen,
             chosen_seen,
-            fired: Vec::new(),
+            asked: Asked::default(),
+            number: asked::NONE + 1,
             captured_ns: now,
             factor: 1.0,
             slow_look_ns: 0,
@@ -141,18 +145,35 @@ impl<'s> Triggers<'s> {
             let (request, name) = (told.id, told.name);
             firings.push(Firing { request, name, took_ns, why: Why::Chosen, at_ns: now });
         });
-        for firing in firings {
-            let loss = match self.repeats.is_repeat(&cause(&firing), now) {
-                true => losses::FIRINGS_REPEATED,
-                false if self.gate.slow(firing) => continue,
-                false => losses::FIRINGS_SUPPRESSED,
-            };
-            self.shared.recorder.region().lose(loss, 1);
-        }
+        firings.into_iter().for_each(|firing| self.offer(firing, now));
         self.of_metrics(now);
         let open_requests = self.shared.recorder.open_requests();
+        self.asked.tidy(open.len(), |id| open_requests.is_open(id));
         if let Some(firing) = self.gate.due(now, |id| open_requests.is_open(id)) {
             self.due(firing, now);
+        }
+    }
+
+    /// Asks the gate, and remembers what it said to a request that still runs.
+    fn offer(&mut self, firing: Firing, now: u64) {
+        let runs = firing.why == Why::Running;
+        let (request, region) = (firing.request, self.shared.recorder.region());
+        if self.repeats.is_repeat(&cause(&firing), now) {
+            if runs {
+                self.asked.settle(request, asked::NONE);
+            }
+            region.lose(losses::FIRINGS_REPEATED, 1);
+        } else if self.gate.is_cooling(now) && self.asked.is_suppressed(request) {
+            // Counted while it ran: its end is no second one.
+        } else if self.gate.slow(firing) {
+            if runs {
+                self.asked.settle(request, self.number);
+            }
+        } else {
+            if runs {
+                self.asked.suppress(request);
+            }
+            region.lose(losses::FIRINGS_SUPPRESSED, 1);
         }
     }
 
@@ -176,11 +197,15 @@ impl<'s> Triggers<'s> {
             let (request, name) = (slow.id, slow.name);
             firings.push(Firing { request, name, took_ns, why: Why::Ended, at_ns: now });
         });
-        self.fired.retain(|id| recorder.open_requests().is_open(*id));
+        let cooling = self.gate.is_cooling(now);
         for request in open {
             let age = now.saturating_sub(request.begin_ns);
-            if age >= limits.limit_ns(request.name) && !self.fired.contains(&request.id) {
-                self.fired.push(request.id);
+            let is_over = age >= limits.limit_ns(request.name);
+            // One that ended since the list was made is told by its end.
+            if is_over
+                && self.asked.wants(request.id, cooling)
+                && recorder.open_requests().is_open(request.id)
+            {
                 let (request, name) = (request.id, request.name);
                 firings.push(Firing { request, name, took_ns: age, why: Why::Running, at_ns: now });
             }
@@ -260,6 +285,7 @@ impl<'s> Triggers<'s> {
             return;
         }
         self.send(self.reason(&firing));
+        self.number += 1;
         self.captured_ns = now;
     }
 
