@@ -47,6 +47,11 @@ impl Asked {
         self.0.insert(request, Answer::Suppressed);
     }
 
+    /// This capture came to nothing: those it was to hold are asked for again.
+    pub(crate) fn failed(&mut self, capture: u64) {
+        self.0.retain(|_, answer| !matches!(answer, Answer::Settled(held) if *held == capture));
+    }
+
     /// Forgets those that ended, when there are many.
     pub(crate) fn tidy(&mut self, open: usize, is_open: impl Fn(u64) -> bool) {
         if self.0.len() > open + SPARE {
@@ -69,6 +74,8 @@ mod tests {
         assert!(!asked.is_suppressed(2) && !asked.wants(2, false));
         asked.settle(1, NONE);
         assert!(!asked.is_suppressed(1) && !asked.wants(1, false));
+        asked.failed(7);
+        assert!(asked.wants(2, false) && !asked.wants(1, false));
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //!
 //! All policy is in crate `trigger`; here it is connected.
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{sync_channel, Receiver, TryRecvError};
 use std::sync::Arc;
 
 use format::region::losses;
@@ -50,8 +52,21 @@ struct MetricExcess {
     text: String,
     /// A capture will hold it, or it is counted as one of too many.
     told: bool,
+    /// Number of the capture.
+    capture: u64,
     /// Counted as suppressed.
     suppressed: bool,
+}
+
+/// What the keeper will say of a capture.
+type Said = Receiver<Result<PathBuf, String>>;
+
+/// A capture on its way to the disk.
+struct Making {
+    number: u64,
+    cause: Cause,
+    due_ns: u64,
+    said: Said,
 }
 
 /// The trigger's memory.
@@ -74,6 +89,10 @@ pub(crate) struct Triggers<'s> {
     asked: Asked,
     /// Number of the next capture.
     number: u64,
+    /// Those that rules wanted and the keeper has not told of.
+    making: Vec<Making>,
+    /// The capture of the last SIGUSR2.
+    signalled: Option<Said>,
     /// The last capture of ours, or the start.
     captured_ns: u64,
     /// What limits are multiplied by.
@@ -100,6 +119,8 @@ impl<'s> Triggers<'s> {
             chosen_seen,
             asked: Asked::default(),
             number: asked::NONE + 1,
+            making: Vec::new(),
+            signalled: None,
             captured_ns: now,
             factor: 1.0,
             slow_look_ns: 0,
@@ -131,6 +152,7 @@ impl<'s> Triggers<'s> {
     /// Asks all rules. `open` are the requests that run.
     pub(crate) fn look(&mut self, now: u64, open: &[OpenRequest]) {
         self.wishes();
+        self.hear(now);
         if now.saturating_sub(self.slow_look_ns) >= SECOND_NS {
             self.slow_look_ns = now;
             self.decay(now);
@@ -178,10 +200,32 @@ impl<'s> Triggers<'s> {
     }
 
     /// Makes the captures that somebody asked for by a signal; also while nothing is recorded.
-    pub(crate) fn wishes(&self) {
-        if usr2_came() {
-            self.send("signal: SIGUSR2".to_owned());
+    pub(crate) fn wishes(&mut self) {
+        // While the capture of the one before is on its way, another one wants the same.
+        let waits = |said: &Said| matches!(said.try_recv(), Err(TryRecvError::Empty));
+        if usr2_came() && !self.signalled.as_ref().is_some_and(waits) {
+            self.signalled = Some(self.send("signal: SIGUSR2".to_owned()));
         }
+    }
+
+    /// Takes back what captures stood for that could not be written.
+    fn hear(&mut self, now: u64) {
+        let Triggers { making, gate, quota, repeats, asked, excesses, .. } = self;
+        making.retain(|one| {
+            match one.said.try_recv() {
+                Err(TryRecvError::Empty) => return true,
+                Ok(Ok(_)) => gate.made(),
+                Ok(Err(_)) | Err(TryRecvError::Disconnected) => {
+                    gate.failed(one.due_ns, now);
+                    quota.give_back();
+                    repeats.forget(&one.cause);
+                    asked.failed(one.number);
+                    let lost = excesses.iter_mut().filter(|e| e.capture == one.number);
+                    lost.for_each(|excess| excess.told = false);
+                }
+            }
+            false
+        });
     }
 
     /// Requests past their limit, ended or running.
@@ -248,7 +292,14 @@ impl<'s> Triggers<'s> {
                 known.map(|at| self.excesses.swap_remove(at));
                 self.excess_number += 1;
                 let (number, text) = (self.excess_number, excess.text);
-                let new = MetricExcess { rule, number, text, told: false, suppressed: false };
+                let new = MetricExcess {
+                    rule,
+                    number,
+                    text,
+                    told: false,
+                    capture: asked::NONE,
+                    suppressed: false,
+                };
                 self.excesses.push(new);
             } else if let Some(old) = known.and_then(|at| self.excesses.get_mut(at)) {
                 if !old.told {
@@ -275,24 +326,29 @@ impl<'s> Triggers<'s> {
             excess.suppressed = true;
         } else {
             excess.told = self.gate.slow(firing);
+            excess.capture = self.number;
         }
     }
 
     fn due(&mut self, firing: Firing, now: u64) {
-        self.repeats.captured(cause(&firing), now);
         if !self.quota.take(now) {
             self.shared.recorder.region().lose(losses::CAPTURES_OVER_QUOTA, 1);
             return;
         }
-        self.send(self.reason(&firing));
+        let cause = cause(&firing);
+        self.repeats.captured(cause, now);
+        let said = self.send(self.reason(&firing));
+        self.making.push(Making { number: self.number, cause, due_ns: now, said });
         self.number += 1;
         self.captured_ns = now;
     }
 
-    fn send(&self, reason: String) {
+    fn send(&self, reason: String) -> Said {
         // A capture is judged by the rules it was made under.
         let slow = (self.factor < 1.0).then(|| self.config.rules.scaled(self.factor).to_string());
-        self.shared.post(Job { reason, slow, done: None });
+        let (done, said) = sync_channel(1);
+        self.shared.post(Job { reason, slow, done: Some(done) });
+        said
     }
 
     fn reason(&self, firing: &Firing) -> String {
@@ -353,17 +409,17 @@ impl<'s> Triggers<'s> {
             return self.due(firing, sys::clock::now_ns());
         }
         let owed = self.gate.owed();
-        match (self.config.at_exit, crash) {
-            (AtExit::Never, _) => (),
+        let reason = match (self.config.at_exit, crash) {
+            (AtExit::Never, _) => return,
             (AtExit::Crash | AtExit::Always, Some(kind)) => {
-                self.send(format!("crash: ended by an uncaught {kind}"));
+                format!("crash: ended by an uncaught {kind}")
             }
-            (AtExit::Always, None) => self.send("exit: recording ends".to_owned()),
-            _ if owed > 0 => {
-                self.send(format!("exit: {owed} slow requests since the last capture"))
-            }
-            _ => (),
-        }
+            (AtExit::Always, None) => "exit: recording ends".to_owned(),
+            _ if owed > 0 => format!("exit: {owed} slow requests since the last capture"),
+            _ => return,
+        };
+        // Nobody is left to hear of it.
+        self.send(reason);
     }
 }
 
