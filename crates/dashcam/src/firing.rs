@@ -7,7 +7,9 @@
 //!
 //! All policy is in crate `trigger`; here it is connected.
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{sync_channel, Receiver, TryRecvError};
 use std::sync::Arc;
 
 use format::region::losses;
@@ -15,6 +17,7 @@ use recorder::{ErrorJudge, OpenRequest, Recorder};
 use sys::signal::{usr2_came, usr2_taker, Taker};
 use trigger::{decayed, show_ns, Crowd, ErrorRules, Firing, Gate, Quota, Repeats, Timing, Why};
 
+use crate::asked::{self, Asked};
 use crate::config::{AtExit, Config};
 use crate::control::{lock, Job, Shared};
 use crate::live;
@@ -49,8 +52,21 @@ struct MetricExcess {
     text: String,
     /// A capture will hold it, or it is counted as one of too many.
     told: bool,
+    /// Number of the capture.
+    capture: u64,
     /// Counted as suppressed.
     suppressed: bool,
+}
+
+/// What the keeper will say of a capture.
+type Said = Receiver<Result<PathBuf, String>>;
+
+/// A capture on its way to the disk.
+struct Making {
+    number: u64,
+    cause: Cause,
+    due_ns: u64,
+    said: Said,
 }
 
 /// The trigger's memory.
@@ -69,8 +85,14 @@ pub(crate) struct Triggers<'s> {
     slow_seen: u64,
     failed_seen: u64,
     chosen_seen: u64,
-    /// Requests still running that have fired already.
-    fired: Vec<u64>,
+    /// What was said to requests that still run.
+    asked: Asked,
+    /// Number of the next capture.
+    number: u64,
+    /// Those that rules wanted and the keeper has not told of.
+    making: Vec<Making>,
+    /// The capture of the last SIGUSR2.
+    signalled: Option<Said>,
     /// The last capture of ours, or the start.
     captured_ns: u64,
     /// What limits are multiplied by.
@@ -95,7 +117,10 @@ impl<'s> Triggers<'s> {
             slow_seen,
             failed_seen,
             chosen_seen,
-            fired: Vec::new(),
+            asked: Asked::default(),
+            number: asked::NONE + 1,
+            making: Vec::new(),
+            signalled: None,
             captured_ns: now,
             factor: 1.0,
             slow_look_ns: 0,
@@ -127,6 +152,7 @@ impl<'s> Triggers<'s> {
     /// Asks all rules. `open` are the requests that run.
     pub(crate) fn look(&mut self, now: u64, open: &[OpenRequest]) {
         self.wishes();
+        self.hear(now);
         if now.saturating_sub(self.slow_look_ns) >= SECOND_NS {
             self.slow_look_ns = now;
             self.decay(now);
@@ -141,26 +167,65 @@ impl<'s> Triggers<'s> {
             let (request, name) = (told.id, told.name);
             firings.push(Firing { request, name, took_ns, why: Why::Chosen, at_ns: now });
         });
-        for firing in firings {
-            let loss = match self.repeats.is_repeat(&cause(&firing), now) {
-                true => losses::FIRINGS_REPEATED,
-                false if self.gate.slow(firing) => continue,
-                false => losses::FIRINGS_SUPPRESSED,
-            };
-            self.shared.recorder.region().lose(loss, 1);
-        }
+        firings.into_iter().for_each(|firing| self.offer(firing, now));
         self.of_metrics(now);
         let open_requests = self.shared.recorder.open_requests();
+        self.asked.tidy(open.len(), |id| open_requests.is_open(id));
         if let Some(firing) = self.gate.due(now, |id| open_requests.is_open(id)) {
             self.due(firing, now);
         }
     }
 
-    /// Makes the captures that somebody asked for by a signal; also while nothing is recorded.
-    pub(crate) fn wishes(&self) {
-        if usr2_came() {
-            self.send("signal: SIGUSR2".to_owned());
+    /// Asks the gate, and remembers what it said to a request that still runs.
+    fn offer(&mut self, firing: Firing, now: u64) {
+        let runs = firing.why == Why::Running;
+        let (request, region) = (firing.request, self.shared.recorder.region());
+        if self.repeats.is_repeat(&cause(&firing), now) {
+            if runs {
+                self.asked.settle(request, asked::NONE);
+            }
+            region.lose(losses::FIRINGS_REPEATED, 1);
+        } else if self.gate.is_cooling(now) && self.asked.is_suppressed(request) {
+            // Counted while it ran: its end is no second one.
+        } else if self.gate.slow(firing) {
+            if runs {
+                self.asked.settle(request, self.number);
+            }
+        } else {
+            if runs {
+                self.asked.suppress(request);
+            }
+            region.lose(losses::FIRINGS_SUPPRESSED, 1);
         }
+    }
+
+    /// Makes the captures that somebody asked for by a signal; also while nothing is recorded.
+    pub(crate) fn wishes(&mut self) {
+        // While the capture of the one before is on its way, another one wants the same.
+        let waits = |said: &Said| matches!(said.try_recv(), Err(TryRecvError::Empty));
+        if usr2_came() && !self.signalled.as_ref().is_some_and(waits) {
+            self.signalled = Some(self.send("signal: SIGUSR2".to_owned()));
+        }
+    }
+
+    /// Takes back what captures stood for that could not be written.
+    fn hear(&mut self, now: u64) {
+        let Triggers { making, gate, quota, repeats, asked, excesses, .. } = self;
+        making.retain(|one| {
+            match one.said.try_recv() {
+                Err(TryRecvError::Empty) => return true,
+                Ok(Ok(_)) => gate.made(),
+                Ok(Err(_)) | Err(TryRecvError::Disconnected) => {
+                    gate.failed(one.due_ns, now);
+                    quota.give_back();
+                    repeats.forget(&one.cause);
+                    asked.failed(one.number);
+                    let lost = excesses.iter_mut().filter(|e| e.capture == one.number);
+                    lost.for_each(|excess| excess.told = false);
+                }
+            }
+            false
+        });
     }
 
     /// Requests past their limit, ended or running.
@@ -176,11 +241,15 @@ impl<'s> Triggers<'s> {
             let (request, name) = (slow.id, slow.name);
             firings.push(Firing { request, name, took_ns, why: Why::Ended, at_ns: now });
         });
-        self.fired.retain(|id| recorder.open_requests().is_open(*id));
+        let cooling = self.gate.is_cooling(now);
         for request in open {
             let age = now.saturating_sub(request.begin_ns);
-            if age >= limits.limit_ns(request.name) && !self.fired.contains(&request.id) {
-                self.fired.push(request.id);
+            let is_over = age >= limits.limit_ns(request.name);
+            // One that ended since the list was made is told by its end.
+            if is_over
+                && self.asked.wants(request.id, cooling)
+                && recorder.open_requests().is_open(request.id)
+            {
                 let (request, name) = (request.id, request.name);
                 firings.push(Firing { request, name, took_ns: age, why: Why::Running, at_ns: now });
             }
@@ -223,7 +292,14 @@ impl<'s> Triggers<'s> {
                 known.map(|at| self.excesses.swap_remove(at));
                 self.excess_number += 1;
                 let (number, text) = (self.excess_number, excess.text);
-                let new = MetricExcess { rule, number, text, told: false, suppressed: false };
+                let new = MetricExcess {
+                    rule,
+                    number,
+                    text,
+                    told: false,
+                    capture: asked::NONE,
+                    suppressed: false,
+                };
                 self.excesses.push(new);
             } else if let Some(old) = known.and_then(|at| self.excesses.get_mut(at)) {
                 if !old.told {
@@ -250,23 +326,29 @@ impl<'s> Triggers<'s> {
             excess.suppressed = true;
         } else {
             excess.told = self.gate.slow(firing);
+            excess.capture = self.number;
         }
     }
 
     fn due(&mut self, firing: Firing, now: u64) {
-        self.repeats.captured(cause(&firing), now);
         if !self.quota.take(now) {
             self.shared.recorder.region().lose(losses::CAPTURES_OVER_QUOTA, 1);
             return;
         }
-        self.send(self.reason(&firing));
+        let cause = cause(&firing);
+        self.repeats.captured(cause, now);
+        let said = self.send(self.reason(&firing));
+        self.making.push(Making { number: self.number, cause, due_ns: now, said });
+        self.number += 1;
         self.captured_ns = now;
     }
 
-    fn send(&self, reason: String) {
+    fn send(&self, reason: String) -> Said {
         // A capture is judged by the rules it was made under.
         let slow = (self.factor < 1.0).then(|| self.config.rules.scaled(self.factor).to_string());
-        self.shared.post(Job { reason, slow, done: None });
+        let (done, said) = sync_channel(1);
+        self.shared.post(Job { reason, slow, done: Some(done) });
+        said
     }
 
     fn reason(&self, firing: &Firing) -> String {
@@ -327,17 +409,17 @@ impl<'s> Triggers<'s> {
             return self.due(firing, sys::clock::now_ns());
         }
         let owed = self.gate.owed();
-        match (self.config.at_exit, crash) {
-            (AtExit::Never, _) => (),
+        let reason = match (self.config.at_exit, crash) {
+            (AtExit::Never, _) => return,
             (AtExit::Crash | AtExit::Always, Some(kind)) => {
-                self.send(format!("crash: ended by an uncaught {kind}"));
+                format!("crash: ended by an uncaught {kind}")
             }
-            (AtExit::Always, None) => self.send("exit: recording ends".to_owned()),
-            _ if owed > 0 => {
-                self.send(format!("exit: {owed} slow requests since the last capture"))
-            }
-            _ => (),
-        }
+            (AtExit::Always, None) => "exit: recording ends".to_owned(),
+            _ if owed > 0 => format!("exit: {owed} slow requests since the last capture"),
+            _ => return,
+        };
+        // Nobody is left to hear of it.
+        self.send(reason);
     }
 }
 

@@ -1,8 +1,9 @@
 //! The black box -> a capture file, without stopping anybody, nor keeping a CPU that others want.
 //!
 //! A capture has its name when it is whole, so that nobody ever reads half of one, and a process that
-//! is killed meanwhile leaves nothing (`sys::whole_file`). The folder's count and size caps are kept
-//! by removing the oldest.
+//! is killed meanwhile leaves nothing (`sys::whole_file`). Who writes into the same folder need not
+//! know of us: a name that is taken is passed over, and caps of count and size are kept by removing
+//! the oldest of this service's own.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -25,24 +26,60 @@ pub fn write(
     number: u64,
 ) -> io::Result<PathBuf> {
     fs::create_dir_all(&config.out)?;
-    let name = free_name(config, number);
-    let path = config.out.join(&name);
-    let file = WholeFile::create(&path)?;
-    fill(file, region, meta, since_ns)?.keep()?;
+    let time = utc(sys::clock::epoch_ns());
+    let file = WholeFile::create(&config.out.join(name(&config.service, &time, number)))?;
+    let path = give_name(config, fill(file, region, meta, since_ns)?, &time, number)?;
     keep_caps(config, region, &path);
     Ok(path)
 }
 
-/// Numbers begin at 1 with each start: one that was taken in the same second is passed over.
-fn free_name(config: &Config, mut number: u64) -> String {
-    let (time, pid) = (utc(sys::clock::epoch_ns()), std::process::id());
+fn name(service: &str, time: &str, number: u64) -> String {
+    format!("{service}-{time}-{}-{number}{ENDING}", std::process::id())
+}
+
+/// Numbers begin at 1 with each start, and another container may have a process with our number: one
+/// that was taken in the same second is passed over.
+fn give_name(
+    config: &Config,
+    mut file: WholeFile,
+    time: &str,
+    mut number: u64,
+) -> io::Result<PathBuf> {
     loop {
-        let name = format!("{}-{time}-{pid}-{number}.dashcam", config.service);
-        if !config.out.join(&name).exists() {
-            return name;
+        let path = config.out.join(name(&config.service, time, number));
+        match file.keep_new(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            kept => return kept.map(|()| path),
         }
-        number += 1;
     }
+}
+
+/// How a capture's name ends.
+const ENDING: &str = ".dashcam";
+/// The form of its time; 0 stands for any digit.
+const TIME: &[u8] = b"0000-00-00T00-00-00";
+
+/// Whether a file's name is what `name` gives to a capture of this service: a stream, a recovered
+/// box, or what somebody named himself is not ours to remove.
+fn is_capture_of(service: &str, name: &str) -> bool {
+    let own = name.strip_prefix(service).and_then(|name| name.strip_prefix('-'));
+    let Some(rest) = own.and_then(|name| name.strip_suffix(ENDING)) else {
+        return false;
+    };
+    let Some((time, rest)) = rest.as_bytes().split_at_checked(TIME.len()) else {
+        return false;
+    };
+    let fits = |(found, form): (&u8, &u8)| match form {
+        b'0' => found.is_ascii_digit(),
+        form => found == form,
+    };
+    let is_number = |part: &&[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    // Nothing, the process, the number.
+    let mut parts = rest.split(|byte| *byte == b'-');
+    time.iter().zip(TIME).all(fits)
+        && parts.next().is_some_and(<[u8]>::is_empty)
+        && parts.by_ref().take(2).filter(is_number).count() == 2
+        && parts.next().is_none()
 }
 
 /// A file written in pieces, between which others get their turn.
@@ -86,15 +123,15 @@ fn fill(file: WholeFile, region: &Region, meta: &str, since_ns: u64) -> io::Resu
     Ok(buffered.into_inner().map_err(io::IntoInnerError::into_error)?.file)
 }
 
-/// Removes the oldest captures of this folder until count and size fit. Only files that bear a
-/// capture's name are touched; a capture removed by another process meanwhile is no error.
+/// Removes the oldest captures of this service in its folder until count and size fit. Only files
+/// that bear such a capture's name are touched; one removed by another process meanwhile is no error.
 fn keep_caps(config: &Config, region: &Region, newest: &Path) {
     let Ok(entries) = fs::read_dir(&config.out) else {
         return;
     };
     let mut captures: Vec<(std::time::SystemTime, u64, PathBuf)> = entries
         .flatten()
-        .filter(|e| e.path().extension().is_some_and(|x| x == "dashcam"))
+        .filter(|e| e.file_name().to_str().is_some_and(|n| is_capture_of(&config.service, n)))
         .filter_map(|e| {
             let meta = e.metadata().ok().filter(fs::Metadata::is_file)?;
             Some((meta.modified().ok()?, meta.len(), e.path()))
@@ -142,20 +179,68 @@ fn civil(days: i64) -> (i64, u32, u32) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_name_that_is_taken_is_not_given_again() {
-        let out = std::env::temp_dir().join(format!("dashcam-names-{}", std::process::id()));
+    fn service(test: &str, keep: usize) -> Config {
+        let out = std::env::temp_dir().join(format!("dashcam-{test}-{}", std::process::id()));
         fs::create_dir_all(&out).expect("a folder");
-        let config = Config { out: out.clone(), service: "s".to_owned(), ..Config::default() };
-        // The second may change between two names; then it tells them apart.
-        let take = || {
-            let name = free_name(&config, 1);
-            fs::File::create_new(out.join(&name)).expect("a free name");
-            name
+        Config { out, service: "s".to_owned(), keep, keep_bytes: 1 << 30, ..Config::default() }
+    }
+
+    fn region() -> Region {
+        Region::in_process(4 << 20, std::process::id(), "a test").expect("memory")
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder").flatten();
+        let mut names: Vec<String> =
+            entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// As processes of the same number in several containers do.
+    #[test]
+    fn those_who_want_one_name_at_once_get_one_each() {
+        let (config, region) = (service("names", 50), region());
+        let together = std::sync::Barrier::new(8);
+        let write = || {
+            together.wait();
+            write(&config, &region, "{}", 0, 1).expect("written")
         };
-        let names: std::collections::BTreeSet<String> = (0..5).map(|_| take()).collect();
-        fs::remove_dir_all(&out).expect("ours");
-        assert_eq!(names.len(), 5, "{names:?}");
+        let mut paths: Vec<PathBuf> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(write)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        paths.sort();
+        paths.dedup();
+        assert_eq!(names(&config.out).len(), 8, "{:?}", names(&config.out));
+        assert_eq!(paths.len(), 8);
+        assert!(paths.iter().all(|path| path.is_file()), "{paths:?}");
+        fs::remove_dir_all(&config.out).expect("ours");
+    }
+
+    #[test]
+    fn what_others_named_or_another_service_made_is_never_removed() {
+        let (config, region) = (service("caps", 2), region());
+        let others = [
+            "incident.dashcam",
+            "s-2026-11-21T10-14-03-4711-1-copy.dashcam",
+            "s-2026-11-21T10-14-03-4711.dashcam",
+            "s-2026-11-21-4711-1.dashcam",
+            "s-api-2026-11-21T10-14-03-4711-1.dashcam",
+            "t-2026-11-21T10-14-03-4711-1.dashcam",
+        ];
+        let own = "s-2026-11-21T10-14-03-4711-1.dashcam";
+        for name in others.iter().chain([&own]) {
+            fs::write(config.out.join(name), "old").expect("written");
+        }
+        for number in 1..=3 {
+            write(&config, &region, "{}", 0, number).expect("written");
+        }
+        let left = names(&config.out);
+        assert!(others.iter().all(|name| left.iter().any(|l| l == name)), "{left:?}");
+        assert!(!left.iter().any(|name| name == own), "{left:?}");
+        assert_eq!(left.len(), others.len() + 2, "{left:?}");
+        fs::remove_dir_all(&config.out).expect("ours");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A file that is there whole or not at all.
 //!
 //! How it works: the bytes go into a file without a name in the folder of the target
-//! (`O_TMPFILE`, Linux 3.11); `keep` gives it one and renames it over the target. A process that is
-//! killed before leaves nothing behind, not even a file to clean up. File systems that have no such
-//! files (NFS, some overlays), and processes without /proc, through which the file gets its name, get a
-//! named one beside the target, `.NAME.PID.part`, which is removed when `WholeFile` is dropped; only a
-//! kill leaves it.
+//! (`O_TMPFILE`, Linux 3.11); `keep` gives it one and renames it over the target, `keep_new` gives it a
+//! name that nothing has. A process that is killed before leaves nothing behind, not even a file to
+//! clean up. File systems that have no such files (NFS, some overlays), and processes without /proc,
+//! through which the file gets its name, get a named one beside the target, `.NAME.PID.RANDOM.part`,
+//! which is removed when `WholeFile` is dropped; only a kill leaves it. Random, since process ids are
+//! not: two containers may have the same one, and one folder.
 
 use std::ffi::{CString, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -49,8 +50,7 @@ impl WholeFile {
     }
 
     fn named(target: PathBuf, beside: PathBuf) -> io::Result<WholeFile> {
-        // One that a process with our number left; never through a link that somebody put there.
-        let _ = fs::remove_file(&beside);
+        // Never one that is there, nor through a link that somebody put there.
         let file = File::create_new(&beside)?;
         Ok(WholeFile { file, target, beside, named: true })
     }
@@ -59,14 +59,40 @@ impl WholeFile {
     pub fn keep(mut self) -> io::Result<()> {
         self.file.flush()?;
         if !self.named {
-            // One that a process with our number left.
-            let _ = fs::remove_file(&self.beside);
             link(&self.file, &self.beside)?;
             self.named = true;
         }
         fs::rename(&self.beside, &self.target)?;
         self.named = false;
         Ok(())
+    }
+
+    /// Gives the file this name, in the folder it was created in. Error `AlreadyExists`: something has
+    /// that name, and keeps it; try another.
+    pub fn keep_new(&mut self, name: &Path) -> io::Result<()> {
+        self.file.flush()?;
+        if !self.named {
+            return link(&self.file, name);
+        }
+        rename_new(&self.beside, name)?;
+        self.named = false;
+        Ok(())
+    }
+}
+
+/// Renames, if nothing has the new name.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match rename(from, to, libc::RENAME_NOREPLACE) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => (),
+        done => return done,
+    }
+    // NFS and some file systems of users know no such renaming, but links.
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // Neither: who takes the name between these two lines loses it.
+        Err(_) if fs::symlink_metadata(to).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(from, to),
     }
 }
 
@@ -100,10 +126,11 @@ fn not_a_file(path: &Path) -> Option<&'static str> {
     }
 }
 
+/// A name beside the target that no other process uses.
 pub(crate) fn beside(target: &Path, folder: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
+    name.push(format!(".{}.{:016x}.part", std::process::id(), crate::random::number()));
     folder.join(name)
 }
 
@@ -117,6 +144,18 @@ pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {
     let (at, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
     // SAFETY: both texts are C strings that live until the call is over.
     match unsafe { libc::linkat(at, from.as_ptr(), at, to.as_ptr(), follow) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// renameat2(2).
+pub(crate) fn rename(from: &Path, to: &Path, flags: libc::c_uint) -> io::Result<()> {
+    let from = CString::new(from.as_os_str().as_bytes())?;
+    let to = CString::new(to.as_os_str().as_bytes())?;
+    let at = libc::AT_FDCWD;
+    // SAFETY: both texts are C strings that live until the call is over.
+    match unsafe { libc::renameat2(at, from.as_ptr(), at, to.as_ptr(), flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -155,6 +194,39 @@ mod tests {
             whole.keep().expect("kept");
             assert_eq!(fs::read_to_string(&target).expect("read"), "whole");
             assert_eq!(names(&folder), ["out"], "named {named}");
+        }
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn a_name_that_somebody_has_stays_his() {
+        let folder = std::env::temp_dir().join(format!("dashcam-new-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let (first, second) = (folder.join("1"), folder.join("2"));
+        for named in [false, true] {
+            // Two processes with one number, which both found the name free.
+            let begin = |text: &str| {
+                let mut file = match named {
+                    false => WholeFile::create(&first).expect("created"),
+                    true => {
+                        WholeFile::named(first.clone(), beside(&first, &folder)).expect("created")
+                    }
+                };
+                file.write_all(text.as_bytes()).expect("written");
+                file
+            };
+            let (mut one, mut other) = (begin("one"), begin("other"));
+            one.keep_new(&first).expect("free");
+            let refused = other.keep_new(&first).expect_err("taken");
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists, "named {named}");
+            other.keep_new(&second).expect("free");
+            drop((one, other));
+            assert_eq!(names(&folder), ["1", "2"], "named {named}");
+            let read = |path| fs::read_to_string(path).expect("read");
+            assert_eq!((read(&first), read(&second)), ("one".into(), "other".into()));
+            for path in [&first, &second] {
+                fs::remove_file(path).expect("ours");
+            }
         }
         fs::remove_dir_all(&folder).expect("removed");
     }

@@ -1,19 +1,17 @@
 //! A folder of files that is there whole or not at all.
 //!
 //! How it works: as `whole_file`, but many: the bytes go into files without names (`O_TMPFILE`)
-//! beside the target; `keep` gives them names in a folder of its own, `.NAME.PID.part`, and renames
+//! beside the target; `keep` gives them names in a folder of its own, `.NAME.PID.RANDOM.part`, and renames
 //! that. A folder that was there is exchanged for the new one in one step and then removed. A process
 //! that is killed before `keep` leaves nothing behind; one that is killed inside of it, or on a file
 //! system without such files, may leave the `.part`, never half a target.
 
-use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::whole_file::{beside, link};
+use crate::whole_file::{beside, link, rename};
 
 /// A folder being written. Dropped without `keep`, it never was.
 pub struct WholeFolder {
@@ -62,20 +60,16 @@ impl WholeFolder {
         // Onto nothing or an empty folder; else both are exchanged, and the old one goes.
         match fs::rename(&self.part, &self.target) {
             Err(error) if self.target.is_dir() && is_full(&error) => {
-                exchange(&self.part, &self.target)?;
+                rename(&self.part, &self.target, libc::RENAME_EXCHANGE)?;
                 fs::remove_dir_all(&self.part)
             }
             renamed => renamed,
         }
     }
 
-    /// The folder under its first name; what a process with our number left there is removed.
+    /// The folder under its first name.
     fn begin_part(&self) -> io::Result<()> {
-        let begun = self.files.iter().any(|(_, file)| file.is_none());
-        if !begun && self.part.exists() {
-            fs::remove_dir_all(&self.part)?;
-        }
-        match begun {
+        match self.files.iter().any(|(_, file)| file.is_none()) {
             true => Ok(()),
             false => fs::create_dir(&self.part),
         }
@@ -92,17 +86,6 @@ impl Drop for WholeFolder {
 
 fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOTEMPTY | libc::EEXIST))
-}
-
-fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    let (from, to) =
-        (CString::new(a.as_os_str().as_bytes())?, CString::new(b.as_os_str().as_bytes())?);
-    let at = libc::AT_FDCWD;
-    // SAFETY: both texts are C strings that live until the call is over.
-    match unsafe { libc::renameat2(at, from.as_ptr(), at, to.as_ptr(), libc::RENAME_EXCHANGE) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

@@ -72,12 +72,29 @@ pub struct Gate {
     told: u64,
     /// Slow requests since the last capture, in none so far.
     owed: u64,
+    /// Last capture, doublings and owed before the last capture, which may come to nothing.
+    before: (u64, u32, u64),
+    /// Captures in a row that could not be written.
+    failures: u32,
 }
+
+/// Quiet time after a capture that could not be written; doubles with each in a row, up to the
+/// cooldown.
+const FAILED_NS: u64 = 1_000_000_000;
 
 impl Gate {
     /// Armed.
     pub fn new(timing: Timing) -> Gate {
-        Gate { timing, state: State::Armed, doublings: 0, last_capture_ns: 0, told: 0, owed: 0 }
+        Gate {
+            timing,
+            state: State::Armed,
+            doublings: 0,
+            last_capture_ns: 0,
+            told: 0,
+            owed: 0,
+            before: (0, 0, 0),
+            failures: 0,
+        }
     }
 
     /// Works with other times from here on.
@@ -118,6 +135,7 @@ impl Gate {
         if after_ns < self.timing.post_ns || waits {
             return None;
         }
+        self.before = (self.last_capture_ns, self.doublings, self.owed);
         let quiet_ns = now_ns.saturating_sub(self.last_capture_ns);
         let cooldown_ns = self.timing.cooldown_ns;
         // Twice the longest cooldown without a capture: the storm is over.
@@ -132,6 +150,30 @@ impl Gate {
         let until_ns = now_ns.saturating_add(cooldown_ns << self.doublings);
         self.state = State::Cooling { until_ns };
         Some(firing)
+    }
+
+    /// A capture was written.
+    pub fn made(&mut self) {
+        self.failures = 0;
+    }
+
+    /// The capture that was due at `due_ns` could not be written: its firing is in none, and a short
+    /// while later another may try.
+    pub fn failed(&mut self, due_ns: u64, now_ns: u64) {
+        self.owed += 1;
+        let quiet_ns = (FAILED_NS << self.failures).min(self.timing.cooldown_ns);
+        self.failures = (self.failures + 1).min(16);
+        // Another one is on its way already: what follows is that one's.
+        if self.last_capture_ns != due_ns {
+            return;
+        }
+        let (last_capture_ns, doublings, owed) = self.before;
+        (self.last_capture_ns, self.doublings) = (last_capture_ns, doublings);
+        self.owed += owed;
+        self.told = 0;
+        if let State::Cooling { until_ns } = &mut self.state {
+            *until_ns = now_ns.saturating_add(quiet_ns);
+        }
     }
 
     /// Slow requests since the last capture that are in none: at the end of the process they are
@@ -201,6 +243,25 @@ mod tests {
         }
         assert!(gate.owed() > 0, "what came after the last capture is in none");
         assert_eq!(captures, [1, 12, 33, 74, 155, 316, 637, 958]);
+    }
+
+    #[test]
+    fn a_capture_that_failed_is_tried_again_soon_and_then_less_often() {
+        let mut gate = Gate::new(TIMING);
+        gate.slow(firing(1, 100 * S, Why::Running));
+        assert!(gate.due(106 * S, |_| true).is_some());
+        gate.failed(106 * S, 107 * S);
+        assert_eq!(gate.owed(), 1);
+        assert!(gate.is_cooling(107 * S + S / 2) && !gate.is_cooling(108 * S));
+        assert!(gate.slow(firing(1, 108 * S, Why::Ended)) && gate.is_pending(), "it is in none");
+        assert!(gate.due(109 * S, |_| false).is_some());
+        gate.failed(109 * S, 109 * S);
+        assert!(gate.owed() == 2 && gate.is_cooling(110 * S) && !gate.is_cooling(111 * S));
+        assert!(gate.slow(firing(2, 111 * S, Why::Ended)));
+        assert!(gate.due(112 * S, |_| false).is_some());
+        gate.made();
+        assert!(gate.owed() == 0 && gate.is_cooling(121 * S), "the cooldown of a first capture");
+        assert!(!gate.is_cooling(122 * S));
     }
 
     #[test]

@@ -33,6 +33,11 @@ impl Quota {
         self.taken += u64::from(free);
         free
     }
+
+    /// One that was taken came to nothing.
+    pub fn give_back(&mut self) {
+        self.taken = self.taken.saturating_sub(1);
+    }
 }
 
 /// Causes remembered; the one captured longest ago is forgotten.
@@ -64,6 +69,11 @@ impl<K: Copy + Eq + Hash> Repeats<K> {
         at.is_some_and(|at| now_ns.saturating_sub(*at) < self.within_ns)
     }
 
+    /// Its capture came to nothing.
+    pub fn forget(&mut self, cause: &K) {
+        self.captured_ns.remove(cause);
+    }
+
     /// It is captured now.
     pub fn captured(&mut self, cause: K, now_ns: u64) {
         if self.within_ns == 0 {
@@ -90,6 +100,8 @@ mod tests {
         assert_eq!(at, [true, true, false, false, true, true]);
         quota.set_most(3);
         assert!(quota.take(31 * HOUR) && !quota.take(32 * HOUR));
+        quota.give_back();
+        assert!(quota.take(33 * HOUR) && !quota.take(34 * HOUR));
         assert!(!Quota::new(0).take(1));
     }
 
@@ -99,6 +111,9 @@ mod tests {
         assert!(!repeats.is_repeat(&(1, 0), 10 * HOUR));
         repeats.captured((1, 0), 10 * HOUR);
         assert!(repeats.is_repeat(&(1, 0), 11 * HOUR - 1));
+        repeats.forget(&(1, 0));
+        assert!(!repeats.is_repeat(&(1, 0), 10 * HOUR), "nothing holds it");
+        repeats.captured((1, 0), 10 * HOUR);
         assert!(!repeats.is_repeat(&(1, 0), 11 * HOUR) && !repeats.is_repeat(&(1, 1), 10 * HOUR));
         for i in 0..2000 {
             repeats.captured((2, i), 10 * HOUR + 1 + i);
