@@ -103,10 +103,11 @@ pub(crate) fn run(shared: Arc<Shared>) {
         sampler.beat(next_ns, begin_ns);
         sampler.pass(begin_ns);
         let usual_ns = sampler.config.period.as_nanos() as u64;
-        // Whatever the purse says, the kernel's rings must not be full at the next pass.
+        // The kernel's rings must not be full at the next pass, as long as that can be paid somehow.
         let longest_ns = sampler.switching.longest_ns().max(usual_ns);
         let period_ns = sampler.budget.period_ns(usual_ns, !sampler.urgent.is_empty());
-        let period_ns = period_ns.min(longest_ns);
+        let paid = !sampler.budget.is_overdrawn();
+        let period_ns = if paid { period_ns.min(longest_ns) } else { period_ns };
         let now = sys::clock::now_ns();
         if sampler.calm_passes >= CALM && longest_ns >= NAP.as_nanos() as u64 {
             next_ns = now + (NAP.as_nanos() as u64).max(period_ns);

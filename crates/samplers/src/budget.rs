@@ -81,9 +81,7 @@ impl Budget {
             cost = cost.min(usual);
         }
         *mean += (cost - *mean) / 32.0;
-        let most = self.most_ns();
-        let least = -(OVERDRAWN * most).max(ONE_PASS_NS);
-        self.purse_ns = (self.purse_ns + income - cost).clamp(least, most);
+        self.purse_ns = (self.purse_ns + income - cost).clamp(self.least_ns(), self.most_ns());
         let aside = self.share * TRICKLE * TRICKLE_NS;
         let paid = if look == Look::Trickled { cost } else { 0.0 };
         self.trickle_ns = (self.trickle_ns + income * TRICKLE - paid).clamp(-ONE_PASS_NS, aside);
@@ -104,6 +102,11 @@ impl Budget {
         self.purse_ns <= KEPT * self.most_ns()
     }
 
+    /// Whether nothing more can be borrowed: not even what should not be left out is done as often as it should.
+    pub fn is_overdrawn(&self) -> bool {
+        self.purse_ns <= 0.9 * self.least_ns()
+    }
+
     /// From one pass's begin to the next one's. A pass that will not look at threads comes later: what it
     /// cannot leave out costs, too, and would eat the income.
     pub fn period_ns(&self, usual_ns: u64, urgent: bool) -> u64 {
@@ -119,6 +122,10 @@ impl Budget {
 
     fn most_ns(&self) -> f64 {
         self.share * BURST_NS
+    }
+
+    fn least_ns(&self) -> f64 {
+        -(OVERDRAWN * self.most_ns()).max(ONE_PASS_NS)
     }
 }
 
@@ -224,6 +231,19 @@ mod tests {
             budget.spend(if look == Look::No { 30_000 } else { usual }, now_ns, look);
         }
         assert!(seen > 80, "{seen} looks in 3 s");
+    }
+
+    #[test]
+    fn who_can_borrow_no_more_is_told_and_recovers() {
+        let mut budget = Budget::new(1.0, 0);
+        let mut now_ns = 0;
+        while !budget.is_overdrawn() {
+            now_ns += PERIOD_NS;
+            budget.spend(1_000_000, now_ns, Look::No);
+        }
+        assert!(now_ns > SECOND_NS, "savings of 150 ms come first, and 50 ms are borrowed");
+        budget.spend(1_000, now_ns + SECOND_NS, Look::No);
+        assert!(!budget.is_overdrawn());
     }
 
     #[test]
