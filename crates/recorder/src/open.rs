@@ -80,7 +80,7 @@ pub struct OpenTable {
     /// instant sees it next time.
     high: AtomicUsize,
     /// The slot that was freed last, where who finds the first `NEAR` places taken goes on: an event loop
-    /// with a thousand open requests begins its search at the same slot each time. `FULL`: no slot was free, and
+    /// with a thousand open requests begins its search at the same slot each time. `FULL`: no slot was free, and, as far as known,
     /// none has been freed since. Relaxed: a hint.
     freed: AtomicUsize,
 }

@@ -5,6 +5,7 @@
 mod guards;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use recorder::{install, Limit, Recorder, Request};
 use ring::Region;
@@ -52,6 +53,18 @@ fn requests_from_many_threads_are_each_seen_whole_while_they_run() {
             });
         }
     });
+}
+
+#[test]
+fn a_request_that_begins_wakes_the_sampler() {
+    let recorder = recorder();
+    let name = recorder.request_name("loose alarm");
+    let sleeper = std::thread::spawn(|| recorder.nap().sleep(Duration::from_secs(600)));
+    while !sleeper.is_finished() {
+        Request::begin(name, false, 0).end(name, false, &[]);
+        std::thread::yield_now();
+    }
+    assert!(sleeper.join().expect("no panic"), "woken, not rested");
 }
 
 #[test]
