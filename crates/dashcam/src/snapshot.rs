@@ -39,20 +39,20 @@ fn name(service: &str, time: &str, number: u64) -> String {
 
 /// Numbers begin at 1 with each start, and another container may have a process with our number: one
 /// that was taken in the same second is passed over.
-fn give_name(
-    config: &Config,
-    mut file: WholeFile,
-    time: &str,
-    mut number: u64,
-) -> io::Result<PathBuf> {
-    loop {
+fn give_name(config: &Config, mut file: WholeFile, time: &str, number: u64) -> io::Result<PathBuf> {
+    for number in (number..).take(MOST_NAMES) {
         let path = config.out.join(name(&config.service, time, number));
         match file.keep_new(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
             kept => return kept.map(|()| path),
         }
     }
+    let tried = format!("{MOST_NAMES} names of this second are taken in {}", config.out.display());
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, tried))
 }
+
+/// Names that are tried: a file system that calls each of them taken must not keep the keeper busy for good.
+const MOST_NAMES: usize = 1000;
 
 /// How a capture's name ends.
 const ENDING: &str = ".dashcam";
