@@ -278,7 +278,9 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let waits = |tid: u32| -> Vec<Segment<'_>> {
         let all = timeline::of_thread(scene.capture, tid, from, to);
-        let asks = |s: &Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Gil;
+        let asks = |s: &Segment<'_>| {
+            s.state == State::Wait && s.wait() == WaitKind::Gil && is_watched(scene, s)
+        };
         if !all.iter().any(asks) {
             return Vec::new();
         }
@@ -296,6 +298,18 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let asked = longest.iter().filter(|s| s.state == State::Wait);
     let culprit = asked.max_by_key(|s| s.ns()).and_then(|s| scene.gil_holder(s));
     Some((covered, Claim { culprit, ..Claim::of(Cause::GilWait, segment) }))
+}
+
+/// An estimated wait longer than this is of one look only where the look before saw the same.
+const APART_NS: u64 = 50_000_000;
+
+/// Whether looks account for all of a wait for the GIL. The first look at a thread says nothing of long
+/// before: it may not have been there.
+fn is_watched(scene: &Scene<'_>, wait: &Segment<'_>) -> bool {
+    let gil = |s: &format::record::Sample| s.wait == WaitKind::Gil;
+    let before =
+        || scene.samples_in(wait.tid, wait.from_ns.saturating_sub(APART_NS), wait.from_ns + 1);
+    wait.exact || wait.ns() <= APART_NS || before().last().is_some_and(gil)
 }
 
 /// Whether the time without a CPU at `at` lies beside a wait for the GIL, with hardly any running in

@@ -296,13 +296,17 @@ fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> V
         let end = sample.t_ns.min(to_ns);
         if end > at {
             let starved = told_later(&samples[index..]);
-            between(&mut out, tid, at, end, (before, Some(sample)), starved);
+            // A look behind the end asked for may be at what came next: the one inside is at this.
+            let inside = before.is_some_and(|b| b.t_ns >= from_ns);
+            let looks = Looks { before, after: Some(sample), last: inside && sample.t_ns > to_ns };
+            between(&mut out, tid, at, end, looks, starved);
             at = end;
         }
         before = Some(sample);
     }
     if at < to_ns {
-        between(&mut out, tid, at, to_ns, (before, None), false);
+        let looks = Looks { before, after: None, last: true };
+        between(&mut out, tid, at, to_ns, looks, false);
     }
     out
 }
@@ -319,6 +323,15 @@ fn told_later(from: &[Sample]) -> bool {
     near.clone().find(|s| s.run_delay_ns > 0).is_some_and(|s| s.wall_ns > 0 && owes(s))
 }
 
+/// The samples before and after a stretch of a thread's time.
+#[derive(Clone, Copy)]
+struct Looks<'c> {
+    before: Option<&'c Sample>,
+    after: Option<&'c Sample>,
+    /// What the one before saw goes before what the one after did.
+    last: bool,
+}
+
 /// Estimates `[from, to)` from the samples before and after it. `starved`: what neither explains
 /// is time without a CPU, if both saw the thread runnable.
 fn between<'c>(
@@ -326,7 +339,7 @@ fn between<'c>(
     tid: u32,
     from_ns: u64,
     to_ns: u64,
-    (before, after): (Option<&'c Sample>, Option<&'c Sample>),
+    Looks { before, after, last }: Looks<'c>,
     starved: bool,
 ) {
     let length = to_ns - from_ns;
@@ -350,8 +363,9 @@ fn between<'c>(
     let waiting = |s: &&'c Sample| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown);
     let running = |s: &&'c Sample| s.wait == WaitKind::Running;
     let before = before.filter(fresh);
-    let wait = after.filter(waiting).or(before.filter(waiting));
-    let run = after.filter(running).or(before.filter(running));
+    let (first, second) = if last { (before, after) } else { (after, before) };
+    let wait = first.filter(waiting).or(second.filter(waiting));
+    let run = first.filter(running).or(second.filter(running));
     let (cpu, delay) = match after {
         // The sample's own account of the time since the one before, cut to this piece.
         Some(s) if s.flags & flag::TIMES != 0 && s.wall_ns > 0 => {
