@@ -1,6 +1,6 @@
 //! Whose code is a frame: the user's, a library's, the interpreter's own, or ours.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use capture::read::{Capture, Frame};
 use format::record::Sample;
@@ -51,12 +51,15 @@ pub struct Frames<'c> {
     capture: &'c Capture,
     /// Python stacks whose call into SQLite was seen asleep: it asks again for a lock somebody has.
     asks_sqlite: HashSet<u32>,
+    /// Python stacks that were mostly seen waiting for a peer, a disk, a pipe or a child.
+    carriers: HashSet<u32>,
 }
 
 impl<'c> Frames<'c> {
     /// For one capture.
     pub fn new(capture: &'c Capture) -> Frames<'c> {
-        let mut frames = Frames { capture, asks_sqlite: HashSet::new() };
+        let carriers = carriers(capture);
+        let mut frames = Frames { capture, asks_sqlite: HashSet::new(), carriers };
         let sleeps = |s: &&Sample| s.wait == WaitKind::Sleep;
         let stacks: HashSet<u32> =
             capture.samples.values().flatten().filter(sleeps).map(|s| s.stack).collect();
@@ -75,6 +78,12 @@ impl<'c> Frames<'c> {
     pub fn asks_sqlite(&self, stack: u32) -> bool {
         !self.asks_sqlite.is_empty()
             && self.asks_sqlite.contains(&self.capture.without_native(stack))
+    }
+
+    /// Whether who stands here mostly waits for what is no other thread's: client libraries do so on behalf
+    /// of the code that called them.
+    pub fn waits_for_its_caller(&self, stack: u32) -> bool {
+        self.carriers.contains(&self.capture.without_native(stack))
     }
 
     /// The frames of a stack, innermost first; without the native ones that Python code called, so
@@ -241,6 +250,33 @@ impl<'c> Frames<'c> {
         let stem = inside.strip_suffix(".py").unwrap_or(inside);
         stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
     }
+}
+
+/// Waits for what is no other thread's.
+const CARRIED: [WaitKind; 12] = [
+    WaitKind::SocketRead,
+    WaitKind::SocketWrite,
+    WaitKind::Connect,
+    WaitKind::Poll,
+    WaitKind::FileRead,
+    WaitKind::FileWrite,
+    WaitKind::FileSync,
+    WaitKind::FileOpen,
+    WaitKind::PipeRead,
+    WaitKind::PipeWrite,
+    WaitKind::TtyWrite,
+    WaitKind::ChildWait,
+];
+
+fn carriers(capture: &Capture) -> HashSet<u32> {
+    let mut looks: HashMap<u32, (u32, u32)> = HashMap::new();
+    for look in capture.samples.values().flatten().filter(|s| s.stack != 0) {
+        let (all, carried) = looks.entry(capture.without_native(look.stack)).or_default();
+        *all += 1;
+        *carried += u32::from(CARRIED.contains(&look.wait));
+    }
+    let mostly = looks.into_iter().filter(|(_, (all, carried))| carried * 2 > *all);
+    mostly.map(|(stack, _)| stack).collect()
 }
 
 /// Whose a file of native code is, as far as its path tells: a source, or the binary itself.

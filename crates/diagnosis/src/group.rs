@@ -239,8 +239,10 @@ fn culprit_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
     if let Some(importer) = import::importer(scene, culprit.stack) {
         return scene.frames.innermost(importer);
     }
-    // A task waits where libraries do; whose code made it wait there is the question.
-    match w.piece.claim.prefer_user || culprit.doing.is_some() {
+    // A task waits where libraries do, and so does who waits for a peer, a disk or a child; whose code
+    // made it wait there is the question.
+    let for_caller = scene.frames.waits_for_its_caller(culprit.stack);
+    match w.piece.claim.prefer_user || culprit.doing.is_some() || for_caller {
         true => scene.frames.innermost_user(culprit.stack),
         false => scene.frames.innermost(culprit.stack),
     }

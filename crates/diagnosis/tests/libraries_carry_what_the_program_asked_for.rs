@@ -373,3 +373,29 @@ fn the_request_is_told_also_where_no_call_lies_between() {
     let behind = told(&[("view", APP, 10), ("nap", APP, 20)]);
     assert!(behind.contains("nap() slept for 499 ms, reached from GET / > view().\n"), "{behind}");
 }
+
+/// Waits for a lock whose holder is in a package, at `wait`.
+fn held_in_a_package(wait: WaitKind) -> Option<String> {
+    let mut made = capture(false);
+    let asks = stack(&mut made, &[("view", APP, 10), ("load", APP, 20)]);
+    let holds = stack(&mut made, &[("view", APP, 10), ("fetch", APP, 30), ("read", PACKAGE, 638)]);
+    off(&mut made, THREAD, false, &[(0, 499), (500, 1000)]);
+    seen(&mut made, THREAD, (5..495).step_by(10), WaitKind::Futex, asks);
+    for look in made.samples.values_mut().flatten() {
+        (look.lock_holder, look.holder_source) = (OTHER, HolderSource::OwnerField);
+    }
+    if wait != WaitKind::Running {
+        off(&mut made, OTHER, false, &[(0, 498)]);
+    }
+    seen(&mut made, OTHER, (5..495).step_by(10), wait, holds);
+    first(&made).culprit.map(|place| place.short())
+}
+
+#[test]
+fn who_holds_a_lock_while_a_client_library_waits_is_who_called_it() {
+    let culprit = held_in_a_package(WaitKind::SocketRead);
+    assert_eq!(culprit.as_deref(), Some("app.py:30 fetch()"));
+    // A package that computes does so itself, as it would be said of a request.
+    let culprit = held_in_a_package(WaitKind::Running);
+    assert_eq!(culprit.as_deref(), Some("wire.py:638 read()"));
+}
