@@ -231,7 +231,7 @@ fn overlap(a: (u64, u64), b: &Segment<'_>) -> u64 {
 }
 
 fn still(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
-    let most = |g: &&crate::scene::Gap| overlap((g.from_ns, g.to_ns), segment);
+    let most = |g: &&crate::gaps::Gap| overlap((g.from_ns, g.to_ns), segment);
     let gap = scene.gaps.iter().max_by_key(most)?;
     Some((most(&gap), Claim::of(stopped::cause_of(gap), segment)))
 }
@@ -244,7 +244,7 @@ fn asked(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
 
 fn collection(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let most = |g: &&capture::read::GcRow| overlap((g.begin_ns, g.end_ns), segment);
-    let gc = scene.capture.gcs.iter().max_by_key(most)?;
+    let gc = scene.gcs_in(segment.from_ns, segment.to_ns).iter().max_by_key(most)?;
     let (from_ns, to_ns) =
         (gc.begin_ns.max(segment.from_ns), gc.end_ns.min(segment.to_ns).max(segment.from_ns));
     // It kept the GIL for as long as it got no CPU: then that is what the request waited for.

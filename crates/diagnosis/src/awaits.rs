@@ -354,7 +354,7 @@ fn worker(scene: &Scene<'_>, row: &Await, segment: &Segment<'_>) -> Option<Culpr
     }
     let (from, to) = (segment.from_ns, segment.to_ns);
     let overlap = |t: &&TaskRow| t.end_ns.min(to).saturating_sub(t.begin_ns.max(from));
-    let own = scene.capture.tasks.iter().filter(|t| t.request == row.request);
+    let own = scene.handed(row.request);
     let task = own.max_by_key(overlap).filter(|t| overlap(t) * 2 > segment.ns())?;
     let (from, to) = (task.begin_ns.max(from), task.end_ns.min(to));
     let (tid, stack) = (task.tid, scene.main_stack(task.tid, from, to));

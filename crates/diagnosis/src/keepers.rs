@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use capture::read::TaskRow;
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -23,7 +24,7 @@ const SLACK_NS: u64 = 5_000_000;
 /// A stay takes at least this part of the wait.
 const LEAST_PART: u64 = 4;
 
-impl Scene<'_> {
+impl<'c> Scene<'c> {
     /// The thread whose stay in the program's own code ended when this wait did, as far as looks
     /// tell; None when several fit that stood in different functions. Cost: the looks at all threads
     /// during the wait.
@@ -117,6 +118,19 @@ impl Scene<'_> {
         let stack = self.main_stack(tid, segment.from_ns, segment.to_ns);
         let found = Culprit { by_gil: true, ..Culprit::thread(tid, stack, true) };
         (tid != 0 && ns * 2 > all).then_some(found)
+    }
+
+    /// Pieces of a request that were handed to other threads.
+    pub fn handed(&self, request: u64) -> impl Iterator<Item = &'c TaskRow> + use<'_, 'c> {
+        let tasks = &self.capture.tasks;
+        let handed = self.handed.get_or_init(|| {
+            let mut handed: HashMap<u64, Vec<usize>> = HashMap::new();
+            for (at, task) in tasks.iter().enumerate() {
+                handed.entry(task.request).or_default().push(at);
+            }
+            handed
+        });
+        handed.get(&request).into_iter().flatten().map(|at| &tasks[*at])
     }
 
     /// When what `tid` did at `t_ns` for a request (all of it, or a piece handed to it), not on an

@@ -22,6 +22,7 @@ mod culprits;
 mod finding;
 mod forks;
 pub mod frames;
+mod gaps;
 mod group;
 mod json;
 mod keepers;

@@ -56,8 +56,8 @@ pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
 fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let (row, mut out, mut at) = (request.row, Vec::new(), request.row.begin_ns);
     let line = Line::of(scene, request);
-    let own = |t: &&TaskRow| t.request == row.id && t.tid != row.tid;
-    let mut tasks: Vec<&TaskRow> = scene.capture.tasks.iter().filter(own).collect();
+    let handed = scene.handed(row.id);
+    let mut tasks: Vec<&TaskRow> = handed.filter(|t| t.tid != row.tid).collect();
     tasks.sort_by_key(|t| t.queued_ns);
     let alone = |from_ns: u64, to_ns: u64, out: &mut Vec<Piece<'c>>| {
         for segment in timeline::of_thread(scene.capture, row.tid, from_ns, to_ns) {
@@ -156,8 +156,7 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool
 fn handed<'c>(scene: &Scene<'c>, request: u64, segment: &Segment<'_>) -> Option<&'c TaskRow> {
     let overlap =
         |t: &&TaskRow| t.end_ns.min(segment.to_ns).saturating_sub(t.queued_ns.max(segment.from_ns));
-    let tasks = scene.capture.tasks.iter();
-    let own = tasks.filter(|t| t.request == request && t.tid != segment.tid);
+    let own = scene.handed(request).filter(|t| t.tid != segment.tid);
     own.max_by_key(overlap).filter(|t| overlap(t) * 2 >= segment.ns())
 }
 

@@ -12,6 +12,7 @@ use format::wait::{HolderSource, WaitKind};
 use crate::causes::pool_wait;
 use crate::crowded::Bursts;
 use crate::frames::{is_stdlib, Frames};
+use crate::gaps::Gap;
 use crate::timeline::{self, slice_between, Segment, State};
 use crate::woken::Told;
 
@@ -82,19 +83,11 @@ pub struct Scene<'c> {
     /// Begin and end of the requests, and of pieces of them, that each thread worked for, by time; put
     /// together when somebody asks.
     pub(crate) served: OnceCell<HashMap<u32, Vec<(u64, u64)>>>,
-}
-
-/// A gap in the recorder's heartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// Last beat before.
-    pub from_ns: u64,
-    /// First beat after.
-    pub to_ns: u64,
-    /// Time the recorder's thread was runnable without a CPU in it.
-    pub run_delay_ns: u64,
-    /// Time the cgroup was throttled in it.
-    pub throttled_ns: u64,
+    /// Places of the pieces of each request that were handed to other threads; put together when somebody
+    /// asks.
+    pub(crate) handed: OnceCell<HashMap<u64, Vec<usize>>>,
+    /// The longest collection.
+    longest_gc_ns: u64,
 }
 
 impl<'c> Scene<'c> {
@@ -111,8 +104,10 @@ impl<'c> Scene<'c> {
         let fork = id(own_span::FORK);
         let forks = capture.own_spans.iter().filter(|s| Some(s.name) == fork).collect();
         let (writes, predicate) = (id(own_span::CAPTURE), id(own_span::PREDICATE));
-        let (frames, gaps, busy) = (Frames::new(capture), gaps(capture), RefCell::default());
-        let (looks, served) = (OnceCell::new(), OnceCell::new());
+        let (frames, gaps, busy) = (Frames::new(capture), Gap::all(capture), RefCell::default());
+        let (looks, served, handed) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        let gc_ns = capture.gcs.iter().map(|g| g.end_ns.saturating_sub(g.begin_ns));
+        let longest_gc_ns = gc_ns.max().unwrap_or(0);
         let (limit_ns, bursts) = (u64::MAX, RefCell::default());
         Scene {
             capture,
@@ -127,6 +122,8 @@ impl<'c> Scene<'c> {
             predicate,
             looks,
             served,
+            handed,
+            longest_gc_ns,
         }
     }
 
@@ -189,16 +186,17 @@ impl<'c> Scene<'c> {
     /// The garbage collection that covers most of `[from, to)`, on any thread.
     pub fn gc_over(&self, from_ns: u64, to_ns: u64) -> Option<&'c GcRow> {
         let overlap = |g: &&GcRow| g.end_ns.min(to_ns).saturating_sub(g.begin_ns.max(from_ns));
-        let until = self.capture.gcs.partition_point(|g| g.begin_ns < to_ns);
-        let gc = self.capture.gcs[..until].iter().max_by_key(overlap)?;
+        let gc = self.gcs_in(from_ns, to_ns).iter().max_by_key(overlap)?;
         (overlap(&gc) * 2 >= to_ns - from_ns).then_some(gc)
     }
 
-    /// The heartbeat gap that covers most of `[from, to)`.
-    pub fn gap_over(&self, from_ns: u64, to_ns: u64) -> Option<&Gap> {
-        let overlap = |g: &&Gap| g.to_ns.min(to_ns).saturating_sub(g.from_ns.max(from_ns));
-        let gap = self.gaps.iter().max_by_key(overlap)?;
-        (overlap(&gap) * 2 >= to_ns - from_ns).then_some(gap)
+    /// Collections that may have been under way in `[from, to)`, by their begin.
+    pub fn gcs_in(&self, from_ns: u64, to_ns: u64) -> &'c [GcRow] {
+        let gcs = &self.capture.gcs;
+        let begin =
+            gcs.partition_point(|g| g.begin_ns.saturating_add(self.longest_gc_ns) < from_ns);
+        let end = gcs.partition_point(|g| g.begin_ns < to_ns);
+        &gcs[begin..end.max(begin)]
     }
 
     /// The sample that tells where `tid` was at `t_ns`: the last one before, if the thread has not
@@ -573,21 +571,4 @@ fn most_common(tids: impl Iterator<Item = u32>) -> Option<u32> {
         }
     }
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(tid, _)| tid)
-}
-
-/// The recorder writes three vitals at each late beat, at the same instant.
-fn gaps(capture: &Capture) -> Vec<Gap> {
-    let value = |name: &str, t_ns: u64| {
-        let row = |v: &&capture::read::VitalRow| v.t_ns == t_ns && capture.name(v.name) == name;
-        capture.vitals.iter().find(row).map_or(0, |v| v.value as u64)
-    };
-    let beats = capture.vitals.iter().filter(|v| capture.name(v.name) == "recorder_gap_ns");
-    beats
-        .map(|v| Gap {
-            from_ns: v.t_ns.saturating_sub(v.value as u64),
-            to_ns: v.t_ns,
-            run_delay_ns: value("recorder_gap_run_delay_ns", v.t_ns),
-            throttled_ns: value("recorder_gap_throttled_ns", v.t_ns),
-        })
-        .collect()
 }

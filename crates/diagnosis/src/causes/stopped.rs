@@ -6,7 +6,8 @@
 //! that had one, or wanted none because it waited.
 
 use super::{ms_text, Cause, Claim, Described, Rule};
-use crate::scene::{Gap, Scene};
+use crate::gaps::Gap;
+use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
 
