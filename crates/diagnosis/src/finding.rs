@@ -264,6 +264,9 @@ impl Judge<'_, '_> {
     /// That nothing came out of a pool in time counts only where nobody is the culprit; that a pool is small,
     /// only where none of its workers waits for another thread.
     fn advice(&self, group: &Group<'_>, target: Option<&str>) -> &'static str {
+        if culprits::waits(self.scene, group) != group.cause {
+            return causes::event_loop_blocked::ADVICE_WAITS;
+        }
         let vain = causes::pool_wait::is_in_vain(target);
         let advice =
             causes::advice(group.cause, target.filter(|_| group.culprit.is_none() || !vain));
@@ -347,6 +350,7 @@ impl Judge<'_, '_> {
             culprit_is_task: culprits::is_task(group),
             culprit_measured: culprits::is_measured(group),
             target,
+            waits: culprits::waits(self.scene, group),
             repeats,
             times: retries::waits(group) / of.len().max(1),
             retried: retried.as_ref(),

@@ -1,11 +1,12 @@
-//! On captures made by hand: code that a library generated is nobody's place.
+//! On captures made by hand: an event loop that waits for another thread is that thread's doing; code
+//! that a library generated is nobody's place.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
 
-use capture::read::Capture;
+use capture::read::{Capture, TaskRow};
 use diagnosis::{diagnose, Finding};
-use format::wait::WaitKind;
+use format::wait::{HolderSource, WaitKind};
 use made::{off, sample, stack, BEGIN, MS};
 
 const APP: &str = "/srv/app.py";
@@ -28,6 +29,12 @@ fn seen(made: &mut Capture, tid: u32, from_ms: u64, to_ms: u64, wait: WaitKind, 
     made.samples.entry(tid).or_default().extend(looks);
 }
 
+fn held_by(made: &mut Capture, holder: u32, source: HolderSource) {
+    for look in made.samples.get_mut(&THREAD).into_iter().flatten() {
+        (look.lock_holder, look.holder_source) = (holder, source);
+    }
+}
+
 fn findings(made: &Capture) -> Vec<Finding> {
     diagnose(made, |_| 300 * MS).findings
 }
@@ -36,6 +43,94 @@ fn only(made: &Capture) -> Finding {
     let mut all = findings(made);
     assert_eq!(all.len(), 1, "{:?}", all.iter().map(|f| &f.summary).collect::<Vec<_>>());
     all.remove(0)
+}
+
+fn culprit(finding: &Finding) -> &str {
+    &finding.culprit.as_ref().expect("a culprit").function
+}
+
+/// The loop waits with this code, innermost last, while `OTHER` waits for a child in `pull`.
+fn loop_waits(code: &[(&str, &str, u32)]) -> Capture {
+    let mut made = capture(true);
+    let waits = stack(&mut made, code);
+    let works = stack(&mut made, &[("reload", APP, 60), ("pull", APP, 70)]);
+    off(&mut made, THREAD, &[(0, 499), (500, 1000)]);
+    seen(&mut made, THREAD, 5, 499, WaitKind::Futex, waits);
+    off(&mut made, OTHER, &[(0, 498), (499, 1000)]);
+    seen(&mut made, OTHER, 5, 498, WaitKind::ChildWait, works);
+    made
+}
+
+#[test]
+fn who_holds_the_lock_that_a_loop_waits_for_kept_the_loop() {
+    let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
+    held_by(&mut made, OTHER, HolderSource::WithBlock);
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "pull"));
+    assert_eq!(finding.place.as_ref().expect("a place").function, "get");
+    let said = "app.py:12 get() kept the event loop for 499 ms; it waited for a lock, held by \
+                app.py:70 pull() (called by reload()) in another thread, which waited for a child process";
+    assert_eq!(finding.summary, said);
+    assert_eq!(finding.confidence.text(), "confirmed");
+    assert!(finding.advice.contains("no thread"), "{}", finding.advice);
+}
+
+#[test]
+fn a_loop_whose_lock_nobody_is_known_to_hold_is_its_own_culprit() {
+    let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
+    // A bystander of another file.
+    let other = stack(&mut made, &[("serve", "/srv/web.py", 60)]);
+    made.samples.remove(&OTHER);
+    seen(&mut made, OTHER, 5, 498, WaitKind::ChildWait, other);
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "get"));
+    assert!(finding.summary.ends_with("; it waited for a lock"), "{}", finding.summary);
+    assert!(finding.advice.contains("asynchronous"), "{}", finding.advice);
+}
+
+#[test]
+fn a_loop_that_computes_longer_than_it_waits_is_its_own_culprit() {
+    let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
+    held_by(&mut made, OTHER, HolderSource::WithBlock);
+    off(&mut made, THREAD, &[(0, 150), (500, 1000)]);
+    made.samples.get_mut(&THREAD).expect("seen").retain(|look| look.t_ns < BEGIN + 150 * MS);
+    let computes = stack(&mut made, &[("view", APP, 10), ("get", APP, 14)]);
+    seen(&mut made, THREAD, 155, 499, WaitKind::Running, computes);
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "get"));
+    assert!(finding.summary.ends_with("; it computed"), "{}", finding.summary);
+}
+
+#[test]
+fn a_thread_whose_end_a_loop_waits_for_holds_no_lock() {
+    let join = ("Thread.join", "/lib/threading.py", 50);
+    let mut made = loop_waits(&[("view", APP, 10), join]);
+    held_by(&mut made, OTHER, HolderSource::Joined);
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "pull"));
+    let said = "it waited for a thread's end, kept from it by app.py:70 pull()";
+    assert!(finding.summary.contains(said), "{}", finding.summary);
+}
+
+#[test]
+fn a_loop_that_waits_for_a_pools_result_is_blocked_whoever_works_for_the_request() {
+    let result = ("Future.result", "/lib/concurrent/futures/_base.py", 450);
+    let wait = ("Condition.wait", "/lib/threading.py", 300);
+    let mut made = loop_waits(&[("view", APP, 10), result, wait]);
+    let (queued_ns, begin_ns) = (BEGIN + MS, BEGIN + 490 * MS);
+    made.tasks.push(TaskRow {
+        request: 99,
+        tid: OTHER,
+        queued_ns,
+        begin_ns,
+        end_ns: BEGIN + 498 * MS,
+    });
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "pull"));
+    assert_eq!(finding.place.as_ref().expect("a place").function, "view");
+    let said = "it waited for a pool; most likely app.py:70 pull()";
+    assert!(finding.summary.contains(said), "{}", finding.summary);
+    assert_eq!(finding.confidence.text(), "likely", "inferred is never confirmed");
 }
 
 #[test]

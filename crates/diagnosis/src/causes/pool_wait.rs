@@ -343,8 +343,13 @@ fn is_of_a_pools_file(file: &str) -> bool {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
+    format!("{} waited {} {}", at(d.place), ms_text(d.mean_ms), waited_for(d))
+}
+
+/// `for a pool whose workers ...`: the sentence behind who waited, and for how long.
+pub fn waited_for(d: &Described<'_>) -> String {
     let room = d.target == Some(ROOM);
-    let waited = format!("{} waited {} for", at(d.place), ms_text(d.mean_ms));
+    let waited = "for";
     match (d.target.filter(|_| !d.culprit_measured), d.culprit) {
         (Some(PROCESSES), _) => {
             return format!("{waited} {PROCESSES}; other processes are not recorded here");
