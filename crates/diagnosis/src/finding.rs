@@ -460,12 +460,16 @@ fn starved_ns(group: &Group<'_>, of: &[usize]) -> f64 {
     ready.map(|p| p.piece.segment.ns() as f64).sum()
 }
 
+/// What most of the group's time was spent on that is known of it.
 fn main_target(group: &Group<'_>) -> Option<String> {
     let mut sums: std::collections::BTreeMap<&str, f64> = Default::default();
     for piece in &group.pieces {
         if let Some(target) = &piece.piece.claim.target {
             *sums.entry(target).or_default() += piece.excess_ns;
         }
+    }
+    if group.cause == Cause::Import {
+        return causes::import::modules(sums, group.excess_ns());
     }
     sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| t.to_owned())
 }

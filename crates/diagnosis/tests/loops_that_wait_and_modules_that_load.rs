@@ -1,5 +1,5 @@
 //! On captures made by hand: an event loop that waits for another thread is that thread's doing; code
-//! that a library generated is nobody's place.
+//! that a library generated is nobody's place; an import says what it loads, where that was seen.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -176,4 +176,56 @@ fn who_waits_for_the_same_pool_at_another_line_of_its_code_has_nothing_out_of_it
     }
     let finding = only(&made);
     assert_eq!((finding.cause.text(), finding.culprit.map(|c| c.function)), ("pool-wait", None));
+}
+
+/// Function, file, line.
+type Line = (&'static str, &'static str, u32);
+
+const LOADS: Line = ("_find_and_load", "<frozen importlib._bootstrap>", 1176);
+const READS: Line = ("get_data", "<frozen importlib._bootstrap_external>", 1073);
+
+/// The request loads something: for so many ms each with this code called by `load`.
+fn loading(parts: &[(u64, &[Line])]) -> Finding {
+    let mut made = capture(false);
+    off(&mut made, THREAD, &[(500, 1000)]);
+    let mut at = 0;
+    for (ms, code) in parts {
+        let whole = [&[("view", APP, 10), ("load", APP, 16), LOADS], *code].concat();
+        let loads = stack(&mut made, &whole);
+        seen(&mut made, THREAD, at + 5, at + ms, WaitKind::Running, loads);
+        at += ms;
+    }
+    only(&made)
+}
+
+#[test]
+fn an_import_names_the_module_that_its_caller_loads() {
+    let panda = ("<module>", "/lib/site-packages/panda/__init__.py", 3);
+    let inner = ("<module>", "/lib/site-packages/panda/core/frame.py", 9);
+    let finding = loading(&[(400, &[panda, LOADS, inner]), (100, &[READS])]);
+    assert_eq!((finding.cause.text(), finding.target.as_deref()), ("import", Some("panda")));
+    let said = "app.py:16 load() loaded module panda for 500 ms";
+    assert!(finding.summary.starts_with(said), "{}", finding.summary);
+}
+
+#[test]
+fn an_import_of_many_modules_names_the_first_and_counts_the_others() {
+    let [a, b, c] = ["/srv/plug_a.py", "/srv/plug_b.py", "/srv/plug_c.py"];
+    let module = |file| [("<module>", file, 1)];
+    let (a, b, c) = (module(a), module(b), module(c));
+    let finding = loading(&[(200, &a), (150, &b), (150, &c)]);
+    assert_eq!(finding.target.as_deref(), Some("plug_a and 2 others"));
+    let finding = loading(&[(240, &a), (180, &b), (80, &[READS])]);
+    assert_eq!(finding.target.as_deref(), Some("plug_a and another"));
+}
+
+#[test]
+fn an_import_that_was_seen_reading_or_in_a_finder_names_no_module() {
+    let module = [("<module>", "/srv/plug_a.py", 1)];
+    let finding = loading(&[(400, &[READS]), (100, &module)]);
+    assert_eq!(finding.target, None);
+    assert!(finding.summary.contains("loaded a module for"), "{}", finding.summary);
+    // A finder of somebody's own that loads something itself: that is not what was asked for.
+    let finder = [("find_spec", "/srv/finder.py", 5), LOADS, module[0]];
+    assert_eq!(loading(&[(500, &finder)]).target, None);
 }
