@@ -118,8 +118,8 @@ impl Judge<'_, '_> {
             let to = if seen < 0.1 { Confidence::Possible } else { Confidence::Likely };
             lower(to, text, &mut level);
         }
-        if matches!(group.cause, Cause::LockWait | Cause::GilWait) && !culprits::is_measured(group)
-        {
+        let waits = culprits::waits(self.scene, group);
+        if matches!(waits, Cause::LockWait | Cause::GilWait) && !culprits::is_measured(group) {
             let target = group.heaviest().and_then(|w| w.piece.claim.target.as_deref());
             let notice = lock_wait::is_notice(target);
             let text = match group.culprit {
@@ -134,7 +134,7 @@ impl Judge<'_, '_> {
             };
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
-        if group.cause == Cause::PoolWait && !culprits::is_measured(group) {
+        if waits == Cause::PoolWait && !culprits::is_measured(group) {
             let told = |p: &group::Weighed<'_>| {
                 matches!(self.scene.told_waker(&p.piece.segment), Told::By(_))
             };

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::causes::{self, import, lock_wait, pool_wait, Cause};
+use crate::causes::{self, event_loop_blocked, import, lock_wait, pool_wait, Cause};
 use crate::frames::Place;
 use crate::group::{Group, Weighed};
 use crate::scene::Scene;
@@ -60,10 +60,23 @@ pub struct Through {
     pub waited_for: &'static str,
 }
 
+/// The kind of wait that a group is: its cause, or, of an event loop that waits for its culprit, what
+/// that wait would be of any other thread.
+pub fn waits(scene: &Scene<'_>, group: &Group<'_>) -> Cause {
+    if group.cause != Cause::EventLoopBlocked || group.culprit == group.place {
+        return group.cause;
+    }
+    let told = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_some());
+    let heaviest = told.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let wait = heaviest.and_then(|w| event_loop_blocked::waits(scene, &w.piece.segment));
+    wait.map_or(group.cause, |claim| claim.cause)
+}
+
 /// What the culprit's threads did during the waits, mostly.
 pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
-    let itself = group.cause == Cause::EventLoopBlocked;
-    if !matches!(group.cause, Cause::LockWait | Cause::PoolWait) && !is_task(group) && !itself {
+    let waits = waits(scene, group);
+    let itself = waits == Cause::EventLoopBlocked;
+    if !matches!(waits, Cause::LockWait | Cause::PoolWait) && !is_task(group) && !itself {
         return None;
     }
     let mut sums: BTreeMap<&'static str, u64> = Default::default();

@@ -264,6 +264,9 @@ impl Judge<'_, '_> {
     /// That nothing came out of a pool in time counts only where nobody is the culprit; that a pool is small,
     /// only where none of its workers waits for another thread.
     fn advice(&self, group: &Group<'_>, target: Option<&str>) -> &'static str {
+        if culprits::waits(self.scene, group) != group.cause {
+            return causes::event_loop_blocked::ADVICE_WAITS;
+        }
         let vain = causes::pool_wait::is_in_vain(target);
         let advice =
             causes::advice(group.cause, target.filter(|_| group.culprit.is_none() || !vain));
@@ -347,6 +350,7 @@ impl Judge<'_, '_> {
             culprit_is_task: culprits::is_task(group),
             culprit_measured: culprits::is_measured(group),
             target,
+            waits: culprits::waits(self.scene, group),
             repeats,
             times: retries::waits(group) / of.len().max(1),
             retried: retried.as_ref(),
@@ -456,12 +460,16 @@ fn starved_ns(group: &Group<'_>, of: &[usize]) -> f64 {
     ready.map(|p| p.piece.segment.ns() as f64).sum()
 }
 
+/// What most of the group's time was spent on that is known of it.
 fn main_target(group: &Group<'_>) -> Option<String> {
     let mut sums: std::collections::BTreeMap<&str, f64> = Default::default();
     for piece in &group.pieces {
         if let Some(target) = &piece.piece.claim.target {
             *sums.entry(target).or_default() += piece.excess_ns;
         }
+    }
+    if group.cause == Cause::Import {
+        return causes::import::modules(sums, group.excess_ns());
     }
     sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| t.to_owned())
 }

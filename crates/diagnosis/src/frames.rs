@@ -110,7 +110,7 @@ impl<'c> Frames<'c> {
         let under = |dirs: &[String]| dirs.iter().any(|dir| is_under(file, dir));
         if is_under(file, package) {
             Owner::Dashcam
-        } else if file.starts_with("<frozen") || file == "<string>" || file == "?" {
+        } else if is_generated(file) || file == "?" {
             Owner::Runtime
         } else if let Some(owner) = native_owner(file) {
             owner
@@ -298,6 +298,13 @@ fn native_owner(file: &str) -> Option<Owner> {
     } else {
         None
     }
+}
+
+/// Whether a file is none: `<frozen …>`, `<string>`, `<attrs generated …>`, what a library compiled
+/// itself. Nobody can look there; whoever called it has lines. What was typed at a prompt is the user's.
+fn is_generated(file: &str) -> bool {
+    const TYPED: [&str; 4] = ["<stdin", "<console", "<python-input", "<ipython-input"];
+    file.starts_with('<') && file.ends_with('>') && !TYPED.iter().any(|name| file.starts_with(name))
 }
 
 /// Whether native code is SQLite's: its library, a source, or Python's module with it inside.

@@ -189,8 +189,11 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
                 for group in by_function(scene, cause, computed) {
                     join_same_function(&mut both, group);
                 }
-                // It is in everybody's way, whichever request or task it is of.
-                both.iter_mut().for_each(|group| group.culprit = group.place.clone());
+                // It is in everybody's way, whichever request or task it is of; unless it was another
+                // thread that kept it.
+                for group in &mut both {
+                    group.culprit = group.culprit.take().or_else(|| group.place.clone());
+                }
                 both
             }
             Cause::Fork => {
@@ -211,7 +214,7 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
 }
 
 /// Adds a group to those of the same function, or to the list: what waits here and computes there is
-/// one callback. The line is that of the heavier part.
+/// one callback. The line is that of the heavier part, and who made it wait counts if it waited longer.
 fn join_same_function<'c>(groups: &mut Vec<Group<'c>>, mut group: Group<'c>) {
     let function = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
     let own = function(&group);
@@ -219,6 +222,7 @@ fn join_same_function<'c>(groups: &mut Vec<Group<'c>>, mut group: Group<'c>) {
         Some(same) => {
             if group.excess_ns() > same.excess_ns() {
                 same.place = group.place.take();
+                same.culprit = None;
             }
             same.pieces.append(&mut group.pieces);
         }
@@ -264,10 +268,40 @@ fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Ve
         parts.entry(key(&piece)).or_default().push(piece);
     }
     let mut groups = parts.into_values().map(|pieces| finish(scene, cause, pieces)).collect();
-    if matches!(cause, Cause::LockWait | Cause::PoolWait) {
+    if cause == Cause::EventLoopBlocked {
+        groups = join_strays(scene, cause, groups);
+    }
+    if matches!(cause, Cause::LockWait | Cause::PoolWait | Cause::EventLoopBlocked) {
         groups = join_unheld(scene, cause, groups);
     }
     join_small(scene, cause, groups)
+}
+
+/// What somebody else held for little of the time at a place joins what one held nearly always: whoever
+/// kept a loop there is one event, and at its ends looks tell the next thing that one did.
+fn join_strays<'c>(scene: &Scene<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
+    let spot = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+    let mut sums: BTreeMap<_, f64> = BTreeMap::new();
+    for group in groups.iter().filter(|g| g.culprit.is_some()) {
+        *sums.entry(spot(group)).or_default() += group.excess_ns();
+    }
+    let main = |g: &Group<'_>| {
+        g.culprit.is_some() && sums.get(&spot(g)).is_some_and(|s| g.excess_ns() >= MAIN_PATH * s)
+    };
+    let (mut kept, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(main);
+    for group in others {
+        let own = spot(&group);
+        let held = own.is_some() && group.culprit.is_some();
+        match kept.iter_mut().find(|g| held && spot(g) == own) {
+            Some(one) => {
+                one.pieces.extend(group.pieces);
+                let pieces = std::mem::take(&mut one.pieces);
+                *one = finish(scene, cause, pieces);
+            }
+            None => kept.push(group),
+        }
+    }
+    kept
 }
 
 /// Waits whose holder was not seen join those at the same place whose holder was, when that is nearly

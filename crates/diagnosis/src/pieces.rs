@@ -50,8 +50,8 @@ pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
 }
 
 /// Pieces of a request on an event loop: while a piece of its work is with another thread, that
-/// thread's, unless its task was seen to await something else; otherwise what the loop did and what
-/// the task was seen to await. From its arrival on: what the loop did instead of taking it up is
+/// thread's, unless its task was seen to await something else or the loop itself waited for a result;
+/// otherwise what the loop did and what the task was seen to await. From its arrival on: what the loop did instead of taking it up is
 /// part of it.
 fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let (row, mut out, mut at) = (request.row, Vec::new(), request.row.begin_ns);
@@ -66,7 +66,8 @@ fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     };
     for task in tasks {
         let (from_ns, to_ns) = (task.queued_ns.max(at), task.end_ns.min(request.end_ns));
-        if from_ns < to_ns && !line.awaits_else(from_ns, to_ns) {
+        let apart = |from, to| line.awaits_else(from, to) || stands(scene, row.tid, from, to);
+        if from_ns < to_ns && !apart(from_ns, to_ns) {
             alone(at, from_ns, &mut out);
             let (state, exact) = (State::Wait, scene.capture.has_switches(from_ns, to_ns));
             let (sample, sampled) = (None, false);
@@ -82,6 +83,18 @@ fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     }
     alone(at, request.end_ns, &mut out);
     out
+}
+
+/// Whether a loop's thread waited for the result of a pool most of the time, as no task does that awaits
+/// it: that stops all its requests.
+fn stands(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
+    let own = timeline::of_thread(scene.capture, tid, from_ns, to_ns);
+    let waits = own.iter().filter(|s| {
+        s.state == State::Wait
+            && s.wait() == WaitKind::Futex
+            && pool_wait::is_of_a_pool(scene, s.stack())
+    });
+    waits.map(Segment::ns).sum::<u64>() * 2 > to_ns - from_ns
 }
 
 /// Pieces of `tid` in `[from, to)`; while it waits for work handed to another thread for this

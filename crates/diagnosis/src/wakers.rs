@@ -7,6 +7,7 @@
 use format::record::{flag, Sample};
 use format::wait::{HolderSource, WaitKind};
 
+use crate::causes::pool_wait;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{self, Segment, State};
 use crate::woken::Told;
@@ -104,7 +105,9 @@ impl Scene<'_> {
             let seen = self.samples_in(**tid, from, to);
             let waits_too = seen.iter().any(|s| s.wait == WaitKind::Futex && s.target == lock);
             let stack = self.main_stack(**tid, from, to);
-            let stands_there = stack != 0 && self.frames.innermost(stack) == place;
+            let stands_there = stack != 0
+                && (self.frames.innermost(stack) == place
+                    || pool_wait::is_same_pool(self, stack, segment.stack()));
             let ran = self.ran_in(**tid, to.saturating_sub(just_before_ns), to + 50_000);
             !waits_too && !stands_there && stack != 0 && ran && !self.is_parked(**tid, from, to)
         };

@@ -14,6 +14,7 @@ use format::wait::WaitKind;
 use format::wake::Waker;
 
 use crate::causes::Cause;
+use crate::culprits;
 use crate::finding::Evidence;
 use crate::group::Group;
 use crate::scene::Scene;
@@ -94,7 +95,7 @@ impl Scene<'_> {
 
 /// Who ended the longest wait of a group, and when, where that was told.
 pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<Evidence> {
-    if !matches!(group.cause, Cause::LockWait | Cause::PoolWait) {
+    if !matches!(culprits::waits(scene, group), Cause::LockWait | Cause::PoolWait) {
         return None;
     }
     let waits = group.pieces.iter().map(|p| &p.piece.segment);

@@ -248,7 +248,7 @@ fn a_worker_that_still_loads_its_program_is_why_the_first_requests_wait() {
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "import");
     let words =
-        "no worker was ready for 400 ms: app.py:90 <module>() was still loading the program";
+        "requests came before their worker was ready: for 400 ms app.py:90 <module>() was still loading the program";
     assert_eq!(first.summary, words);
     assert!(first.advice.contains("ready"), "{}", first.advice);
 }

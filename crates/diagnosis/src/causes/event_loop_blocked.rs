@@ -6,8 +6,11 @@
 //! still, a collection, another thread that kept the GIL, no CPU. Time in which the loop polls is
 //! the request's own waiting for something it awaits: see `awaits`. Where its task was not seen it
 //! stays unknown.
+//!
+//! Where that code waits for another thread (for a lock, for something out of a pool), the culprit is
+//! who a thread would have waited for, known the same way: see `lock_wait` and `pool_wait`.
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
+use super::{at, lock_wait, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
@@ -15,6 +18,10 @@ use format::wait::WaitKind;
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread with \
      asyncio.to_thread().";
+/// Of a loop that waits for another thread.
+pub const ADVICE_WAITS: &str =
+    "Let the loop wait for no thread: await instead, or hand the call to a thread with \
+     asyncio.to_thread(); and shorten what the other does meanwhile.";
 
 /// Shorter pieces of work are a loop's ordinary business.
 const BLOCKED_NS: u64 = 50_000_000;
@@ -38,7 +45,17 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
             WaitKind::SocketRead | WaitKind::SocketWrite | WaitKind::Poll | WaitKind::Connect
         );
     let kept = is_kept(scene, segment);
-    kept.then(|| Claim { prefer_user, ..Claim::of(Cause::EventLoopBlocked, segment) })
+    let own = Claim { prefer_user, ..Claim::of(Cause::EventLoopBlocked, segment) };
+    let waits = || waits(scene, segment).map(|c| Claim { cause: Cause::EventLoopBlocked, ..c });
+    kept.then(|| waits().unwrap_or(own))
+}
+
+/// What a thread's wait for other threads would be claimed for, if `segment` is one.
+pub fn waits(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    if !matches!(segment.wait(), WaitKind::Futex | WaitKind::FileLock) {
+        return None;
+    }
+    [pool_wait::RULE, lock_wait::RULE].iter().find_map(|rule| (rule.claim)(scene, segment))
 }
 
 /// Whether code, the GIL or a lack of CPU kept the loop in a segment of its thread.
@@ -51,5 +68,10 @@ pub fn is_kept(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
 
 pub fn sentence(d: &Described<'_>) -> String {
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!("; it {doing}"));
-    format!("{} kept the event loop for {}{doing}", at(d.place), ms_text(d.mean_ms))
+    let kept = format!("{} kept the event loop for {}", at(d.place), ms_text(d.mean_ms));
+    match d.waits {
+        Cause::LockWait => format!("{kept}; it waited {}", lock_wait::waited_for(d)),
+        Cause::PoolWait => format!("{kept}; it waited {}", pool_wait::waited_for(d)),
+        _ => format!("{kept}{doing}"),
+    }
 }

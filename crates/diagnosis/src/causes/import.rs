@@ -3,7 +3,10 @@
 //!
 //! Signature: frames of the import system in the stack. The place is the code that imports: of
 //! modules that import others the one outside of them all, so one import is one finding however deep
-//! it goes. A sleep, a peer or a lock inside the module's own code keeps its own name.
+//! it goes. The module is told by the code that the import system runs for that call; a time in which it
+//! looks for the module, or reads it, tells none. A sleep, a peer or a lock inside the module's own code keeps its own name.
+
+use std::collections::BTreeMap;
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::frames::Owner;
@@ -16,7 +19,7 @@ pub const RULE: Rule = Rule { claim };
 const ADVICE: &str = "Import it at start-up, before the first request.";
 const ADVICE_STARTING: &str =
     "Let requests come when the worker is ready: load the program before \
-     it forks or listens, or have a readiness check.";
+     it forks or listens (gunicorn: --preload), or have a readiness check.";
 
 /// What the target says of a request that came while its worker was still loading the program.
 pub const STARTING: &str = "a worker's start";
@@ -35,7 +38,34 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     };
     let importer = scene.frames.caller_of_outermost(stack, is_import).unwrap_or(stack);
     let own = Claim::of(Cause::Import, segment);
-    (segment.state == State::Run || !own_name).then_some(Claim { stack: importer, ..own })
+    let target = module(scene, stack, importer);
+    (segment.state == State::Run || !own_name).then_some(Claim { stack: importer, target, ..own })
+}
+
+/// The module whose code the import system ran for `importer`, the caller of the outermost import on
+/// `stack`.
+fn module(scene: &Scene<'_>, stack: u32, importer: u32) -> Option<String> {
+    let deep = scene.frames.of(stack).count().checked_sub(scene.frames.of(importer).count())?;
+    let inner: Vec<Frame<'_>> = scene.frames.of(stack).take(deep).collect();
+    let ours = |f: &&Frame<'_>| scene.frames.owner(f.file) == Owner::Dashcam;
+    let mut from_outside = inner.iter().rev().skip_while(|f| is_import(f) || ours(f));
+    let first = from_outside.next().filter(|f| f.function == "<module>")?;
+    Some(scene.frames.place(first).module)
+}
+
+/// What is told of the modules that so much time each was seen to go to, of `all` that the imports of
+/// one function took: the module that took most of it, or the first of several that did. None where for
+/// most of it no module was seen.
+pub fn modules(known: BTreeMap<&str, f64>, all: f64) -> Option<String> {
+    let sum: f64 = known.values().sum();
+    let others = known.len().checked_sub(1)?;
+    let (first, most) = known.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    match (most * 2.0 > all, others) {
+        (true, _) => Some(first.to_owned()),
+        (false, _) if sum * 2.0 <= all => None,
+        (false, 1) => Some(format!("{first} and another")),
+        (false, others) => Some(format!("{first} and {others} others")),
+    }
 }
 
 /// A frame of the import system.
@@ -65,7 +95,10 @@ pub fn advice(target: Option<&str>) -> &'static str {
 pub fn sentence(d: &Described<'_>) -> String {
     if d.target == Some(STARTING) {
         let (at, time) = (at(d.place), ms_text(d.mean_ms));
-        return format!("no worker was ready for {time}: {at} was still loading the program");
+        return format!(
+            "requests came before their worker was ready: for {time} {at} was still loading the program"
+        );
     }
-    format!("{} loaded a module for {}", at(d.place), ms_text(d.mean_ms))
+    let what = d.target.map_or_else(|| "a module".to_owned(), |names| format!("module {names}"));
+    format!("{} loaded {what} for {}", at(d.place), ms_text(d.mean_ms))
 }

@@ -84,6 +84,7 @@ struct Notice {
 const EVENT: &str = "threading.Event";
 const CONDITION: &str = "threading.Condition";
 const BARRIER: &str = "threading.Barrier";
+const END: &str = "a thread's end";
 const TASKS_EVENT: &str = "asyncio.Event";
 const TASKS_CONDITION: &str = "asyncio.Condition";
 
@@ -103,7 +104,7 @@ const NOTIFIES: Notice = Notice {
         "Look at what the thread that notifies the Condition does before; give the wait a time \
              limit.",
 };
-const NOTICES: [Notice; 5] = [
+const NOTICES: [Notice; 6] = [
     SETS,
     NOTIFIES,
     Notice {
@@ -112,6 +113,13 @@ const NOTICES: [Notice; 5] = [
         given: "reached last",
         to: "reach it last",
         advice: "Look at what the thread that comes last does before; give the wait a time limit.",
+    },
+    Notice {
+        target: END,
+        what: END,
+        given: "kept from it",
+        to: "end",
+        advice: "Look at what the thread does before it ends; give join() a time limit.",
     },
     Notice {
         target: TASKS_EVENT,
@@ -144,6 +152,9 @@ pub fn is_told(target: Option<&str>) -> bool {
 /// What of `threading`'s that somebody is to give notice of is waited for. Where the lock waited for
 /// tells its holder, a Condition's own lock is being taken again.
 fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
+    if scene.joins(segment.stack()) {
+        return Some(END);
+    }
     let names = |wanted: &[&str]| {
         let frames = scene.frames.of(segment.stack()).take(4);
         frames
@@ -196,6 +207,11 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
+    format!("{} waited {} {}", at(d.place), ms_text(d.mean_ms), waited_for(d))
+}
+
+/// `for a lock, held by ...`: the sentence behind who waited, and for how long.
+pub fn waited_for(d: &Described<'_>) -> String {
     let notice = NOTICES.iter().find(|n| Some(n.target) == d.target);
     let what = match (notice, d.target) {
         (Some(notice), _) => notice.what.to_owned(),
@@ -203,7 +219,7 @@ pub fn sentence(d: &Described<'_>) -> String {
         (None, Some(target)) => format!("the file lock of {target}"),
         (None, None) => "a lock".to_owned(),
     };
-    let waited = format!("{} waited {} for {what}", at(d.place), ms_text(d.mean_ms));
+    let waited = format!("for {what}");
     let held = notice.map_or("held", |n| n.given);
     if d.culprit.is_none() {
         return match notice {

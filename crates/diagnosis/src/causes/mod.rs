@@ -11,7 +11,7 @@ mod deadlock_timeout;
 mod disk_io;
 mod dns;
 mod downstream_wait;
-mod event_loop_blocked;
+pub(crate) mod event_loop_blocked;
 pub(crate) mod fork;
 mod gc_pause;
 mod gil_wait;
@@ -152,6 +152,8 @@ pub struct Described<'a> {
     pub culprit_measured: bool,
     /// What was waited for.
     pub target: Option<&'a str>,
+    /// The finding's cause; of an event loop that waits for another thread, that wait's.
+    pub waits: Cause,
     /// What one line called again and again.
     pub repeats: Option<&'a Repeats>,
     /// How often a slow request waited so, on average; 0 when only estimates tell.

@@ -76,7 +76,10 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         false => scene.keeper(segment),
     };
     let culprit = culprit.filter(|c| !is_idle(scene, c.stack));
-    let culprit = culprit.filter(|c| !scene.same_place(c.stack, segment.stack()));
+    let fellow = |c: &Culprit| {
+        scene.same_place(c.stack, segment.stack()) || is_same_pool(scene, c.stack, segment.stack())
+    };
+    let culprit = culprit.filter(|c| !fellow(c));
     // What keeps a worker is a lock at times, and then it is who has that.
     let culprit = culprit.map(|c| scene.behind(c, segment, true));
     Some(Claim { culprit, target, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
@@ -219,6 +222,18 @@ pub fn is_of_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
         || waits && hands_out(scene, stack)
 }
 
+/// Whether both stacks wait for a pool in the same function of the same library, wherever they came
+/// from: neither has what the other waits for.
+pub fn is_same_pool(scene: &Scene<'_>, a: u32, b: u32) -> bool {
+    let asks = |stack: u32| {
+        let mut own = scene.frames.of(stack).filter(|f| !scene.frames.is_shared(f));
+        let first = own.next().filter(|f| scene.frames.owner(f.file) == Owner::Library);
+        first.map(|f| (f.function, f.file)).filter(|_| is_of_a_pool(scene, stack))
+    };
+    let one = asks(a);
+    one.is_some() && one == asks(b)
+}
+
 /// Whether the code waits for a notice of multiprocessing's that another process is to give: a
 /// Condition's, an Event's or a Barrier's, that a JoinableQueue is done, or room in a bounded one.
 fn is_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
@@ -328,8 +343,13 @@ fn is_of_a_pools_file(file: &str) -> bool {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
+    format!("{} waited {} {}", at(d.place), ms_text(d.mean_ms), waited_for(d))
+}
+
+/// `for a pool whose workers ...`: the sentence behind who waited, and for how long.
+pub fn waited_for(d: &Described<'_>) -> String {
     let room = d.target == Some(ROOM);
-    let waited = format!("{} waited {} for", at(d.place), ms_text(d.mean_ms));
+    let waited = "for";
     match (d.target.filter(|_| !d.culprit_measured), d.culprit) {
         (Some(PROCESSES), _) => {
             return format!("{waited} {PROCESSES}; other processes are not recorded here");

@@ -1,0 +1,231 @@
+//! On captures made by hand: an event loop that waits for another thread is that thread's doing; code
+//! that a library generated is nobody's place; an import says what it loads, where that was seen.
+#![allow(clippy::expect_used, missing_docs)]
+
+mod made;
+
+use capture::read::{Capture, TaskRow};
+use diagnosis::{diagnose, Finding};
+use format::wait::{HolderSource, WaitKind};
+use made::{off, sample, stack, BEGIN, MS};
+
+const APP: &str = "/srv/app.py";
+const THREAD: u32 = 7;
+const OTHER: u32 = 9;
+
+/// The slow request takes 500 ms; `loops`: on an event loop.
+fn capture(loops: bool) -> Capture {
+    let mut made = made::capture(THREAD, &["GET /"]);
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    made.meta.site = vec!["/lib/site-packages".to_owned()];
+    let mut row = made::request(99, THREAD, BEGIN, 500);
+    row.on_loop = loops;
+    made.requests.push(row);
+    made
+}
+
+fn seen(made: &mut Capture, tid: u32, from_ms: u64, to_ms: u64, wait: WaitKind, stack: u32) {
+    let looks = (from_ms..to_ms).step_by(10).map(|ms| sample(tid, BEGIN + ms * MS, wait, stack));
+    made.samples.entry(tid).or_default().extend(looks);
+}
+
+fn held_by(made: &mut Capture, holder: u32, source: HolderSource) {
+    for look in made.samples.get_mut(&THREAD).into_iter().flatten() {
+        (look.lock_holder, look.holder_source) = (holder, source);
+    }
+}
+
+fn findings(made: &Capture) -> Vec<Finding> {
+    diagnose(made, |_| 300 * MS).findings
+}
+
+fn only(made: &Capture) -> Finding {
+    let mut all = findings(made);
+    assert_eq!(all.len(), 1, "{:?}", all.iter().map(|f| &f.summary).collect::<Vec<_>>());
+    all.remove(0)
+}
+
+fn culprit(finding: &Finding) -> &str {
+    &finding.culprit.as_ref().expect("a culprit").function
+}
+
+/// The loop waits with this code, innermost last, while `OTHER` waits for a child in `pull`.
+fn loop_waits(code: &[(&str, &str, u32)]) -> Capture {
+    let mut made = capture(true);
+    let waits = stack(&mut made, code);
+    let works = stack(&mut made, &[("reload", APP, 60), ("pull", APP, 70)]);
+    off(&mut made, THREAD, &[(0, 499), (500, 1000)]);
+    seen(&mut made, THREAD, 5, 499, WaitKind::Futex, waits);
+    off(&mut made, OTHER, &[(0, 498), (499, 1000)]);
+    seen(&mut made, OTHER, 5, 498, WaitKind::ChildWait, works);
+    made
+}
+
+#[test]
+fn who_holds_the_lock_that_a_loop_waits_for_kept_the_loop() {
+    let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
+    held_by(&mut made, OTHER, HolderSource::WithBlock);
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "pull"));
+    assert_eq!(finding.place.as_ref().expect("a place").function, "get");
+    let said = "app.py:12 get() kept the event loop for 499 ms; it waited for a lock, held by \
+                app.py:70 pull() (called by reload()) in another thread, which waited for a child process";
+    assert_eq!(finding.summary, said);
+    assert_eq!(finding.confidence.text(), "confirmed");
+    assert!(finding.advice.contains("no thread"), "{}", finding.advice);
+}
+
+#[test]
+fn a_loop_whose_lock_nobody_is_known_to_hold_is_its_own_culprit() {
+    let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
+    // A bystander of another file.
+    let other = stack(&mut made, &[("serve", "/srv/web.py", 60)]);
+    made.samples.remove(&OTHER);
+    seen(&mut made, OTHER, 5, 498, WaitKind::ChildWait, other);
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "get"));
+    assert!(finding.summary.ends_with("; it waited for a lock"), "{}", finding.summary);
+    assert!(finding.advice.contains("asynchronous"), "{}", finding.advice);
+}
+
+#[test]
+fn a_loop_that_computes_longer_than_it_waits_is_its_own_culprit() {
+    let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
+    held_by(&mut made, OTHER, HolderSource::WithBlock);
+    off(&mut made, THREAD, &[(0, 150), (500, 1000)]);
+    made.samples.get_mut(&THREAD).expect("seen").retain(|look| look.t_ns < BEGIN + 150 * MS);
+    let computes = stack(&mut made, &[("view", APP, 10), ("get", APP, 14)]);
+    seen(&mut made, THREAD, 155, 499, WaitKind::Running, computes);
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "get"));
+    assert!(finding.summary.ends_with("; it computed"), "{}", finding.summary);
+}
+
+#[test]
+fn a_thread_whose_end_a_loop_waits_for_holds_no_lock() {
+    let join = ("Thread.join", "/lib/threading.py", 50);
+    let mut made = loop_waits(&[("view", APP, 10), join]);
+    held_by(&mut made, OTHER, HolderSource::Joined);
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "pull"));
+    let said = "it waited for a thread's end, kept from it by app.py:70 pull()";
+    assert!(finding.summary.contains(said), "{}", finding.summary);
+}
+
+#[test]
+fn a_loop_that_waits_for_a_pools_result_is_blocked_whoever_works_for_the_request() {
+    let result = ("Future.result", "/lib/concurrent/futures/_base.py", 450);
+    let wait = ("Condition.wait", "/lib/threading.py", 300);
+    let mut made = loop_waits(&[("view", APP, 10), result, wait]);
+    let (queued_ns, begin_ns) = (BEGIN + MS, BEGIN + 490 * MS);
+    made.tasks.push(TaskRow {
+        request: 99,
+        tid: OTHER,
+        queued_ns,
+        begin_ns,
+        end_ns: BEGIN + 498 * MS,
+    });
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "pull"));
+    assert_eq!(finding.place.as_ref().expect("a place").function, "view");
+    let said = "it waited for a pool; most likely app.py:70 pull()";
+    assert!(finding.summary.contains(said), "{}", finding.summary);
+    assert_eq!(finding.confidence.text(), "likely", "inferred is never confirmed");
+}
+
+#[test]
+fn what_a_library_generated_is_no_place_but_what_was_typed_is() {
+    let pool = "/lib/site-packages/alchemy/pool/impl.py";
+    for (file, function) in [
+        ("<alchemy generated wrapper for a.b.c>", "view"),
+        ("<string>", "view"),
+        ("<stdin>", "made_there"),
+        ("<ipython-input-3-0a1b>", "made_there"),
+    ] {
+        let mut made = capture(false);
+        let code = [
+            ("view", APP, 10),
+            ("connect", "/lib/site-packages/alchemy/session.py", 20),
+            ("made_there", file, 2),
+            ("do_get", pool, 30),
+            ("wait", "/lib/threading.py", 300),
+        ];
+        let waits = stack(&mut made, &code);
+        off(&mut made, THREAD, &[(0, 499), (500, 1000)]);
+        seen(&mut made, THREAD, 5, 499, WaitKind::Futex, waits);
+        let finding = only(&made);
+        assert_eq!(finding.cause.text(), "pool-wait");
+        assert_eq!(finding.place.expect("a place").function, function, "{file}");
+    }
+}
+
+#[test]
+fn who_waits_for_the_same_pool_at_another_line_of_its_code_has_nothing_out_of_it() {
+    let pool = "/lib/site-packages/alchemy/pool/impl.py";
+    let wait = ("wait", "/lib/threading.py", 300);
+    let mut made = capture(false);
+    let waits = stack(&mut made, &[("view", APP, 10), ("do_get", pool, 30), wait]);
+    let fellow = stack(&mut made, &[("orders", APP, 40), ("do_get", pool, 34), wait]);
+    off(&mut made, THREAD, &[(0, 499), (500, 1000)]);
+    seen(&mut made, THREAD, 5, 499, WaitKind::Futex, waits);
+    off(&mut made, OTHER, &[(100, 498), (499, 1000)]);
+    seen(&mut made, OTHER, 105, 498, WaitKind::Futex, fellow);
+    // Each that waits for a Condition does so in a lock of its own.
+    for (tid, looks) in &mut made.samples {
+        looks.iter_mut().for_each(|look| look.target = u64::from(*tid));
+    }
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), finding.culprit.map(|c| c.function)), ("pool-wait", None));
+}
+
+/// Function, file, line.
+type Line = (&'static str, &'static str, u32);
+
+const LOADS: Line = ("_find_and_load", "<frozen importlib._bootstrap>", 1176);
+const READS: Line = ("get_data", "<frozen importlib._bootstrap_external>", 1073);
+
+/// The request loads something: for so many ms each with this code called by `load`.
+fn loading(parts: &[(u64, &[Line])]) -> Finding {
+    let mut made = capture(false);
+    off(&mut made, THREAD, &[(500, 1000)]);
+    let mut at = 0;
+    for (ms, code) in parts {
+        let whole = [&[("view", APP, 10), ("load", APP, 16), LOADS], *code].concat();
+        let loads = stack(&mut made, &whole);
+        seen(&mut made, THREAD, at + 5, at + ms, WaitKind::Running, loads);
+        at += ms;
+    }
+    only(&made)
+}
+
+#[test]
+fn an_import_names_the_module_that_its_caller_loads() {
+    let panda = ("<module>", "/lib/site-packages/panda/__init__.py", 3);
+    let inner = ("<module>", "/lib/site-packages/panda/core/frame.py", 9);
+    let finding = loading(&[(400, &[panda, LOADS, inner]), (100, &[READS])]);
+    assert_eq!((finding.cause.text(), finding.target.as_deref()), ("import", Some("panda")));
+    let said = "app.py:16 load() loaded module panda for 500 ms";
+    assert!(finding.summary.starts_with(said), "{}", finding.summary);
+}
+
+#[test]
+fn an_import_of_many_modules_names_the_first_and_counts_the_others() {
+    let [a, b, c] = ["/srv/plug_a.py", "/srv/plug_b.py", "/srv/plug_c.py"];
+    let module = |file| [("<module>", file, 1)];
+    let (a, b, c) = (module(a), module(b), module(c));
+    let finding = loading(&[(200, &a), (150, &b), (150, &c)]);
+    assert_eq!(finding.target.as_deref(), Some("plug_a and 2 others"));
+    let finding = loading(&[(240, &a), (180, &b), (80, &[READS])]);
+    assert_eq!(finding.target.as_deref(), Some("plug_a and another"));
+}
+
+#[test]
+fn an_import_that_was_seen_reading_or_in_a_finder_names_no_module() {
+    let module = [("<module>", "/srv/plug_a.py", 1)];
+    let finding = loading(&[(400, &[READS]), (100, &module)]);
+    assert_eq!(finding.target, None);
+    assert!(finding.summary.contains("loaded a module for"), "{}", finding.summary);
+    // A finder of somebody's own that loads something itself: that is not what was asked for.
+    let finder = [("find_spec", "/srv/finder.py", 5), LOADS, module[0]];
+    assert_eq!(loading(&[(500, &finder)]).target, None);
+}
