@@ -355,7 +355,7 @@ impl<'s> Sampler<'s> {
             let usual = limits.typical_ns(request.name).saturating_mul(2).max(YOUNG_NS);
             if now.saturating_sub(request.begin_ns) > usual.min(limits.limit_ns(request.name)) {
                 self.urgent.push(request.tid);
-                self.urgent.extend(Some(request.helper).filter(|tid| *tid != 0));
+                self.urgent.extend(request.helpers.into_iter().filter(|tid| *tid != 0));
                 self.overdue.push(index);
             }
         }

@@ -17,6 +17,8 @@ const SLOTS: usize = 4096;
 /// Threads begin their search spread over this many slots, so that the used ones stay low and the
 /// sampler's walk short.
 const SPREAD: usize = 64;
+/// Threads known to work for one request at a time.
+pub const HELPERS: usize = 4;
 /// Slot number in the id of an untracked request.
 const UNTRACKED: u64 = SLOTS as u64 - 1;
 
@@ -45,8 +47,9 @@ pub struct OpenRequest {
     /// Address of the task that works for it, 0 unknown. Never to be followed without a guard: the
     /// task may be gone.
     pub task: u64,
-    /// Another thread that does a piece of its work now, 0 none; of several, the last to begin.
-    pub helper: u32,
+    /// Other threads that do a piece of its work now, 0 none; of more than there is room for, those that
+    /// began first, and the last.
+    pub helpers: [u32; HELPERS],
 }
 
 /// One open request. `id` 0 means free; the other fields are stored before the id is published
@@ -65,8 +68,8 @@ struct Slot {
     traced: AtomicU64,
     /// Ids that came from outside: trace high, trace low, span, parent, flags of the record.
     trace: [AtomicU64; 5],
-    /// Thread that does a piece of its work; a hint for the sampler, so nothing hangs on its order.
-    helper: AtomicU32,
+    /// Threads that do a piece of its work; a hint for the sampler, so nothing hangs on their order.
+    helpers: [AtomicU32; HELPERS],
 }
 
 /// `Slot.on_loop` of a request on an event loop whose task is not known. No task has this address.
@@ -121,7 +124,7 @@ impl OpenTable {
             slot.on_loop.store(u64::from(on_loop), Ordering::Relaxed);
             slot.failed.store(0, Ordering::Relaxed);
             slot.traced.store(0, Ordering::Relaxed);
-            slot.helper.store(0, Ordering::Relaxed);
+            slot.helpers.iter().for_each(|word| word.store(0, Ordering::Relaxed));
             self.high.fetch_max(index + 1, Ordering::Relaxed);
             let id = (serial << 12) | index as u64;
             // Release: pairs with the acquire in `each`.
@@ -163,11 +166,15 @@ impl OpenTable {
     pub(crate) fn help(&self, id: u64, done: bool) {
         let Some(slot) = self.slot(id) else { return };
         let own = sys::thread::cached_tid();
-        if !done {
-            slot.helper.store(own, Ordering::Relaxed);
-        } else if slot.helper.load(Ordering::Relaxed) == own {
-            slot.helper.store(0, Ordering::Relaxed);
+        if done {
+            let words = slot.helpers.iter().filter(|word| word.load(Ordering::Relaxed) == own);
+            words.for_each(|word| word.store(0, Ordering::Relaxed));
+            return;
         }
+        // Two that take the same word at once: one is not seen until its next piece.
+        let free = slot.helpers.iter().find(|word| word.load(Ordering::Relaxed) == 0);
+        let [.., last] = &slot.helpers;
+        free.unwrap_or(last).store(own, Ordering::Relaxed);
     }
 
     fn set_failed(&self, id: u64, failed: Failed) {
@@ -252,11 +259,12 @@ impl OpenTable {
             let (name, tid) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
             let task = slot.on_loop.load(Ordering::Relaxed);
             let (on_loop, task) = (task != 0, if task == NO_TASK { 0 } else { task });
-            let helper = slot.helper.load(Ordering::Relaxed);
+            let word = |index: usize| slot.helpers[index].load(Ordering::Relaxed);
+            let helpers = std::array::from_fn(word);
             // Acquire: the loads above stay before this second look.
             std::sync::atomic::fence(Ordering::Acquire);
             if slot.id.load(Ordering::Relaxed) == id {
-                each(OpenRequest { id, begin_ns, name, tid, on_loop, task, helper });
+                each(OpenRequest { id, begin_ns, name, tid, on_loop, task, helpers });
             }
         }
     }
