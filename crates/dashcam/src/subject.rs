@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::region::losses;
 use format::usage::Usage;
-use format::wait::{HolderSource, WaitKind, HELD_BY};
+use format::wait::{HolderSource, WaitKind, CHILD, HELD_BY, PIPE_OF_CHILD, PIPE_OF_PARENT};
 use recorder::Recorder;
 use samplers::python_stacks::{CodeId, Frame, HowKnown, PyThread, PythonStacks};
 use sys::calls::{self, Wait, OUTSIDE_CALL, RUNNING};
+use sys::fds::{FdInfo, FdKind};
 use sys::mem::Reader;
+use sys::processes::Kin;
 use sys::task::TaskCall;
 
 use crate::native::{self, Native};
@@ -225,6 +227,11 @@ impl Looker {
                 to.or_else(|| wait.fd.and_then(sys::fds::describe).map(|info| info.text))
             }
             (WaitKind::FileLock, Some(fd)) => locked_file(call, fd),
+            (WaitKind::ChildWait, _) => child(call, sample.tid),
+            (WaitKind::PipeRead | WaitKind::PipeWrite | WaitKind::Poll, Some(fd)) => {
+                let writes = sample.wait == WaitKind::PipeWrite;
+                sys::fds::describe(fd).map(|info| pipe(fd, &info, sample.tid, writes))
+            }
             (_, Some(fd)) => sys::fds::describe(fd).map(|info| info.text),
             _ => None,
         };
@@ -360,6 +367,31 @@ fn locked_file(call: &TaskCall, fd: i32) -> Option<String> {
         Some(holder) => format!("{path}{HELD_BY}process {} ({})", holder.pid, holder.name),
         None => path,
     })
+}
+
+/// The child that is waited for, by its name: where any will do, the only one of the thread's.
+fn child(call: &TaskCall, tid: u32) -> Option<String> {
+    let only = || match sys::processes::children(tid)[..] {
+        [pid] => Some(pid),
+        _ => None,
+    };
+    let name = sys::processes::name(calls::child_waited_for(call).or_else(only)?);
+    (!name.is_empty()).then(|| format!("{CHILD}{name}"))
+}
+
+/// A descriptor; a pipe by the process that has its other end, where that is known.
+fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
+    let of = |(kin, pid)| {
+        let name = sys::processes::name(pid);
+        let kin = match kin {
+            Kin::Child => PIPE_OF_CHILD,
+            Kin::Parent => PIPE_OF_PARENT,
+        };
+        (!name.is_empty()).then(|| format!("{kin}{name}"))
+    };
+    let is_pipe = info.kind == FdKind::Pipe;
+    let end = is_pipe.then(|| sys::processes::other_end(fd, tid, writes)).flatten();
+    end.and_then(of).unwrap_or_else(|| info.text.clone())
 }
 
 /// What a running thread has used so far: whether it computes or keeps the kernel busy.

@@ -61,6 +61,9 @@ pub struct Awaited<'c> {
     least_ns: u64,
     /// How long at most: between the looks around these, or the request's begin and end.
     most_ns: u64,
+    /// When it was seen first and last, and when it had ended.
+    looks_ns: (u64, u64),
+    until_ns: u64,
 }
 
 impl<'c> Line<'c> {
@@ -159,7 +162,8 @@ impl<'c> Line<'c> {
         let before = first.checked_sub(1).and_then(at).unwrap_or(self.span_ns.0);
         let after = at(end).unwrap_or(self.span_ns.1);
         let (before, after) = (before.max(from.saturating_sub(REACH_NS)), after.min(to + REACH_NS));
-        Awaited { row, least_ns: to.saturating_sub(from), most_ns: after.saturating_sub(before) }
+        let (least_ns, most_ns) = (to.saturating_sub(from), after.saturating_sub(before));
+        Awaited { row, least_ns, most_ns, looks_ns: (from, to), until_ns: after }
     }
 }
 
@@ -262,11 +266,16 @@ pub fn holder_of_any<'c>(
             };
             let rows = scene.looks_between(from, to).filter(fellow);
             let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
-            let theirs = Awaited { row, least_ns: 0, most_ns: 0 };
+            let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
             let found = holder(scene, &theirs, segment)?;
             Some(Culprit { measured: false, ..found })
         })
         .or_else(|| usual_ender(scene, line.row, segment))
+}
+
+/// The thread that most likely fulfilled the future that was awaited.
+pub fn fulfiller(scene: &Scene<'_>, line: &Awaited<'_>, segment: &Segment<'_>) -> Option<Culprit> {
+    scene.fulfiller(segment, line.row.stack, line.looks_ns, line.until_ns)
 }
 
 /// Who is to end a wait is searched for seldom: the task that was to end another one at the same place of

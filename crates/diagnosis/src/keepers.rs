@@ -39,18 +39,55 @@ impl<'c> Scene<'c> {
         if until.saturating_sub(last) > APART_NS {
             return None;
         }
-        let place = self.frames.innermost_user(segment.stack())?;
+        self.who_ended(segment, segment.stack(), lock, from, end)
+    }
+
+    /// The thread whose stay ended when a task's await of `segment` did, as `keeper`: one that fulfils a
+    /// future with `call_soon_threadsafe`. `looks_ns`: when the task was seen there first and last;
+    /// `until_ns`: when it was not any more.
+    pub fn fulfiller(
+        &self,
+        segment: &Segment<'_>,
+        stack: u32,
+        looks_ns: (u64, u64),
+        until_ns: u64,
+    ) -> Option<Culprit> {
+        if until_ns.saturating_sub(looks_ns.1) > APART_NS {
+            return None;
+        }
+        let end = (looks_ns.1.saturating_sub(SLACK_NS), until_ns + SLACK_NS);
+        self.who_ended(segment, stack, 0, looks_ns.0, end)
+    }
+
+    /// The thread whose stay took part of the wait from `from` on and ended within `end`, or who kept that
+    /// one; None where it may be one or another.
+    fn who_ended(
+        &self,
+        segment: &Segment<'_>,
+        stack: u32,
+        lock: u64,
+        from: u64,
+        end: (u64, u64),
+    ) -> Option<Culprit> {
+        let place = self.frames.innermost_user(stack)?;
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
-        let mut stays: Vec<(Place, Culprit)> = others
-            .filter_map(|tid| self.stay_until(tid, lock, from, end, &place.file))
-            .filter(|(place, ..)| !self.is_behind(segment.stack(), place))
-            .map(|(place, tid, stack)| (place, Culprit::thread(tid, stack, false)))
+        let stays = others.filter_map(|tid| self.stay_until(tid, lock, from, end, &place.file));
+        let stays = stays.filter(|(place, ..)| !self.is_behind(stack, place));
+        let whole = Segment { from_ns: from, to_ns: end.1.max(from), ..*segment };
+        let mut found: Vec<(Place, Culprit)> = stays
+            .map(|(place, tid, stack)| {
+                // One of them may have waited for another: that is one and the same end.
+                let first = Culprit::thread(tid, stack, false);
+                let last = self.behind_with(first, &whole, true, false);
+                let behind = self.frames.innermost_user(last.stack).filter(|_| last.tid != tid);
+                (behind.unwrap_or(place), Culprit { measured: false, ..last })
+            })
             .collect();
         // A map has no order.
-        stays.sort_by(|a, b| (&a.0, a.1.tid).cmp(&(&b.0, b.1.tid)));
-        let (first, culprit) = stays.first()?;
+        found.sort_by(|a, b| (&a.0, a.1.tid).cmp(&(&b.0, b.1.tid)));
+        let (first, culprit) = found.first()?;
         let same = |p: &Place| (&p.qualified, &p.file) == (&first.qualified, &first.file);
-        stays.iter().all(|(place, _)| same(place)).then_some(*culprit)
+        found.iter().all(|(place, _)| same(place)).then_some(*culprit)
     }
 
     /// Whether `place` is of code that led to `stack`, which waits for room in a full queue: who stands

@@ -404,7 +404,18 @@ impl<'c> Scene<'c> {
 
     /// Who kept `culprit` waiting for a lock, or for the GIL, if it waited for most of the time of `segment`, and who
     /// that one; itself if nobody. `measured`: guesses end the chain.
-    pub fn behind(&self, mut culprit: Culprit, segment: &Segment<'_>, measured: bool) -> Culprit {
+    pub fn behind(&self, culprit: Culprit, segment: &Segment<'_>, measured: bool) -> Culprit {
+        self.behind_with(culprit, segment, measured, true)
+    }
+
+    /// As `behind`; with `pools` also who ended a wait for a pool, as far as looks tell.
+    pub(crate) fn behind_with(
+        &self,
+        mut culprit: Culprit,
+        segment: &Segment<'_>,
+        measured: bool,
+        pools: bool,
+    ) -> Culprit {
         let mut seen = vec![segment.tid, culprit.tid];
         while seen.len() < MOST_HOPS {
             let (from, to) = (segment.from_ns, segment.to_ns);
@@ -412,7 +423,13 @@ impl<'c> Scene<'c> {
             let waits =
                 own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
             let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
-            let next = longest.and_then(|wait| self.direct_holder(wait));
+            // Without switch records nobody is known who ran when a wait for a pool ended.
+            let of_pool = |wait: &&Segment<'_>| {
+                let asks = pools && !measured && !wait.exact;
+                asks && pool_wait::is_of_a_pool(self, wait.stack())
+            };
+            let keeper = || longest.filter(of_pool).and_then(|wait| self.keeper(wait));
+            let next = longest.and_then(|wait| self.direct_holder(wait)).or_else(keeper);
             let Some(next) = next.or_else(|| self.gil_keeper(&own, segment)) else { break };
             // Guessed, and it stands where the wait began: another of those that wait.
             let fellow = !next.measured && self.same_place(next.stack, segment.stack());

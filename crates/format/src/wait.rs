@@ -9,6 +9,13 @@ use crate::record::{header, Kind};
 /// `/run/x.lock, held by process 4711 (spooler)`, `..., held by this process`.
 pub const HELD_BY: &str = ", held by ";
 
+/// What a sample's target says of a child that is waited for: `child process sleep`.
+pub const CHILD: &str = "child process ";
+/// The same of a pipe whose other end a child has, or the process that started this one.
+pub const PIPE_OF_CHILD: &str = "a pipe of child process ";
+/// As `PIPE_OF_CHILD`.
+pub const PIPE_OF_PARENT: &str = "a pipe of parent process ";
+
 macro_rules! wait_kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
         /// Why a thread is off the CPU, as far as its system call tells.

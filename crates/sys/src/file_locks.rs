@@ -60,37 +60,7 @@ pub fn holder(fd: i32, nr: i64) -> Option<Holder> {
         }
         holder_in(&asked.list, file, flock)
     })?;
-    let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
-    let name = name_of(&text(&read("comm")), &read("cmdline"));
-    Some(Holder { pid, name })
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim_end().to_owned()
-}
-
-/// The name, and of an interpreter the script or module it runs: of other words nothing, as there may
-/// be a secret among them.
-fn name_of(comm: &str, cmdline: &[u8]) -> String {
-    const INTERPRETERS: [&str; 6] = ["python", "node", "ruby", "perl", "php", "bash"];
-    if !INTERPRETERS.iter().any(|name| comm.starts_with(name)) {
-        return comm.to_owned();
-    }
-    let mut words = cmdline.split(|byte| *byte == 0).skip(1);
-    let script = loop {
-        match words.next() {
-            Some(b"-m") => break words.next(),
-            // Python's options with a word of their own.
-            Some(b"-X" | b"-W") => drop(words.next()),
-            Some(b"-c" | b"-e" | b"") | None => break None,
-            Some(word) if word.starts_with(b"-") => {}
-            Some(word) => break Some(word),
-        }
-    };
-    match script.and_then(|path| path.rsplit(|byte| *byte == b'/').next()) {
-        Some(script) => format!("{comm} {}", text(script)),
-        None => comm.to_owned(),
-    }
+    Some(Holder { pid, name: crate::processes::name(pid) })
 }
 
 fn file_of(fd: i32) -> Option<File> {
@@ -139,17 +109,6 @@ mod tests {
         assert_eq!(holder_in(LIST, (0xfe, 1, 78), false), None);
         // Of another pid namespace.
         assert_eq!(holder_in(LIST, (0, 0x2f, 79), true), None);
-    }
-
-    #[test]
-    fn an_interpreter_is_named_with_what_it_runs_and_nothing_else() {
-        assert_eq!(name_of("spooler", b"spooler\0--key\0secret\0"), "spooler");
-        let line = b"/usr/bin/python3\0-u\0-X\0dev\0/srv/sorter.py\0secret\0";
-        assert_eq!(name_of("python3", line), "python3 sorter.py");
-        assert_eq!(name_of("python", b"python\0-m\0celery\0-A\0app\0"), "python celery");
-        assert_eq!(name_of("python", b"python\0-c\0secret\0"), "python");
-        assert_eq!(name_of("bash", b"bash"), "bash");
-        assert_eq!(name_of("python", b""), "python");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod mem;
 pub mod nap;
 pub mod ours;
 pub mod perf;
+pub mod processes;
 pub mod random;
 pub mod room;
 pub mod send;

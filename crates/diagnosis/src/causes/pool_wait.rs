@@ -13,7 +13,7 @@
 //! recorded, and whoever runs here when their answer comes only carries it.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::awaits::{by_library, holder_of_any, likely_holder, target, Awaited};
+use crate::awaits::{by_library, fulfiller, holder_of_any, likely_holder, target, Awaited};
 use crate::frames::{is_stdlib, last_part, Owner};
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{self, Segment, State};
@@ -310,7 +310,8 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
         }
         // A future of the program's own: who is to fulfil it works for somebody.
         AwaitKind::Future if target(scene, seen.row).is_none() && !by_library(scene, seen.row) => {
-            let culprit = holder_of_any(scene, seen, segment)?;
+            let culprit = holder_of_any(scene, seen, segment);
+            let culprit = culprit.or_else(|| fulfiller(scene, seen, segment))?;
             Some(Claim { culprit: Some(culprit), target: Some(RESULT.to_owned()), ..own })
         }
         _ => None,

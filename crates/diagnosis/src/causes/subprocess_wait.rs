@@ -1,13 +1,14 @@
 //! subprocess-wait: the request waits for a child process.
 //!
-//! Signature: wait4/waitid, or reading a pipe or polling inside the `subprocess` module.
+//! Signature: wait4/waitid, or reading a pipe or polling inside the `subprocess` module, or reading a pipe
+//! whose other end a child has. Which child it is comes from the call or the pipe at sampling time.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
 use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
-use format::wait::{AwaitKind, WaitKind};
+use format::wait::{AwaitKind, WaitKind, CHILD, PIPE_OF_CHILD};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =
@@ -18,12 +19,18 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let inside = || scene.frames.any(segment.stack(), |f| is_stdlib(f, "subprocess.py", &[]));
+    let target = || {
+        let target = scene.target_of_wait(segment);
+        target.filter(|t| t.starts_with(CHILD) || t.starts_with(PIPE_OF_CHILD))
+    };
     let child = match segment.wait() {
         WaitKind::ChildWait => true,
-        WaitKind::PipeRead | WaitKind::Poll | WaitKind::Sleep => inside(),
+        WaitKind::PipeRead | WaitKind::Poll => inside() || target().is_some(),
+        WaitKind::Sleep => inside(),
         _ => false,
     };
-    child.then(|| Claim { prefer_user: true, ..Claim::of(Cause::SubprocessWait, segment) })
+    let own = || Claim::of(Cause::SubprocessWait, segment);
+    child.then(|| Claim { target: target(), prefer_user: true, ..own() })
 }
 
 /// Of a suspended task: `asyncio.subprocess`.
@@ -33,5 +40,6 @@ pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Opti
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} waited {} for a child process", at(d.place), ms_text(d.mean_ms))
+    let what = d.target.unwrap_or("a child process");
+    format!("{} waited {} for {what}", at(d.place), ms_text(d.mean_ms))
 }

@@ -150,6 +150,19 @@ pub fn connect_target(call: &TaskCall, mem: &Reader) -> Option<String> {
     fds::in_words(bytes).text.filter(|text| !text.is_empty())
 }
 
+/// The one child process that a blocked call waits for. None for other calls, and where any child will do.
+pub fn child_waited_for(call: &TaskCall) -> Option<u32> {
+    let TaskCall::Syscall { nr, args, .. } = call else {
+        return None;
+    };
+    let pid = match *nr {
+        libc::SYS_wait4 => args[0] as i32,
+        libc::SYS_waitid if args[0] == u64::from(libc::P_PID) => args[1] as i32,
+        _ => return None,
+    };
+    u32::try_from(pid).ok().filter(|pid| *pid > 0)
+}
+
 fn sleeping(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
     let timeout = match nr {
         libc::SYS_nanosleep => length(args[0], mem),

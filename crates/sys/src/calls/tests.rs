@@ -86,6 +86,20 @@ fn the_rest_goes_by_number() {
 }
 
 #[test]
+fn a_wait_for_one_child_names_it() {
+    let child =
+        |nr, args: [u64; 6]| child_waited_for(&TaskCall::Syscall { nr, args, sp: 0, pc: 0 });
+    assert_eq!(child(libc::SYS_wait4, [4711, 0, 0, 0, 0, 0]), Some(4711));
+    let by_pid = [u64::from(libc::P_PID), 4711, 0, 0, 0, 0];
+    assert_eq!(child(libc::SYS_waitid, by_pid), Some(4711));
+    // Any child, and those of a group.
+    assert_eq!(child(libc::SYS_wait4, [u64::MAX, 0, 0, 0, 0, 0]), None);
+    assert_eq!(child(libc::SYS_wait4, [0; 6]), None);
+    assert_eq!(child(libc::SYS_waitid, [u64::from(libc::P_ALL), 4711, 0, 0, 0, 0]), None);
+    assert_eq!(child(libc::SYS_read, [4711; 6]), None);
+}
+
+#[test]
 fn no_number_with_wild_arguments_panics_or_blocks() {
     for nr in -130..500 {
         for args in [[0; 6], [u64::MAX; 6], [8; 6], [1 << 63; 6], [4096; 6]] {

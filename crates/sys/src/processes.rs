@@ -1,0 +1,164 @@
+//! Other processes that a thread waits for: what they are called, and which of them has a pipe's other end.
+//!
+//! | reads | emits | from |
+//! | --- | --- | --- |
+//! | /proc/PID/comm, cmdline | its name; of an interpreter the script, too | hidden where /proc is mounted with hidepid |
+//! | /proc/self/task/TID/children | processes a thread has started | 3.5, with CONFIG_PROC_CHILDREN |
+//! | /proc/PID/fd/* (names and modes of the links) | who has a pipe's other end | processes of one's own user |
+//!
+//! What it promises: no file but those of /proc is touched, so nothing waits for a disk or a server; at most
+//! `MOST_CHILDREN` processes with `MOST_FDS` descriptors each are looked at, once in `KEPT` for one pipe: some
+//! 2 us a descriptor. What it does not: other processes than the asking thread's children, those of the first
+//! thread, and the parent; and an answer that still holds when it is given.
+
+use std::cell::RefCell;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+/// Children that are asked for a pipe's other end.
+const MOST_CHILDREN: usize = 8;
+/// Descriptors of each that are looked at.
+const MOST_FDS: usize = 64;
+/// How long what was found of a pipe is told again.
+const KEPT: Duration = Duration::from_secs(1);
+/// Pipes of which that is kept.
+const MOST_PIPES: usize = 16;
+
+/// The name of a process: `spooler`, `python sorter.py`; "" where it does not show.
+pub fn name(pid: u32) -> String {
+    let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    name_of(&text(&read("comm")), &read("cmdline"))
+}
+
+/// What a child is to the process that waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kin {
+    /// It was started by this process.
+    Child,
+    /// It started this process.
+    Parent,
+}
+
+/// Which process has the other end of the pipe behind `fd`, and reads it if this one `writes`. `tid`: the thread
+/// that waits, whose children are asked first. None: nobody that is looked at. Cost: see above.
+pub fn other_end(fd: i32, tid: u32, writes: bool) -> Option<(Kin, u32)> {
+    thread_local! {
+        static FOUND: RefCell<Vec<(String, Instant, Option<(Kin, u32)>)>> = const { RefCell::new(Vec::new()) };
+    }
+    let link = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
+    let pipe = link.to_str()?.to_owned();
+    FOUND.with_borrow_mut(|found| {
+        found.retain(|(_, at, _)| at.elapsed() < KEPT);
+        if let Some((_, _, known)) = found.iter().find(|(name, ..)| *name == pipe) {
+            return *known;
+        }
+        let now = search(&pipe, tid, writes);
+        found.truncate(MOST_PIPES - 1);
+        found.push((pipe, Instant::now(), now));
+        now
+    })
+}
+
+fn search(pipe: &str, tid: u32, writes: bool) -> Option<(Kin, u32)> {
+    let own = std::process::id();
+    let mut children = children(tid);
+    if tid != own {
+        children.extend(self::children(own));
+    }
+    children.truncate(MOST_CHILDREN);
+    let parent = std::os::unix::process::parent_id();
+    let kin = children.into_iter().map(|pid| (Kin::Child, pid)).chain([(Kin::Parent, parent)]);
+    kin.into_iter().find(|(_, pid)| has_end(*pid, pipe, !writes))
+}
+
+/// The processes that a thread of this process has started and that have not been waited for.
+pub fn children(tid: u32) -> Vec<u32> {
+    let path = format!("/proc/self/task/{tid}/children");
+    let list = std::fs::read_to_string(path).unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Whether a process has the end of a pipe that is written to, or read from. The mode of a link in
+/// /proc/PID/fd tells what the descriptor may be used for.
+fn has_end(pid: u32, pipe: &str, writing: bool) -> bool {
+    const READS: u32 = 0o400;
+    const WRITES: u32 = 0o200;
+    let Ok(folder) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let wanted = if writing { WRITES } else { READS };
+    folder.flatten().take(MOST_FDS).any(|entry| {
+        let path = entry.path();
+        let same = std::fs::read_link(&path).is_ok_and(|link| link.as_os_str() == pipe);
+        same && std::fs::symlink_metadata(&path).is_ok_and(|link| link.mode() & wanted != 0)
+    })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end().to_owned()
+}
+
+/// The name, and of an interpreter the script or module it runs: of other words nothing, as there may
+/// be a secret among them.
+fn name_of(comm: &str, cmdline: &[u8]) -> String {
+    const INTERPRETERS: [&str; 6] = ["python", "node", "ruby", "perl", "php", "bash"];
+    if !INTERPRETERS.iter().any(|name| comm.starts_with(name)) {
+        return comm.to_owned();
+    }
+    let mut words = cmdline.split(|byte| *byte == 0).skip(1);
+    let script = loop {
+        match words.next() {
+            Some(b"-m") => break words.next(),
+            // Python's options with a word of their own.
+            Some(b"-X" | b"-W") => drop(words.next()),
+            Some(b"-c" | b"-e" | b"") | None => break None,
+            Some(word) if word.starts_with(b"-") => {}
+            Some(word) => break Some(word),
+        }
+    };
+    match script.and_then(|path| path.rsplit(|byte| *byte == b'/').next()) {
+        Some(script) => format!("{comm} {}", text(script)),
+        None => comm.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_child_has_the_other_end_of_the_pipes_it_was_given() {
+        let mut child =
+            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat");
+        let (to, from) = (child.stdin.take().expect("stdin"), child.stdout.take().expect("stdout"));
+        let tid = crate::thread::cached_tid();
+        assert_eq!(children(tid), [child.id()]);
+        assert_eq!(other_end(to.as_raw_fd(), tid, true), Some((Kin::Child, child.id())));
+        assert_eq!(other_end(from.as_raw_fd(), tid, false), Some((Kin::Child, child.id())));
+        // It does not write where it reads.
+        assert_eq!(search(&link(to.as_raw_fd()), tid, false), None);
+        assert_eq!(name(child.id()), "cat");
+        drop(to);
+        child.wait().expect("it ends");
+        assert_eq!(search(&link(from.as_raw_fd()), tid, false), None);
+        assert_eq!(name(child.id()), "");
+        assert_eq!(other_end(-1, tid, false), None);
+    }
+
+    fn link(fd: i32) -> String {
+        let link = std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("a descriptor");
+        link.to_str().expect("plain").to_owned()
+    }
+
+    #[test]
+    fn an_interpreter_is_named_with_what_it_runs_and_nothing_else() {
+        assert_eq!(name_of("spooler", b"spooler\0--key\0secret\0"), "spooler");
+        let line = b"/usr/bin/python3\0-u\0-X\0dev\0/srv/sorter.py\0secret\0";
+        assert_eq!(name_of("python3", line), "python3 sorter.py");
+        assert_eq!(name_of("python", b"python\0-m\0celery\0-A\0app\0"), "python celery");
+        assert_eq!(name_of("python", b"python\0-c\0secret\0"), "python");
+        assert_eq!(name_of("bash", b"bash"), "bash");
+        assert_eq!(name_of("python", b""), "python");
+    }
+}
