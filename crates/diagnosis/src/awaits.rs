@@ -71,6 +71,10 @@ impl<'c> Line<'c> {
     pub fn of(scene: &Scene<'c>, request: &Judged<'c>) -> Line<'c> {
         let span_ns = (request.row.begin_ns, request.end_ns);
         let rows = scene.capture.awaits.get(&request.row.id).map_or(&[][..], Vec::as_slice);
+        // A look that was under way when it began or ended may have seen the task at something else.
+        let begin = rows.partition_point(|row| row.t_ns < span_ns.0);
+        let end = rows.partition_point(|row| row.t_ns <= span_ns.1).max(begin);
+        let rows = &rows[begin..end];
         let mut last_seen: HashMap<u64, u64> = HashMap::new();
         for row in rows {
             last_seen.insert(row.task, row.t_ns);

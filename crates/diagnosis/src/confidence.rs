@@ -147,7 +147,8 @@ impl Judge<'_, '_> {
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
         let starved = part(&|p| p.piece.segment.state == State::Ready);
-        if starved > 0.75 && !matches!(group.cause, Cause::CpuStarved | Cause::CpuThrottled) {
+        let still = matches!(group.cause, Cause::CpuStarved | Cause::CpuThrottled | Cause::Stopped);
+        if starved > 0.75 && !still {
             let text = "the machine was crowded: for most of it the work had no CPU";
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }

@@ -29,6 +29,9 @@ impl<'c> Scene<'c> {
     /// tell; None when several fit that stood in different functions. Cost: the looks at all threads
     /// during the wait.
     pub fn keeper(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        if self.is_still_waiting(segment) {
+            return None;
+        }
         let lock = segment.sample?.target;
         let (from, until) = self.whole_wait(segment, lock);
         let waits = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;

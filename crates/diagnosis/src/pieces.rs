@@ -108,7 +108,11 @@ fn follow<'c>(
     hops: u32,
     out: &mut Vec<Piece<'c>>,
 ) {
-    for segment in timeline::of_thread(scene.capture, tid, from_ns, to_ns) {
+    let own = match hops {
+        0 => timeline::of_request(scene.capture, tid, from_ns, to_ns),
+        _ => timeline::of_thread(scene.capture, tid, from_ns, to_ns),
+    };
+    for segment in own {
         let waits = segment.state == State::Wait && segment.wait() == WaitKind::Futex;
         let task = if waits && hops < MAX_HOPS { handed(scene, request, &segment) } else { None };
         match task {

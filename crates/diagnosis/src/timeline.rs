@@ -72,6 +72,26 @@ const STALE_NS: u64 = 300_000_000;
 /// The timeline of `tid` in `[from_ns, to_ns)`.
 pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'_>> {
     let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+    told_by(capture, tid, samples, from_ns, to_ns)
+}
+
+/// The same for a stretch that is a thing of its own, such as a request: what was seen of the thread
+/// before and behind it tells nothing of it, unless nothing was seen inside, or switch records are off.
+pub fn of_request(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'_>> {
+    let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+    let inside = slice_between(samples, from_ns, to_ns);
+    let exact = capture.has_switches(from_ns, to_ns);
+    let samples = if inside.is_empty() || !exact { samples } else { inside };
+    told_by(capture, tid, samples, from_ns, to_ns)
+}
+
+fn told_by<'c>(
+    capture: &'c Capture,
+    tid: u32,
+    samples: &'c [Sample],
+    from_ns: u64,
+    to_ns: u64,
+) -> Vec<Segment<'c>> {
     let near = slice_between(samples, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
     let off = capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
     let covered = capture.meta.source_on("switches") && !off.is_empty();

@@ -22,6 +22,9 @@ impl Scene<'_> {
             Told::Elsewhere => return None,
             Told::Nothing => (),
         }
+        if self.is_still_waiting(segment) {
+            return None;
+        }
         let (from, to) = self.whole_wait(segment, segment.sample?.target);
         self.ran_before(segment, from, self.first_let_go(segment, from, to))
     }
@@ -32,6 +35,9 @@ impl Scene<'_> {
             Told::By(tid) => return Some(tid),
             Told::Elsewhere => return None,
             Told::Nothing => (),
+        }
+        if self.is_still_waiting(segment) {
+            return None;
         }
         let (from, to) = self.whole_wait(segment, segment.sample?.target);
         self.ran_before(segment, from, to)
@@ -141,6 +147,13 @@ impl Scene<'_> {
         // Who shares no code with the waiter and releases nothing happened to run: no name is better
         // than a wrong one.
         able.retain(|tid| knows(tid) || releases(tid));
+        // Who runs all the time ran just before as well, by chance.
+        let quiet = |tid: &u32| !self.is_always_about(*tid, (from, to), just_before_ns);
+        if able.iter().any(quiet) {
+            able.retain(quiet);
+        } else if let Some(keeper) = (!able.is_empty()).then(|| self.keeper(segment)) {
+            return keeper.map(|c| c.tid).filter(|tid| able.contains(tid));
+        }
         // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
         let ran_until = |tid: u32| {
             let begin = to.saturating_sub(just_before_ns);
@@ -157,6 +170,37 @@ impl Scene<'_> {
             [.., (_, any)] if self.stand_together(&able, from, to) => Some(*any),
             _ => None,
         }
+    }
+
+    /// Whether `tid` comes and goes so often in `[from, to)` that it is seen in any stretch of `window_ns` more
+    /// likely than not.
+    fn is_always_about(&self, tid: u32, (from, to): (u64, u64), window_ns: u64) -> bool {
+        let until = to.saturating_sub(window_ns);
+        let off = self.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+        let (begin, end) =
+            (off.partition_point(|o| o.in_ns < from), off.partition_point(|o| o.in_ns < until));
+        let came = off[begin..end.max(begin)].iter().filter(|o| !o.preempted).count();
+        let looks = self.samples_in(tid, from, until);
+        // It ran between two looks, and waited for most of the time: not for a CPU, nor for the GIL.
+        let some = |s: &&Sample| {
+            let awake_ns = s.cpu_ns.saturating_add(s.run_delay_ns);
+            s.cpu_ns > 0 && awake_ns.saturating_mul(2) < s.wall_ns && s.wait != WaitKind::Gil
+        };
+        let came = came.max(looks.iter().filter(some).count());
+        came as u64 * window_ns * 2 > to.saturating_sub(from)
+    }
+
+    /// Whether the wait that `segment` is a piece of went on when the capture ended: nobody ended it.
+    pub fn is_still_waiting(&self, segment: &Segment<'_>) -> bool {
+        if let Some(around) = self.off_around(segment) {
+            return around.in_ns >= self.capture.meta.to_ns;
+        }
+        let Some(own) = segment.sample else { return false };
+        let later = self.samples_in(segment.tid, own.t_ns, u64::MAX);
+        let same =
+            |s: &Sample| s.wait == own.wait && s.target == own.target && s.stack == own.stack;
+        let ended = self.request_end(segment.tid, own.t_ns);
+        later.iter().all(same) && ended.is_none_or(|end| end >= self.capture.meta.to_ns)
     }
 
     /// The one thread that stood in the very call `segment` waits in for most of the wait, and did

@@ -1,0 +1,78 @@
+//! On captures made by hand: a thread that comes and goes all the time ended no wait just because it ran
+//! before its end, and a wait that goes on was ended by nobody. What a request's thread did before and
+//! behind it says nothing of the request.
+#![allow(clippy::expect_used, missing_docs)]
+
+mod made;
+
+use capture::read::Capture;
+use diagnosis::{diagnose, to_text, Diagnosis};
+use format::wait::WaitKind::{FileSync, Futex, Sleep, SocketRead};
+use made::{also_off, also_seen, off, seen, stack, BEGIN, MS};
+
+const OWN: u32 = 7;
+const OTHER: u32 = 9;
+const THIRD: u32 = 11;
+
+fn slow(ms: u64) -> Capture {
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    made.requests.push(made::request(99, OWN, BEGIN, ms));
+    made
+}
+
+fn judge(made: &Capture) -> Diagnosis<'_> {
+    diagnose(made, |_| 100 * MS)
+}
+
+/// A request waits for something out of a queue until 499 ms; what a thread waits for a peer with comes back
+/// then, and another one comes and goes all the while in the same file.
+fn beside_one_that_ticks(ends_ms: u64) -> Capture {
+    let mut made = slow(500);
+    let wait = stack(&mut made, &[("borrow", "/srv/app.py", 21), ("get", "/lib/queue.py", 171)]);
+    let query = stack(&mut made, &[("report", "/srv/app.py", 30), ("query", "/srv/app.py", 17)]);
+    let tick = stack(&mut made, &[("tick", "/srv/app.py", 29)]);
+    off(&mut made, OWN, &[(0, ends_ms)]);
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (5..495).step_by(10), Futex, wait);
+    off(&mut made, OTHER, &[(0, 497), (498, 9000)]);
+    seen(&mut made, OTHER, &[]);
+    also_seen(&mut made, OTHER, (5..495).step_by(10), SocketRead, query);
+    seen(&mut made, THIRD, &[]);
+    let ticks: Vec<(u64, u64)> = (0..500).step_by(2).map(|t| (t, t + 1)).collect();
+    also_off(&mut made, THIRD, false, &ticks);
+    also_seen(&mut made, THIRD, (5..495).step_by(10), Sleep, tick);
+    made
+}
+
+#[test]
+fn who_runs_all_the_time_ended_no_wait() {
+    let made = beside_one_that_ticks(499);
+    let found = judge(&made).findings[0].culprit.clone();
+    assert_eq!(found.expect("a culprit").function, "query");
+}
+
+#[test]
+fn a_wait_that_goes_on_when_the_capture_ends_was_ended_by_nobody() {
+    let mut made = beside_one_that_ticks(600);
+    made.meta.to_ns = BEGIN + 500 * MS;
+    made.requests.last_mut().expect("the slow one").end_ns = None;
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings[0].cause.text(), "pool-wait", "{}", to_text(&verdict));
+    assert!(verdict.findings[0].culprit.is_none(), "{}", to_text(&verdict));
+}
+
+#[test]
+fn unseen_waits_of_a_request_are_not_what_its_thread_does_between_requests() {
+    let mut made = slow(150);
+    let save = stack(&mut made, &[("save", "/srv/app.py", 12)]);
+    let pause = stack(&mut made, &[("client", "/srv/drv.py", 18)]);
+    let waits: Vec<(u64, u64)> = (0..30).map(|i| (i * 5, i * 5 + 4)).collect();
+    off(&mut made, OWN, &waits);
+    also_off(&mut made, OWN, false, &[(150, 170)]);
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (3..120).step_by(10), FileSync, save);
+    also_seen(&mut made, OWN, [152].into_iter(), Sleep, pause);
+    let verdict = judge(&made);
+    assert!(verdict.findings.iter().all(|f| f.cause.text() != "sleep"), "{}", to_text(&verdict));
+}
