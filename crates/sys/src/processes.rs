@@ -30,7 +30,10 @@ pub fn name(pid: u32) -> String {
     name_of(&text(&read("comm")), &read("cmdline"))
 }
 
-/// What a child is to the process that waits for it.
+/// A pipe by its name in /proc, when it was searched for, and who had its other end.
+type Found = (String, Instant, Option<(Kin, u32)>);
+
+/// What another process is to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kin {
     /// It was started by this process.
@@ -43,7 +46,7 @@ pub enum Kin {
 /// that waits, whose children are asked first. None: nobody that is looked at. Cost: see above.
 pub fn other_end(fd: i32, tid: u32, writes: bool) -> Option<(Kin, u32)> {
     thread_local! {
-        static FOUND: RefCell<Vec<(String, Instant, Option<(Kin, u32)>)>> = const { RefCell::new(Vec::new()) };
+        static FOUND: RefCell<Vec<Found>> = const { RefCell::new(Vec::new()) };
     }
     let link = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
     let pipe = link.to_str()?.to_owned();
