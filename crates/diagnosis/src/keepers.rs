@@ -24,6 +24,14 @@ const SLACK_NS: u64 = 5_000_000;
 /// A stay takes at least this part of the wait.
 const LEAST_PART: u64 = 4;
 
+/// A thread's stay in one function, and whether it waited for a lock there.
+struct Stay {
+    place: Place,
+    tid: u32,
+    stack: u32,
+    locked: bool,
+}
+
 impl<'c> Scene<'c> {
     /// The thread whose stay in the program's own code ended when this wait did, as far as looks
     /// tell; None when several fit that stood in different functions. Cost: the looks at all threads
@@ -75,10 +83,15 @@ impl<'c> Scene<'c> {
         let place = self.frames.innermost_user(stack)?;
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
         let stays = others.filter_map(|tid| self.stay_until(tid, lock, from, end, &place.file));
-        let stays = stays.filter(|(place, ..)| !self.is_behind(stack, place));
+        let mut stays: Vec<Stay> = stays.filter(|s| !self.is_behind(stack, &s.place)).collect();
+        // Who waited for a lock until then was let go as well, by who did something else.
+        if stays.iter().any(|s| !s.locked) {
+            stays.retain(|s| !s.locked);
+        }
         let whole = Segment { from_ns: from, to_ns: end.1.max(from), ..*segment };
         let mut found: Vec<(Place, Culprit)> = stays
-            .map(|(place, tid, stack)| {
+            .into_iter()
+            .map(|Stay { place, tid, stack, .. }| {
                 // One of them may have waited for another: that is one and the same end.
                 let first = Culprit::thread(tid, stack, false);
                 let last = self.behind_with(first, &whole, true, false);
@@ -103,7 +116,7 @@ impl<'c> Scene<'c> {
     }
 
     /// The stay of `tid` in one function that took part of the wait from `from_ns` on and ended
-    /// within `end`: its place and stack.
+    /// within `end`.
     fn stay_until(
         &self,
         tid: u32,
@@ -111,8 +124,11 @@ impl<'c> Scene<'c> {
         from_ns: u64,
         end: (u64, u64),
         file: &str,
-    ) -> Option<(Place, u32, u32)> {
-        let looks = self.samples_in(tid, from_ns, end.1 + APART_NS);
+    ) -> Option<Stay> {
+        let before = self.samples_in(tid, 0, from_ns).last();
+        let stands = before.filter(|s| self.out_until(tid, s.t_ns).is_some_and(|t| t > from_ns));
+        let begin_ns = stands.map_or(from_ns, |s| s.t_ns);
+        let looks = self.samples_in(tid, begin_ns, end.1 + APART_NS);
         let works = |s: &Sample| {
             let parked = matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
             let waits = s.wait == WaitKind::Futex;
@@ -128,17 +144,30 @@ impl<'c> Scene<'c> {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let next = runs.peek().and_then(|run| run.first()).map(|s| s.t_ns);
             let gone = self.request_end(tid, last.t_ns).into_iter().chain(next).min();
-            let Some(gone) = gone.filter(|t| t.saturating_sub(last.t_ns) <= APART_NS) else {
+            // With switch records who does not run is not looked at: it stood there until it came back.
+            let out = self.out_until(tid, last.t_ns);
+            let last_ns = out.map_or(last.t_ns, |t| t.max(last.t_ns));
+            let gone = gone.or(out).map(|t| t.max(last_ns));
+            let Some(gone) = gone.filter(|t| t.saturating_sub(last_ns) <= APART_NS) else {
                 continue;
             };
-            let ends_then = gone >= end.0 && last.t_ns <= end.1;
-            let stayed = gone.saturating_sub(first.t_ns) * LEAST_PART >= end.1 - from_ns;
+            let ends_then = gone >= end.0 && last_ns <= end.1;
+            let stayed =
+                gone.saturating_sub(first.t_ns.max(from_ns)) * LEAST_PART >= end.1 - from_ns;
             let knows = self.frames.any(last.stack, |f| f.file == file && f.function != "<module>");
             if let Some(place) = place(last).filter(|_| ends_then && stayed && knows) {
-                found = Some((place, tid, last.stack));
+                let locked = last.wait == WaitKind::Futex;
+                found = Some(Stay { place, tid, stack: last.stack, locked });
             }
         }
         found
+    }
+
+    /// Until when switch records say that `tid` was off the CPU, if it was so at `t_ns`.
+    fn out_until(&self, tid: u32, t_ns: u64) -> Option<u64> {
+        let off = self.capture.off_cpu.get(&tid)?;
+        let last = off[..off.partition_point(|o| o.out_ns <= t_ns)].last()?;
+        (last.in_ns >= t_ns).then_some(last.in_ns)
     }
 
     /// Who had the GIL while a thread with this course waited for it most of the time of `segment`; none
