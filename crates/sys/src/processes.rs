@@ -19,15 +19,40 @@ use std::time::{Duration, Instant};
 const MOST_CHILDREN: usize = 8;
 /// Descriptors of each that are looked at.
 const MOST_FDS: usize = 64;
+/// How long a name is told again, and of how many processes.
+const SAME: Duration = Duration::from_millis(100);
+const MOST_NAMES: usize = 16;
 /// How long what was found of a pipe is told again.
 const KEPT: Duration = Duration::from_secs(1);
 /// Pipes of which that is kept.
 const MOST_PIPES: usize = 16;
 
-/// The name of a process: `spooler`, `python sorter.py`; "" where it does not show.
+/// The name of a process: `spooler`, `python sorter.py`; "" where it does not show. Told again for `SAME`: a
+/// child has its parent's name until it has become another program.
 pub fn name(pid: u32) -> String {
+    thread_local! {
+        static NAMES: RefCell<Vec<(u32, Instant, String)>> = const { RefCell::new(Vec::new()) };
+    }
+    NAMES.with_borrow_mut(|names| {
+        names.retain(|(_, at, _)| at.elapsed() < SAME);
+        if let Some((.., name)) = names.iter().find(|(known, ..)| *known == pid) {
+            return name.clone();
+        }
+        let name = read_name(pid);
+        names.truncate(MOST_NAMES - 1);
+        names.push((pid, Instant::now(), name.clone()));
+        name
+    })
+}
+
+fn read_name(pid: u32) -> String {
     let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
-    name_of(&text(&read("comm")), &read("cmdline"))
+    let comm = text(&read("comm"));
+    // The words are in the process's memory: they are read only where they are needed.
+    match is_interpreter(&comm) {
+        true => name_of(&comm, &read("cmdline")),
+        false => comm,
+    }
 }
 
 /// A pipe by its name in /proc, when it was searched for, and who had its other end.
@@ -99,11 +124,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end().to_owned()
 }
 
+fn is_interpreter(comm: &str) -> bool {
+    const INTERPRETERS: [&str; 6] = ["python", "node", "ruby", "perl", "php", "bash"];
+    INTERPRETERS.iter().any(|name| comm.starts_with(name))
+}
+
 /// The name, and of an interpreter the script or module it runs: of other words nothing, as there may
 /// be a secret among them.
 fn name_of(comm: &str, cmdline: &[u8]) -> String {
-    const INTERPRETERS: [&str; 6] = ["python", "node", "ruby", "perl", "php", "bash"];
-    if !INTERPRETERS.iter().any(|name| comm.starts_with(name)) {
+    if !is_interpreter(comm) {
         return comm.to_owned();
     }
     let mut words = cmdline.split(|byte| *byte == 0).skip(1);
@@ -145,7 +174,7 @@ mod tests {
         drop(to);
         child.wait().expect("it ends");
         assert_eq!(search(&link(from.as_raw_fd()), tid, false), None);
-        assert_eq!(name(child.id()), "");
+        assert_eq!(read_name(child.id()), "");
         assert_eq!(other_end(-1, tid, false), None);
     }
 
