@@ -227,10 +227,13 @@ impl Judge<'_, '_> {
         let traces: Vec<_> = slowest.map(|id| self.traces.request(id)).collect();
         let tids = slow.iter().map(|i| self.requests.slow[*i].row.tid);
         let heaviest = group.heaviest();
+        let waiter = self.waiter(group);
         let path = match (&group.place, heaviest) {
+            _ if waiter.is_some() => waiter.iter().flat_map(|w| w.1.clone()).collect(),
             (Some(place), Some(w)) => self.scene.frames.path(w.piece.claim.stack, place),
             _ => Vec::new(),
         };
+        let summary = self.summary(group, &slow, mean_ns, target.as_deref(), repeats.as_ref());
         // Where no stack was seen, the request that it cost most.
         let costliest = || group.pieces.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
         let told = heaviest.or_else(costliest);
@@ -242,9 +245,16 @@ impl Judge<'_, '_> {
             fingerprint: fingerprint(group),
             slow_requests: slow.len(),
             normal_requests,
-            summary: self.summary(group, &slow, mean_ns, target.as_deref(), repeats.as_ref()),
+            summary: match &waiter {
+                Some((place, _)) => format!("{summary}; {} waited for that", place.short()),
+                None => summary,
+            },
             place: group.place.clone(),
-            culprit: group.culprit.clone(),
+            // What another thread did is that one's doing.
+            culprit: match &waiter {
+                Some(_) => group.culprit.clone().or_else(|| group.place.clone()),
+                None => group.culprit.clone(),
+            },
             advice: match &repeats {
                 Some(_) => repeats::ADVICE,
                 None => self.advice(group, target.as_deref()),
@@ -259,6 +269,14 @@ impl Judge<'_, '_> {
             trace_is_known: traces.first().is_some_and(|ids| ids.told),
             trace_ids: traces.iter().map(|ids| format!("{:032x}", ids.trace)).collect(),
         })
+    }
+
+    /// Where the request stood while another thread did what the group tells, and how it came there.
+    fn waiter(&self, group: &Group<'_>) -> Option<(Place, Vec<String>)> {
+        let waiter = group.heaviest()?.piece.claim.waiter;
+        let place = self.scene.frames.innermost_user(waiter).filter(|_| waiter != 0)?;
+        let path = self.scene.frames.path(waiter, &place);
+        Some((place, path))
     }
 
     /// That nothing came out of a pool in time counts only where nobody is the culprit; that a pool is small,

@@ -128,6 +128,9 @@ fn follow<'c>(
                         out.truncate(before);
                         out.push(Piece { claim: causes::claim(scene, &segment), segment });
                     }
+                    let stack = segment.stack();
+                    let others = |p: &&mut Piece<'_>| p.segment.tid != tid && p.claim.waiter == 0;
+                    out[before..].iter_mut().filter(others).for_each(|p| p.claim.waiter = stack);
                     if !told {
                         out[before..].iter_mut().for_each(|piece| piece.claim.inferred = true);
                     }

@@ -76,3 +76,26 @@ fn unseen_waits_of_a_request_are_not_what_its_thread_does_between_requests() {
     let verdict = judge(&made);
     assert!(verdict.findings.iter().all(|f| f.cause.text() != "sleep"), "{}", to_text(&verdict));
 }
+
+#[test]
+fn what_the_setter_of_an_event_did_is_its_doing_and_the_request_waited_for_that() {
+    let mut made = slow(500);
+    let (wait, lib) = ("wait", "/lib/threading.py");
+    let waits = [("view", "/srv/app.py", 25), ("price", "/srv/app.py", 19)];
+    let waits = [&waits[..], &[(wait, lib, 629), (wait, lib, 327)]].concat();
+    let waits = stack(&mut made, &waits);
+    let fetch = stack(&mut made, &[("loader", "/srv/app.py", 10), ("fetch", "/srv/app.py", 7)]);
+    off(&mut made, OWN, &[(0, 499)]);
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (5..495).step_by(10), Futex, waits);
+    off(&mut made, OTHER, &[(0, 498), (499, 9000)]);
+    seen(&mut made, OTHER, &[]);
+    also_seen(&mut made, OTHER, (5..495).step_by(10), Sleep, fetch);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "sleep", "{}", to_text(&verdict));
+    let places = [&first.place, &first.culprit].map(|p| p.as_ref().map(|p| p.short()));
+    assert_eq!(places, ["app.py:7 fetch()"; 2].map(|p| Some(p.to_owned())));
+    assert!(first.summary.ends_with("; app.py:19 price() waited for that"), "{}", first.summary);
+    assert_eq!(first.path, ["view"], "{}", to_text(&verdict));
+}

@@ -91,6 +91,8 @@ pub struct Claim {
     pub seen: bool,
     /// It is what another thread did, which was found by who ran when the wait for it ended.
     pub inferred: bool,
+    /// It is what another thread did, and the request stood here and waited for that; else 0.
+    pub waiter: u32,
 }
 
 impl Claim {
@@ -104,6 +106,7 @@ impl Claim {
             target: None,
             seen: segment.sampled,
             inferred: false,
+            waiter: 0,
         }
     }
 }
