@@ -1,10 +1,11 @@
-//! Who had what a request waited for out of a pool, without switch records.
+//! Who had what a request waited for out of a pool, or fulfilled its future, by whose stay ended then.
 //!
 //! A connection that is given back is given back by a thread that goes on to something else: its
 //! *stay* in one function ends just when the wait does. Looks tell that to within the time between
 //! two of them; so this is an inference, and what rests on it is *likely* at most. Only threads that
 //! share a file of the program's own with the one that waits are asked, and none is named when stays
-//! in several functions end then.
+//! in several functions end then. With switch records a thread that is off the CPU is not looked at
+//! again: it stood there until it came back.
 
 use std::collections::HashMap;
 

@@ -12,9 +12,12 @@
 //! thread, and the parent; and an answer that still holds when it is given.
 
 use std::cell::RefCell;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+/// Of a list of children, and of a command line, however long.
+const MOST_BYTES: u64 = 4096;
 /// Children that are asked for a pipe's other end.
 const MOST_CHILDREN: usize = 8;
 /// Descriptors of each that are looked at.
@@ -46,7 +49,7 @@ pub fn name(pid: u32) -> String {
 }
 
 fn read_name(pid: u32) -> String {
-    let read = |what| std::fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    let read = |what| first_bytes(&format!("/proc/{pid}/{what}"));
     let comm = text(&read("comm"));
     // The words are in the process's memory: they are read only where they are needed.
     match is_interpreter(&comm) {
@@ -102,8 +105,23 @@ fn search(pipe: &str, tid: u32, writes: bool) -> Option<(Kin, u32)> {
 /// The processes that a thread of this process has started and that have not been waited for.
 pub fn children(tid: u32) -> Vec<u32> {
     let path = format!("/proc/self/task/{tid}/children");
-    let list = std::fs::read_to_string(path).unwrap_or_default();
+    let mut list = text(&first_bytes(&path));
+    if list.len() as u64 + 1 >= MOST_BYTES {
+        // A number that was cut would be another process.
+        list.truncate(list.rfind(' ').unwrap_or(0));
+    }
     list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The first `MOST_BYTES` of a file; none of one that cannot be read.
+fn first_bytes(path: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path);
+    let read = file.and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    if read.is_err() {
+        bytes.clear();
+    }
+    bytes
 }
 
 /// Whether a process has the end of a pipe that is written to, or read from. The mode of a link in
