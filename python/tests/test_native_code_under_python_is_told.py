@@ -64,6 +64,14 @@ dashcam.snap("test")
 dashcam.stop()
 """
 
+# The same where the library is loaded once stacks have been read: behind slow requests that sleep.
+LATE = WAITS.replace("import sqlite3, threading, time", "import threading, time").replace("base = sqlite3.connect", """
+for turn in range(3):
+    with dashcam.request("GET /pause"):
+        time.sleep(0.4)
+import sqlite3
+base = sqlite3.connect""")
+
 
 def run(program: str, folder: Path) -> Path:
     """Runs the program; its last capture."""
@@ -115,10 +123,12 @@ def test_computing_in_an_extension_has_native_frames_inside_its_python_frames(tm
     assert not any("PyEval" in frame or "vectorcall" in frame for frame in frames), frames
 
 
-def test_a_wait_in_an_extension_has_native_frames_inside_its_python_frames(tmp_path: Path) -> None:
-    capture = run(WAITS, tmp_path)
+@pytest.mark.parametrize("program", [WAITS, LATE], ids=["loaded at the start", "loaded later"])
+def test_a_wait_in_an_extension_has_native_frames_inside_its_python_frames(program: str, tmp_path: Path) -> None:
+    capture = run(program, tmp_path)
     why = json.loads(dashcam("why", "--json", str(capture)))
-    assert why["causes"][0]["where"]["function"] == "store", why["causes"]
+    stores = [c for c in why["causes"] if c["where"]["function"] == "store"]
+    assert stores and stores[0]["cause"] == "lock-wait", why["causes"]
     frames = inner(folded(capture), "store")
     assert any("sqlite3" in frame for frame in frames), frames
     assert not any("PyEval" in frame or "vectorcall" in frame for frame in frames), frames

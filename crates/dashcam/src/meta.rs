@@ -1,5 +1,7 @@
 //! The META text of a capture, and the settings text that lies in the black box for `recover`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use format::json::{texts, Object};
 use format::record::SCHEMA_JSON;
 use format::region::{losses, word};
@@ -12,6 +14,20 @@ use crate::control::Runtime;
 pub(crate) fn host() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     text.trim().to_owned()
+}
+
+/// How many CPUs the process may use at once, by its affinity and its cgroup's quota; 0: not known. Asking reads
+/// files, so it is kept. No lock: a fork while another thread asks must leave nothing the child would wait for.
+fn cpus() -> u64 {
+    static CPUS: AtomicU64 = AtomicU64::new(0);
+    match CPUS.load(Ordering::Relaxed) {
+        0 => {
+            let cpus = std::thread::available_parallelism().map_or(0, |n| n.get() as u64);
+            CPUS.store(cpus, Ordering::Relaxed);
+            cpus
+        }
+        known => known,
+    }
 }
 
 /// Effective settings.
@@ -64,6 +80,7 @@ pub fn standing(config: &Config, runtime: &Runtime, list: &[(String, String)]) -
         .raw("stdlib", &texts(runtime.stdlib.iter().map(String::as_str)))
         .raw("site", &texts(runtime.site.iter().map(String::as_str)))
         .text("package", &runtime.package)
+        .int("cpus", cpus())
         .raw("settings", &settings(config))
         .raw("sources", &sources(list))
 }

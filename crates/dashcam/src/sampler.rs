@@ -214,7 +214,7 @@ impl<'s> Sampler<'s> {
             config,
             looker: Looker::new(shared.recorder, mem, stacks, native),
             switching,
-            tracks: Tracks::default(),
+            tracks: Tracks::new(),
             python: Vec::new(),
             alive: Vec::new(),
             own,

@@ -43,12 +43,23 @@ pub(crate) struct Tracks {
     /// A thread was found to have ended since the last list.
     pub stale: bool,
     open_readers: usize,
+    most_readers: usize,
 }
 
-/// Readers kept open at once; each holds up to five descriptors of the host's allowance.
-const MOST_READERS: usize = 48;
+/// Readers kept open at once, at least and at most; each holds up to five descriptors of the host's.
+const READERS: std::ops::RangeInclusive<usize> = 48..=256;
+/// One reader for so many descriptors that the host may have: beyond the least they take an eighth at most.
+const READERS_PART: u64 = 40;
 
 impl Tracks {
+    /// None yet. The more descriptors the host may have, the more threads are read without opening their
+    /// files anew at each look.
+    pub(crate) fn new() -> Tracks {
+        let most = usize::try_from(sys::ours::descriptor_limit() / READERS_PART);
+        let most_readers = most.unwrap_or(usize::MAX).clamp(*READERS.start(), *READERS.end());
+        Tracks { most_readers, ..Tracks::default() }
+    }
+
     /// Keeps the threads of the lists, adds new ones; whether there were any.
     pub(crate) fn refresh(&mut self, alive: &[u32], python: &[PyThread], own: &[u32]) -> bool {
         self.stale = false;
@@ -75,7 +86,7 @@ impl Tracks {
     pub(crate) fn reader(&mut self, tid: u32) -> Option<&mut TaskReader> {
         let has = self.by_tid.get(&tid)?.reader.is_some();
         if !has {
-            if self.open_readers >= MOST_READERS {
+            if self.open_readers >= self.most_readers {
                 self.by_tid.values_mut().for_each(|t| t.reader = None);
                 self.open_readers = 0;
             }

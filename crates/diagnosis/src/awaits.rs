@@ -24,7 +24,7 @@ use format::wait::{AwaitKind, HolderSource};
 
 use crate::causes::{self, Claim};
 use crate::culprits;
-use crate::frames::Owner;
+use crate::frames::{last_part, Owner};
 use crate::pieces::Piece;
 use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
@@ -75,8 +75,16 @@ impl<'c> Line<'c> {
         let begin = rows.partition_point(|row| row.t_ns < span_ns.0);
         let end = rows.partition_point(|row| row.t_ns <= span_ns.1).max(begin);
         let rows = &rows[begin..end];
+        // A library's task that waits for the client to go away holds nothing up.
+        let watches = |row: &&Await| {
+            scene.frames.any(row.stack, |f| {
+                let library = || scene.frames.owner(f.file) == Owner::Library;
+                last_part(f.function).contains("disconnect") && library()
+            })
+        };
+        let rows: Vec<&Await> = rows.iter().filter(|row| !watches(row)).collect();
         let mut last_seen: HashMap<u64, u64> = HashMap::new();
-        for row in rows {
+        for row in &rows {
             last_seen.insert(row.task, row.t_ns);
         }
         let mut seen: Vec<&Await> = Vec::new();

@@ -3,7 +3,7 @@
 //! How it works: a finding begins *confirmed*; everything about it that is an estimate, an inference,
 //! or not only of slow requests lowers it, and says so in words. What it promises: nothing raises it.
 
-use crate::causes::{lock_wait, Cause};
+use crate::causes::{downstream_wait, lock_wait, Cause};
 use crate::culprits;
 use crate::finding::Judge;
 use crate::group::{self, Group};
@@ -134,6 +134,12 @@ impl Judge<'_, '_> {
             };
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
+        if waits == Cause::DeadlockTimeout && !culprits::is_measured(group) {
+            let text =
+                "that each had what the other waited for was inferred: one went on when the \
+                        other gave up";
+            lower(Confidence::Likely, text.to_owned(), &mut level);
+        }
         if waits == Cause::PoolWait && !culprits::is_measured(group) {
             let told = |p: &group::Weighed<'_>| {
                 matches!(self.scene.told_waker(&p.piece.segment), Told::By(_))
@@ -144,6 +150,12 @@ impl Judge<'_, '_> {
                 Some(_) => "who had it was inferred from who ran when the wait ended",
                 None => "who had it was not seen",
             };
+            lower(Confidence::Likely, text.to_owned(), &mut level);
+        }
+        let of_a_loop =
+            |p: &group::Weighed<'_>| downstream_wait::is_a_loops(p.piece.claim.target.as_deref());
+        if group.cause == Cause::DownstreamWait && part(&of_a_loop) > 0.5 {
+            let text = "it is an event loop; what its tasks awaited was not read";
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
         let starved = part(&|p| p.piece.segment.state == State::Ready);

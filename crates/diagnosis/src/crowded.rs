@@ -21,7 +21,7 @@ use capture::read::Capture;
 
 use crate::causes::{Cause, Claim};
 use crate::pieces::Piece;
-use crate::scene::Scene;
+use crate::scene::{Culprit, Scene};
 use crate::timeline::{self, Segment, State};
 use format::wait::WaitKind;
 
@@ -87,17 +87,23 @@ fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) ->
     let begin = from_ns.saturating_sub(SPAN_NS).max(first).min(from_ns);
     let end = (to_ns + SPAN_NS).min(last).max(begin);
     let all = timeline::of_thread(scene.capture, tid, begin, end);
-    let works = |s: &Segment<'_>| match s.state {
+    // A wait behind which there was no CPU is as long as both.
+    let ns = |i: usize| {
+        let late = all.get(i + 1).filter(|s| s.state == State::Ready && s.exact);
+        all[i].ns() + late.map_or(0, Segment::ns)
+    };
+    let works = |i: &usize| match all[*i].state {
         State::Run | State::Ready => true,
-        State::Wait => s.wait() == WaitKind::Gil || s.ns() < BREAK_NS,
+        State::Wait => all[*i].wait() == WaitKind::Gil || ns(*i) < BREAK_NS,
         State::Unknown => false,
     };
     let mut found = Burst { from_ns, to_ns, ran_ns: 0 };
-    for s in all.iter().rev().skip_while(|s| s.from_ns >= from_ns).take_while(|s| works(s)) {
-        found.from_ns = found.from_ns.min(s.from_ns);
+    let before = (0..all.len()).rev().skip_while(|i| all[*i].from_ns >= from_ns);
+    for i in before.take_while(works) {
+        found.from_ns = found.from_ns.min(all[i].from_ns);
     }
-    for s in all.iter().skip_while(|s| s.to_ns <= to_ns).take_while(|s| works(s)) {
-        found.to_ns = found.to_ns.max(s.to_ns);
+    for i in (0..all.len()).skip_while(|i| all[*i].to_ns <= to_ns).take_while(works) {
+        found.to_ns = found.to_ns.max(all[i].to_ns);
     }
     let inside = |s: &&Segment<'_>| s.from_ns >= found.from_ns && s.to_ns <= found.to_ns;
     let ran = all.iter().filter(inside).filter(|s| s.state == State::Run);
@@ -151,6 +157,34 @@ pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
             let stack = if claim.culprit.is_some() { claim.stack } else { stack };
             piece.claim = Claim { stack, ..claim };
         }
+    }
+}
+
+/// Stretches shorter than this are a turn of the scheduler's.
+const TURN_NS: u64 = 1_000_000;
+
+impl Scene<'_> {
+    /// The thread of this process that had a CPU most while `segment` had none, if its threads took at least half
+    /// of all that the process may use; None where others of the machine did, or how many there are is not
+    /// known. Cost: a timeline of each thread.
+    pub fn burner(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let cpus = self.capture.meta.all["cpus"].as_u64().filter(|cpus| *cpus > 0)?;
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        if segment.ns() < TURN_NS {
+            return None;
+        }
+        let ran = |tid: u32| -> u64 {
+            let own = timeline::of_thread(self.capture, tid, from, to);
+            own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
+        };
+        let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+        let all: Vec<(u64, u32)> = others.map(|tid| (ran(tid), tid)).collect();
+        let sum = all.iter().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
+        // Of two that ran as long always the same: a map has no order.
+        let (_, tid) = all.into_iter().max()?;
+        let stack = self.main_stack(tid, from, to);
+        let ours = sum.saturating_mul(2) >= cpus.saturating_mul(segment.ns()) && stack != 0;
+        ours.then(|| Culprit::thread(tid, stack, segment.exact))
     }
 }
 

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use crate::causes::{self, event_loop_blocked, import, lock_wait, pool_wait, Cause};
 use crate::frames::Place;
 use crate::group::{Group, Weighed};
-use crate::scene::Scene;
+use crate::scene::{Culprit, Scene};
 use crate::timeline::{self, Segment, State};
 
 /// Callers of a culprit that are told.
 const CALLERS: usize = 2;
+/// Of a thread that imported.
+pub const LOADED: &str = "loaded a module";
 /// Of a thread that could have run.
 const NO_CPU: &str = "got no CPU";
 /// Of a time that no sample tells of.
@@ -115,14 +117,19 @@ pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
 
 /// The culprit's threads, the heaviest first, without those that are to blame for less than a tenth
 /// of what the heaviest is: waiters who held the lock for a moment when their turn came. Where most of
-/// it was measured, guesses add nobody.
-pub fn tids(group: &Group<'_>) -> Vec<u32> {
+/// it was measured, guesses add nobody. Only those that were seen at the culprit's place, if any was.
+pub fn tids(scene: &Scene<'_>, group: &Group<'_>) -> Vec<u32> {
     let culprit = |w: &Weighed<'_>| w.piece.claim.culprit;
     let known =
         is_measured(group) && group.pieces.iter().any(|w| culprit(w).is_some_and(|c| c.measured));
+    let there = |c: &Culprit| {
+        group.culprit.as_ref().is_some_and(|place| scene.frames.passes(c.stack, place))
+    };
+    let any = group.pieces.iter().filter_map(culprit).any(|c| there(&c));
     let mut sums: BTreeMap<u32, f64> = Default::default();
     for piece in &group.pieces {
-        if let Some(culprit) = culprit(piece).filter(|c| c.measured || !known) {
+        let culprit = culprit(piece).filter(|c| c.measured || !known);
+        if let Some(culprit) = culprit.filter(|c| there(c) || !any) {
             *sums.entry(culprit.tid).or_default() += piece.excess_ns;
         }
     }
@@ -144,6 +151,15 @@ pub fn is_measured(group: &Group<'_>) -> bool {
     known * 2.0 >= group.excess_ns()
 }
 
+/// Whether most of the group's waits ended by their time limit: nobody ended them.
+pub fn timed_out(scene: &Scene<'_>, group: &Group<'_>) -> bool {
+    let by_limit = group.pieces.iter().filter(|p| {
+        let segment = &p.piece.segment;
+        segment.state == State::Wait && scene.timed_out(segment)
+    });
+    by_limit.map(|p| p.excess_ns).sum::<f64>() * 2.0 > group.excess_ns()
+}
+
 /// Whether what a task of an event loop awaited was to blame for some of it.
 pub fn is_task(group: &Group<'_>) -> bool {
     group.pieces.iter().any(|p| p.piece.claim.culprit.is_some_and(|c| c.doing.is_some()))
@@ -155,7 +171,7 @@ pub fn words(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
     if matches!(segment.state, State::Run | State::Ready)
         && import::importer(scene, segment.stack()).is_some()
     {
-        return "loaded a module";
+        return LOADED;
     }
     match (segment.state, segment.wait()) {
         (State::Run, _) => causes::kernel_work(scene, segment).unwrap_or("computed"),

@@ -285,6 +285,13 @@ impl Judge<'_, '_> {
         if culprits::waits(self.scene, group) != group.cause {
             return causes::event_loop_blocked::ADVICE_WAITS;
         }
+        if group.cause == Cause::CpuStarved && group.culprit.is_some() {
+            return causes::cpu_starved::ADVICE_OWN;
+        }
+        let blocked = group.cause == Cause::EventLoopBlocked;
+        if blocked && culprits::doing(self.scene, group) == Some(culprits::LOADED) {
+            return causes::import::advice(target);
+        }
         let vain = causes::pool_wait::is_in_vain(target);
         let advice =
             causes::advice(group.cause, target.filter(|_| group.culprit.is_none() || !vain));
@@ -351,7 +358,7 @@ impl Judge<'_, '_> {
         target: Option<&str>,
         repeats: Option<&Repeats>,
     ) -> String {
-        let tids = culprits::tids(group);
+        let tids = culprits::tids(self.scene, group);
         let thread = tids.first().and_then(|tid| self.scene.capture.thread_name(*tid));
         let culprit_path = culprits::path(self.scene, group);
         let retried = retries::called_between(self.scene, group);
@@ -368,6 +375,7 @@ impl Judge<'_, '_> {
             culprit_is_task: culprits::is_task(group),
             culprit_measured: culprits::is_measured(group),
             target,
+            timed_out: culprits::timed_out(self.scene, group),
             waits: culprits::waits(self.scene, group),
             repeats,
             times: retries::waits(group) / of.len().max(1),

@@ -1,5 +1,6 @@
 //! Whose code is a frame: the user's, a library's, the interpreter's own, or ours.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use capture::read::{Capture, Frame};
@@ -53,13 +54,16 @@ pub struct Frames<'c> {
     asks_sqlite: HashSet<u32>,
     /// Python stacks that were mostly seen waiting for a peer, a disk, a pipe or a child.
     carriers: HashSet<u32>,
+    /// Whose the files are that were asked about: rules ask for each frame of each look.
+    owners: RefCell<HashMap<String, Owner>>,
 }
 
 impl<'c> Frames<'c> {
     /// For one capture.
     pub fn new(capture: &'c Capture) -> Frames<'c> {
         let carriers = carriers(capture);
-        let mut frames = Frames { capture, asks_sqlite: HashSet::new(), carriers };
+        let (asks_sqlite, owners) = (HashSet::new(), RefCell::default());
+        let mut frames = Frames { capture, asks_sqlite, carriers, owners };
         let sleeps = |s: &&Sample| s.wait == WaitKind::Sleep;
         let stacks: HashSet<u32> =
             capture.samples.values().flatten().filter(sleeps).map(|s| s.stack).collect();
@@ -105,6 +109,15 @@ impl<'c> Frames<'c> {
 
     /// Whose a file is.
     pub fn owner(&self, file: &str) -> Owner {
+        if let Some(known) = self.owners.borrow().get(file) {
+            return *known;
+        }
+        let owner = self.find_owner(file);
+        self.owners.borrow_mut().insert(file.to_owned(), owner);
+        owner
+    }
+
+    fn find_owner(&self, file: &str) -> Owner {
         let meta = &self.capture.meta;
         let package = meta.all["package"].as_str().unwrap_or("\0");
         let under = |dirs: &[String]| dirs.iter().any(|dir| is_under(file, dir));

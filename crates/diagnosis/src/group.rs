@@ -151,10 +151,14 @@ fn join_sibling(
             return;
         }
     }
-    let sibling = requests.slow.iter().any(|r| {
-        let row = r.row;
-        let common = r.end_ns.min(to).saturating_sub(row.started_ns.max(from));
-        row.tid == culprit.tid && row.name == own.row.name && common * 2 >= to - from
+    let sibling = requests.slow.iter().filter(|r| r.row.name == own.row.name).any(|r| {
+        let half = |begin_ns: u64, end_ns: u64| {
+            end_ns.min(to).saturating_sub(begin_ns.max(from)) * 2 >= to - from
+        };
+        // Its own thread, or one that a piece of it was handed to.
+        let handed = || scene.handed(r.row.id).filter(|t| t.tid == culprit.tid);
+        r.row.tid == culprit.tid && half(r.row.started_ns, r.end_ns)
+            || handed().any(|t| half(t.begin_ns, t.end_ns))
     });
     if !sibling {
         return;
@@ -180,7 +184,12 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
     let mut groups: Vec<Group<'c>> = Vec::new();
     for ((cause, _), pieces) in by_cause {
         groups.extend(match cause {
-            Cause::Cpu | Cause::Unknown | Cause::CpuStarved => by_function(scene, cause, pieces),
+            Cause::Cpu | Cause::Unknown => by_function(scene, cause, pieces),
+            Cause::CpuStarved => {
+                let mut groups = by_function(scene, cause, pieces);
+                groups.iter_mut().for_each(|group| group.culprit = burner(scene, group));
+                groups
+            }
             Cause::EventLoopBlocked => {
                 // A callback that waits does so in one place; one that computes in many.
                 let waits = |w: &Weighed<'_>| w.piece.segment.state == State::Wait;
@@ -211,6 +220,17 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
     }
     groups.sort_by(|a, b| b.excess_ns().total_cmp(&a.excess_ns()));
     groups
+}
+
+/// Who took the CPUs in most of a group's time; none if that is the same work: requests that compute are in one
+/// another's way.
+fn burner(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
+    let told = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_some());
+    let ns: f64 = told.clone().map(|w| w.excess_ns).sum();
+    let culprit = heaviest(told.map(|w| (culprit_of(scene, w), w.excess_ns)))?;
+    let function = |p: &Place| (p.qualified.clone(), p.file.clone());
+    let same = group.place.as_ref().is_some_and(|p| function(p) == function(&culprit));
+    (ns * 2.0 >= group.excess_ns() && !same).then_some(culprit)
 }
 
 /// Adds a group to those of the same function, or to the list: what waits here and computes there is
@@ -271,6 +291,9 @@ fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Ve
     if cause == Cause::EventLoopBlocked {
         groups = join_strays(scene, cause, groups);
     }
+    if cause == Cause::DeadlockTimeout {
+        groups = join_fellows(groups);
+    }
     if matches!(cause, Cause::LockWait | Cause::PoolWait | Cause::EventLoopBlocked) {
         groups = join_unheld(scene, cause, groups);
     }
@@ -298,6 +321,22 @@ fn join_strays<'c>(scene: &Scene<'c>, cause: Cause, groups: Vec<Group<'c>>) -> V
                 let pieces = std::mem::take(&mut one.pieces);
                 *one = finish(scene, cause, pieces);
             }
+            None => kept.push(group),
+        }
+    }
+    kept
+}
+
+/// Who waited behind a deadlock for one that came the same way joins those at the same place whose partner
+/// came another way: it is one event.
+fn join_fellows(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    let spot = |p: &Option<Place>| p.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+    let (fellows, mut kept): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|g| spot(&g.place) == spot(&g.culprit));
+    for group in fellows {
+        let there = kept.iter_mut().filter(|g| spot(&g.place) == spot(&group.place));
+        match there.max_by(|a, b| a.excess_ns().total_cmp(&b.excess_ns())) {
+            Some(one) => one.pieces.extend(group.pieces),
             None => kept.push(group),
         }
     }
@@ -461,19 +500,24 @@ fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
 /// Walks from the root along the heaviest function while it carries most of the weight; the last
 /// own one met, at its heaviest line.
 fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> {
-    let mut stacks: Vec<(Vec<Place>, f64)> = Vec::new();
+    // Many pieces, few stacks.
+    let mut weights: BTreeMap<u32, f64> = BTreeMap::new();
     for w in pieces.iter().filter(|w| w.piece.claim.stack != 0) {
+        *weights.entry(w.piece.claim.stack).or_default() += w.excess_ns;
+    }
+    let mut stacks: Vec<(Vec<Place>, f64)> = Vec::new();
+    for (stack, weight) in weights {
         let own = |f: &capture::read::Frame<'_>| {
             matches!(scene.frames.owner(f.file), Owner::User | Owner::Library)
         };
         let mut frames: Vec<Place> = scene
             .frames
-            .of(w.piece.claim.stack)
+            .of(stack)
             .filter(|f| own(f) && !is_part_of_a_function(f.function))
             .map(|f| scene.frames.place(&f))
             .collect();
         frames.reverse();
-        stacks.push((frames, w.excess_ns));
+        stacks.push((frames, weight));
     }
     let total: f64 = stacks.iter().map(|(_, weight)| weight).sum();
     let mut found: Option<Place> = None;

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use capture::read::TaskRow;
+use capture::read::{Frame, TaskRow};
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -33,7 +33,47 @@ struct Stay {
     locked: bool,
 }
 
+/// A wait, and when it ended.
+struct Ended {
+    /// The code that waited, and for what; 0: for no lock.
+    stack: u32,
+    lock: u64,
+    /// When it began, and the stretch in which it ended.
+    from: u64,
+    end: (u64, u64),
+    /// Only who was in the file of the code that waited may have ended it.
+    knows: bool,
+}
+
 impl<'c> Scene<'c> {
+    /// Who of this process most likely had the file lock that `segment` waits for: the thread whose stay in one
+    /// function of the program's own ended when the wait did, whatever file that is in; None when several
+    /// fit that stood in different functions.
+    pub fn file_lock_keeper(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let own = segment.sample?;
+        let same = |s: &&Sample| s.wait == own.wait && s.target == own.target;
+        let (from, until) = match self.off_around(segment) {
+            Some(off) => (off.out_ns, off.in_ns),
+            None => {
+                let before =
+                    self.samples_in(segment.tid, 0, own.t_ns.saturating_add(1)).iter().rev();
+                let first = before.take_while(same).last().map_or(segment.from_ns, |s| s.t_ns);
+                let mut later = self.samples_in(segment.tid, own.t_ns, u64::MAX).iter();
+                let gone = later.find(|s| !same(s)).map_or(segment.to_ns, |s| s.t_ns);
+                (first, self.request_end(segment.tid, own.t_ns).map_or(gone, |end| end.min(gone)))
+            }
+        };
+        let looks = self.samples_in(segment.tid, from, until);
+        let last = looks.iter().rev().find(same).map_or(from, |s| s.t_ns);
+        let last = if segment.exact { until } else { last };
+        if self.is_still_waiting(segment) || until.saturating_sub(last) > APART_NS {
+            return None;
+        }
+        let end = (last.saturating_sub(SLACK_NS), until.saturating_add(SLACK_NS));
+        let (stack, lock) = (segment.stack(), own.target);
+        self.who_ended(segment, &Ended { stack, lock, from, end, knows: false })
+    }
+
     /// The thread whose stay in the program's own code ended when this wait did, as far as looks
     /// tell; None when several fit that stood in different functions. Cost: the looks at all threads
     /// during the wait.
@@ -51,7 +91,8 @@ impl<'c> Scene<'c> {
         if until.saturating_sub(last) > APART_NS {
             return None;
         }
-        self.who_ended(segment, segment.stack(), lock, from, end)
+        let stack = segment.stack();
+        self.who_ended(segment, &Ended { stack, lock, from, end, knows: true })
     }
 
     /// The thread whose stay ended when a task's await of `segment` did, as `keeper`: one that fulfils a
@@ -68,22 +109,28 @@ impl<'c> Scene<'c> {
             return None;
         }
         let end = (looks_ns.1.saturating_sub(SLACK_NS), until_ns + SLACK_NS);
-        self.who_ended(segment, stack, 0, looks_ns.0, end)
+        let (from, knows) = (looks_ns.0, true);
+        self.who_ended(segment, &Ended { stack, lock: 0, from, end, knows })
     }
 
-    /// The thread whose stay took part of the wait from `from` on and ended within `end`, or who kept that
-    /// one; None where it may be one or another.
-    fn who_ended(
-        &self,
-        segment: &Segment<'_>,
-        stack: u32,
-        lock: u64,
-        from: u64,
-        end: (u64, u64),
-    ) -> Option<Culprit> {
+    /// The thread whose stay took part of the wait and ended with it, or who kept that one; None where it may be
+    /// one or another. Asked about one wait at a time: who kept a keeper is told by locks, not by stays again, which might
+    /// lead in a circle.
+    fn who_ended(&self, segment: &Segment<'_>, wait: &Ended) -> Option<Culprit> {
+        if self.asks_keepers.replace(true) {
+            return None;
+        }
+        let found = self.whose_stay_ended(segment, wait);
+        self.asks_keepers.set(false);
+        found
+    }
+
+    fn whose_stay_ended(&self, segment: &Segment<'_>, wait: &Ended) -> Option<Culprit> {
+        let Ended { stack, lock, from, end, knows } = *wait;
         let place = self.frames.innermost_user(stack)?;
+        let file = knows.then_some(place.file.as_str());
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
-        let stays = others.filter_map(|tid| self.stay_until(tid, lock, from, end, &place.file));
+        let stays = others.filter_map(|tid| self.stay_until(tid, lock, from, end, file));
         let mut stays: Vec<Stay> = stays.filter(|s| !self.is_behind(stack, &s.place)).collect();
         // Who waited for a lock until then was let go as well, by who did something else.
         if stays.iter().any(|s| !s.locked) {
@@ -124,7 +171,7 @@ impl<'c> Scene<'c> {
         lock: u64,
         from_ns: u64,
         end: (u64, u64),
-        file: &str,
+        file: Option<&str>,
     ) -> Option<Stay> {
         let before = self.samples_in(tid, 0, from_ns).last();
         let stands = before.filter(|s| self.out_until(tid, s.t_ns).is_some_and(|t| t > from_ns));
@@ -135,7 +182,8 @@ impl<'c> Scene<'c> {
             let waits = s.wait == WaitKind::Futex;
             // A fellow that waits for the same keeps nobody.
             let fellow = s.target == lock || pool_wait::is_of_a_pool(self, s.stack);
-            !(parked || waits && fellow)
+            let file = s.wait == WaitKind::FileLock && s.target == lock;
+            !(parked || waits && fellow || file)
         };
         let place = |s: &Sample| self.frames.innermost_user(s.stack).filter(|_| works(s));
         let key = |s: &Sample| place(s).map(|p| (p.qualified, p.file));
@@ -155,7 +203,8 @@ impl<'c> Scene<'c> {
             let ends_then = gone >= end.0 && last_ns <= end.1;
             let stayed =
                 gone.saturating_sub(first.t_ns.max(from_ns)) * LEAST_PART >= end.1 - from_ns;
-            let knows = self.frames.any(last.stack, |f| f.file == file && f.function != "<module>");
+            let is_in = |f: &Frame<'_>, file| f.file == file && f.function != "<module>";
+            let knows = file.is_none_or(|file| self.frames.any(last.stack, |f| is_in(f, file)));
             if let Some(place) = place(last).filter(|_| ends_then && stayed && knows) {
                 let locked = last.wait == WaitKind::Futex;
                 found = Some(Stay { place, tid, stack: last.stack, locked });

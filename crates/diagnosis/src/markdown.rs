@@ -48,7 +48,10 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     let _ = writeln!(out, "{}.", plain(&f.summary));
     if !f.path.is_empty() && !matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         let calls = f.path.iter().map(|name| code(&format!("{name}()")));
-        let chain: Vec<String> = std::iter::once(code(&f.request)).chain(calls).collect();
+        // Whose request called what kept an event loop is not known.
+        let known = f.cause != Cause::EventLoopBlocked;
+        let request = known.then(|| code(&f.request));
+        let chain: Vec<String> = request.into_iter().chain(calls).collect();
         let _ = writeln!(out, "\n**Chain:** {}", chain.join(" → "));
     }
     let (slow, normal) = (thousands(d.slow as u64), thousands((d.total - d.slow) as u64));

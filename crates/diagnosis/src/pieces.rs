@@ -1,12 +1,12 @@
 //! A request's time as claimed pieces, on its own thread and on those that worked for it.
 
-use capture::read::{Capture, TaskRow};
+use capture::read::{Capture, Frame, TaskRow};
 
 use crate::arrival;
 use crate::awaits::{self, Line};
 use crate::causes::{self, pool_wait, Cause, Claim};
 use crate::crowded;
-use crate::frames::is_stdlib;
+use crate::frames::{is_stdlib, Owner};
 use crate::requests::Judged;
 use crate::scene::Scene;
 use crate::timeline::{self, Segment, State};
@@ -33,7 +33,8 @@ pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>>
     } else {
         out = arrival::pieces(scene, request);
         let started_ns = row.started_ns.clamp(row.begin_ns, request.end_ns);
-        follow(scene, row.id, row.tid, started_ns, request.end_ns, 0, &mut out);
+        let all = (started_ns, request.end_ns);
+        follow(scene, row.id, row.tid, all, all, 0, &mut out);
     }
     crowded::settle(scene, &mut out);
     crowded::doubt(&mut out);
@@ -98,21 +99,22 @@ fn stands(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
 }
 
 /// Pieces of `tid` in `[from, to)`; while it waits for work handed to another thread for this
-/// request, that thread's pieces stand in for the wait.
+/// request, that thread's pieces stand in for the wait. `all`: the stretch that it is a part of, which
+/// looks tell of as a whole.
 fn follow<'c>(
     scene: &Scene<'c>,
     request: u64,
     tid: u32,
-    from_ns: u64,
-    to_ns: u64,
+    (from_ns, to_ns): (u64, u64),
+    all: (u64, u64),
     hops: u32,
     out: &mut Vec<Piece<'c>>,
 ) {
     let own = match hops {
-        0 => timeline::of_request(scene.capture, tid, from_ns, to_ns),
-        _ => timeline::of_thread(scene.capture, tid, from_ns, to_ns),
+        0 => timeline::of_request(scene.capture, tid, all.0, all.1),
+        _ => timeline::of_thread(scene.capture, tid, all.0, all.1),
     };
-    for segment in own {
+    for segment in timeline::within(own, from_ns, to_ns) {
         let waits = segment.state == State::Wait && segment.wait() == WaitKind::Futex;
         let task = if waits && hops < MAX_HOPS { handed(scene, request, &segment) } else { None };
         match task {
@@ -120,8 +122,11 @@ fn follow<'c>(
             None => match awaited_thread(scene, &segment).filter(|_| waits && hops < MAX_HOPS) {
                 Some((other, told)) => {
                     let before = out.len();
-                    let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
-                    follow(scene, request, other, from_ns, to_ns, hops + 1, out);
+                    let part = (segment.from_ns, segment.to_ns);
+                    let (begin, end) =
+                        scene.whole_wait(&segment, segment.sample.map_or(0, |s| s.target));
+                    let all = (begin.clamp(from_ns, part.0), end.clamp(part.1, to_ns));
+                    follow(scene, request, other, part, all, hops + 1, out);
                     // A thread that was not seen explains nothing.
                     let seen = out[before..].iter().filter(|p| p.claim.stack != 0);
                     if seen.map(|p| p.segment.ns()).sum::<u64>() * 2 < segment.ns() {
@@ -196,7 +201,17 @@ fn through_task<'c>(
         out.push(Piece { segment: queued, claim });
     }
     if done > begun {
-        follow(scene, request, task.tid, begun, done, hops + 1, out);
+        let before = out.len();
+        follow(scene, request, task.tid, (begun, done), (begun, done), hops + 1, out);
+        // What a thread does that has no code of the program's or a library's is told where that is waited for.
+        let program =
+            |f: &Frame<'_>| matches!(scene.frames.owner(f.file), Owner::User | Owner::Library);
+        for piece in &mut out[before..] {
+            let stack = piece.claim.stack;
+            if stack != 0 && !scene.frames.any(stack, program) && segment.stack() != 0 {
+                piece.claim.stack = segment.stack();
+            }
+        }
     }
     if segment.to_ns > done {
         let rest = Segment { from_ns: done, ..segment };

@@ -1,6 +1,6 @@
 //! What a rule may look at: the capture, and questions about other threads at a given time.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use capture::read::{Capture, GcRow, SpanRow};
@@ -66,13 +66,13 @@ pub struct Scene<'c> {
     /// machine as well. `u64::MAX` where nothing is judged.
     pub limit_ns: u64,
     /// Threads that run requests on an event loop.
-    loops: HashSet<u32>,
+    pub(crate) loops: HashSet<u32>,
     /// Times inside `fork`.
     pub(crate) forks: Vec<&'c SpanRow>,
     /// The last burst of work that was looked for of each thread.
     bursts: RefCell<Bursts>,
     /// The last time each loop was found busy without a break: its begin and end.
-    busy: RefCell<HashMap<u32, (u64, u64)>>,
+    pub(crate) busy: RefCell<HashMap<u32, (u64, u64)>>,
     /// Name ids of the spans in which the recorder writes a capture, and of those in which a thread
     /// was inside the program's predicate.
     writes: Option<u32>,
@@ -88,6 +88,8 @@ pub struct Scene<'c> {
     pub(crate) handed: OnceCell<HashMap<u64, Vec<usize>>>,
     /// The longest collection.
     longest_gc_ns: u64,
+    /// It is being found out whose stay ended a wait.
+    pub(crate) asks_keepers: Cell<bool>,
 }
 
 impl<'c> Scene<'c> {
@@ -124,63 +126,8 @@ impl<'c> Scene<'c> {
             served,
             handed,
             longest_gc_ns,
+            asks_keepers: Cell::new(false),
         }
-    }
-
-    /// Whether the segment's thread runs an event loop.
-    pub fn is_loop(&self, segment: &Segment<'_>) -> bool {
-        self.loops.contains(&segment.tid)
-    }
-
-    /// Whether a loop's thread waits for something to do: in its own epoll or its selector, not in a
-    /// call that polls a peer (a blocking client's).
-    pub fn is_idle_loop(&self, segment: &Segment<'_>) -> bool {
-        if segment.state != State::Wait || segment.wait() != WaitKind::Poll {
-            return false;
-        }
-        let target = segment.sample.and_then(|s| self.target(s));
-        if target.is_none_or(|t| t.contains("[eventpoll]")) {
-            return true;
-        }
-        let caller = self.frames.of(segment.stack()).nth(1);
-        caller.is_some_and(|f| is_stdlib(&f, "base_events.py", &["_run_once"]))
-    }
-
-    /// Whether a loop's thread was off the CPU for long and no look tells where: in its poll call most
-    /// likely, since that is where a loop waits. Short waits between looks are a callback's.
-    pub fn may_poll(&self, segment: &Segment<'_>) -> bool {
-        const LONG_NS: u64 = 20_000_000;
-        let unseen = segment.sample.is_none_or(|s| s.wait == WaitKind::Running);
-        segment.state == State::Wait && unseen && segment.ns() >= LONG_NS
-    }
-
-    /// How long the loop's thread was away from its poll call around `segment`, without a break; as
-    /// far as 2 s before and behind it. Cost: a timeline, unless it lies in the stretch asked for last.
-    pub fn busy_around(&self, segment: &Segment<'_>) -> u64 {
-        const SPAN_NS: u64 = 2_000_000_000;
-        if let Some((begin, end)) = self.busy.borrow().get(&segment.tid) {
-            if *begin <= segment.from_ns && segment.to_ns <= *end {
-                return end - begin;
-            }
-        }
-        let from = segment.from_ns.saturating_sub(SPAN_NS);
-        let around = timeline::of_thread(self.capture, segment.tid, from, segment.to_ns + SPAN_NS);
-        let polls = |s: &Segment<'_>| self.is_idle_loop(s) || self.may_poll(s);
-        let (mut begin, mut end) = (segment.from_ns, segment.to_ns);
-        for s in around.iter().rev().skip_while(|s| s.to_ns > segment.from_ns) {
-            if polls(s) {
-                break;
-            }
-            begin = s.from_ns;
-        }
-        for s in around.iter().skip_while(|s| s.from_ns < segment.to_ns) {
-            if polls(s) {
-                break;
-            }
-            end = s.to_ns;
-        }
-        self.busy.borrow_mut().insert(segment.tid, (begin, end));
-        end - begin
     }
 
     /// The garbage collection that covers most of `[from, to)`, on any thread.
@@ -429,11 +376,16 @@ impl<'c> Scene<'c> {
                 asks && pool_wait::is_of_a_pool(self, wait.stack())
             };
             let keeper = || longest.filter(of_pool).and_then(|wait| self.keeper(wait));
-            let next = longest.and_then(|wait| self.direct_holder(wait)).or_else(keeper);
-            let Some(next) = next.or_else(|| self.gil_keeper(&own, segment)) else { break };
             // Guessed, and it stands where the wait began: another of those that wait.
-            let fellow = !next.measured && self.same_place(next.stack, segment.stack());
-            if fellow || measured && !next.measured || seen.contains(&next.tid) {
+            let fellow = |next: &Culprit| {
+                let stands = || self.same_place(next.stack, segment.stack());
+                !next.measured && (seen.contains(&next.tid) || stands())
+            };
+            let holder = longest.and_then(|wait| self.direct_holder(wait)).filter(|c| !fellow(c));
+            let next = holder.or_else(keeper);
+            let next = next.or_else(|| longest.and_then(|wait| self.crossed(wait)));
+            let Some(next) = next.or_else(|| self.gil_keeper(&own, segment)) else { break };
+            if fellow(&next) || measured && !next.measured || seen.contains(&next.tid) {
                 break;
             }
             seen.push(next.tid);
@@ -452,14 +404,14 @@ impl<'c> Scene<'c> {
     /// The holder of the lock `segment` waits for, when that thread waited most of the while for a
     /// lock that this one held, itself or through others: nobody could go on.
     pub fn holder_that_waits_for_us(&self, segment: &Segment<'_>) -> Option<Culprit> {
-        let first = self.direct_holder(segment).filter(|c| c.measured)?;
+        let first = self.measured_holder(segment)?;
         let mut at = first;
         for _ in 0..MOST_HOPS {
             let own = timeline::of_thread(self.capture, at.tid, segment.from_ns, segment.to_ns);
             let waits =
                 own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
             let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns())?;
-            at = self.direct_holder(longest).filter(|c| c.measured)?;
+            at = self.measured_holder(longest)?;
             if at.tid == segment.tid {
                 return Some(first);
             }
@@ -467,7 +419,8 @@ impl<'c> Scene<'c> {
         None
     }
 
-    fn direct_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
+    /// The holder that looks at the lock named.
+    fn named_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         // The piece's own samples first; then what any sample of the same wait knows.
         let lock = segment.sample.map_or(0, |s| s.target);
@@ -479,9 +432,23 @@ impl<'c> Scene<'c> {
         let named = most_common(own.filter(known).map(holder).filter(|t| *t != segment.tid));
         let named = named
             .or_else(|| most_common(whole.filter(known).map(holder).filter(|t| *t != segment.tid)));
-        if let Some(tid) = named {
-            return Some(Culprit::thread(tid, self.main_stack(tid, from, to), true));
+        named.map(|tid| Culprit::thread(tid, self.main_stack(tid, from, to), true))
+    }
+
+    /// The holder, if looks or the kernel told who it is.
+    fn measured_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let told = || matches!(self.told_waker(segment), Told::By(_));
+        let named = self.named_holder(segment);
+        let by_kernel = || self.direct_holder(segment).filter(|c| c.measured);
+        named.or_else(|| told().then(by_kernel).flatten())
+    }
+
+    fn direct_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        if let Some(named) = self.named_holder(segment) {
+            return Some(named);
         }
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let (begin, end) = self.whole_wait(segment, segment.sample.map_or(0, |s| s.target));
         if self.timed_out(segment) {
             return None;
         }
@@ -516,7 +483,8 @@ impl<'c> Scene<'c> {
 
     /// Whether the wait ended because its time was up: nobody ended it.
     pub fn timed_out(&self, segment: &Segment<'_>) -> bool {
-        let Some(sample) = segment.sample.filter(|s| s.timeout_ns > 1) else { return false };
+        let limited = |s: &&Sample| s.timeout_ns > 1 && s.flags & flag::USAGE == 0;
+        let Some(sample) = segment.sample.filter(limited) else { return false };
         let (_, end_ns) = self.whole_wait(segment, sample.target);
         let last = self.capture.samples.get(&segment.tid).and_then(|s| s.last());
         // By looks alone, of a thread that was not seen again, it lasted up to one more look longer.
@@ -524,7 +492,7 @@ impl<'c> Scene<'c> {
             Some(last) if !segment.exact && last.t_ns <= end_ns => LOOKS_NS + TIMER_SLACK_NS,
             _ => TIMER_SLACK_NS,
         };
-        end_ns + slack_ns >= sample.t_ns + sample.timeout_ns
+        end_ns.saturating_add(slack_ns) >= sample.t_ns.saturating_add(sample.timeout_ns)
     }
 
     /// Begin and end of the wait that `segment` is a piece of (pieces end between samples).

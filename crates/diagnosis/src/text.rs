@@ -123,13 +123,15 @@ pub(crate) fn has_advice(f: &Finding) -> bool {
     !(f.cause == Cause::Unknown || f.cause == Cause::Cpu && f.place.is_none())
 }
 
-/// `, reached from GET /checkout > price() > lookup()`; `, in GET /checkout` where nothing lies between.
+/// `, reached from GET /checkout > price() > lookup()`; `, in GET /checkout` where nothing lies between. What
+/// kept an event loop is in everybody's way: whose request called it is not known.
 pub(crate) fn reached(f: &Finding) -> String {
     if matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         return String::new();
     }
+    let blocked = f.cause == Cause::EventLoopBlocked;
     if f.path.is_empty() {
-        return format!(", in {}", f.request);
+        return if blocked { String::new() } else { format!(", in {}", f.request) };
     }
     // A function that calls itself is told once; two may be two of one name.
     let calls: Vec<String> = f
@@ -140,7 +142,8 @@ pub(crate) fn reached(f: &Finding) -> String {
             n => format!("{}() ({n} deep)", run[0]),
         })
         .collect();
-    format!(", reached from {} > {}", f.request, calls[calls.len().saturating_sub(5)..].join(" > "))
+    let from = if blocked { String::new() } else { format!("{} > ", f.request) };
+    format!(", reached from {from}{}", calls[calls.len().saturating_sub(5)..].join(" > "))
 }
 
 /// `; on 6 threads, every 15-20 s since 10:09:12 UTC`.

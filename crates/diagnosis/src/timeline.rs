@@ -2,13 +2,16 @@
 //!
 //! Two ways, told apart by `Segment::exact`:
 //! - *switch records*: the kernel said when the thread left the CPU and came back, and whether it
-//!   was preempted. Between two such times it ran. Samples only say where and what for.
+//!   was preempted. Between two such times it ran. Samples only say where and what for, and how much of
+//!   a wait was one for a CPU, at its end.
 //! - *estimates*: a sample says how much CPU time and run delay the thread had since its sample
 //!   before; the rest of the time between the two is put down as waiting for what the samples saw.
 //!
 //! Where switch records were paused or lost (`Capture::switches_paused`) there are estimates, also until the
 //! thread's next record. What neither covers, and what lies well before the first that is known of a
 //! thread, is `State::Unknown`, and stays visible as such.
+
+use std::collections::HashMap;
 
 use capture::read::{Capture, OffCpu};
 use format::record::{flag, Sample};
@@ -85,6 +88,20 @@ pub fn of_request(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<
     told_by(capture, tid, samples, from_ns, to_ns)
 }
 
+/// The part of a timeline that lies in `[from_ns, to_ns)`.
+pub fn within<'c>(
+    segments: Vec<Segment<'c>>,
+    from_ns: u64,
+    to_ns: u64,
+) -> impl Iterator<Item = Segment<'c>> {
+    let clamp = move |s: Segment<'c>| Segment {
+        from_ns: s.from_ns.max(from_ns),
+        to_ns: s.to_ns.min(to_ns),
+        ..s
+    };
+    segments.into_iter().filter(move |s| s.from_ns < to_ns && s.to_ns > from_ns).map(clamp)
+}
+
 fn told_by<'c>(
     capture: &'c Capture,
     tid: u32,
@@ -146,11 +163,15 @@ fn exact<'c>(
         });
     }
     let first = off.partition_point(|o| o.in_ns <= from_ns);
+    let late = late_ns(off, all, from_ns, to_ns);
     for gone in off[first..].iter().take_while(|o| o.out_ns < to_ns) {
         let (begin, end) = (gone.out_ns.max(at), gone.in_ns.min(to_ns));
         if begin > at {
             ran(&mut out, tid, at, begin, all);
         }
+        // The end of the wait, when it was over and there was no CPU.
+        let tail = gone.in_ns - late.get(&gone.in_ns).copied().unwrap_or(0);
+        let (whole_end, end) = (end, end.min(tail.max(begin)));
         if end > begin {
             let whole = slice_between(all, gone.out_ns, gone.in_ns);
             let state = off_state(gone, whole);
@@ -173,7 +194,10 @@ fn exact<'c>(
                 _ => divide(&mut out, tid, state, begin, end, near),
             }
         }
-        at = at.max(end);
+        if whole_end > end {
+            divide(&mut out, tid, State::Ready, end, whole_end, near);
+        }
+        at = at.max(whole_end);
     }
     if to_ns > at {
         ran(&mut out, tid, at, to_ns, all);
@@ -181,6 +205,49 @@ fn exact<'c>(
     seen_while_awake(&mut out);
     waits_for_the_gil(&mut out, all);
     out
+}
+
+/// Less than this, for each wait, is what it takes to get a CPU where one is soon free: the wait's own.
+const LATE_NS: u64 = 1_000_000;
+/// So is less than this part of the waits.
+const LATE_PART: u64 = 2;
+
+/// How long a thread was without a CPU when its wait was over, by the end of the stretch off the CPU.
+/// Switch records do not tell, but the looks do: the kernel adds up how long a thread was runnable without
+/// a CPU, and what of that is not behind a preemption is behind the waits. Where several ended between two
+/// looks, each has the same part, as far as it is that long.
+fn late_ns(off: &[OffCpu], all: &[Sample], from_ns: u64, to_ns: u64) -> HashMap<u64, u64> {
+    let mut late = HashMap::new();
+    let looks = &all[all.partition_point(|s| s.t_ns < from_ns)..];
+    for look in looks.iter().take_while(|s| s.t_ns.saturating_sub(s.wall_ns) < to_ns) {
+        if look.flags & flag::TIMES == 0 || look.run_delay_ns < LATE_NS {
+            continue;
+        }
+        let since = look.t_ns.saturating_sub(look.wall_ns);
+        let begin = off.partition_point(|o| o.in_ns <= since);
+        let end = off.partition_point(|o| o.in_ns <= look.t_ns).max(begin);
+        let ns = |o: &OffCpu| o.in_ns.saturating_sub(o.out_ns);
+        let ready =
+            |o: &&OffCpu| off_state(o, slice_between(all, o.out_ns, o.in_ns)) == State::Ready;
+        let (ready, mut waits): (Vec<_>, Vec<_>) = off[begin..end].iter().partition(ready);
+        let sum = |ns: u64, more: u64| ns.saturating_add(more);
+        let told = ready.into_iter().map(ns).fold(0, sum);
+        let mut left = look.run_delay_ns.saturating_sub(told);
+        let waited = waits.iter().map(|o| ns(o)).fold(0, sum);
+        if left < LATE_NS || left.saturating_mul(LATE_PART) < waited {
+            continue;
+        }
+        waits.sort_unstable_by_key(|o| ns(o));
+        let count = waits.len() as u64;
+        for (at, wait) in (0..).zip(waits) {
+            let part = (left / (count - at)).min(ns(wait));
+            if part >= LATE_NS {
+                late.insert(wait.in_ns, part);
+            }
+            left -= part;
+        }
+    }
+    late
 }
 
 /// A wait for the GIL is many, of 5 ms each by the kernel's records: those between two looks that both

@@ -8,9 +8,13 @@ use format::record::{flag, Sample};
 use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
+use crate::frames::is_stdlib;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{self, Segment, State};
 use crate::woken::Told;
+
+/// All that wait at a Barrier go on within this time: each takes its lock in turn.
+const TOGETHER_NS: u64 = 20_000_000;
 
 impl Scene<'_> {
     /// The thread that most likely ended the wait: it ran just before the waiter came back, was
@@ -225,7 +229,7 @@ impl Scene<'_> {
 
     /// Who of this process had the file lock that `segment` waits for: who ended the wait, where the
     /// kernel told it; else the one thread that was in the function that waits and did something else
-    /// there most of the while. None when several were.
+    /// there most of the while; else who went on just when the wait ended. None when several did.
     pub fn file_lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let thread = |tid, measured| Culprit::thread(tid, self.main_stack(tid, from, to), measured);
@@ -245,8 +249,11 @@ impl Scene<'_> {
         };
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
         let mut all = others.filter(inside);
-        let first = all.next()?;
-        all.next().is_none().then(|| thread(first, false))
+        match (all.next(), all.next()) {
+            (Some(only), None) => Some(thread(only, false)),
+            (Some(_), Some(_)) => None,
+            _ => self.file_lock_keeper(segment),
+        }
     }
 
     /// When the first of those that wait at the same place was let go, if it waited for most of this
@@ -267,7 +274,15 @@ impl Scene<'_> {
             (whole.in_ns > half && whole.in_ns < to_ns && most * 2 > to_ns - from_ns)
                 .then_some(whole.in_ns)
         });
-        ends.min().unwrap_or(to_ns)
+        let first = ends.min().unwrap_or(to_ns);
+        // Those at one Barrier are let go together; others at the same place are at other ones.
+        let mut inner = self.frames.of(segment.stack()).take(4);
+        let barrier = inner.any(|f| is_stdlib(&f, "threading.py", &["_wait", "_enter"]));
+        if barrier && to_ns - first > TOGETHER_NS {
+            to_ns
+        } else {
+            first
+        }
     }
 
     /// Whether `tid` itself waited for others of the process all the while (a lock, a result, a

@@ -229,3 +229,75 @@ fn an_import_that_was_seen_reading_or_in_a_finder_names_no_module() {
     let finder = [("find_spec", "/srv/finder.py", 5), LOADS, module[0]];
     assert_eq!(loading(&[(500, &finder)]).target, None);
 }
+
+#[test]
+fn a_callback_that_polls_a_peer_keeps_the_loop_though_nobody_asked_whom() {
+    let runs = ("Handle._run", "/lib/asyncio/events.py", 84);
+    let reads = ("SocketIO.readinto", "/lib/socket.py", 718);
+    let polls = [("send", APP, 8), ("deliver", APP, 5), reads];
+    for code in
+        [&[runs, polls[0], polls[1]][..], &polls[..], &[runs, polls[0], polls[1], reads][..]]
+    {
+        let mut made = capture(true);
+        let waits = stack(&mut made, code);
+        off(&mut made, THREAD, &[(0, 499), (500, 1000)]);
+        seen(&mut made, THREAD, 5, 499, WaitKind::Poll, waits);
+        let finding = only(&made);
+        assert_eq!((finding.cause.text(), culprit(&finding)), ("event-loop-blocked", "deliver"));
+        let text = diagnose(&made, |_| 300 * MS);
+        let text = diagnosis::to_text(&text);
+        assert!(text.contains("waited for a peer, reached from send()."), "{text}");
+    }
+    // Its own loop's code, or that of one that is not Python, waits for something to do.
+    for code in [
+        &[("run", APP, 1), ("BaseEventLoop._run_once", "/lib/asyncio/base_events.py", 1)][..],
+        &[("run", APP, 1), ("Runner.run", "/lib/asyncio/runners.py", 118)][..],
+    ] {
+        let mut made = capture(true);
+        let waits = stack(&mut made, code);
+        off(&mut made, THREAD, &[(0, 499), (500, 1000)]);
+        seen(&mut made, THREAD, 5, 499, WaitKind::Poll, waits);
+        assert!(findings(&made).iter().all(|f| f.cause.text() != "event-loop-blocked"));
+    }
+}
+
+#[test]
+fn who_waits_for_the_gil_of_a_siblings_work_in_a_pool_waits_for_that_work() {
+    let mut made = capture(true);
+    let mut other = made::request(100, THREAD, BEGIN, 500);
+    other.on_loop = true;
+    made.requests.push(other);
+    made.tasks.push(TaskRow {
+        request: 99,
+        tid: OTHER,
+        queued_ns: BEGIN,
+        begin_ns: BEGIN,
+        end_ns: BEGIN + 499 * MS,
+    });
+    let waits = stack(&mut made, &[("run", APP, 3)]);
+    let works = stack(&mut made, &[("view", APP, 60), ("parse", APP, 70)]);
+    let turns: Vec<(u64, u64)> = (0..100).map(|i| (i * 5, i * 5 + 5)).collect();
+    off(&mut made, THREAD, &turns);
+    seen(&mut made, THREAD, 2, 499, WaitKind::Gil, waits);
+    for look in made.samples.get_mut(&THREAD).into_iter().flatten() {
+        look.gil_holder = OTHER;
+    }
+    off(&mut made, OTHER, &[(499, 1000)]);
+    seen(&mut made, OTHER, 2, 499, WaitKind::Running, works);
+    let finding = only(&made);
+    assert_eq!((finding.cause.text(), finding.slow_requests), ("cpu", 2), "{}", finding.summary);
+    assert_eq!(finding.place.as_ref().expect("a place").function, "parse");
+}
+
+#[test]
+fn a_loop_that_loads_a_module_is_advised_to_load_it_earlier() {
+    for (inner, earlier) in [(LOADS, true), (("parse", APP, 70), false)] {
+        let mut made = capture(true);
+        let code = stack(&mut made, &[("view", APP, 12), inner]);
+        off(&mut made, THREAD, &[(499, 1000)]);
+        seen(&mut made, THREAD, 5, 499, WaitKind::Running, code);
+        let finding = only(&made);
+        assert_eq!(finding.cause.text(), "event-loop-blocked", "{}", finding.summary);
+        assert_eq!(finding.advice.contains("start"), earlier, "{}", finding.advice);
+    }
+}

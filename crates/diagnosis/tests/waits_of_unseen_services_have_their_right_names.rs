@@ -166,7 +166,8 @@ fn a_culprit_is_told_with_those_it_works_for() {
     let mut made = waiting(GET);
     off(&mut made, 9, &[(0, 497), (499, 600)]);
     seen(&mut made, 9, &[(60, WaitKind::SocketRead, UPLOAD), (310, WaitKind::SocketRead, UPLOAD)]);
-    let words = "app.py:12 view() waited 499 ms for a pool; most likely app.py:20 upload() \
+    let words =
+        "app.py:12 view() waited 499 ms for an item of a queue; most likely app.py:20 upload() \
                  (called by nightly()) had what it waited for, which waited for a peer";
     assert_eq!(judge(&made).findings[0].summary, words);
 }

@@ -5,7 +5,7 @@
 
 mod made;
 
-use capture::read::Capture;
+use capture::read::{Capture, OffCpu};
 use diagnosis::{diagnose, to_text, Diagnosis};
 use format::wait::WaitKind::{FileSync, Futex, Sleep, SocketRead};
 use made::{also_off, also_seen, off, seen, stack, BEGIN, MS};
@@ -98,4 +98,45 @@ fn what_the_setter_of_an_event_did_is_its_doing_and_the_request_waited_for_that(
     assert_eq!(places, ["app.py:7 fetch()"; 2].map(|p| Some(p.to_owned())));
     assert!(first.summary.ends_with("; app.py:19 price() waited for that"), "{}", first.summary);
     assert_eq!(first.path, ["view"], "{}", to_text(&verdict));
+}
+
+/// Four threads of one file that run for a moment and wait for one lock or another, again and again: a convoy,
+/// drawn from `seed`.
+fn convoy(seed: u64) -> Capture {
+    let mut made = slow(500);
+    let mut random = seed;
+    let mut draw = |below: u64| {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    let codes: Vec<u32> = [("take", 10), ("keep", 20), ("give", 30)]
+        .map(|(name, line)| {
+            stack(&mut made, &[("serve", "/srv/app.py", 5), (name, "/srv/app.py", line)])
+        })
+        .into();
+    for tid in [OWN, OTHER, THIRD, 13] {
+        let (mut rows, mut looks, mut at) = (Vec::new(), Vec::new(), BEGIN);
+        while at < BEGIN + 500 * MS {
+            let (out_ns, in_ns) = (at + 20_000 + draw(MS), at + MS + draw(8) * MS);
+            rows.push(OffCpu { out_ns, in_ns: in_ns.max(out_ns + 1000), preempted: false });
+            let code = codes[draw(3) as usize];
+            let mut look = made::sample(tid, out_ns + 500, Futex, code);
+            look.target = 16 + draw(2) * 16;
+            looks.push(look);
+            at = in_ns.max(out_ns + 1000);
+        }
+        made.off_cpu.insert(tid, rows);
+        made.samples.insert(tid, looks);
+    }
+    made
+}
+
+#[test]
+fn who_kept_whom_in_a_convoy_leads_in_no_circle() {
+    for seed in 40..60 {
+        let made = convoy(seed);
+        let verdict = judge(&made);
+        assert!(verdict.findings.iter().any(|f| f.cause.text() == "lock-wait"), "{seed}");
+    }
 }

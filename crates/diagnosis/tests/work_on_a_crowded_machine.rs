@@ -209,3 +209,36 @@ fn who_runs_for_microseconds_at_a_time_may_give_the_cpu_away_itself() {
     let made = in_slivers(400_000);
     assert_eq!(judge(&made).findings[0].cause.text(), "cpu-starved");
 }
+
+/// As `crowded(5)`; meanwhile two threads of the process sort, on `cpus` CPUs, at the line `sorts`.
+fn beside_two_that_sort(cpus: u64, sorts: (&str, &str, u32)) -> Capture {
+    let mut made = crowded(5);
+    made.meta.all = serde_json::json!({ "cpus": cpus });
+    let sort = stack(&mut made, &[("worker", "/srv/batch.py", 20), sorts]);
+    for tid in [OTHER, 11] {
+        off(&mut made, tid, &[(0, 1), (999, 2000)]);
+        seen(&mut made, tid, &[]);
+        also_seen(&mut made, tid, (5..1000).step_by(10), Running, sort);
+    }
+    made
+}
+
+#[test]
+fn who_of_the_process_took_the_cpus_is_the_culprit() {
+    let made = beside_two_that_sort(2, ("percentiles", "/srv/batch.py", 7));
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "cpu-starved", "{}", to_text(&verdict));
+    assert_eq!(first.culprit.as_ref().expect("a culprit").function, "percentiles");
+    assert_eq!(first.place.as_ref().expect("a place").function, "rows");
+    // Of eight CPUs others of the machine must have had most; and where nobody told how many there are, who knows.
+    for cpus in [8, 0] {
+        let made = beside_two_that_sort(cpus, ("percentiles", "/srv/batch.py", 7));
+        let verdict = judge(&made);
+        assert_eq!(verdict.findings[0].cause.text(), "cpu-starved", "{}", to_text(&verdict));
+        assert!(verdict.findings[0].culprit.is_none(), "{cpus}: {}", to_text(&verdict));
+    }
+    // Requests that do the same are in one another's way.
+    let made = beside_two_that_sort(2, ("rows", "/srv/app.py", 30));
+    assert!(judge(&made).findings[0].culprit.is_none());
+}

@@ -26,7 +26,7 @@ use capture::read::{Capture, Code, StackNode};
 use format::region::code_flag::{GAP_BITS, LINK_BITS, RUNNING};
 
 use module::{Line, Module, Step};
-use text::{clean, is_interpreter, is_runtime, is_system};
+use text::{clean, is_interpreter, is_recorder, is_runtime, is_system};
 use walk::{frames, Candidate, Leads};
 
 /// Most words of a stack that are looked at; the host records fewer.
@@ -159,7 +159,9 @@ impl Namer {
         if let Ok(Module { note: Some(note), .. }) = &module {
             self.notes.push(format!("{path}: {note}; its functions are told without lines"));
         }
-        if let Err(why) = &module {
+        // What the recorder did in its own binary is to blame for nothing; it is another build whenever
+        // dashcam was updated since.
+        if let Some(why) = module.as_ref().err().filter(|_| !is_recorder(path)) {
             self.notes.push(format!("{path}: {why}; its functions are told as offsets"));
         }
         let binary = Binary { path: path.to_owned(), module: module.ok() };

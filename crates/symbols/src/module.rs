@@ -296,7 +296,18 @@ fn same_build(wanted: &str, found: &str) -> Result<(), String> {
     }
     match found == wanted {
         true => Ok(()),
-        false => Err(format!("it is another build now: found {found}, wanted {wanted}")),
+        false => {
+            let (found, wanted) = (short(found), short(wanted));
+            Err(format!("it is another build now: found {found}, wanted {wanted}"))
+        }
+    }
+}
+
+/// The first dozen digits of a build's id, which are enough to see that it is another.
+fn short(tag: &str) -> &str {
+    match tag.starts_with("build:") {
+        true => tag.get(..18).unwrap_or(tag),
+        false => tag,
     }
 }
 

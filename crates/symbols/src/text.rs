@@ -19,6 +19,12 @@ pub fn is_interpreter(path: &str) -> bool {
     version.is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// Whether a binary is the recorder's module for Python.
+pub fn is_recorder(path: &str) -> bool {
+    path.rsplit_once('/')
+        .is_some_and(|(folder, base)| folder.ends_with("/dashcam") && base.starts_with("_native."))
+}
+
 /// Whether a function belongs to Rust's library or to dashcam, by its name.
 pub fn is_runtime(function: &str) -> bool {
     let name = function.trim_start_matches(['<', '&']);
@@ -55,6 +61,13 @@ fn without_parameters(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_recorders_own_module_is_known_by_its_place() {
+        assert!(is_recorder("/venv/site-packages/dashcam/_native.cpython-311-x86_64-linux-gnu.so"));
+        assert!(!is_recorder("/venv/site-packages/other/_native.cpython-311.so"));
+        assert!(!is_recorder("_native.so"));
+    }
 
     #[test]
     fn names_lose_parameters_and_the_compilers_endings() {

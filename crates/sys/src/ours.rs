@@ -116,3 +116,11 @@ pub fn close_all() {
         }
     }
 }
+
+/// The soft limit of open descriptors of this process: the host's and ours.
+pub fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is ours and of the type the call fills.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    limit.rlim_cur
+}

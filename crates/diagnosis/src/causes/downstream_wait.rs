@@ -5,14 +5,51 @@
 
 use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, target, Awaited};
+use crate::frames::Owner;
 use crate::repeats::MANY;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str =
+const ADVICE: &str =
     "Look at the peer at this time; give the call a time limit, and a cache or a fallback.";
+const ADVICE_CLIENT: &str =
+    "The client sends or takes its data slowly: let a proxy in front of the service buffer it, and \
+     give it a time limit.";
+
+/// How the target ends where a server waits for who sent the request.
+const CLIENT: &str = ", the request's own client";
+/// Packages that serve requests: what they read and write under the program's own code is a client's.
+const SERVERS: [&str; 7] =
+    ["gunicorn", "uvicorn", "hypercorn", "daphne", "waitress", "werkzeug", "cheroot"];
+
+/// Of a client that is slow it is not the peer's time limit that helps.
+pub fn advice(target: Option<&str>) -> &'static str {
+    match target {
+        Some(target) if target.ends_with(CLIENT) => ADVICE_CLIENT,
+        _ => ADVICE,
+    }
+}
+
+/// Whether this is the target of a thread that waits in an event loop of its own: who of its tasks waited,
+/// and for what, was not read.
+pub fn is_a_loops(target: Option<&str>) -> bool {
+    target.is_some_and(|target| target.contains("[eventpoll]"))
+}
+
+/// The peer, and whether it is the request's client, as far as the code that waits tells.
+fn peer(scene: &Scene<'_>, stack: u32, target: Option<String>) -> Option<String> {
+    let frames = scene.frames.of(stack).filter(|f| !f.native);
+    let mut inner = frames.take_while(|f| scene.frames.owner(f.file) != Owner::User);
+    let serves = inner.any(|f| {
+        let package = scene.frames.package(f.file);
+        package.is_some_and(|name| SERVERS.contains(&name))
+            || package == Some("aiohttp") && f.file.contains("/web_")
+    });
+    let socket = |target: &String| !target.contains("[eventpoll]");
+    target.map(|t| if serves && socket(&t) { t + CLIENT } else { t })
+}
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let waits = matches!(
@@ -22,7 +59,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || !waits {
         return None;
     }
-    let target = scene.target_of_wait(segment);
+    let target = peer(scene, segment.stack(), scene.target_of_wait(segment));
     Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
 }
 
@@ -37,11 +74,15 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
         _ => false,
     };
     let own = Claim::of_await(Cause::DownstreamWait, seen.row, segment);
+    let target = peer(scene, seen.row.stack, target);
     waits.then_some(Claim { target, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let peer = d.target.map_or_else(|| "a peer".to_owned(), str::to_owned);
+    let peer = match d.target {
+        target if is_a_loops(target) => "what an event loop of its own awaited",
+        target => target.unwrap_or("a peer"),
+    };
     let waited = format!("{} waited {} for {peer}", at(d.place), ms_text(d.mean_ms));
     match d.times {
         _ if d.repeats.is_some() => format!("{waited}{}", repeats_text(d)),

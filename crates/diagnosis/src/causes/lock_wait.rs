@@ -8,10 +8,10 @@
 //! database's lock again and again; who has that is not known. Inferred holders make the verdict "likely", never
 //! "confirmed".
 
-use super::pool_wait::hands_out;
+use super::pool_wait::{hands_out, has_no_work};
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
-use crate::frames::{is_stdlib, last_part};
+use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, HolderSource, WaitKind, HELD_BY};
@@ -33,7 +33,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         }
         // Nor does an executor's worker wait for one that has nothing to do: a look at it from before
         // its work began.
-        WaitKind::Futex if idles(scene, segment) => None,
+        WaitKind::Futex if has_no_work(scene, segment.stack()) => None,
         WaitKind::Futex => {
             let culprit = scene.lock_holder(segment);
             if culprit.is_none() && scene.joins(segment.stack()) {
@@ -173,13 +173,6 @@ fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
     }
 }
 
-fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    let leaf = scene.frames.of(segment.stack()).next();
-    leaf.is_some_and(|f| {
-        f.file.ends_with("/concurrent/futures/thread.py") && last_part(f.function) == "_worker"
-    })
-}
-
 /// Of a suspended task: a lock, whose holder is the task suspended inside its `async with`; or an
 /// Event or Condition that another task is to set, unless a library's: that is its way to wait for
 /// a peer or a pool.
@@ -219,7 +212,8 @@ pub fn waited_for(d: &Described<'_>) -> String {
         (None, Some(target)) => format!("the file lock of {target}"),
         (None, None) => "a lock".to_owned(),
     };
-    let waited = format!("for {what}");
+    let limit = if d.timed_out { " until its time limit" } else { "" };
+    let waited = format!("for {what}{limit}");
     let held = notice.map_or("held", |n| n.given);
     if d.culprit.is_none() {
         return match notice {

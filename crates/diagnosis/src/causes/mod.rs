@@ -6,11 +6,11 @@
 
 mod connect;
 mod cpu;
-mod cpu_starved;
+pub(crate) mod cpu_starved;
 mod deadlock_timeout;
 mod disk_io;
 mod dns;
-mod downstream_wait;
+pub(crate) mod downstream_wait;
 pub(crate) mod event_loop_blocked;
 pub(crate) mod fork;
 mod gc_pause;
@@ -155,6 +155,8 @@ pub struct Described<'a> {
     pub culprit_measured: bool,
     /// What was waited for.
     pub target: Option<&'a str>,
+    /// The waits ended by their time limit.
+    pub timed_out: bool,
     /// The finding's cause; of an event loop that waits for another thread, that wait's.
     pub waits: Cause,
     /// What one line called again and again.
@@ -272,7 +274,7 @@ pub fn advice(cause: Cause, target: Option<&str>) -> &'static str {
         Cause::CpuThrottled => cpu_starved::ADVICE_THROTTLED,
         Cause::EventLoopBlocked => event_loop_blocked::ADVICE,
         Cause::PoolWait => pool_wait::advice(target),
-        Cause::DownstreamWait => downstream_wait::ADVICE,
+        Cause::DownstreamWait => downstream_wait::advice(target),
         Cause::Connect => connect::ADVICE,
         Cause::Dns => dns::ADVICE,
         Cause::DiskIo => disk_io::ADVICE,

@@ -57,11 +57,12 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
-    if !is_of_a_pool(scene, segment.stack()) {
+    if !is_of_a_pool(scene, segment.stack()) || has_no_work(scene, segment.stack()) {
         return None;
     }
     let vain = scene.timed_out(segment).then(|| in_vain(scene, segment));
-    let target = what(scene, segment.stack()).or(vain).map(str::to_owned);
+    let told = what(scene, segment.stack()).or(vain);
+    let target = told.or_else(|| primitive(scene, segment.stack())).map(str::to_owned);
     // Who gave back what this one got had it until then; nobody did to one whose time ran out.
     let elsewhere = matches!(target.as_deref(), Some(PROCESSES | OTHERS));
     let told = !elsewhere && vain.is_none();
@@ -149,6 +150,8 @@ const EXECUTOR: &str = "an executor";
 const MESSAGE: &str = "a message";
 const CONDITION: &str = "a condition";
 const RESULT: &str = "a result";
+const PERMIT: &str = "a permit of a Semaphore";
+const ITEM: &str = "an item of a queue";
 
 /// What the code of a wait for a pool waits for, where that has a better word than pool.
 fn what(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
@@ -164,6 +167,19 @@ fn what(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
         return Some(ROOM);
     }
     native(scene, stack)
+}
+
+/// What a wait for a pool of the interpreter's library is for, unless a library hands it out.
+fn primitive(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
+    let mut inner = scene.frames.of(stack).filter(|f| !f.native).peekable();
+    let waits = inner.next_if(|f| is_stdlib(f, "threading.py", &["wait"])).is_some();
+    let caller = inner.next()?;
+    let user = inner.next().is_some_and(|f| scene.frames.owner(f.file) == Owner::User);
+    match user {
+        true if waits && is_stdlib(&caller, "threading.py", &["acquire"]) => Some(PERMIT),
+        true if is_stdlib(&caller, "queue.py", &["get"]) => Some(ITEM),
+        _ => None,
+    }
 }
 
 /// Whether results of executors come from other processes: there is a thread that hands them over, and none that
@@ -282,6 +298,13 @@ pub fn is_idle(scene: &Scene<'_>, stack: u32) -> bool {
     }
 }
 
+/// Whether that one is a worker of the interpreter's or a library's, with no code of the program under it: a look
+/// at it from before or behind its work.
+pub fn has_no_work(scene: &Scene<'_>, stack: u32) -> bool {
+    let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
+    is_idle(scene, stack) && !scene.frames.any(stack, user)
+}
+
 /// Of a suspended task: a semaphore, a queue, or a library's Event in code that hands something out.
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim { prefer_user: true, ..Claim::of_await(Cause::PoolWait, seen.row, segment) };
@@ -382,7 +405,9 @@ pub fn waited_for(d: &Described<'_>) -> String {
         }
         _ => {}
     }
-    let waited = format!("{waited} {}", if room { ROOM } else { "a pool" });
+    let named = d.target.filter(|what| matches!(*what, ROOM | PERMIT | ITEM));
+    let what = named.unwrap_or("a pool");
+    let waited = format!("{waited} {what}");
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
     match d.culprit {
         Some(_) if room => {

@@ -47,6 +47,9 @@ const PIECE: usize = 512;
 const REFRESH_NS: u64 = 1_000_000_000;
 /// ... and this often in any case.
 const RENEW_NS: u64 = 30_000_000_000;
+/// Where a stack told nothing, as if of a library that was loaded since, it is read again after this many
+/// times as long as that took.
+const DOUBT: u64 = 2_000;
 /// Addresses whose meaning is remembered, code or not; beyond, they are found out anew.
 const MOST_ADDRESSES: usize = 32 * 1024;
 /// Distinct sites for the life of the reader.
@@ -115,6 +118,9 @@ pub struct NativeStacks {
     /// `path TAB tag` of every file met.
     texts: Vec<String>,
     read_ns: u64,
+    took_ns: u64,
+    /// A stack told nothing since.
+    doubted: bool,
     /// What an address was found to be: a site, or None: no call is in front of it.
     known: HashMap<u64, Option<u32>>,
     restorers: Restorers,
@@ -143,6 +149,8 @@ impl NativeStacks {
             files: HashMap::new(),
             texts: Vec::new(),
             read_ns: 0,
+            took_ns: 0,
+            doubted: false,
             known: HashMap::new(),
             restorers: Restorers::default(),
             sites: Vec::new(),
@@ -234,12 +242,17 @@ impl NativeStacks {
     }
 
     /// Whether a stack may have frames that are neither an interpreter's nor the C library's: only
-    /// then it tells more than the Python stack around it does.
+    /// then it tells more than the Python stack around it does. If not, what it has may be of a library that
+    /// was loaded since the list of mappings was read: that is read anew soon.
     pub fn tells_more(&mut self, mem: &Reader, pc: u64, frames: &[Frame]) -> bool {
         let innermost = self.place(mem, pc).map(|(file, _)| file);
         let sites = frames.iter().filter_map(|frame| self.sites.get(frame.site as usize));
         let mut files = innermost.into_iter().chain(sites.map(|site| site.file));
-        files.any(|file| self.texts.get(file as usize).is_some_and(|text| owner::is_library(text)))
+        let library =
+            |file: u32| self.texts.get(file as usize).is_some_and(|t| owner::is_library(t));
+        let more = files.any(library);
+        self.doubted |= !more;
+        more
     }
 
     /// Appends the words that `pick` found and that stand behind calls to `out`, and what signals
@@ -360,12 +373,16 @@ impl NativeStacks {
     fn refresh(&mut self, pc: u64, now_ns: u64) {
         let age_ns = now_ns.saturating_sub(self.read_ns);
         let known = self.maps.find(pc).is_some();
-        let due = self.read_ns == 0 || age_ns >= RENEW_NS || (!known && age_ns >= REFRESH_NS);
-        if !due {
+        let doubted = self.doubted && age_ns >= self.took_ns.saturating_mul(DOUBT);
+        let due = self.read_ns == 0 || age_ns >= RENEW_NS;
+        if !due && (age_ns < REFRESH_NS || known && !doubted) {
             return;
         }
-        self.read_ns = now_ns.max(1);
-        let Ok(maps) = Maps::read() else { return };
+        (self.read_ns, self.doubted) = (now_ns.max(1), false);
+        let began_ns = sys::clock::now_ns();
+        let read = Maps::read();
+        self.took_ns = sys::clock::now_ns().saturating_sub(began_ns);
+        let Ok(maps) = read else { return };
         if maps == self.maps {
             return;
         }

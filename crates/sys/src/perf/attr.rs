@@ -11,7 +11,7 @@
 //! free for hosts that use `select()`, which breaks on a descriptor above 1023.
 
 use crate::kept;
-use crate::ours::Fd;
+use crate::ours::{descriptor_limit, Fd};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -210,12 +210,4 @@ fn out_of_the_way(fd: Fd) -> Fd {
     // SAFETY: duplicates a descriptor we own; no memory is involved.
     let high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH_FD.0) };
     kept::owned(high).unwrap_or(fd)
-}
-
-/// The soft limit of open descriptors of this process.
-pub(super) fn descriptor_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is ours and of the type the call fills.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    limit.rlim_cur
 }

@@ -56,7 +56,7 @@ pub use refused::Refused;
 pub use wakings::{Wakings, MOST_FOLLOWED};
 pub use watch::{Seen, Watch, STACK_BYTES};
 
-use crate::ours::Fd;
+use crate::ours::{descriptor_limit, Fd};
 use crate::{clock, task};
 use ring::Ring;
 use std::io;
@@ -378,7 +378,7 @@ fn open_ring(cpu: u16, bytes: usize) -> Result<Ring, Refused> {
 
 /// How many events we may hold: a quarter of the descriptors this process may have.
 fn descriptor_budget() -> usize {
-    usize::try_from(attr::descriptor_limit() / 4).map_or(MAX_EVENTS, |n| n.min(MAX_EVENTS))
+    usize::try_from(descriptor_limit() / 4).map_or(MAX_EVENTS, |n| n.min(MAX_EVENTS))
 }
 
 fn page_bytes() -> usize {

@@ -1,0 +1,201 @@
+//! Two threads that kept each other waiting, by locks that do not tell who has them.
+//!
+//! How it works: a lock that was taken by `acquire` has no owner to read. But of two threads that wait
+//! for each other's, the one goes on just when the other gives up at its time limit and lets go of what it
+//! had. That, and nobody else in sight who could have had the lock, is taken for a deadlock; an inference.
+//!
+//! What it promises: both wait for different locks in the program's own code; no look named another holder of
+//! either; no other thread worked in the file that waits meanwhile. Cost: a timeline of each thread that was
+//! seen to wait in a futex with a time limit during the wait.
+
+use capture::read::Frame;
+use format::record::{Sample, TARGET_IS_NAME};
+use format::wait::{HolderSource, WaitKind};
+
+use crate::causes::pool_wait;
+use crate::frames::{is_stdlib, Owner};
+use crate::scene::{Culprit, Scene};
+use crate::timeline::{self, Segment, State};
+
+/// How long after one gave up the other went on, by switch records.
+const THEN_NS: u64 = 20_000_000;
+/// By looks alone, which lie so far apart.
+const LOOKS_NS: u64 = 100_000_000;
+
+/// A wait takes at least this part of the other: who comes last to a deadlock comes when the other has waited for
+/// a while.
+const LEAST_PART: u64 = 5;
+
+/// A wait of one of the two.
+struct Wait {
+    lock: u64,
+    begin_ns: u64,
+    end_ns: u64,
+    gave_up: bool,
+}
+
+impl Wait {
+    /// All of it, of which `piece` is a part.
+    fn whole<'c>(&self, piece: &Segment<'c>) -> Segment<'c> {
+        Segment { from_ns: self.begin_ns, to_ns: self.end_ns, ..*piece }
+    }
+}
+
+/// The other of the two, or who only waits behind them.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Partner {
+    is_behind: bool,
+    end_ns: u64,
+    tid: u32,
+}
+
+impl Scene<'_> {
+    /// The thread that waited for a lock which the thread of `segment` had, and that had the one which
+    /// `segment` waits for, until one of them gave up; None where it may have been otherwise.
+    pub fn crossed(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let own = self.lock_wait(segment, &[])?;
+        // Of all of the wait, whichever piece of it is asked about.
+        let segment = &own.whole(segment);
+        let file = self.frames.innermost_user(segment.stack())?.file;
+        let others = || self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+        let first = self.partner(segment, &own);
+        let partner = match first {
+            Some(partner) if !partner.is_behind => Some(partner),
+            // This one and that one take the same locks in the same order: it is about that one's partner.
+            Some(before) => self.partner_of(segment, before.tid),
+            None => None,
+        };
+        let partner = partner.or_else(|| self.ahead(segment, &own))?;
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let may_have_had_it = others().any(|other| self.worked_in(segment, other, &file));
+        let stack = self.main_stack(partner.tid, from, to);
+        let culprit = Culprit::thread(partner.tid, stack, false);
+        (!may_have_had_it).then_some(culprit)
+    }
+
+    /// Whose wait ended when this one was given up, or the other way round: of several one that waits behind
+    /// nobody, and of these the first to go on.
+    fn partner(&self, segment: &Segment<'_>, own: &Wait) -> Option<Partner> {
+        let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+        others.filter_map(|tid| self.crosses(segment, own, tid)).min()
+    }
+
+    /// The partner of `tid`, which waits behind nobody and is not the thread of `segment`.
+    fn partner_of(&self, segment: &Segment<'_>, tid: u32) -> Option<Partner> {
+        let timeline = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
+        let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
+        let theirs = self.lock_wait(wait, &[segment.tid])?;
+        let partner = self.partner(&theirs.whole(wait), &theirs)?;
+        (!partner.is_behind && partner.tid != segment.tid).then_some(partner)
+    }
+
+    /// Of two that crossed, the one that waits for the very lock that this one waits for: it is behind them.
+    fn ahead(&self, segment: &Segment<'_>, own: &Wait) -> Option<Partner> {
+        let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+        let waits = others.filter(|tid| {
+            let looks = self.samples_in(*tid, own.begin_ns, own.end_ns);
+            looks.iter().any(|s| s.wait == WaitKind::Futex && s.target == own.lock)
+        });
+        let crossed = waits.filter_map(|tid| {
+            let timeline = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
+            let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
+            let theirs = self.lock_wait(wait, &[]).filter(|theirs| theirs.lock == own.lock)?;
+            let partner = self.partner(&theirs.whole(wait), &theirs).filter(|p| !p.is_behind)?;
+            let other = partner.tid != segment.tid;
+            other.then_some(Partner { is_behind: false, end_ns: theirs.end_ns, tid })
+        });
+        crossed.min()
+    }
+
+    /// Whether `tid` waited for another lock until one of the two gave up.
+    fn crosses(&self, segment: &Segment<'_>, own: &Wait, tid: u32) -> Option<Partner> {
+        let looks = self.samples_in(tid, own.begin_ns, own.end_ns);
+        let may = |s: &Sample| {
+            let limited = own.gave_up || s.timeout_ns > 1;
+            s.wait == WaitKind::Futex && s.target != own.lock && limited
+        };
+        if !looks.iter().any(may) {
+            return None;
+        }
+        let timeline = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
+        let other = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
+        let wait = self.lock_wait(other, &[segment.tid])?;
+        let exact = segment.exact && other.exact;
+        let pair = wait.lock != own.lock && lets_go(exact, own, &wait);
+        let is_behind = self.same_way(segment.stack(), other.stack());
+        pair.then_some(Partner { is_behind, end_ns: wait.end_ns, tid })
+    }
+
+    /// Whether `tid` did something in code of `file` for most of `segment`, and may have had a lock there.
+    fn worked_in(&self, segment: &Segment<'_>, tid: u32, file: &str) -> bool {
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let stack = self.main_stack(tid, from, to);
+        if !self.frames.any(stack, |f| is_in(f, file)) || pool_wait::is_idle(self, stack) {
+            return false;
+        }
+        let parked = self.sample_near(tid, from + segment.ns() / 2);
+        let timeline = timeline::of_thread(self.capture, tid, from, to);
+        longest_wait(&timeline, segment.ns() / 2).is_none()
+            && !parked.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
+    }
+
+    /// Whether two stacks have the same functions of the program's own, at different lines: one waits for its
+    /// first lock and the other for its second. Two that wait at one line for different locks took them in
+    /// opposite order.
+    fn same_way(&self, a: u32, b: u32) -> bool {
+        let own =
+            |stack| self.frames.of(stack).filter(|f| self.frames.owner(f.file) == Owner::User);
+        let functions = |stack| own(stack).map(|f| (f.function, f.file));
+        let lines = |stack| own(stack).map(|f| f.line);
+        functions(a).eq(functions(b)) && !lines(a).eq(lines(b))
+    }
+
+    /// The wait that `segment` is a piece of, if it is for a lock of the program's own code whose holder no
+    /// look tells, or tells to be one of `known`.
+    fn lock_wait(&self, segment: &Segment<'_>, known: &[u32]) -> Option<Wait> {
+        let own = segment.sample.filter(|s| s.target != 0 && s.target & TARGET_IS_NAME == 0)?;
+        let leaf = self.frames.of(segment.stack()).find(|f| !f.native)?;
+        // What `threading` waits for in Python code of its own is a notice, or a permit; an RLock of C
+        // code has no frame.
+        let notice = is_stdlib(&leaf, "threading.py", &["wait", "join", "_wait_for_tstate_lock"]);
+        if self.frames.owner(leaf.file) != Owner::User
+            || notice
+            || pool_wait::is_of_a_pool(self, segment.stack())
+        {
+            return None;
+        }
+        let (begin_ns, end_ns) = self.whole_wait(segment, own.target);
+        let looks = self.samples_in(segment.tid, begin_ns, end_ns).iter();
+        let named = looks.filter(|s| s.target == own.target);
+        let mut named = named.filter(|s| s.holder_source != HolderSource::None);
+        let told = named.any(|s| !known.contains(&s.lock_holder));
+        let gave_up = self.timed_out(segment);
+        (!told).then_some(Wait { lock: own.target, begin_ns, end_ns, gave_up })
+    }
+}
+
+/// A frame of that file, not of what is under everything that its thread does.
+fn is_in(frame: &Frame<'_>, file: &str) -> bool {
+    frame.file == file && frame.function != "<module>"
+}
+
+/// A piece of the longest wait in one futex, if that took more than `least_ns`.
+fn longest_wait<'t, 'c>(timeline: &'t [Segment<'c>], least_ns: u64) -> Option<&'t Segment<'c>> {
+    let waits = timeline.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
+    let lock = |s: &Segment<'_>| s.sample.map_or(0, |s| s.target);
+    let longest = |s: &Segment<'_>| -> u64 {
+        waits.clone().filter(|other| lock(other) == lock(s)).map(Segment::ns).sum()
+    };
+    let most = waits.clone().max_by_key(|s| (longest(s), s.ns()));
+    most.filter(|s| longest(s) > least_ns)
+}
+
+/// Whether the one wait ended because the other was given up. `exact`: by switch records.
+fn lets_go(exact: bool, a: &Wait, b: &Wait) -> bool {
+    let (before_ns, then_ns) = if exact { (0, THEN_NS) } else { (LOOKS_NS, LOOKS_NS) };
+    let follows = |first: &Wait, next: &Wait| {
+        let late = next.end_ns.saturating_add(before_ns) >= first.end_ns;
+        first.gave_up && late && next.end_ns <= first.end_ns.saturating_add(then_ns)
+    };
+    follows(a, b) || follows(b, a)
+}

@@ -1,0 +1,80 @@
+//! Whether an event loop's thread waits for something to do, or was kept by something.
+//!
+//! How it works: a loop waits in one call, its epoll or its selector; anything else that its thread waits for
+//! is a callback's. Most looks tell what is polled; those at a thread that nothing asked about do not, and
+//! then the code that polls decides.
+
+use capture::read::Frame;
+use format::wait::WaitKind;
+
+use crate::frames::is_stdlib;
+use crate::scene::Scene;
+use crate::timeline::{self, Segment, State};
+
+impl Scene<'_> {
+    /// Whether the segment's thread runs an event loop.
+    pub fn is_loop(&self, segment: &Segment<'_>) -> bool {
+        self.loops.contains(&segment.tid)
+    }
+
+    /// Whether a loop's thread waits for something to do: in its own epoll or its selector, not in a
+    /// call that polls a peer (a blocking client's).
+    pub fn is_idle_loop(&self, segment: &Segment<'_>) -> bool {
+        if segment.state != State::Wait || segment.wait() != WaitKind::Poll {
+            return false;
+        }
+        match segment.sample.and_then(|s| self.target(s)) {
+            Some(target) if target.contains("[eventpoll]") => true,
+            Some(_) => {
+                let caller = self.frames.of(segment.stack()).nth(1);
+                caller.is_some_and(|f| is_stdlib(&f, "base_events.py", &["_run_once"]))
+            }
+            // Nobody asked what it polls: its loop's epoll, unless a callback is at it.
+            None => !self.is_in_a_callback(segment.stack()),
+        }
+    }
+
+    /// Whether a loop's thread stands in what a callback called, or in a call that waits for one peer.
+    fn is_in_a_callback(&self, stack: u32) -> bool {
+        let peers = |f: &Frame<'_>| ["socket.py", "ssl.py"].iter().any(|n| is_stdlib(f, n, &[]));
+        self.frames.of(stack).next().is_some_and(|f| peers(&f))
+            || self.frames.any(stack, |f| is_stdlib(f, "events.py", &["_run"]))
+    }
+
+    /// Whether a loop's thread was off the CPU for long and no look tells where: in its poll call most
+    /// likely, since that is where a loop waits. Short waits between looks are a callback's.
+    pub fn may_poll(&self, segment: &Segment<'_>) -> bool {
+        const LONG_NS: u64 = 20_000_000;
+        let unseen = segment.sample.is_none_or(|s| s.wait == WaitKind::Running);
+        segment.state == State::Wait && unseen && segment.ns() >= LONG_NS
+    }
+
+    /// How long the loop's thread was away from its poll call around `segment`, without a break; as
+    /// far as 2 s before and behind it. Cost: a timeline, unless it lies in the stretch asked for last.
+    pub fn busy_around(&self, segment: &Segment<'_>) -> u64 {
+        const SPAN_NS: u64 = 2_000_000_000;
+        if let Some((begin, end)) = self.busy.borrow().get(&segment.tid) {
+            if *begin <= segment.from_ns && segment.to_ns <= *end {
+                return end - begin;
+            }
+        }
+        let from = segment.from_ns.saturating_sub(SPAN_NS);
+        let around = timeline::of_thread(self.capture, segment.tid, from, segment.to_ns + SPAN_NS);
+        let polls = |s: &Segment<'_>| self.is_idle_loop(s) || self.may_poll(s);
+        let (mut begin, mut end) = (segment.from_ns, segment.to_ns);
+        for s in around.iter().rev().skip_while(|s| s.to_ns > segment.from_ns) {
+            if polls(s) {
+                break;
+            }
+            begin = s.from_ns;
+        }
+        for s in around.iter().skip_while(|s| s.from_ns < segment.to_ns) {
+            if polls(s) {
+                break;
+            }
+            end = s.to_ns;
+        }
+        self.busy.borrow_mut().insert(segment.tid, (begin, end));
+        end - begin
+    }
+}
