@@ -47,6 +47,8 @@ const LIST_AT_LEAST_EVERY_NS: u64 = 1_000_000_000;
 /// A wake-up later than this is a gap worth a record.
 const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Besides the urgent threads, so many are looked at in a pass while savings are low.
+const FEW: usize = 4;
 /// So much of a pass's CPU time is for the threads that are urgent, as much for whoever stands in their way, and
 /// so much for the others; the first thread of each kind is looked at in any case.
 const URGENT_NS: u64 = 4_000_000;
@@ -429,9 +431,10 @@ impl<'s> Sampler<'s> {
         self.rest.clear();
         let fresh = self.tracks.by_tid.iter().filter(|(_, t)| t.ran || !exact || t.last.is_none());
         self.rest.extend(fresh.map(|(tid, _)| *tid));
-        let few = self.budget.few();
-        let most =
-            few.map_or(self.config.threads, |few| self.config.threads.min(self.urgent.len() + few));
+        let most = match self.budget.is_low() {
+            true => self.config.threads.min(self.urgent.len() + FEW),
+            false => self.config.threads,
+        };
         choose(&self.urgent, &mut self.rest, most, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
         let mut culprits: Vec<u32> = Vec::new();

@@ -3,8 +3,7 @@
 //! Pure: times are passed in. A full purse lets the sampler work harder for a while when a request
 //! is slow; over any longer time looks cannot spend more than its share, whatever a pass costs. Half of the
 //! purse is kept for slow requests. While there is less, half of the income goes on being spent on looks
-//! (the trickle): what led to the next slow request must be seen, too. Looks get narrower then, before passes get
-//! rarer: a pass that comes as often as usual sees a request become slow as soon as usual.
+//! (the trickle): what led to the next slow request must be seen, too.
 
 /// Fills at `share` of real time, up to what `BURST_NS` of time brings in.
 pub struct Budget {
@@ -17,8 +16,6 @@ pub struct Budget {
     looks_ns: f64,
     rests_ns: f64,
     peak_ns: f64,
-    /// How many threads that are not urgent a look may take while savings are low, from 1 to `FEW`.
-    width: f64,
 }
 
 /// Whether a pass may look at threads, and what pays for it.
@@ -37,8 +34,6 @@ const BURST_NS: f64 = 20e9;
 /// The purse begins with this part of the most it holds, and keeps this part for slow requests.
 const BEGINS: f64 = 0.75;
 const KEPT: f64 = 0.5;
-/// Below this part, looks are narrow: before there is no more than what is kept.
-const LOW: f64 = 0.6;
 /// It is overdrawn by at most this part, or one pass: what a pass cannot leave out may cost more than comes in for a
 /// while (a program that loads), and must not silence the sampler for minutes.
 const OVERDRAWN: f64 = 0.25;
@@ -53,10 +48,6 @@ const ONE_PASS_NS: f64 = 20e6;
 const FREAK: f64 = 20.0;
 const FADES_NS: f64 = 10e9;
 const CHEAP_NS: f64 = 20_000.0;
-/// While savings are low, so many threads are looked at besides the urgent ones; fewer, where that many cost more
-/// than comes in from one pass to the next. It moves by this part of the difference a pass.
-const FEW: f64 = 4.0;
-const NARROWS: f64 = 1.0 / 16.0;
 /// No pause between two passes is longer, but for a longer period.
 const LONGEST_PAUSE_NS: f64 = 100e6;
 
@@ -73,7 +64,6 @@ impl Budget {
             looks_ns: 0.0,
             rests_ns: 0.0,
             peak_ns: 0.0,
-            width: FEW,
         }
     }
 
@@ -91,10 +81,6 @@ impl Budget {
             cost = cost.min(usual);
         }
         *mean += (cost - *mean) / 32.0;
-        if look != Look::No && self.is_low() && income > 0.0 {
-            let spare = (1.0 - self.looks_ns / income).max(-1.0);
-            self.width = (self.width + spare * NARROWS).clamp(1.0, FEW);
-        }
         self.purse_ns = (self.purse_ns + income - cost).clamp(self.least_ns(), self.most_ns());
         let aside = self.share * TRICKLE * TRICKLE_NS;
         let paid = if look == Look::Trickled { cost } else { 0.0 };
@@ -111,14 +97,9 @@ impl Budget {
         }
     }
 
-    /// How many threads that are not urgent the next look may take, where savings are low; None: as many as it
-    /// wants.
-    pub fn few(&self) -> Option<usize> {
-        self.is_low().then_some(self.width as usize)
-    }
-
-    fn is_low(&self) -> bool {
-        self.purse_ns <= LOW * self.most_ns()
+    /// Whether there is no more than what is kept for urgent passes.
+    pub fn is_low(&self) -> bool {
+        self.purse_ns <= KEPT * self.most_ns()
     }
 
     /// Whether nothing more can be borrowed: not even what should not be left out is done as often as it should.
@@ -208,24 +189,6 @@ mod tests {
             let spent = cpu as f64 / 300e9 * 100.0;
             assert!(spent < 1.25 * percent, "{percent} %, {dear_ns} ns: {spent}");
         }
-    }
-
-    /// A pass costs 70 us, and 30 us for each thread it looks at: seven usual ones and four are too dear.
-    #[test]
-    fn looks_get_narrower_before_passes_get_rarer() {
-        let mut budget = Budget::new(1.0, 0);
-        let (mut now_ns, mut passes, mut threads) = (0, 0, 0);
-        while now_ns < 120 * SECOND_NS {
-            now_ns += budget.period_ns(PERIOD_NS, false);
-            let look = budget.may_look(false);
-            let seen = if look == Look::No { 0 } else { budget.few().unwrap_or(16) };
-            if now_ns > 60 * SECOND_NS {
-                (passes, threads) = (passes + 1, threads + seen);
-            }
-            budget.spend(70_000 + 30_000 * seen as u64, now_ns, look);
-        }
-        assert!(passes > 5_800, "{passes} in a minute, and 3,300 with four threads each");
-        assert!(threads > 5_600, "{threads} in a minute");
     }
 
     #[test]
