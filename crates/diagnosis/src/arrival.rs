@@ -20,6 +20,7 @@ use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{self, Segment, State};
 use capture::read::RequestRow;
+use format::record::Sample;
 use format::wait::WaitKind;
 
 /// Threads whose waits for the GIL are looked at.
@@ -73,6 +74,8 @@ const LEAST_NS: u64 = 20_000_000;
 const USUAL_NS: u64 = 2_000_000_000;
 /// A run shorter than this, or as far from a look, is told by that look.
 const NEAR_NS: u64 = 25_000_000;
+/// Looks at a program that loads are no further apart.
+const BLIND_NS: u64 = 500_000_000;
 /// A thread may leave its first record this long before it is started, by the starter's records.
 const BIRTH_NS: u64 = 5_000_000;
 
@@ -87,7 +90,7 @@ fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
     let born = scene.first_seen(segment.tid).map_or(to, |at| at.min(to));
     if born <= from {
         let own = life(scene, segment.tid, from, to);
-        let busy = own.iter().filter(|s| is_told(s) && !idles(scene, s));
+        let busy = own.iter().filter(|s| is_told(scene, s) && !idles(scene, s));
         if busy.map(Segment::ns).sum::<u64>() * 2 >= segment.ns() {
             own.into_iter().for_each(|s| out.push(told(scene, s)));
             return out;
@@ -108,7 +111,8 @@ fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
 }
 
 /// What a thread did. Between two times at which others took its CPU it is seldom looked at, or with
-/// nothing to be read: such short runs are as the look next to them that has a stack.
+/// nothing to be read: such short runs are as the look next to them that has a stack. A program that loads
+/// costs looks so much that there may be none for a while: between two that saw it load, it did.
 fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>> {
     let mut own = timeline::of_thread(scene.capture, tid, from, to);
     for run in own.iter_mut().filter(|s| s.state != State::Wait && is_short(s)) {
@@ -118,7 +122,19 @@ fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>>
             run.sample = looks.min_by_key(|s| s.t_ns.abs_diff(run.from_ns)).or(run.sample);
         }
     }
+    for run in own.iter_mut().filter(|s| s.state != State::Wait && s.exact && s.stack() == 0) {
+        run.sample = loading_around(scene, run).or(run.sample);
+    }
     own
+}
+
+/// The look before `run`, if that one and the next saw the thread load modules.
+fn loading_around<'c>(scene: &Scene<'c>, run: &Segment<'c>) -> Option<&'c Sample> {
+    let seen = |from, to| scene.samples_in(run.tid, from, to).iter().filter(|s| s.stack != 0);
+    let before = seen(run.from_ns.saturating_sub(BLIND_NS), run.from_ns).next_back()?;
+    let behind = seen(run.from_ns, run.from_ns + BLIND_NS).next()?;
+    let loads = |s: &Sample| scene.frames.any(s.stack, import::is_import);
+    (loads(before) && loads(behind)).then_some(before)
 }
 
 /// Whether both ends are told by the kernel and near: then it did run, or could have, in between.
@@ -128,7 +144,7 @@ fn is_short(segment: &Segment<'_>) -> bool {
 
 /// A segment of a thread that was to take the request up.
 fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
-    let claim = match idles(scene, &segment) || !is_told(&segment) {
+    let claim = match idles(scene, &segment) || !is_told(scene, &segment) {
         true => Claim::of(Cause::Unknown, &segment),
         false => Claim { inferred: true, ..crate::causes::claim(scene, &segment) },
     };
@@ -145,9 +161,10 @@ fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
 
 /// Whether a look says what it was: that no switch was recorded of a thread for long does not mean that
 /// it ran, unless it was seen to, and where.
-fn is_told(segment: &Segment<'_>) -> bool {
+fn is_told(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     let known = segment.state != State::Unknown && segment.sample.is_some();
-    let ran = segment.stack() != 0 && (segment.sampled || is_short(segment));
+    let loads = || segment.exact && scene.frames.any(segment.stack(), import::is_import);
+    let ran = segment.stack() != 0 && (segment.sampled || is_short(segment) || loads());
     known && (segment.state != State::Run || ran)
 }
 
@@ -187,7 +204,7 @@ fn through_start<'c>(scene: &Scene<'c>, segment: Segment<'c>, out: &mut Vec<Piec
 /// main thread while it still loads the program, whether it is seen to wait for any later or not.
 fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u32> {
     let (from, to) = (segment.from_ns, until_ns);
-    let polls = |s: &format::record::Sample| matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
+    let polls = |s: &Sample| matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
     let usually = |tid: u32| {
         let before = scene.samples_in(tid, from.saturating_sub(USUAL_NS), from);
         let after = scene.samples_in(tid, segment.to_ns, segment.to_ns + USUAL_NS);
@@ -196,7 +213,7 @@ fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u
     let kept = |tid: u32| {
         let own = life(scene, tid, from, to);
         let away = own.iter().filter(|s| {
-            is_told(s)
+            is_told(scene, s)
                 && !(s.state == State::Wait
                     && matches!(s.wait(), WaitKind::Accept | WaitKind::Poll))
         });
@@ -306,7 +323,7 @@ const APART_NS: u64 = 50_000_000;
 /// Whether looks account for all of a wait for the GIL. The first look at a thread says nothing of long
 /// before: it may not have been there.
 fn is_watched(scene: &Scene<'_>, wait: &Segment<'_>) -> bool {
-    let gil = |s: &format::record::Sample| s.wait == WaitKind::Gil;
+    let gil = |s: &Sample| s.wait == WaitKind::Gil;
     let before =
         || scene.samples_in(wait.tid, wait.from_ns.saturating_sub(APART_NS), wait.from_ns + 1);
     wait.exact || wait.ns() <= APART_NS || before().last().is_some_and(gil)

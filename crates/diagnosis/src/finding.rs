@@ -51,6 +51,8 @@ pub struct Finding {
     pub path: Vec<String>,
     /// Name of the request that went that way.
     pub request: String,
+    /// Whether that request called what is told; false for what kept its event loop, for whomever.
+    pub called_by_request: bool,
     /// Figures.
     pub evidence: Vec<Evidence>,
     /// What would make it surer.
@@ -237,7 +239,9 @@ impl Judge<'_, '_> {
         // Where no stack was seen, the request that it cost most.
         let costliest = || group.pieces.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
         let told = heaviest.or_else(costliest);
-        let name = told.map_or(0, |w| self.requests.slow[w.request].row.name);
+        let row = told.map(|w| self.requests.slow[w.request].row);
+        let name = row.map_or(0, |row| row.name);
+        let on_loop = row.is_some_and(|row| row.on_loop);
         Some(Finding {
             cause: group.cause,
             share: share.min(1.0),
@@ -261,6 +265,7 @@ impl Judge<'_, '_> {
             },
             target,
             path,
+            called_by_request: !(on_loop && causes::is_in_everybodys_way(group.cause)),
             request: self.scene.capture.name(name).to_owned(),
             evidence: self.evidence(group, mean_ns, repeats.as_ref()),
             missing,

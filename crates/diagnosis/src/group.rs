@@ -8,11 +8,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use capture::read::Frame;
 use format::wait::WaitKind;
 
 use crate::causes::{import, pool_wait, Cause, Claim};
-use crate::frames::{is_part_of_a_function, Owner, Place};
+use crate::frames::{is_part_of_a_function, is_stdlib, Owner, Place};
 use crate::pieces::Piece;
+use crate::regulars;
 use crate::requests::{Judged, Requests};
 use crate::scene::Scene;
 use crate::timeline::{self, State};
@@ -212,6 +214,15 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
                     let own = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_none());
                     let place = heaviest(own.map(|w| (place_of(scene, w), w.excess_ns)));
                     group.place = group.culprit.clone().or(place);
+                }
+                groups
+            }
+            Cause::LockWait => {
+                let mut groups = by_place(scene, cause, pieces);
+                for group in groups.iter_mut().filter(|g| g.culprit.is_none()) {
+                    regulars::name(scene, &mut group.pieces);
+                    let pieces = std::mem::take(&mut group.pieces);
+                    *group = finish(scene, cause, pieces);
                 }
                 groups
             }
@@ -497,6 +508,24 @@ fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
     scene.frames.passes(stack, place)
 }
 
+/// The user's and libraries' functions of a stack, outermost first, from where the work begins: what runs an
+/// event loop, and a server's code around the program's own, is under all there is and tells nothing.
+fn own_functions(scene: &Scene<'_>, stack: u32) -> Vec<Place> {
+    let owner = |f: &Frame<'_>| scene.frames.owner(f.file);
+    let around = |f: &Frame<'_>| {
+        is_stdlib(f, "base_events.py", &["_run_once"]) || owner(f) == Owner::Dashcam
+    };
+    let begins = scene.frames.of(stack).take_while(|f| !around(f));
+    let own = |f: &Frame<'_>| matches!(owner(f), Owner::User | Owner::Library);
+    let frames = begins.filter(|f| own(f) && !is_part_of_a_function(f.function));
+    let mut frames: Vec<Frame<'_>> = frames.collect();
+    let serves = |f: &Frame<'_>| owner(f) == Owner::User && f.function != "<module>";
+    if let Some(outermost) = frames.iter().rposition(serves) {
+        frames.truncate(outermost + 1);
+    }
+    frames.iter().rev().map(|f| scene.frames.place(f)).collect()
+}
+
 /// Walks from the root along the heaviest function while it carries most of the weight; the last
 /// own one met, at its heaviest line.
 fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> {
@@ -507,17 +536,7 @@ fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> 
     }
     let mut stacks: Vec<(Vec<Place>, f64)> = Vec::new();
     for (stack, weight) in weights {
-        let own = |f: &capture::read::Frame<'_>| {
-            matches!(scene.frames.owner(f.file), Owner::User | Owner::Library)
-        };
-        let mut frames: Vec<Place> = scene
-            .frames
-            .of(stack)
-            .filter(|f| own(f) && !is_part_of_a_function(f.function))
-            .map(|f| scene.frames.place(&f))
-            .collect();
-        frames.reverse();
-        stacks.push((frames, weight));
+        stacks.push((own_functions(scene, stack), weight));
     }
     let total: f64 = stacks.iter().map(|(_, weight)| weight).sum();
     let mut found: Option<Place> = None;

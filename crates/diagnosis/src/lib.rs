@@ -30,6 +30,7 @@ mod keepers;
 mod loops;
 mod markdown;
 pub mod pieces;
+mod regulars;
 mod repeats;
 pub mod requests;
 mod retries;

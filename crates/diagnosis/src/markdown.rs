@@ -48,9 +48,7 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     let _ = writeln!(out, "{}.", plain(&f.summary));
     if !f.path.is_empty() && !matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         let calls = f.path.iter().map(|name| code(&format!("{name}()")));
-        // Whose request called what kept an event loop is not known.
-        let known = f.cause != Cause::EventLoopBlocked;
-        let request = known.then(|| code(&f.request));
+        let request = f.called_by_request.then(|| code(&f.request));
         let chain: Vec<String> = request.into_iter().chain(calls).collect();
         let _ = writeln!(out, "\n**Chain:** {}", chain.join(" → "));
     }

@@ -123,15 +123,14 @@ pub(crate) fn has_advice(f: &Finding) -> bool {
     !(f.cause == Cause::Unknown || f.cause == Cause::Cpu && f.place.is_none())
 }
 
-/// `, reached from GET /checkout > price() > lookup()`; `, in GET /checkout` where nothing lies between. What
-/// kept an event loop is in everybody's way: whose request called it is not known.
+/// `, reached from GET /checkout > price() > lookup()`; `, in GET /checkout` where nothing lies between.
 pub(crate) fn reached(f: &Finding) -> String {
     if matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         return String::new();
     }
-    let blocked = f.cause == Cause::EventLoopBlocked;
+    let known = f.called_by_request;
     if f.path.is_empty() {
-        return if blocked { String::new() } else { format!(", in {}", f.request) };
+        return if known { format!(", in {}", f.request) } else { String::new() };
     }
     // A function that calls itself is told once; two may be two of one name.
     let calls: Vec<String> = f
@@ -142,7 +141,7 @@ pub(crate) fn reached(f: &Finding) -> String {
             n => format!("{}() ({n} deep)", run[0]),
         })
         .collect();
-    let from = if blocked { String::new() } else { format!("{} > ", f.request) };
+    let from = if known { format!("{} > ", f.request) } else { String::new() };
     format!(", reached from {from}{}", calls[calls.len().saturating_sub(5)..].join(" > "))
 }
 

@@ -288,7 +288,7 @@ impl Scene<'_> {
     /// Whether `tid` itself waited for others of the process all the while (a lock, a result, a
     /// queue), as far as switch records tell: it kept nobody waiting by its own doing. One whose wait
     /// began or ended well within is not meant.
-    fn is_parked(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
+    pub(crate) fn is_parked(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
         /// It may have run this long at either end.
         const EDGE_NS: u64 = 2_000_000;
         let Some(off) = self.capture.off_cpu.get(&tid) else { return false };

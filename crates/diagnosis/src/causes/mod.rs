@@ -235,6 +235,13 @@ pub fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Claim {
     first.unwrap_or_else(|| Claim::of(Cause::Unknown, segment))
 }
 
+/// Whether what an event loop's thread did is told, whichever request or task it did it for: not what the
+/// request itself awaited.
+pub fn is_in_everybodys_way(cause: Cause) -> bool {
+    use Cause::{CpuStarved, EventLoopBlocked, Fork, GcPause, GilWait};
+    matches!(cause, CpuStarved | EventLoopBlocked | Fork | GcPause | GilWait)
+}
+
 /// One sentence about a finding.
 pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
     match cause {

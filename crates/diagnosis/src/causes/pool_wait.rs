@@ -62,9 +62,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
     let vain = scene.timed_out(segment).then(|| in_vain(scene, segment));
     let told = what(scene, segment.stack()).or(vain);
-    let target = told.or_else(|| primitive(scene, segment.stack())).map(str::to_owned);
+    let target = told.or_else(|| primitive(scene, segment.stack()));
     // Who gave back what this one got had it until then; nobody did to one whose time ran out.
-    let elsewhere = matches!(target.as_deref(), Some(PROCESSES | OTHERS));
+    let elsewhere = matches!(target, Some(PROCESSES | OTHERS));
     let told = !elsewhere && vain.is_none();
     let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
     // Estimates hardly tell who ran then, but for native code, whose few threads stand where they wait.
@@ -76,7 +76,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         }
         false => scene.keeper(segment),
     };
-    let culprit = culprit.filter(|c| !is_idle(scene, c.stack));
+    let carried = culprit.is_some_and(|c| carries(scene, c.stack));
+    let target = if carried { Some(PROCESSES) } else { target }.map(str::to_owned);
+    let culprit = culprit.filter(|c| !carried && !is_idle(scene, c.stack));
     let fellow = |c: &Culprit| {
         scene.same_place(c.stack, segment.stack()) || is_same_pool(scene, c.stack, segment.stack())
     };
@@ -183,17 +185,31 @@ fn primitive(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
 }
 
 /// Whether results of executors come from other processes: there is a thread that hands them over, and none that
-/// works for an executor of threads.
+/// works for an executor of threads, but to serve requests.
 fn futures_are_of_processes(scene: &Scene<'_>) -> bool {
-    let last = scene.capture.samples.values().filter_map(|looks| looks.last());
     let mut of_processes = false;
-    for frame in last.flat_map(|look| scene.frames.of(look.stack)) {
-        if frame.file.ends_with("/concurrent/futures/thread.py") {
+    for (tid, looks) in &scene.capture.samples {
+        let Some(look) = looks.last() else { continue };
+        let has = |file: &str| scene.frames.any(look.stack, |f| f.file.ends_with(file));
+        let serves = || scene.capture.requests.iter().any(|r| r.tid == *tid);
+        if has("/concurrent/futures/thread.py") && !serves() {
             return false;
         }
-        of_processes |= frame.file.ends_with("/concurrent/futures/process.py");
+        of_processes |= has("/concurrent/futures/process.py");
     }
     of_processes
+}
+
+/// Whether a thread that stands there only carries work to other processes, or what comes back.
+fn carries(scene: &Scene<'_>, stack: u32) -> bool {
+    const CARRIERS: [&str; 3] = [
+        "/concurrent/futures/process.py",
+        "/multiprocessing/pool.py",
+        "/multiprocessing/queues.py",
+    ];
+    let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
+    let carrier = |f: &Frame<'_>| CARRIERS.iter().any(|file| f.file.ends_with(file));
+    scene.frames.any(stack, carrier) && !scene.frames.any(stack, user)
 }
 
 /// The same for Rust and C: the code of channels and condition variables, as far as it lies under the
