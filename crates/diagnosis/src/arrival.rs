@@ -128,13 +128,15 @@ fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>>
     own
 }
 
-/// The look before `run`, if that one and the next saw the thread load modules.
+/// The look before `run`, if that one and the next saw the thread load modules, or that one did and the process
+/// had not taken up any request by then: a program that starts has more to do than to load.
 fn loading_around<'c>(scene: &Scene<'c>, run: &Segment<'c>) -> Option<&'c Sample> {
     let seen = |from, to| scene.samples_in(run.tid, from, to).iter().filter(|s| s.stack != 0);
     let before = seen(run.from_ns.saturating_sub(BLIND_NS), run.from_ns).next_back()?;
     let behind = seen(run.from_ns, run.from_ns + BLIND_NS).next()?;
     let loads = |s: &Sample| scene.frames.any(s.stack, import::is_import);
-    (loads(before) && loads(behind)).then_some(before)
+    let starts = || scene.capture.requests.iter().all(|r| r.started_ns >= run.to_ns);
+    (loads(before) && (loads(behind) || starts())).then_some(before)
 }
 
 /// Whether both ends are told by the kernel and near: then it did run, or could have, in between.

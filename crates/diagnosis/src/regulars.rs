@@ -2,13 +2,14 @@
 //!
 //! How it works: at the end of one wait somebody always happens to run, so a thread that shares no code with the
 //! waiter is not named for it (`wakers`). But the chance that a thread was about just before an end is known
-//! from how often it came during the wait; for a thread that was there at the end of every one of several waits
+//! from how often it came during the wait, and how near to the end; for a thread that was there at the end of every one of several waits
 //! these chances are multiplied. What is left of them must be small, and far from what any other thread has.
 //! Inferred, so *likely* at most. Only where switch records are.
 
 use crate::group::Weighed;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
+use capture::read::OffCpu;
 use format::wait::WaitKind;
 
 /// So many waits, this far apart, must have ended, and a chance of no more than this be left.
@@ -17,9 +18,9 @@ const APART_NS: u64 = 100_000_000;
 const CHANCE: f64 = 1e-3;
 /// The next best thread's chance must be this much larger.
 const FAR: f64 = 100.0;
-/// So short a time before an end a thread must have run.
+/// So short a time before an end a thread must have run; nearer than this is no better.
 const JUST_BEFORE_NS: u64 = 3_000_000;
-const JUST_BEHIND_NS: u64 = 50_000;
+const NEAR_NS: u64 = 200_000;
 /// More ends than these tell nothing new.
 const MOST_ENDS: usize = 64;
 
@@ -91,22 +92,24 @@ fn always_before(scene: &Scene<'_>, waiters: &[u32], ended: &[Ended]) -> Option<
     }
 }
 
-/// How likely it was that `tid`, as often as it ran during the wait, ran just before its end by chance; None
-/// if it did not, or waited for others all the while.
+/// How likely it was that `tid`, as often as it ran during the wait, ran so shortly before its end by chance;
+/// None if it did not run then, or waited for others all the while.
 fn chance_of(scene: &Scene<'_>, tid: u32, end: Ended) -> Option<f64> {
     let (from, to) = (end.from_ns, end.to_ns);
-    let ran = scene.ran_in(tid, to.saturating_sub(JUST_BEFORE_NS), to + JUST_BEHIND_NS);
-    if !ran || scene.is_parked(tid, from, to) {
+    if scene.is_parked(tid, from, to) {
         return None;
     }
     let off = scene.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
-    let first = off.partition_point(|o| o.in_ns <= from);
-    let during = off[first..].iter().take_while(|o| o.out_ns < to);
-    let (mut came, mut off_ns) = (1, 0);
-    for away in during {
-        came += 1;
-        off_ns += away.in_ns.min(to).saturating_sub(away.out_ns.max(from));
+    let during = &off[off.partition_point(|o| o.in_ns <= from)..];
+    let during = &during[..during.partition_point(|o| o.out_ns < to)];
+    let last = during.last()?;
+    // It ran at the end, or so long before.
+    let before_ns = if last.in_ns <= to { 0 } else { to - last.out_ns };
+    if before_ns > JUST_BEFORE_NS {
+        return None;
     }
-    let about_ns = (to - from).saturating_sub(off_ns) + came * JUST_BEFORE_NS;
-    Some((about_ns as f64 / (to - from) as f64).min(1.0))
+    let away = |o: &OffCpu| o.in_ns.min(to).saturating_sub(o.out_ns.max(from));
+    let ran_ns = (to - from).saturating_sub(during.iter().map(away).sum());
+    let near_ns = before_ns.max(NEAR_NS) * during.len() as u64;
+    Some(((ran_ns + near_ns) as f64 / (to - from) as f64).min(1.0))
 }
