@@ -32,7 +32,8 @@ def serve(out: str, mib: int) -> None:
     """The process that is recorded: prints the capture's path."""
     import dashcam
 
-    dashcam.start(service="full", out=out, memory=f"{mib}MiB", slow="100ms", per_day=1)
+    dashcam.start(service="full", out=out, memory=f"{mib}MiB", slow="100ms", per_day=1, at_exit="never",
+                  keep_bytes="8GiB")
     lock, stop = threading.Lock(), threading.Event()
 
     def convoy(count: int) -> None:
@@ -47,17 +48,17 @@ def serve(out: str, mib: int) -> None:
             with dashcam.request("checkout"):
                 with dashcam.span("price"):
                     for index in range(4):
-                        dashcam.event("price.row", index)
+                        dashcam.event("price.row", row=index)
                 with dashcam.span("reserve"):
                     convoy(count)
                 with dashcam.span("answer"):
                     for index in range(4):
-                        dashcam.event("answer.row", index)
+                        dashcam.event("answer.row", row=index)
 
     running = [threading.Thread(target=work) for _ in range(THREADS)]
     for thread in running:
         thread.start()
-    while dashcam.status()["requests"] < mib * MIB / BYTES_A_REQUEST:
+    while dashcam.status()["requests"] < mib * MIB / BYTES_A_REQUEST and running[0].is_alive():
         time.sleep(0.5)
     path = dashcam.snap("full")
     stop.set()

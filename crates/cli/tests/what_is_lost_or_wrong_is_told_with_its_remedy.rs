@@ -20,7 +20,9 @@ fn a_cut_capture_without_requests_is_unreadable_and_an_empty_one_is_healthy() {
     let folder = Folder::new("cut");
     let bytes = fs::read(folder.capture()).expect("the capture");
     let (code, out, _) = run(&folder, &["why", "one.dashcam"]);
-    assert_eq!((code, out.as_str()), (1, "No requests in this capture: nothing to judge.\n"));
+    assert_eq!(code, 1);
+    assert!(out.starts_with("No requests in this capture: nothing to judge."), "{out}");
+    assert!(out.contains("dashcam.request("), "{out}");
     fs::write(folder.0.join("cut.dashcam"), &bytes[..bytes.len() - 5]).expect("a file");
     for form in [&["why", "cut.dashcam"][..], &["why", "--md", "cut.dashcam"]] {
         let (code, out, err) = run(&folder, form);

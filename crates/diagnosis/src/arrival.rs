@@ -18,7 +18,7 @@ use crate::frames::{is_stdlib, Owner};
 use crate::pieces::Piece;
 use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{self, Segment, State};
+use crate::timeline::{Segment, State};
 use capture::read::RequestRow;
 use format::record::Sample;
 use format::wait::WaitKind;
@@ -114,7 +114,7 @@ fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
 /// nothing to be read: such short runs are as the look next to them that has a stack. A program that loads
 /// costs looks so much that there may be none for a while: between two that saw it load, it did.
 fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>> {
-    let mut own = timeline::of_thread(scene.capture, tid, from, to);
+    let mut own = scene.timeline(tid, from, to);
     for run in own.iter_mut().filter(|s| s.state != State::Wait && is_short(s)) {
         if run.stack() == 0 {
             let (from, to) = (run.from_ns.saturating_sub(NEAR_NS), run.to_ns + NEAR_NS);
@@ -296,7 +296,7 @@ fn is_kept_long(scene: &Scene<'_>, claim: &Claim, segment: &Segment<'_>) -> bool
 fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let waits = |tid: u32| -> Vec<Segment<'_>> {
-        let all = timeline::of_thread(scene.capture, tid, from, to);
+        let all = scene.timeline(tid, from, to);
         let asks = |s: &Segment<'_>| {
             s.state == State::Wait && s.wait() == WaitKind::Gil && is_watched(scene, s)
         };
@@ -357,11 +357,11 @@ fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answe
     let longest = before.into_iter().max_by_key(|r| held(r))?;
     if held(longest) * 2 >= segment.ns() && longest.name == request.row.name {
         let (from, to) = (longest.started_ns, end(longest).min(segment.to_ns));
-        let timeline = timeline::of_thread(scene.capture, segment.tid, from, to);
+        let timeline = scene.timeline(segment.tid, from, to);
         let main = timeline.iter().max_by_key(|s| s.ns())?;
         return Some((covered, crate::causes::claim(scene, main)));
     }
-    let meanwhile = timeline::of_thread(scene.capture, segment.tid, segment.from_ns, segment.to_ns);
+    let meanwhile = scene.timeline(segment.tid, segment.from_ns, segment.to_ns);
     let longest = meanwhile.iter().max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
     let waits = longest.map(|s| crate::causes::claim(scene, s));
     if let Some(claim) = waits.filter(|c| matches!(c.cause, Cause::PoolWait | Cause::LockWait)) {

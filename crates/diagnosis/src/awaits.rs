@@ -28,7 +28,7 @@ use crate::frames::{last_part, Owner};
 use crate::pieces::Piece;
 use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{self, Segment, State};
+use crate::timeline::{Segment, State};
 
 /// A moment further from every look at the task is not explained by any. Tasks that do not move
 /// are looked at every 100 ms.
@@ -379,8 +379,7 @@ fn worker(scene: &Scene<'_>, row: &Await, segment: &Segment<'_>) -> Option<Culpr
     let task = own.max_by_key(overlap).filter(|t| overlap(t) * 2 > segment.ns())?;
     let (from, to) = (task.begin_ns.max(from), task.end_ns.min(to));
     let (tid, stack) = (task.tid, scene.main_stack(task.tid, from, to));
-    let longest =
-        timeline::of_thread(scene.capture, tid, from, to).into_iter().max_by_key(Segment::ns);
+    let longest = scene.timeline(tid, from, to).into_iter().max_by_key(Segment::ns);
     let doing = longest.map(|s| culprits::words(scene, &s));
     (stack != 0).then_some(Culprit { doing, ..Culprit::thread(tid, stack, false) })
 }

@@ -15,7 +15,7 @@ use format::wait::{HolderSource, WaitKind};
 use crate::causes::pool_wait;
 use crate::frames::{is_stdlib, Owner};
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{self, Segment, State};
+use crate::timeline::{Segment, State};
 
 /// How long after one gave up the other went on, by switch records.
 const THEN_NS: u64 = 20_000_000;
@@ -82,7 +82,7 @@ impl Scene<'_> {
 
     /// The partner of `tid`, which waits behind nobody and is not the thread of `segment`.
     fn partner_of(&self, segment: &Segment<'_>, tid: u32) -> Option<Partner> {
-        let timeline = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
+        let timeline = self.timeline(tid, segment.from_ns, segment.to_ns);
         let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
         let theirs = self.lock_wait(wait, &[segment.tid])?;
         let partner = self.partner(&theirs.whole(wait), &theirs)?;
@@ -97,7 +97,7 @@ impl Scene<'_> {
             looks.iter().any(|s| s.wait == WaitKind::Futex && s.target == own.lock)
         });
         let crossed = waits.filter_map(|tid| {
-            let timeline = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
+            let timeline = self.timeline(tid, segment.from_ns, segment.to_ns);
             let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
             let theirs = self.lock_wait(wait, &[]).filter(|theirs| theirs.lock == own.lock)?;
             let partner = self.partner(&theirs.whole(wait), &theirs).filter(|p| !p.is_behind)?;
@@ -117,7 +117,7 @@ impl Scene<'_> {
         if !looks.iter().any(may) {
             return None;
         }
-        let timeline = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
+        let timeline = self.timeline(tid, segment.from_ns, segment.to_ns);
         let other = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
         let wait = self.lock_wait(other, &[segment.tid])?;
         let exact = segment.exact && other.exact;
@@ -134,7 +134,7 @@ impl Scene<'_> {
             return false;
         }
         let parked = self.sample_near(tid, from + segment.ns() / 2);
-        let timeline = timeline::of_thread(self.capture, tid, from, to);
+        let timeline = self.timeline(tid, from, to);
         longest_wait(&timeline, segment.ns() / 2).is_none()
             && !parked.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
     }

@@ -22,7 +22,7 @@ use capture::read::Capture;
 use crate::causes::{Cause, Claim};
 use crate::pieces::Piece;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{self, Segment, State};
+use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 /// How far around a moment a burst is followed.
@@ -86,7 +86,7 @@ fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) ->
         last.min(ends.get(ends.partition_point(|end| *end < to_ns)).copied().unwrap_or(u64::MAX));
     let begin = from_ns.saturating_sub(SPAN_NS).max(first).min(from_ns);
     let end = (to_ns + SPAN_NS).min(last).max(begin);
-    let all = timeline::of_thread(scene.capture, tid, begin, end);
+    let all = scene.timeline(tid, begin, end);
     // A wait behind which there was no CPU is as long as both.
     let ns = |i: usize| {
         let late = all.get(i + 1).filter(|s| s.state == State::Ready && s.exact);
@@ -174,7 +174,7 @@ impl Scene<'_> {
             return None;
         }
         let ran = |tid: u32| -> u64 {
-            let own = timeline::of_thread(self.capture, tid, from, to);
+            let own = self.timeline(tid, from, to);
             own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
         };
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);

@@ -8,7 +8,7 @@ use crate::causes::{self, event_loop_blocked, import, lock_wait, pool_wait, Caus
 use crate::frames::Place;
 use crate::group::{Group, Weighed};
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{self, Segment, State};
+use crate::timeline::{Segment, State};
 
 /// Callers of a culprit that are told.
 const CALLERS: usize = 2;
@@ -104,7 +104,7 @@ pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
         // Of work that is long by itself it counts what work it is, and not how crowded the machine.
         let long = scene.works_long(culprit.tid, &piece.piece.segment);
         let counts = |s: &Segment<'_>| !(long && s.state == State::Ready);
-        for s in timeline::of_thread(scene.capture, culprit.tid, from, to) {
+        for s in scene.timeline(culprit.tid, from, to) {
             if !counts(&s) {
                 continue;
             }

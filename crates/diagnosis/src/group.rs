@@ -144,7 +144,7 @@ fn join_sibling(
         return;
     };
     let (from, to) = (piece.segment.from_ns, piece.segment.to_ns);
-    let timeline = timeline::of_thread(scene.capture, culprit.tid, from, to);
+    let timeline = scene.timeline(culprit.tid, from, to);
     let locked = timeline.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
     if locked.clone().map(timeline::Segment::ns).sum::<u64>() * 2 > to - from {
         let claim = locked.max_by_key(|s| s.ns()).map(|s| crate::causes::claim(scene, s));

@@ -9,7 +9,7 @@ use format::wait::WaitKind;
 
 use crate::frames::is_stdlib;
 use crate::scene::Scene;
-use crate::timeline::{self, Segment, State};
+use crate::timeline::{Segment, State};
 
 impl Scene<'_> {
     /// Whether the segment's thread runs an event loop.
@@ -59,7 +59,7 @@ impl Scene<'_> {
             }
         }
         let from = segment.from_ns.saturating_sub(SPAN_NS);
-        let around = timeline::of_thread(self.capture, segment.tid, from, segment.to_ns + SPAN_NS);
+        let around = self.timeline(segment.tid, from, segment.to_ns + SPAN_NS);
         let polls = |s: &Segment<'_>| self.is_idle_loop(s) || self.may_poll(s);
         let (mut begin, mut end) = (segment.from_ns, segment.to_ns);
         for s in around.iter().rev().skip_while(|s| s.to_ns > segment.from_ns) {

@@ -61,7 +61,7 @@ fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let mut tasks: Vec<&TaskRow> = handed.filter(|t| t.tid != row.tid).collect();
     tasks.sort_by_key(|t| t.queued_ns);
     let alone = |from_ns: u64, to_ns: u64, out: &mut Vec<Piece<'c>>| {
-        for segment in timeline::of_thread(scene.capture, row.tid, from_ns, to_ns) {
+        for segment in scene.timeline(row.tid, from_ns, to_ns) {
             awaits::pieces(scene, &line, segment, out);
         }
     };
@@ -89,7 +89,7 @@ fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
 /// Whether a loop's thread waited for the result of a pool most of the time, as no task does that awaits
 /// it: that stops all its requests.
 fn stands(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
-    let own = timeline::of_thread(scene.capture, tid, from_ns, to_ns);
+    let own = scene.timeline(tid, from_ns, to_ns);
     let waits = own.iter().filter(|s| {
         s.state == State::Wait
             && s.wait() == WaitKind::Futex
@@ -112,7 +112,7 @@ fn follow<'c>(
 ) {
     let own = match hops {
         0 => timeline::of_request(scene.capture, tid, all.0, all.1),
-        _ => timeline::of_thread(scene.capture, tid, all.0, all.1),
+        _ => scene.timeline(tid, all.0, all.1),
     };
     for segment in timeline::within(own, from_ns, to_ns) {
         let waits = segment.state == State::Wait && segment.wait() == WaitKind::Futex;

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use capture::read::{Capture, GcRow, SpanRow};
 use format::own_span;
@@ -13,7 +14,7 @@ use crate::causes::pool_wait;
 use crate::crowded::Bursts;
 use crate::frames::{is_stdlib, Frames};
 use crate::gaps::Gap;
-use crate::timeline::{self, slice_between, Segment, State};
+use crate::timeline::{self, slice_between, Late, Segment, State};
 use crate::woken::Told;
 
 /// How far a sample of another thread may lie from the moment asked about.
@@ -53,6 +54,9 @@ impl Culprit {
     }
 }
 
+/// Thread, end of its wait, lock, and stack.
+pub(crate) type WaitKey = (u32, u64, u64, u32);
+
 /// A capture and the questions rules ask of it.
 pub struct Scene<'c> {
     /// The capture.
@@ -73,6 +77,10 @@ pub struct Scene<'c> {
     bursts: RefCell<Bursts>,
     /// The last time each loop was found busy without a break: its begin and end.
     pub(crate) busy: RefCell<HashMap<u32, (u64, u64)>>,
+    /// Of each thread asked about.
+    late: RefCell<HashMap<u32, Rc<Late>>>,
+    /// Who let go of what was waited for, as inferred.
+    pub(crate) releasers: RefCell<HashMap<WaitKey, Option<u32>>>,
     /// Name ids of the spans in which the recorder writes a capture, and of those in which a thread
     /// was inside the program's predicate.
     writes: Option<u32>,
@@ -120,6 +128,8 @@ impl<'c> Scene<'c> {
             forks,
             bursts,
             busy,
+            late: RefCell::default(),
+            releasers: RefCell::default(),
             writes,
             predicate,
             looks,
@@ -165,6 +175,13 @@ impl<'c> Scene<'c> {
         last.is_some_and(|o| o.in_ns >= to_ns)
     }
 
+    /// The timeline of `tid` in `[from, to)`. Cost: what lies in it; the first time, all of that thread.
+    pub fn timeline(&self, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'c>> {
+        let all = || Rc::new(timeline::late_of(self.capture, tid));
+        let late = self.late.borrow_mut().entry(tid).or_insert_with(all).clone();
+        timeline::of_thread_with(self.capture, tid, &late, (from_ns, to_ns))
+    }
+
     /// The samples of `tid` in `[from, to)`.
     pub fn samples_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> &'c [Sample] {
         let samples = self.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
@@ -177,7 +194,7 @@ impl<'c> Scene<'c> {
     /// timeline.
     pub fn main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
         let mut sums: Vec<(u32, u64)> = Vec::new();
-        let own = timeline::of_thread(self.capture, tid, from_ns, to_ns);
+        let own = self.timeline(tid, from_ns, to_ns);
         for segment in own.iter().filter(|s| s.stack() != 0) {
             match sums.iter_mut().find(|(stack, _)| *stack == segment.stack()) {
                 Some((_, sum)) => *sum += segment.ns(),
@@ -331,7 +348,7 @@ impl<'c> Scene<'c> {
     /// Whether `tid` was runnable without a CPU for most of `segment`, and not because its work is
     /// long.
     pub fn starves(&self, tid: u32, segment: &Segment<'_>) -> bool {
-        let own = timeline::of_thread(self.capture, tid, segment.from_ns, segment.to_ns);
+        let own = self.timeline(tid, segment.from_ns, segment.to_ns);
         let ready = own.iter().filter(|s| s.state == State::Ready).map(Segment::ns).sum::<u64>();
         ready * 2 > segment.ns() && !self.works_long(tid, segment)
     }
@@ -366,7 +383,7 @@ impl<'c> Scene<'c> {
         let mut seen = vec![segment.tid, culprit.tid];
         while seen.len() < MOST_HOPS {
             let (from, to) = (segment.from_ns, segment.to_ns);
-            let own = timeline::of_thread(self.capture, culprit.tid, from, to);
+            let own = self.timeline(culprit.tid, from, to);
             let waits =
                 own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
             let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
@@ -407,7 +424,7 @@ impl<'c> Scene<'c> {
         let first = self.measured_holder(segment)?;
         let mut at = first;
         for _ in 0..MOST_HOPS {
-            let own = timeline::of_thread(self.capture, at.tid, segment.from_ns, segment.to_ns);
+            let own = self.timeline(at.tid, segment.from_ns, segment.to_ns);
             let waits =
                 own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
             let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns())?;
@@ -525,14 +542,14 @@ impl<'c> Scene<'c> {
 
     /// Whether `tid` was on a CPU at some time in `[from, to)`, by switch records or samples.
     pub fn ran_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
-        let timeline = timeline::of_thread(self.capture, tid, from_ns, to_ns);
+        let timeline = self.timeline(tid, from_ns, to_ns);
         timeline.iter().any(|s| s.state == State::Run)
     }
 
     /// The thread with Python code that ran longest in `[from, to)`, besides `not`.
     pub fn busiest(&self, not: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
         let run_ns = |tid: u32| -> u64 {
-            let timeline = timeline::of_thread(self.capture, tid, from_ns, to_ns);
+            let timeline = self.timeline(tid, from_ns, to_ns);
             timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
         };
         // Who never stood in Python code (the recorder's threads, a library's own) has no GIL.

@@ -34,7 +34,8 @@ pub(crate) fn headline(out: &mut String, d: &Diagnosis<'_>) {
     let _ = if d.total == 0 && !d.capture.damage.is_empty() {
         writeln!(out, "No requests in what is left of this damaged capture: nothing can be judged.")
     } else if d.total == 0 {
-        writeln!(out, "No requests in this capture: nothing to judge.")
+        let remedy = "Servers that dashcam knows begin them; other code says dashcam.request(NAME)";
+        writeln!(out, "No requests in this capture: nothing to judge. {remedy}.")
     } else if d.slow == 0 && d.threshold_ns == u64::MAX {
         writeln!(out, "Nothing to blame: no rule says what is slow ({total} requests).")
     } else if d.slow == 0 {

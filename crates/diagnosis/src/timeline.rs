@@ -72,10 +72,31 @@ const NEAR_NS: u64 = 25_000_000;
 /// A thread that waits is sampled again at least this often; past it, silence means not seen.
 const STALE_NS: u64 = 300_000_000;
 
+/// By the end of a stretch off the CPU: how long before that the thread could have run again.
+pub type Late = HashMap<u64, u64>;
+
 /// The timeline of `tid` in `[from_ns, to_ns)`.
 pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'_>> {
     let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-    told_by(capture, tid, samples, from_ns, to_ns)
+    told_by(capture, tid, samples, None, from_ns, to_ns)
+}
+
+/// The same, for who asks often: `late` is `late_of` that thread.
+pub fn of_thread_with<'c>(
+    capture: &'c Capture,
+    tid: u32,
+    late: &Late,
+    (from_ns, to_ns): (u64, u64),
+) -> Vec<Segment<'c>> {
+    let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+    told_by(capture, tid, samples, Some(late), from_ns, to_ns)
+}
+
+/// All of a thread. Cost: its switch records once, or twice.
+pub fn late_of(capture: &Capture, tid: u32) -> Late {
+    let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+    let off = capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    late_ns(off, samples, 0, u64::MAX)
 }
 
 /// The same for a stretch that is a thing of its own, such as a request: what was seen of the thread
@@ -85,7 +106,7 @@ pub fn of_request(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<
     let inside = slice_between(samples, from_ns, to_ns);
     let exact = capture.has_switches(from_ns, to_ns);
     let samples = if inside.is_empty() || !exact { samples } else { inside };
-    told_by(capture, tid, samples, from_ns, to_ns)
+    told_by(capture, tid, samples, None, from_ns, to_ns)
 }
 
 /// The part of a timeline that lies in `[from_ns, to_ns)`.
@@ -106,25 +127,33 @@ fn told_by<'c>(
     capture: &'c Capture,
     tid: u32,
     samples: &'c [Sample],
+    late: Option<&Late>,
     from_ns: u64,
     to_ns: u64,
 ) -> Vec<Segment<'c>> {
     let near = slice_between(samples, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
     let off = capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
     let covered = capture.meta.source_on("switches") && !off.is_empty();
-    let out = match covered {
-        true if capture.switches_paused.is_empty() => {
-            exact(tid, off, samples, near, from_ns, to_ns)
+    let own;
+    let late = match late {
+        Some(late) => late,
+        None => {
+            own = late_ns(off, samples, from_ns, to_ns);
+            &own
         }
+    };
+    let exact = |from_ns, to_ns| exact(tid, (off, late), samples, near, from_ns, to_ns);
+    let out = match covered {
+        true if capture.switches_paused.is_empty() => exact(from_ns, to_ns),
         true => {
             let (mut out, mut at) = (Vec::new(), from_ns);
             for (from, to) in capture.blind_times(tid) {
                 let (from, to) = (from.clamp(at, to_ns), to.clamp(at, to_ns));
-                out.append(&mut exact(tid, off, samples, near, at, from));
+                out.append(&mut exact(at, from));
                 out.append(&mut estimated(tid, samples, from, to));
                 at = to;
             }
-            out.append(&mut exact(tid, off, samples, near, at, to_ns));
+            out.append(&mut exact(at, to_ns));
             out
         }
         false => estimated(tid, samples, from_ns, to_ns),
@@ -142,7 +171,7 @@ pub fn slice_between(samples: &[Sample], from_ns: u64, to_ns: u64) -> &[Sample] 
 
 fn exact<'c>(
     tid: u32,
-    off: &[OffCpu],
+    (off, late): (&[OffCpu], &Late),
     all: &'c [Sample],
     near: &'c [Sample],
     from_ns: u64,
@@ -163,7 +192,6 @@ fn exact<'c>(
         });
     }
     let first = off.partition_point(|o| o.in_ns <= from_ns);
-    let late = late_ns(off, all, from_ns, to_ns);
     for gone in off[first..].iter().take_while(|o| o.out_ns < to_ns) {
         let (begin, end) = (gone.out_ns.max(at), gone.in_ns.min(to_ns));
         if begin > at {
@@ -216,8 +244,8 @@ const LATE_PART: u64 = 2;
 /// Switch records do not tell, but the looks do: the kernel adds up how long a thread was runnable without
 /// a CPU, and what of that is not behind a preemption is behind the waits. Where several ended between two
 /// looks, each has the same part, as far as it is that long.
-fn late_ns(off: &[OffCpu], all: &[Sample], from_ns: u64, to_ns: u64) -> HashMap<u64, u64> {
-    let mut late = HashMap::new();
+fn late_ns(off: &[OffCpu], all: &[Sample], from_ns: u64, to_ns: u64) -> Late {
+    let mut late = Late::new();
     let looks = &all[all.partition_point(|s| s.t_ns < from_ns)..];
     for look in looks.iter().take_while(|s| s.t_ns.saturating_sub(s.wall_ns) < to_ns) {
         if look.flags & flag::TIMES == 0 || look.run_delay_ns < LATE_NS {

@@ -10,7 +10,7 @@ use format::wait::{HolderSource, WaitKind};
 use crate::causes::pool_wait;
 use crate::frames::is_stdlib;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{self, Segment, State};
+use crate::timeline::{Segment, State};
 use crate::woken::Told;
 
 /// All that wait at a Barrier go on within this time: each takes its lock in turn.
@@ -29,8 +29,21 @@ impl Scene<'_> {
         if self.is_still_waiting(segment) {
             return None;
         }
-        let (from, to) = self.whole_wait(segment, segment.sample?.target);
-        self.ran_before(segment, from, self.first_let_go(segment, from, to))
+        let lock = segment.sample?.target;
+        let (from, to) = self.whole_wait(segment, lock);
+        let infer = || self.ran_before(segment, from, self.first_let_go(segment, from, to));
+        // Between looks a wait is many pieces, and each is asked about. Inside of a question about keepers
+        // there is less of an answer.
+        if self.asks_keepers.get() || !segment.exact {
+            return infer();
+        }
+        let key = (segment.tid, to, lock, segment.stack());
+        let known = self.releasers.borrow().get(&key).copied();
+        known.unwrap_or_else(|| {
+            let found = infer();
+            self.releasers.borrow_mut().insert(key, found);
+            found
+        })
     }
 
     /// As `releaser`, where each that waits is let go by another: for an Event or a thread's end.
@@ -161,7 +174,7 @@ impl Scene<'_> {
         // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
         let ran_until = |tid: u32| {
             let begin = to.saturating_sub(just_before_ns);
-            let before = timeline::of_thread(self.capture, tid, begin, to);
+            let before = self.timeline(tid, begin, to);
             let run = before.iter().filter(|s| s.state == State::Run);
             run.map(|s| s.to_ns).max().unwrap_or(0)
         };
@@ -213,7 +226,7 @@ impl Scene<'_> {
     pub fn inside_of(&self, segment: &Segment<'_>) -> Option<u32> {
         let (from, to) = self.whole_wait(segment, segment.sample?.target);
         let inside = |tid: &u32| {
-            let own = timeline::of_thread(self.capture, *tid, from, to);
+            let own = self.timeline(*tid, from, to);
             let works = own.iter().filter(|s| {
                 let waits = matches!(s.wait(), WaitKind::Futex | WaitKind::Gil);
                 !(s.state == State::Wait && waits)
@@ -240,7 +253,7 @@ impl Scene<'_> {
         }
         let place = self.frames.innermost_user(segment.stack())?;
         let inside = |tid: &u32| {
-            let own = timeline::of_thread(self.capture, *tid, from, to);
+            let own = self.timeline(*tid, from, to);
             let works = own.iter().filter(|s| {
                 let waits = s.state == State::Wait && s.wait() == WaitKind::FileLock;
                 !waits && self.frames.passes(s.stack(), &place)

@@ -16,7 +16,7 @@ use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, fulfiller, holder_of_any, likely_holder, target, Awaited};
 use crate::frames::{is_stdlib, last_part, Owner};
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{self, Segment, State};
+use crate::timeline::{Segment, State};
 use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
@@ -95,7 +95,7 @@ fn in_vain(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
     let works = |tid: u32| {
-        let own = timeline::of_thread(scene.capture, tid, from, to);
+        let own = scene.timeline(tid, from, to);
         let idle = |s: &&Segment<'_>| {
             let parked = matches!(s.wait(), WaitKind::Accept | WaitKind::Poll);
             let waits = s.wait() == WaitKind::Futex
@@ -283,7 +283,7 @@ fn is_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
 pub fn queued(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
     let stack = scene.main_stack(worker, segment.from_ns, segment.to_ns);
     if is_idle(scene, stack) {
-        let own = timeline::of_thread(scene.capture, worker, segment.from_ns, segment.to_ns);
+        let own = scene.timeline(worker, segment.from_ns, segment.to_ns);
         let kept = own.iter().filter(|s| s.state != State::Wait || !is_idle(scene, s.stack()));
         let longest = kept.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
         let claim = longest.map(|s| super::claim(scene, s));
