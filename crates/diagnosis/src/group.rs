@@ -512,13 +512,14 @@ fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
 /// event loop, and a server's code around the program's own, is under all there is and tells nothing.
 fn own_functions(scene: &Scene<'_>, stack: u32) -> Vec<Place> {
     let owner = |f: &Frame<'_>| scene.frames.owner(f.file);
-    let around = |f: &Frame<'_>| {
-        is_stdlib(f, "base_events.py", &["_run_once"]) || owner(f) == Owner::Dashcam
+    // The second is what is left of it to be seen where the loop is not written in Python.
+    let runs_the_loop = |f: &Frame<'_>| {
+        is_stdlib(f, "base_events.py", &["_run_once"]) || is_stdlib(f, "runners.py", &["run"])
     };
-    let begins = scene.frames.of(stack).take_while(|f| !around(f));
     let own = |f: &Frame<'_>| matches!(owner(f), Owner::User | Owner::Library);
-    let frames = begins.filter(|f| own(f) && !is_part_of_a_function(f.function));
-    let mut frames: Vec<Frame<'_>> = frames.collect();
+    let work = scene.frames.of(stack).take_while(|f| !runs_the_loop(f));
+    let mut frames: Vec<Frame<'_>> =
+        work.filter(|f| own(f) && !is_part_of_a_function(f.function)).collect();
     let serves = |f: &Frame<'_>| owner(f) == Owner::User && f.function != "<module>";
     if let Some(outermost) = frames.iter().rposition(serves) {
         frames.truncate(outermost + 1);
