@@ -5,6 +5,7 @@
 mod made;
 
 use capture::read::Capture;
+use diagnosis::timeline::{self, Segment};
 use diagnosis::{diagnose, to_text, Diagnosis};
 use format::record::{flag, TARGET_IS_NAME};
 use format::wait::WaitKind::{ChildWait, FileLock, Futex, Running, Sleep, SocketRead};
@@ -214,4 +215,18 @@ fn a_wait_that_was_over_while_no_cpu_was_free_is_one_for_a_cpu() {
     let made = many_short_waits(0);
     let verdict = judge(&made);
     assert_eq!(verdict.findings[0].cause.text(), "downstream-wait", "{}", to_text(&verdict));
+}
+
+#[test]
+fn who_asks_often_gets_the_same_timeline() {
+    let made = many_short_waits(8);
+    let late = timeline::late_of(&made, OWN);
+    assert!(!late.is_empty());
+    for (from, to) in [(0, 300), (3, 7), (8, 12), (18, 60), (205, 299)] {
+        let (from, to) = (BEGIN + from * MS, BEGIN + to * MS);
+        let told = |s: &Segment<'_>| (s.from_ns, s.to_ns, s.state, s.stack(), s.sampled);
+        let once: Vec<_> = timeline::of_thread(&made, OWN, from, to).iter().map(told).collect();
+        let often = timeline::of_thread_with(&made, OWN, &late, (from, to));
+        assert_eq!(once, often.iter().map(told).collect::<Vec<_>>());
+    }
 }

@@ -116,10 +116,11 @@ impl<'c> Threads<'c> {
             cuts.extend([off.out_ns, off.in_ns].map(|t| t.clamp(from_ns, to_ns)));
         }
         cuts.push(to_ns);
+        let late = timeline::late_of(self.capture, tid);
         let (mut out, mut at) = (Vec::new(), from_ns);
         for cut in cuts {
             if cut > at {
-                out.append(&mut timeline::of_thread(self.capture, tid, at, cut));
+                out.append(&mut timeline::of_thread_with(self.capture, tid, &late, (at, cut)));
                 at = cut;
             }
         }
