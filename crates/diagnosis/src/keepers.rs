@@ -255,7 +255,22 @@ impl<'c> Scene<'c> {
     /// When what `tid` did at `t_ns` for a request (all of it, or a piece handed to it), not on an
     /// event loop, ended.
     pub fn request_end(&self, tid: u32, t_ns: u64) -> Option<u64> {
-        let served = self.served.get_or_init(|| {
+        let own = self.served().get(&tid)?;
+        let last = own[..own.partition_point(|(begin, _)| *begin <= t_ns)].last();
+        last.map(|(_, end)| *end).filter(|end| *end >= t_ns)
+    }
+
+    /// The parts of `[from, to)` in which `tid` did something for a request, not on an event loop.
+    pub fn served_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> Vec<(u64, u64)> {
+        let own = self.served().get(&tid).map_or(&[][..], Vec::as_slice);
+        let first = own.partition_point(|(begin, _)| *begin < from_ns).saturating_sub(1);
+        let near = own[first..].iter().take_while(|(begin, _)| *begin < to_ns);
+        let inside = near.map(|(begin, end)| (*begin.max(&from_ns), *end.min(&to_ns)));
+        inside.filter(|(begin, end)| begin < end).collect()
+    }
+
+    fn served(&self) -> &HashMap<u32, Vec<(u64, u64)>> {
+        self.served.get_or_init(|| {
             let mut served: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
             for row in self.capture.requests.iter().filter(|r| !r.on_loop) {
                 let ended = row.end_ns.map(|end_ns| (row.started_ns, end_ns));
@@ -266,9 +281,6 @@ impl<'c> Scene<'c> {
             }
             served.values_mut().for_each(|all| all.sort_unstable());
             served
-        });
-        let own = served.get(&tid)?;
-        let last = own[..own.partition_point(|(begin, _)| *begin <= t_ns)].last();
-        last.map(|(_, end)| *end).filter(|end| *end >= t_ns)
+        })
     }
 }

@@ -5,7 +5,7 @@
 
 mod made;
 
-use capture::read::Capture;
+use capture::read::{Capture, TaskRow};
 use diagnosis::{diagnose, to_text, Diagnosis};
 use format::wait::WaitKind::{Futex, Poll, Running, SocketRead};
 use made::{also_off, also_seen, off, seen, stack, BEGIN, MS};
@@ -160,6 +160,34 @@ fn who_carries_a_result_from_another_process_is_no_culprit() {
     let first = &verdict.findings[0];
     assert_eq!(first.target.as_deref(), Some("a pool of processes"), "{}", to_text(&verdict));
     assert!(first.culprit.is_none(), "{}", to_text(&verdict));
+}
+
+#[test]
+fn a_worker_that_did_others_work_kept_what_was_handed_to_it_though_it_was_only_seen_idle() {
+    let mut made = made();
+    let worker = ("_worker", "/lib/concurrent/futures/thread.py", 81);
+    let idle = stack(&mut made, &[worker]);
+    made.requests.push(made::request(99, OWN, BEGIN, 400));
+    made.requests.iter_mut().for_each(|r| r.on_loop = true);
+    off(&mut made, OWN, &[(1, 399)]);
+    let poll = stack(&mut made, &LOOP[..3]);
+    seen(&mut made, OWN, &[(5, Poll, poll), (395, Poll, poll)]);
+    off(&mut made, OTHER, &[(0, 20), (21, 190), (191, 300), (305, 9000)]);
+    seen(&mut made, OTHER, &[(3, Futex, idle), (15, Futex, idle)]);
+    let task = |request, queued, begin, end| TaskRow {
+        request,
+        tid: OTHER,
+        queued_ns: BEGIN + queued * MS,
+        begin_ns: BEGIN + begin * MS,
+        end_ns: BEGIN + end * MS,
+    };
+    made.tasks = vec![task(97, 0, 20, 190), task(98, 0, 190, 300), task(99, 1, 301, 305)];
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings[0].cause.text(), "pool-wait", "{}", to_text(&verdict));
+    // One that had nothing to do kept nothing waiting.
+    made.tasks.drain(..2);
+    let verdict = judge(&made);
+    assert_eq!(verdict.findings[0].cause.text(), "unknown", "{}", to_text(&verdict));
 }
 
 #[test]

@@ -281,7 +281,8 @@ fn is_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
 /// is the thread that took it in the end. One that had nothing else to do kept nothing waiting: then
 /// it is what kept that thread from beginning, as far as it was seen.
 pub fn queued(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
-    let stack = scene.main_stack(worker, segment.from_ns, segment.to_ns);
+    let busy = works_for_others(scene, segment, worker);
+    let stack = busy.unwrap_or_else(|| scene.main_stack(worker, segment.from_ns, segment.to_ns));
     if is_idle(scene, stack) {
         let own = scene.timeline(worker, segment.from_ns, segment.to_ns);
         let kept = own.iter().filter(|s| s.state != State::Wait || !is_idle(scene, s.stack()));
@@ -298,6 +299,19 @@ pub fn queued(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
     }
     let culprit = (stack != 0).then_some(Culprit::thread(worker, stack, true));
     Claim { culprit, prefer_user: true, seen: true, ..Claim::of(Cause::PoolWait, segment) }
+}
+
+/// Where `worker` stood in what it did for other requests meanwhile, if that was most of the time; 0 where no
+/// look saw it there.
+fn works_for_others(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Option<u32> {
+    let work = scene.served_in(worker, segment.from_ns, segment.to_ns);
+    let ns = |(begin, end): &(u64, u64)| end - begin;
+    if work.iter().map(ns).sum::<u64>() * 2 < segment.ns() {
+        return None;
+    }
+    let seen = work.iter().map(|part| (ns(part), scene.main_stack(worker, part.0, part.1)));
+    let seen = seen.filter(|(_, stack)| *stack != 0 && !is_idle(scene, *stack));
+    Some(seen.max().map_or(0, |(_, stack)| stack))
 }
 
 /// Whether a thread that stands there waits for work: an executor's worker, or one at a queue.
