@@ -58,6 +58,9 @@ impl Begun {
     }
 }
 
+/// Sums of spans by request and name that are kept, those of a single span too.
+const MOST_SUMS: usize = 1 << 18;
+
 /// Decodes blocks into rows of a capture.
 pub struct BlockReader {
     wanted: Wanted,
@@ -69,6 +72,8 @@ pub struct BlockReader {
     renamed: HashSet<u64>,
     runs: HashMap<(u32, u32), Run>,
     native: Vec<native::Row>,
+    /// With more sums of spans than these, some are left out.
+    most_sums: usize,
     bad_blocks: u64,
     /// The block at hand.
     words: Vec<u64>,
@@ -84,6 +89,7 @@ impl BlockReader {
             renamed: HashSet::new(),
             runs: HashMap::new(),
             native: Vec::new(),
+            most_sums: MOST_SUMS,
             bad_blocks: 0,
             words: Vec::new(),
         }
@@ -142,12 +148,22 @@ impl BlockReader {
         }
     }
 
+    /// Sums are for what a request does again and again; a million requests that do each thing once would take
+    /// hundreds of MiB. Those whose second span comes later begin anew.
+    fn leave_single_spans_out(&mut self, capture: &mut Capture) {
+        if capture.span_sums.len() > self.most_sums {
+            capture.span_sums.retain(|_, (times, _)| *times > 1);
+            self.most_sums = MOST_SUMS.max(2 * capture.span_sums.len());
+        }
+    }
+
     fn row(&mut self, capture: &mut Capture, tid: u32, seq: u64, record: Record<'_>) {
         if self.wanted == Wanted::Causes && self.is_idle(&record) {
             if let Record::Span { name, begin_ns, end_ns, request: request @ 1.., .. } = record {
                 let sum = capture.span_sums.entry((request, name)).or_default();
                 sum.0 += 1;
                 sum.1 += end_ns.saturating_sub(begin_ns);
+                self.leave_single_spans_out(capture);
             }
             return;
         }
@@ -447,4 +463,28 @@ fn list(attributes: Attributes<'_>) -> Vec<(u32, Text)> {
         out.push((key, value));
     });
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_very_many_sums_of_spans_those_of_one_span_are_left_out() {
+        let mut capture = Capture::default();
+        let mut reader = BlockReader::new(&capture, Wanted::Causes);
+        for request in 0..3 * MOST_SUMS as u64 {
+            let times = if request % 1000 == 0 { 7 } else { 1 };
+            capture.span_sums.insert((request, 1), (times, 50));
+            reader.leave_single_spans_out(&mut capture);
+            assert!(capture.span_sums.len() <= MOST_SUMS);
+        }
+        let kept = capture.span_sums.values().filter(|(times, _)| *times == 7).count();
+        assert_eq!(kept, 3 * MOST_SUMS / 1000 + 1);
+        // Where most are of many spans there is room for as many again.
+        capture.span_sums = (0..=MOST_SUMS as u64).map(|id| ((id, 1), (2, 9))).collect();
+        reader.leave_single_spans_out(&mut capture);
+        assert_eq!(capture.span_sums.len(), MOST_SUMS + 1);
+        assert_eq!(reader.most_sums, 2 * (MOST_SUMS + 1));
+    }
 }

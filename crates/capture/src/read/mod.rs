@@ -120,7 +120,7 @@ pub struct Capture {
     /// Spans, by begin.
     pub spans: Vec<SpanRow>,
     /// How many spans of a name a request has, and their time in ns, by request and name: instead of
-    /// `spans` where only causes are wanted.
+    /// `spans` where only causes are wanted. Where they are very many, not those of a single span.
     pub span_sums: HashMap<(u64, u32), (usize, u64)>,
     /// Spans of the recorder itself, by begin: time inside `fork`, captures being written; see
     /// `format::own_span`.
