@@ -217,7 +217,7 @@ impl SwitchStream {
         // What the kernel drops from here on it drops though it sees the new tails.
         fence(Ordering::SeqCst);
         self.released_ns = clock::now_ns();
-        for ring in &mut self.rings {
+        for ring in self.rings.iter_mut().filter(|ring| ring.held_some()) {
             ring.released_ns = self.released_ns;
         }
     }

@@ -182,6 +182,12 @@ impl Ring {
         }
     }
 
+    /// Whether anything was in it at the last look. If not, it has had room since it was given some before: what
+    /// is told to be lost later was lost before that.
+    pub(super) fn held_some(&self) -> bool {
+        self.used > 0
+    }
+
     /// How full it was at the last look: 0 to 1.
     pub(super) fn filled(&self) -> f64 {
         self.used as f64 / self.map.data_bytes() as f64
