@@ -3,8 +3,7 @@
 Each box is filled by a service of 24 threads: requests of three spans and eight events that take turns at a lock,
 and every 20,000 times or so one that holds it while it sleeps, so that many requests wait for one (a convoy is
 what costs a diagnosis most). A capture is asked for when the box has gone round once; then `dashcam why --json`
-reads it, twice: the second time its file is surely in memory. "peak" is the kernel's `ru_maxrss`: pages of the
-mapped capture are in it.
+reads it, twice: the second time its file is surely in memory. "peak" is the kernel's `ru_maxrss`.
 
     python bench/python/diagnosed.py [--quick]      (--quick: 64 MiB only)
 """
