@@ -133,7 +133,7 @@ fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>>
 fn loading_around<'c>(scene: &Scene<'c>, run: &Segment<'c>) -> Option<&'c Sample> {
     let seen = |from, to| scene.samples_in(run.tid, from, to).iter().filter(|s| s.stack != 0);
     let before = seen(run.from_ns.saturating_sub(BLIND_NS), run.from_ns).next_back()?;
-    let behind = seen(run.from_ns, run.from_ns + BLIND_NS).next()?;
+    let behind = seen(run.from_ns, run.from_ns.saturating_add(BLIND_NS)).next()?;
     let loads = |s: &Sample| scene.frames.any(s.stack, import::is_import);
     let starts = || scene.capture.requests.iter().all(|r| r.started_ns >= run.to_ns);
     (loads(before) && (loads(behind) || starts())).then_some(before)

@@ -510,14 +510,15 @@ fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
 
 /// The user's and libraries' functions of a stack, outermost first, from where the work begins: what runs an
 /// event loop, and a server's code around the program's own, is under all there is and tells nothing.
-fn own_functions(scene: &Scene<'_>, stack: u32) -> Vec<Place> {
+/// `on_loop`: of a loop's thread; elsewhere a loop is one that the work itself runs.
+fn own_functions(scene: &Scene<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
     let owner = |f: &Frame<'_>| scene.frames.owner(f.file);
     // The second is what is left of it to be seen where the loop is not written in Python.
     let runs_the_loop = |f: &Frame<'_>| {
         is_stdlib(f, "base_events.py", &["_run_once"]) || is_stdlib(f, "runners.py", &["run"])
     };
     let own = |f: &Frame<'_>| matches!(owner(f), Owner::User | Owner::Library);
-    let work = scene.frames.of(stack).take_while(|f| !runs_the_loop(f));
+    let work = scene.frames.of(stack).take_while(|f| !(on_loop && runs_the_loop(f)));
     let mut frames: Vec<Frame<'_>> =
         work.filter(|f| own(f) && !is_part_of_a_function(f.function)).collect();
     let serves = |f: &Frame<'_>| owner(f) == Owner::User && f.function != "<module>";
@@ -531,13 +532,14 @@ fn own_functions(scene: &Scene<'_>, stack: u32) -> Vec<Place> {
 /// own one met, at its heaviest line.
 fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> {
     // Many pieces, few stacks.
-    let mut weights: BTreeMap<u32, f64> = BTreeMap::new();
+    let mut weights: BTreeMap<(u32, bool), f64> = BTreeMap::new();
     for w in pieces.iter().filter(|w| w.piece.claim.stack != 0) {
-        *weights.entry(w.piece.claim.stack).or_default() += w.excess_ns;
+        let on_loop = scene.is_loop(&w.piece.segment);
+        *weights.entry((w.piece.claim.stack, on_loop)).or_default() += w.excess_ns;
     }
     let mut stacks: Vec<(Vec<Place>, f64)> = Vec::new();
-    for (stack, weight) in weights {
-        stacks.push((own_functions(scene, stack), weight));
+    for ((stack, on_loop), weight) in weights {
+        stacks.push((own_functions(scene, stack, on_loop), weight));
     }
     let total: f64 = stacks.iter().map(|(_, weight)| weight).sum();
     let mut found: Option<Place> = None;

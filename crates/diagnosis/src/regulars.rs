@@ -62,9 +62,9 @@ fn whole(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Ended> {
 fn ends(mut all: Vec<Ended>) -> Vec<Ended> {
     all.sort_unstable_by_key(|e| e.to_ns);
     let mut out: Vec<Ended> = Vec::new();
-    let mut last_ns = 0;
+    let mut last_ns: u64 = 0;
     for ended in all {
-        if out.is_empty() || ended.to_ns > last_ns + APART_NS {
+        if out.is_empty() || ended.to_ns > last_ns.saturating_add(APART_NS) {
             out.push(ended);
         }
         last_ns = ended.to_ns;
@@ -109,7 +109,9 @@ fn chance_of(scene: &Scene<'_>, tid: u32, end: Ended) -> Option<f64> {
         return None;
     }
     let away = |o: &OffCpu| o.in_ns.min(to).saturating_sub(o.out_ns.max(from));
-    let ran_ns = (to - from).saturating_sub(during.iter().map(away).sum());
-    let near_ns = before_ns.max(NEAR_NS) * during.len() as u64;
-    Some(((ran_ns + near_ns) as f64 / (to - from) as f64).min(1.0))
+    // A damaged capture may say that it was away twice at once.
+    let away_ns = during.iter().map(away).fold(0, u64::saturating_add);
+    let ran_ns = (to - from).saturating_sub(away_ns) as f64;
+    let near_ns = before_ns.max(NEAR_NS) as f64 * during.len() as f64;
+    Some(((ran_ns + near_ns) / (to - from) as f64).min(1.0))
 }

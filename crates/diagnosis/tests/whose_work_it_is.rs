@@ -57,6 +57,20 @@ fn many_callbacks_are_what_keeps_a_loop_not_who_started_the_loop() {
 }
 
 #[test]
+fn a_loop_that_a_thread_runs_for_its_request_is_its_own_work() {
+    let mut made = made();
+    let view =
+        stack(&mut made, &[("view", APP, 20), LOOP[1], ("new", "/lib/asyncio/events.py", 8)]);
+    made.requests.push(made::request(99, OWN, BEGIN, 400));
+    off(&mut made, OWN, &[(400, 9000)]);
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (2..400).step_by(10), Running, view);
+    let verdict = judge(&made);
+    let place = verdict.findings[0].place.clone();
+    assert_eq!(place.expect("a place").function, "view", "{}", to_text(&verdict));
+}
+
+#[test]
 fn what_a_view_computes_in_two_functions_is_the_views_not_the_servers() {
     let mut made = made();
     let server = ("handle_request", "/lib/site-packages/gunicorn/sync.py", 180);
