@@ -217,7 +217,7 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
                 }
                 groups
             }
-            Cause::LockWait => {
+            Cause::LockWait | Cause::PoolWait => {
                 let mut groups = by_place(scene, cause, pieces);
                 for group in groups.iter_mut().filter(|g| g.culprit.is_none()) {
                     regulars::name(scene, &mut group.pieces);

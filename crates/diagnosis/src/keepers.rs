@@ -26,21 +26,39 @@ const SLACK_NS: u64 = 5_000_000;
 const LEAST_PART: u64 = 4;
 
 /// A thread's stay in one function, and whether it waited for a lock there.
-struct Stay {
-    place: Place,
-    tid: u32,
-    stack: u32,
-    locked: bool,
+pub(crate) struct Stay {
+    pub(crate) place: Place,
+    pub(crate) tid: u32,
+    pub(crate) stack: u32,
+    pub(crate) locked: bool,
+    first_ns: u64,
+    /// When it was there last, and when it was not any more.
+    pub(crate) last_ns: u64,
+    pub(crate) gone_ns: u64,
+    /// When what it did for a request ended, if it left with that.
+    pub(crate) done_ns: Option<u64>,
+}
+
+impl Stay {
+    /// Whether it took part of the wait and ended when that did.
+    pub(crate) fn ended_with(&self, wait: &Ended) -> bool {
+        let ends_then = self.gone_ns >= wait.end.0 && self.last_ns <= wait.end.1;
+        let stayed_ns = self.gone_ns.saturating_sub(self.first_ns.max(wait.from));
+        ends_then && stayed_ns * LEAST_PART >= wait.end.1 - wait.from
+    }
 }
 
 /// A wait, and when it ended.
-struct Ended {
+#[derive(Clone, Copy)]
+pub(crate) struct Ended {
     /// The code that waited, and for what; 0: for no lock.
-    stack: u32,
+    pub(crate) stack: u32,
     lock: u64,
     /// When it began, and the stretch in which it ended.
-    from: u64,
-    end: (u64, u64),
+    pub(crate) from: u64,
+    pub(crate) end: (u64, u64),
+    /// When what it was waited for ended, if no look saw the thread between the two.
+    pub(crate) done_ns: Option<u64>,
     /// Only who was in the file of the code that waited may have ended it.
     knows: bool,
 }
@@ -71,13 +89,22 @@ impl<'c> Scene<'c> {
         }
         let end = (last.saturating_sub(SLACK_NS), until.saturating_add(SLACK_NS));
         let (stack, lock) = (segment.stack(), own.target);
-        self.who_ended(segment, &Ended { stack, lock, from, end, knows: false })
+        let done_ns = None;
+        self.who_ended(segment, &Ended { stack, lock, from, end, done_ns, knows: false })
     }
 
     /// The thread whose stay in the program's own code ended when this wait did, as far as looks
     /// tell; None when several fit that stood in different functions. Cost: the looks at all threads
     /// during the wait.
     pub fn keeper(&self, segment: &Segment<'_>) -> Option<Culprit> {
+        let wait =
+            self.ended(segment).filter(|wait| wait.end.1 - wait.end.0 <= APART_NS + 2 * SLACK_NS);
+        self.who_ended(segment, &wait?)
+    }
+
+    /// When a wait for a lock or a pool ended, as far as looks tell; None when that is too rough and it
+    /// did not end with what it was for.
+    pub(crate) fn ended(&self, segment: &Segment<'_>) -> Option<Ended> {
         if self.is_still_waiting(segment) {
             return None;
         }
@@ -86,13 +113,12 @@ impl<'c> Scene<'c> {
         let waits = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;
         let own = self.samples_in(segment.tid, from, until + 1);
         let last = own.iter().rev().find(waits).map_or(from, |s| s.t_ns);
-        let until = self.request_end(segment.tid, last).unwrap_or(until).min(until);
+        let done_ns = self.request_end(segment.tid, last).filter(|done| *done <= until);
+        let until = done_ns.unwrap_or(until);
         let end = (last.saturating_sub(SLACK_NS), until + SLACK_NS);
-        if until.saturating_sub(last) > APART_NS {
-            return None;
-        }
+        let known = done_ns.is_some() || until.saturating_sub(last) <= APART_NS;
         let stack = segment.stack();
-        self.who_ended(segment, &Ended { stack, lock, from, end, knows: true })
+        known.then_some(Ended { stack, lock, from, end, done_ns, knows: true })
     }
 
     /// The thread whose stay ended when a task's await of `segment` did, as `keeper`: one that fulfils a
@@ -109,8 +135,8 @@ impl<'c> Scene<'c> {
             return None;
         }
         let end = (looks_ns.1.saturating_sub(SLACK_NS), until_ns + SLACK_NS);
-        let (from, knows) = (looks_ns.0, true);
-        self.who_ended(segment, &Ended { stack, lock: 0, from, end, knows })
+        let (from, done_ns, knows) = (looks_ns.0, None, true);
+        self.who_ended(segment, &Ended { stack, lock: 0, from, end, done_ns, knows })
     }
 
     /// The thread whose stay took part of the wait and ended with it, or who kept that one; None where it may be
@@ -126,12 +152,17 @@ impl<'c> Scene<'c> {
     }
 
     fn whose_stay_ended(&self, segment: &Segment<'_>, wait: &Ended) -> Option<Culprit> {
-        let Ended { stack, lock, from, end, knows } = *wait;
+        let Ended { stack, from, end, knows, .. } = *wait;
         let place = self.frames.innermost_user(stack)?;
-        let file = knows.then_some(place.file.as_str());
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
-        let stays = others.filter_map(|tid| self.stay_until(tid, lock, from, end, file));
-        let mut stays: Vec<Stay> = stays.filter(|s| !self.is_behind(stack, &s.place)).collect();
+        let is_in = |f: &Frame<'_>| f.file == place.file && f.function != "<module>";
+        let last = |tid: u32| {
+            let own = self.stays(tid, wait);
+            let knows = |s: &Stay| !knows || self.frames.any(s.stack, is_in);
+            let near = |s: &Stay| s.gone_ns - s.last_ns <= APART_NS;
+            own.into_iter().rev().find(|s| s.ended_with(wait) && near(s) && knows(s))
+        };
+        let mut stays: Vec<Stay> = others.filter_map(last).collect();
         // Who waited for a lock until then was let go as well, by who did something else.
         if stays.iter().any(|s| !s.locked) {
             stays.retain(|s| !s.locked);
@@ -163,22 +194,16 @@ impl<'c> Scene<'c> {
             && callers.any(|f| f.file == place.file && f.function == place.qualified)
     }
 
-    /// The stay of `tid` in one function that took part of the wait from `from_ns` on and ended
-    /// within `end`.
-    fn stay_until(
-        &self,
-        tid: u32,
-        lock: u64,
-        from_ns: u64,
-        end: (u64, u64),
-        file: Option<&str>,
-    ) -> Option<Stay> {
-        let before = self.samples_in(tid, 0, from_ns).last();
-        let stands = before.filter(|s| self.out_until(tid, s.t_ns).is_some_and(|t| t > from_ns));
-        let begin_ns = stands.map_or(from_ns, |s| s.t_ns);
+    /// The stays of `tid` during and just after a wait, each in one function of the program's own, but where it
+    /// waited for the same.
+    pub(crate) fn stays(&self, tid: u32, wait: &Ended) -> Vec<Stay> {
+        let Ended { stack, lock, from, end, .. } = *wait;
+        let before = self.samples_in(tid, 0, from).last();
+        let stands = before.filter(|s| self.out_until(tid, s.t_ns).is_some_and(|t| t > from));
+        let begin_ns = stands.map_or(from, |s| s.t_ns);
         let looks = self.samples_in(tid, begin_ns, end.1 + APART_NS);
         let works = |s: &Sample| {
-            let parked = matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
+            let parked = self.rests(tid, s);
             let waits = s.wait == WaitKind::Futex;
             // A fellow that waits for the same keeps nobody.
             let fellow = s.target == lock || pool_wait::is_of_a_pool(self, s.stack);
@@ -187,30 +212,51 @@ impl<'c> Scene<'c> {
         };
         let place = |s: &Sample| self.frames.innermost_user(s.stack).filter(|_| works(s));
         let key = |s: &Sample| place(s).map(|p| (p.qualified, p.file));
-        let mut found = None;
+        let mut found = Vec::new();
         let mut runs = looks.chunk_by(|a, b| key(a) == key(b)).peekable();
         while let Some(run) = runs.next() {
             let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
             let next = runs.peek().and_then(|run| run.first()).map(|s| s.t_ns);
-            let gone = self.request_end(tid, last.t_ns).into_iter().chain(next).min();
+            let done = self.request_end(tid, last.t_ns);
+            let gone = done.into_iter().chain(next).min();
             // With switch records who does not run is not looked at: it stood there until it came back.
             let out = self.out_until(tid, last.t_ns);
             let last_ns = out.map_or(last.t_ns, |t| t.max(last.t_ns));
             let gone = gone.or(out).map(|t| t.max(last_ns));
-            let Some(gone) = gone.filter(|t| t.saturating_sub(last_ns) <= APART_NS) else {
-                continue;
-            };
-            let ends_then = gone >= end.0 && last_ns <= end.1;
-            let stayed =
-                gone.saturating_sub(first.t_ns.max(from_ns)) * LEAST_PART >= end.1 - from_ns;
-            let is_in = |f: &Frame<'_>, file| f.file == file && f.function != "<module>";
-            let knows = file.is_none_or(|file| self.frames.any(last.stack, |f| is_in(f, file)));
-            if let Some(place) = place(last).filter(|_| ends_then && stayed && knows) {
-                let locked = last.wait == WaitKind::Futex;
-                found = Some(Stay { place, tid, stack: last.stack, locked });
+            let gone = gone.filter(|t| done == Some(*t) || t.saturating_sub(last_ns) <= APART_NS);
+            let (Some(gone_ns), Some(place)) = (gone, place(last)) else { continue };
+            if !self.is_behind(stack, &place) {
+                let (first_ns, locked) = (first.t_ns, last.wait == WaitKind::Futex);
+                let done_ns = done.filter(|done| *done == gone_ns);
+                found.push(Stay {
+                    place,
+                    tid,
+                    stack: last.stack,
+                    locked,
+                    first_ns,
+                    last_ns,
+                    gone_ns,
+                    done_ns,
+                });
             }
         }
         found
+    }
+
+    /// Whether a look found `tid` waiting for something to do: for connections, or for any of several
+    /// descriptors, but in a request. With a time limit a socket's answer is waited for in `poll` as well.
+    pub(crate) fn rests(&self, tid: u32, look: &Sample) -> bool {
+        let asks = || {
+            let leaf = self.frames.of(look.stack).find(|f| !f.native);
+            let is = |name: &str| leaf.is_some_and(|f| f.file.ends_with(name));
+            let one = || self.target(look).is_some_and(|target| !target.contains("[eventpoll]"));
+            is("/socket.py") || is("/ssl.py") || !is("/selectors.py") && one()
+        };
+        match look.wait {
+            WaitKind::Accept => true,
+            WaitKind::Poll => self.request_end(tid, look.t_ns).is_none() && !asks(),
+            _ => false,
+        }
     }
 
     /// Until when switch records say that `tid` was off the CPU, if it was so at `t_ns`.

@@ -4,20 +4,30 @@
 //! waiter is not named for it (`wakers`). But the chance that a thread was about just before an end is known
 //! from how often it came during the wait, and how near to the end; for a thread that was there at the end of every one of several waits
 //! these chances are multiplied. What is left of them must be small, and far from what any other thread has.
-//! Inferred, so *likely* at most. Only where switch records are.
+//! Inferred, so *likely* at most.
+//!
+//! Without switch records it is not known who ran, but from looks about when a thread's *stay* in a function of
+//! the program's own ended (`keepers`). The same is then asked of functions, whichever thread was in
+//! them: the chance is the time in which the end of the wait and that of the stay may lie, as part of
+//! the wait, for each stay there.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::causes::pool_wait;
 use crate::group::Weighed;
+use crate::keepers::{Ended as Wait, Stay};
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
 use capture::read::OffCpu;
 use format::wait::WaitKind;
 
-/// So many waits, this far apart, must have ended, and a chance of no more than this be left.
+/// So many waits, this far apart, must have ended.
 const LEAST_ENDS: usize = 3;
 const APART_NS: u64 = 100_000_000;
-const CHANCE: f64 = 1e-3;
-/// The next best thread's chance must be this much larger.
-const FAR: f64 = 100.0;
+/// A chance of no more than this must be left, and the next best's must be so many times larger. Looks tell
+/// less than records, of which there are more to be mistaken in.
+const BY_RECORDS: (f64, f64) = (1e-3, 100.0);
+const BY_STAYS: (f64, f64) = (1e-2, 10.0);
 /// So short a time before an end a thread must have run; nearer than this is no better.
 const JUST_BEFORE_NS: u64 = 3_000_000;
 const NEAR_NS: u64 = 200_000;
@@ -31,13 +41,27 @@ struct Ended {
     to_ns: u64,
 }
 
-/// Names who ended the waits of a group in which no culprit is known, if one thread did each time.
+/// Names who ended the waits of a group in which no culprit is known, if one thread did each time, or, by
+/// estimates, who was in one function.
 pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
+    if pieces.iter().any(|w| pool_wait::is_of_nobody_here(w.piece.claim.target.as_deref())) {
+        return;
+    }
+    if pieces.iter().all(|w| !w.piece.segment.exact) {
+        name_by_stays(scene, pieces);
+    } else {
+        name_by_records(scene, pieces);
+    }
+}
+
+fn name_by_records(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     let waits = pieces.iter().map(|w| &w.piece.segment).filter(|s| is_told(s));
     let mut tids: Vec<u32> = waits.clone().map(|s| s.tid).collect();
     tids.sort_unstable();
     tids.dedup();
-    let ended = ends(waits.filter_map(|s| whole(scene, s)).collect());
+    let mut ended: Vec<Ended> = waits.filter_map(|s| whole(scene, s)).collect();
+    ended.sort_unstable_by_key(|e| e.to_ns);
+    let ended = first_of_each(ended, |e| e.to_ns);
     let Some(tid) = always_before(scene, &tids, &ended) else { return };
     for w in pieces.iter_mut().filter(|w| is_told(&w.piece.segment)) {
         let (from, to) = (w.piece.segment.from_ns, w.piece.segment.to_ns);
@@ -47,7 +71,83 @@ pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
 }
 
 fn is_told(segment: &Segment<'_>) -> bool {
-    segment.exact && segment.state == State::Wait && segment.wait() == WaitKind::Futex
+    segment.exact && is_wait(segment)
+}
+
+fn is_wait(segment: &Segment<'_>) -> bool {
+    segment.state == State::Wait && segment.wait() == WaitKind::Futex
+}
+
+/// Function and file.
+type Function = (String, String);
+
+fn name_by_stays(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
+    let waits = |w: &Weighed<'_>| {
+        let own = Some(&w.piece.segment).filter(|s| is_wait(s) && !scene.timed_out(s))?;
+        scene.ended(own).map(|wait| (own.tid, wait))
+    };
+    let told: Vec<Option<(u32, Wait)>> = pieces.iter().map(waits).collect();
+    let mut all: Vec<(u32, Wait)> = told.iter().flatten().copied().collect();
+    all.sort_unstable_by_key(|(tid, wait)| (wait.end.1, wait.from, *tid));
+    let first = first_of_each(all, |(_, wait)| wait.end.1);
+    let stood: Vec<Stood> = first.iter().map(|(tid, wait)| stood(scene, *tid, wait)).collect();
+    let Some(function) = always_left(&stood) else { return };
+    for (w, wait) in pieces.iter_mut().zip(told) {
+        // Those that ended with the first were let go then, or one after the other since.
+        let at = wait.map(|(_, wait)| first.partition_point(|(_, f)| f.end.1 <= wait.end.1));
+        let stay = at.and_then(|at| stood.get(at.checked_sub(1)?)?.get(&function));
+        w.piece.claim.culprit = stay.map(|(_, tid, stack)| Culprit::thread(*tid, *stack, false));
+    }
+}
+
+/// By function that somebody left when a wait ended: how likely that was by chance, and who it was.
+type Stood = BTreeMap<Function, (f64, u32, u32)>;
+
+fn stood(scene: &Scene<'_>, waiter: u32, wait: &Wait) -> Stood {
+    let mut stays: BTreeMap<Function, Vec<Stay>> = BTreeMap::new();
+    let mut tids: Vec<u32> = scene.capture.samples.keys().copied().collect();
+    tids.sort_unstable();
+    let own = scene.frames.innermost_user(wait.stack).map(|place| (place.qualified, place.file));
+    for stay in tids.into_iter().filter(|t| *t != waiter).flat_map(|tid| scene.stays(tid, wait)) {
+        let function = (stay.place.qualified.clone(), stay.place.file.clone());
+        // Who waits there for another of the kind is let go by others.
+        if stay.locked && own.as_ref() == Some(&function) {
+            continue;
+        }
+        stays.entry(function).or_default().push(stay);
+    }
+    let waited_ns = wait.end.1.saturating_sub(wait.from).max(1) as f64;
+    let chance = |stays: &[Stay]| {
+        let stay = stays.iter().find(|s| s.ended_with(wait))?;
+        let rough_ns = (wait.end.1 - wait.end.0) + stay.gone_ns.saturating_sub(stay.last_ns);
+        // Where both left with their requests, it is known how far apart they were.
+        let known_ns = |(a, b): (u64, u64)| 2 * a.abs_diff(b).max(JUST_BEFORE_NS);
+        let may_ns = wait.done_ns.zip(stay.done_ns).map_or(rough_ns, known_ns).min(rough_ns);
+        let not_one = (1.0 - may_ns as f64 / waited_ns).max(0.0);
+        Some((1.0 - not_one.powi(stays.len() as i32), stay.tid, stay.stack))
+    };
+    stays.into_iter().filter_map(|(function, stays)| Some((function, chance(&stays)?))).collect()
+}
+
+/// The function that somebody left at each end, where that can hardly be chance.
+fn always_left(ends: &[Stood]) -> Option<Function> {
+    // An end at which looks saw nobody leave it tells nothing, if those are few.
+    let chance = |function: &Function| -> Option<f64> {
+        let left = ends.iter().filter_map(|end| Some(end.get(function)?.0));
+        let often = left.clone().count() * 4 >= (ends.len() * 3).max(LEAST_ENDS * 4);
+        often.then(|| left.product())
+    };
+    let all: BTreeSet<&Function> = ends.iter().flat_map(BTreeMap::keys).collect();
+    let found = all.into_iter().filter_map(|function| Some((chance(function)?, function.clone())));
+    clearly_best(found.collect(), BY_STAYS)
+}
+
+/// The one that hardly was there by chance, if that can be said of no other.
+fn clearly_best<T: Ord>(mut found: Vec<(f64, T)>, most: (f64, f64)) -> Option<T> {
+    found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let mut found = found.into_iter();
+    let (best, one) = found.next().filter(|(chance, _)| *chance <= most.0)?;
+    found.next().is_none_or(|(next, _)| next >= most.1 * best).then_some(one)
 }
 
 fn whole(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Ended> {
@@ -58,16 +158,17 @@ fn whole(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Ended> {
     (from_ns < to_ns).then_some(Ended { from_ns, to_ns })
 }
 
-/// The first of those that ended together: the others may have been let go by their fellows.
-fn ends(mut all: Vec<Ended>) -> Vec<Ended> {
-    all.sort_unstable_by_key(|e| e.to_ns);
-    let mut out: Vec<Ended> = Vec::new();
+/// The first of those that ended together: the others may have been let go by their fellows. `all` is in order
+/// of `end_ns`.
+fn first_of_each<T>(all: Vec<T>, end_ns: impl Fn(&T) -> u64) -> Vec<T> {
+    let mut out = Vec::new();
     let mut last_ns: u64 = 0;
-    for ended in all {
-        if out.is_empty() || ended.to_ns > last_ns.saturating_add(APART_NS) {
-            out.push(ended);
+    for one in all {
+        let ended_ns = end_ns(&one);
+        if out.is_empty() || ended_ns > last_ns.saturating_add(APART_NS) {
+            out.push(one);
         }
-        last_ns = ended.to_ns;
+        last_ns = ended_ns;
     }
     out.truncate(MOST_ENDS);
     out
@@ -82,14 +183,7 @@ fn always_before(scene: &Scene<'_>, waiters: &[u32], ended: &[Ended]) -> Option<
     let chance = |tid: u32| -> Option<f64> {
         ended.iter().try_fold(1.0, |all, end| Some(all * chance_of(scene, tid, *end)?))
     };
-    let mut found: Vec<(f64, u32)> = others.filter_map(|tid| Some((chance(tid)?, tid))).collect();
-    found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    match found.as_slice() {
-        [(best, tid), rest @ ..] if *best <= CHANCE => {
-            rest.first().is_none_or(|(next, _)| *next >= FAR * best).then_some(*tid)
-        }
-        _ => None,
-    }
+    clearly_best(others.filter_map(|tid| Some((chance(tid)?, tid))).collect(), BY_RECORDS)
 }
 
 /// How likely it was that `tid`, as often as it ran during the wait, ran so shortly before its end by chance;

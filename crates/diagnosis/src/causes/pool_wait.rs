@@ -97,7 +97,7 @@ fn in_vain(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
     let works = |tid: u32| {
         let own = scene.timeline(tid, from, to);
         let idle = |s: &&Segment<'_>| {
-            let parked = matches!(s.wait(), WaitKind::Accept | WaitKind::Poll);
+            let parked = s.sample.is_some_and(|look| scene.rests(tid, look));
             let waits = s.wait() == WaitKind::Futex
                 && (is_of_a_pool(scene, s.stack()) || is_idle(scene, s.stack()));
             s.state == State::Unknown
@@ -117,6 +117,11 @@ fn in_vain(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
 /// Whether this is the target of a wait for a pool that nobody ended.
 pub fn is_in_vain(target: Option<&str>) -> bool {
     matches!(target, Some(IN_VAIN | UNUSED))
+}
+
+/// Whether nobody of this process ended what is waited for, by its target.
+pub fn is_of_nobody_here(target: Option<&str>) -> bool {
+    is_in_vain(target) || matches!(target, Some(PROCESSES | OTHERS))
 }
 
 /// Whether the code of a wait puts something into a bounded queue.

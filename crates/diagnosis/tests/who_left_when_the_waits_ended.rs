@@ -1,0 +1,111 @@
+//! On captures made by hand, without switch records: who left one function whenever a wait ended is named,
+//! though it shares no code with who waited; and a thread that waits for an answer with a time limit is at work.
+#![allow(clippy::expect_used, missing_docs)]
+
+mod made;
+
+use capture::read::Capture;
+use diagnosis::{diagnose, to_text};
+use format::wait::WaitKind::{Futex, Poll};
+use made::{also_seen, seen, stack, BEGIN, MS};
+
+const WAITER: u32 = 7;
+const KEEPERS: [u32; 2] = [9, 11];
+const TIMES: u64 = 4;
+const APART_MS: u64 = 2500;
+
+/// A wait of 390 ms for a connection, four times, while another request publishes statements in a file that
+/// the waiter's code does not know. `ends_ms`: when that ends behind the begin of each wait.
+fn waits(ends_ms: [u64; TIMES as usize]) -> Capture {
+    let mut made = made::capture(WAITER, &["GET /orders", "POST /statements"]);
+    made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    made.meta.site = vec!["/lib/site-packages".to_owned()];
+    let serve = ("handle", "/lib/site-packages/gunicorn/gthread.py", 180);
+    let get = [
+        ("QueuePool._do_get", "/lib/site-packages/sqlalchemy/pool/impl.py", 166),
+        ("Queue.get", "/lib/queue.py", 171),
+        ("Condition.wait", "/lib/threading.py", 327),
+    ];
+    let orders =
+        stack(&mut made, &[&[serve, ("list_orders", "/srv/orders.py", 6)], &get[..]].concat());
+    let post = ("send", "/lib/site-packages/requests/adapters.py", 486);
+    let read = ("SocketIO.readinto", "/lib/socket.py", 706);
+    let publish = stack(&mut made, &[serve, ("publish", "/srv/statements.py", 14), post, read]);
+    let idle = stack(&mut made, &[("select", "/lib/selectors.py", 415)]);
+    seen(&mut made, WAITER, &[]);
+    for tid in KEEPERS {
+        seen(&mut made, tid, &[]);
+    }
+    for (time, end) in (0..TIMES).zip(ends_ms) {
+        let at = time * APART_MS;
+        made.requests.push(made::request(100 + time, WAITER, BEGIN + at * MS, 395));
+        also_seen(&mut made, WAITER, (at + 3..at + 392).step_by(12), Futex, orders);
+        let keeper = KEEPERS[time as usize % KEEPERS.len()];
+        let begin_ns = BEGIN + at * MS - 20 * MS;
+        let publishes = made::request(200 + time, keeper, begin_ns, end + 20);
+        made.requests.push(capture::read::RequestRow { name: 1, ..publishes });
+        also_seen(&mut made, keeper, (at + 1..at + end).step_by(12), Poll, publish);
+        also_seen(&mut made, keeper, (at + end + 10..at + 900).step_by(100), Poll, idle);
+    }
+    made
+}
+
+/// Who had what the requests waited for, and how sure that is.
+fn told(made: &Capture) -> (Option<String>, &'static str, String) {
+    let verdict = diagnose(made, |name| if name == "GET /orders" { 100 * MS } else { 2000 * MS });
+    let text = to_text(&verdict);
+    let finding = &verdict.findings[0];
+    assert_eq!(finding.cause.text(), "pool-wait", "{text}");
+    (finding.culprit.clone().map(|p| p.function), finding.confidence.text(), text)
+}
+
+#[test]
+fn who_left_a_function_at_every_end_had_what_was_waited_for() {
+    let (culprit, confidence, text) = told(&waits([393, 391, 390, 392]));
+    assert_eq!((culprit.as_deref(), confidence), (Some("publish"), "likely"), "{text}");
+    assert!(text.contains("most likely statements.py:14 publish()"), "{text}");
+}
+
+#[test]
+fn one_end_at_which_nobody_was_seen_to_leave_says_nothing_against_it() {
+    let (culprit, _, text) = told(&waits([393, 120, 390, 392]));
+    assert_eq!(culprit.as_deref(), Some("publish"), "{text}");
+}
+
+#[test]
+fn who_left_at_other_times_had_it_not() {
+    let (culprit, _, text) = told(&waits([393, 120, 210, 392]));
+    assert_eq!(culprit, None, "{text}");
+}
+
+#[test]
+fn of_two_that_left_each_time_none_is_named() {
+    let mut made = waits([393, 391, 390, 392]);
+    let twin = stack(
+        &mut made,
+        &[
+            ("handle", "/lib/site-packages/gunicorn/gthread.py", 180),
+            ("archive", "/srv/archive.py", 30),
+            ("SocketIO.readinto", "/lib/socket.py", 706),
+        ],
+    );
+    for (keeper, other) in KEEPERS.into_iter().zip([13, 15]) {
+        let looks = made.samples[&keeper].clone();
+        let as_twin = |mut look: format::record::Sample| {
+            look.tid = other;
+            if made.frames(look.stack).any(|f| f.function == "publish") {
+                look.stack = twin;
+            }
+            look
+        };
+        let looks = looks.into_iter().map(as_twin).collect();
+        made.samples.insert(other, looks);
+        let theirs = made.requests.iter().filter(|r| r.tid == keeper).cloned();
+        let own = theirs.map(|r| capture::read::RequestRow { id: r.id + 100, tid: other, ..r });
+        let own: Vec<_> = own.collect();
+        made.requests.extend(own);
+    }
+    let (culprit, _, text) = told(&made);
+    assert_eq!(culprit, None, "{text}");
+}
