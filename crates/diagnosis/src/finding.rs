@@ -2,6 +2,7 @@
 
 use capture::read::{Capture, Traces};
 
+use crate::callers;
 use crate::causes::{self, ms_text, Cause, Described};
 use crate::confidence::Confidence;
 use crate::culprits;
@@ -236,6 +237,7 @@ impl Judge<'_, '_> {
             _ => Vec::new(),
         };
         let summary = self.summary(group, &slow, mean_ns, target.as_deref(), repeats.as_ref());
+        let caller = callers::of_group(self.scene, group, repeats.as_ref());
         // Where no stack was seen, the request that it cost most.
         let costliest = || group.pieces.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
         let told = heaviest.or_else(costliest);
@@ -249,15 +251,19 @@ impl Judge<'_, '_> {
             fingerprint: fingerprint(group),
             slow_requests: slow.len(),
             normal_requests,
-            summary: match &waiter {
-                Some((place, _)) => format!("{summary}; {} waited for that", place.short()),
-                None => summary,
+            summary: match (&waiter, &caller) {
+                (Some((place, _)), _) => format!("{summary}; {} waited for that", place.short()),
+                // It is named already where its function is tried again.
+                (None, Some(caller)) if !summary.contains(&caller.short()) => {
+                    format!("{summary}, called by {}", caller.short())
+                }
+                _ => summary,
             },
             place: group.place.clone(),
             // What another thread did is that one's doing.
             culprit: match &waiter {
                 Some(_) => group.culprit.clone().or_else(|| group.place.clone()),
-                None => group.culprit.clone(),
+                None => group.culprit.clone().or(caller),
             },
             advice: match &repeats {
                 Some(_) => repeats::ADVICE,

@@ -14,6 +14,7 @@
 
 mod arrival;
 mod awaits;
+mod callers;
 pub mod causes;
 mod confidence;
 mod course;

@@ -68,7 +68,7 @@ const SLIVER: u64 = 16;
 pub fn called_between(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
     let place = group.place.as_ref().filter(|_| group.cause == Cause::Sleep)?;
     let all = joined(group);
-    let mut found: BTreeMap<Place, usize> = BTreeMap::new();
+    let mut found: BTreeMap<(String, String), (usize, Place)> = BTreeMap::new();
     for own in all.chunk_by(|a, b| (a.request, a.tid) == (b.request, b.tid)) {
         // By estimates, a sliver of the next wait is at the end of a request at times: no pause.
         let ns = |w: &&Wait| w.to_ns - w.from_ns;
@@ -76,28 +76,40 @@ pub fn called_between(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
         let mut pauses = own.iter().filter(|w| ns(w) * SLIVER >= most);
         let Some(first) = pauses.next() else { continue };
         let last = pauses.next_back().unwrap_or(first);
-        for look in scene.samples_in(first.tid, first.to_ns, last.from_ns) {
+        // A library that tries again calls it once more behind its last pause.
+        let end_ns = match scene.frames.package(&place.file) {
+            Some(_) => scene.request_end(last.tid, last.to_ns).unwrap_or(last.to_ns),
+            None => last.from_ns,
+        };
+        for look in scene.samples_in(first.tid, first.to_ns, end_ns) {
             if look.wait != WaitKind::Sleep {
                 if let Some(callee) = callee(scene, look.stack, place) {
-                    *found.entry(callee).or_default() += 1;
+                    let key = (callee.qualified.clone(), callee.file.clone());
+                    found.entry(key).or_insert((0, callee)).0 += 1;
                 }
             }
         }
     }
-    let seen: usize = found.values().sum();
-    let (callee, times) = found.into_iter().max_by_key(|(_, times)| *times)?;
+    let seen: usize = found.values().map(|(times, _)| times).sum();
+    let (times, callee) = found.into_values().max_by_key(|(times, _)| *times)?;
     (times * 2 > seen).then_some(callee)
 }
 
-/// The function of the program's own or a library's that `place`'s function had called.
+/// The function of the program's own or a library's that `place`'s function had called; of a pause in an
+/// installed library, what any function of that one had.
 fn callee(scene: &Scene<'_>, stack: u32, place: &Place) -> Option<Place> {
     let own = |f: &capture::read::Frame<'_>| {
         matches!(scene.frames.owner(f.file), Owner::User | Owner::Library)
     };
+    let library = scene.frames.package(&place.file);
+    let is_its = |f: &capture::read::Frame<'_>| match library {
+        Some(_) => scene.frames.package(f.file) == library,
+        None => f.function == place.qualified && f.file == place.file,
+    };
     let mut called = None;
     for frame in scene.frames.of(stack).filter(own) {
-        if frame.function == place.qualified && frame.file == place.file {
-            return called.map(|f| Place { line: 0, ..scene.frames.place(&f) });
+        if is_its(&frame) {
+            return called.map(|f| scene.frames.place(&f));
         }
         called = Some(frame);
     }

@@ -60,7 +60,7 @@ fn pauses_are_counted_without_the_waits_between_them_and_what_is_tried_again_is_
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "sleep", "{}", to_text(&verdict));
     assert!(first.summary.starts_with("app.py:30 retry() slept for 3"), "{}", first.summary);
-    let wanted = "in 3 pauses between calls of call_stock()";
+    let wanted = "in 3 pauses between calls of stock.py:8 call_stock()";
     assert!(first.summary.ends_with(wanted), "{}", first.summary);
     // No look fell between the pauses: their number is not that of all waits, and nothing is said of
     // a call.
@@ -72,7 +72,7 @@ fn pauses_are_counted_without_the_waits_between_them_and_what_is_tried_again_is_
     let mut made = retries(Some(("call_stock", "/srv/stock.py", 8)));
     without_switches(&mut made);
     let summary = judge(&made).findings[0].summary.clone();
-    assert!(summary.ends_with("between calls of call_stock()"), "{summary}");
+    assert!(summary.ends_with("between calls of stock.py:8 call_stock()"), "{summary}");
     assert!(!summary.contains("pauses"), "{summary}");
 }
 

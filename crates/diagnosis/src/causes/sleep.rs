@@ -8,7 +8,7 @@
 
 use super::{at, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
-use crate::frames::is_stdlib;
+use crate::frames::{is_stdlib, Place};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
@@ -69,14 +69,19 @@ pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Opti
 
 pub fn sentence(d: &Described<'_>) -> String {
     let slept = format!("{} slept for {}", at(d.place), ms_text(d.mean_ms));
+    let file = |p: &Place| p.file.clone();
+    let name = |called: &Place| match d.place.map(file) == Some(file(called)) {
+        true => format!("{}()", called.function),
+        false => called.short(),
+    };
     match (d.times, d.retried) {
         _ if d.target == Some(LIMIT) => {
             format!("{slept} in a wait that nobody ended before its time limit")
         }
         (times, Some(called)) if times > 1 => {
-            format!("{slept} in {times} pauses between calls of {}()", called.function)
+            format!("{slept} in {times} pauses between calls of {}", name(called))
         }
-        (_, Some(called)) => format!("{slept} between calls of {}()", called.function),
+        (_, Some(called)) => format!("{slept} between calls of {}", name(called)),
         (times, None) if times >= MANY => {
             format!("{slept} in {times} pauses (it retries, or asks again until something is free)")
         }
