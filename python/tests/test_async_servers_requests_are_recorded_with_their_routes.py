@@ -99,6 +99,26 @@ AIOHTTP = """
     import loading
     web.run_app(app, host="127.0.0.1", port=int(os.environ["PORT"]), print=None)
 """
+TORNADO = """
+    import asyncio, os, time
+    from tornado.web import Application, RequestHandler
+    class Price(RequestHandler):
+        def get(self, sku): self.write(sku)
+    class Hold(RequestHandler):
+        def get(self): time.sleep(0.4)
+    def nap(): time.sleep(0.4)
+    class Wait(RequestHandler):
+        async def get(self): await asyncio.get_running_loop().run_in_executor(None, nap)
+    async def rest(): await asyncio.sleep(0.4)
+    class Rest(RequestHandler):
+        async def get(self): await rest()
+    async def main():
+        rules = [("/hold", Hold), ("/wait", Wait), ("/rest", Rest), (r"/price/([^/]+)", Price)]
+        Application(rules).listen(int(os.environ["PORT"]), "127.0.0.1")
+        import loading
+        await asyncio.Event().wait()
+    asyncio.run(main())
+"""
 
 UVICORN = [str(BIN / "uvicorn"), "--port", "{port}", "--log-level", "warning"]
 GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "30"]
@@ -107,6 +127,7 @@ FAST = [*UVICORN, "--http", "httptools", "--loop", "uvloop"]
 PLAIN = [*UVICORN, "--http", "h11", "--loop", "asyncio"]
 OWN = [sys.executable, "program.py"]
 NAME, BRACES = "GET /price/{sku}", "GET /price/{id}"
+RULE = "GET /price/([^/]+)"
 SHOP = "GET /shop/{town}/price/{sku}"
 
 # code, command, path of the quick requests, their name, slow path, cause, function
@@ -157,6 +178,12 @@ CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
         (AIOHTTP, OWN, "", NAME, "/hold", "event-loop-blocked", "hold()"),
     "aiohttp, executor":
         (AIOHTTP, OWN, "", NAME, "/wait", "sleep", "nap()"),
+    "tornado, own loop":
+        (TORNADO, OWN, "", RULE, "/hold", "event-loop-blocked", "get()"),
+    "tornado, executor":
+        (TORNADO, OWN, "", RULE, "/wait", "sleep", "nap()"),
+    "tornado, suspended":
+        (TORNADO, OWN, "", RULE, "/rest", "sleep", "rest()"),
 }
 
 
@@ -311,7 +338,7 @@ def test_each_run_of_a_celery_task_is_a_request(bench: Bench, pool: str) -> None
 def test_nothing_is_imported_that_the_program_does_not_import(bench: Bench) -> None:
     bench.write("program.py", """
         import sys
-        names = "aiohttp anyio asyncio celery django flask hypercorn starlette uvicorn http.server"
+        names = "aiohttp anyio asyncio celery django flask hypercorn starlette tornado uvicorn waitress http.server"
         print([n for n in names.split() if n in sys.modules])
     """)
     result = bench.dashcam("run", "--", sys.executable, "program.py")

@@ -44,12 +44,18 @@ WSGIREF = """
         return (piece for piece in [b"o", b"k"])
     make_server("127.0.0.1", int(os.environ["PORT"]), app).serve_forever()
 """
+WAITRESS = WSGIREF.replace("from wsgiref.simple_server import make_server", "from waitress import serve").replace(
+    'make_server("127.0.0.1", int(os.environ["PORT"]), app).serve_forever()',
+    'serve(app, host="127.0.0.1", port=int(os.environ["PORT"]))')
 GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "30", "program:app"]
 
 CASES = {
     "flask": (FLASK, [sys.executable, "program.py"], "GET /price/<sku>"),
     "http.server": (PLAIN, [sys.executable, "program.py"], "GET /price/{id}"),
     "wsgiref": (WSGIREF, [sys.executable, "program.py"], "GET /price/{id}"),
+    "waitress": (WAITRESS, [sys.executable, "program.py"], "GET /price/{id}"),
+    "flask, waitress": (FLASK, [str(BIN / "waitress-serve"), "--listen", "127.0.0.1:{port}", "program:app"],
+                        "GET /price/<sku>"),
     "gunicorn sync": (FLASK, [*GUNICORN, "-k", "sync"], "GET /price/<sku>"),
     "gunicorn gthread": (FLASK, [*GUNICORN, "-k", "gthread", "--threads", "4"], "GET /price/<sku>"),
     "gunicorn preload": (FLASK, [*GUNICORN, "-k", "gthread", "--preload"], "GET /price/<sku>"),

@@ -30,7 +30,9 @@ from dashcam._integrations import (
     opentelemetry,
     outgoing,
     starlette,
+    tornado,
     uvicorn,
+    waitress,
     wsgiref,
 )
 
@@ -58,8 +60,11 @@ PATCHES: dict[str, Patch] = {
     "opentelemetry.sdk.trace": opentelemetry.patch_provider,
     "starlette.applications": starlette.patch,
     "starlette.routing": starlette.patch_routes,
+    "tornado.routing": tornado.patch_routes,
+    "tornado.web": tornado.patch,
     "uvicorn.protocols.http.h11_impl": uvicorn.patch,
     "uvicorn.protocols.http.httptools_impl": uvicorn.patch,
+    "waitress.server": waitress.patch,
     "wsgiref.handlers": wsgiref.patch,
 }
 
