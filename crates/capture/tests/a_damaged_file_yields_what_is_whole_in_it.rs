@@ -45,6 +45,7 @@ fn sample() -> Sample {
         holder_source: HolderSource::None,
         call: 230,
         lock_holder: 0,
+        slices: 0,
         target: 0,
         timeout_ns: 5,
     }

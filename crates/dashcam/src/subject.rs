@@ -127,6 +127,8 @@ impl Looker {
         if let Some((new, old)) = both {
             sample.cpu_ns = new.run_ns.saturating_sub(old.run_ns);
             sample.run_delay_ns = new.run_delay_ns.saturating_sub(old.run_delay_ns);
+            sample.slices =
+                u16::try_from(new.slices.saturating_sub(old.slices)).unwrap_or(u16::MAX);
             sample.flags |= flag::TIMES;
         }
         let old_times = std::mem::replace(&mut track.times, times);
@@ -422,6 +424,7 @@ pub(crate) fn blank(tid: u32, now: u64, sampled_ns: u64) -> Sample {
         holder_source: HolderSource::None,
         call: 0,
         lock_holder: 0,
+        slices: 0,
         target: 0,
         timeout_ns: 0,
     }

@@ -1,16 +1,20 @@
 //! Calls made again and again by one line: a query for each row instead of one for all.
 //!
 //! How it works: a finding's stacks show which line of the program most of it passes through, and
-//! which function of a library that line called. How often is known in two ways only: by spans of one
-//! name inside the request, which count calls; or by the waits for a peer that switch records show
-//! at that function, which count answers waited for and are told as such. Neither: nothing is said.
+//! which function of a library that line called. How often is known in three ways only: by spans of one
+//! name inside the request, which count calls; by the waits for a peer that switch records show
+//! at that function, which count answers waited for and are told as such; or, without switch records, by how often
+//! the kernel gave the thread a CPU between two looks that both found it waiting there, which is about as often. None:
+//! nothing is said.
 //!
-//! What it promises: a number is a count of records, never an estimate from samples. Cost: one pass
+//! What it promises: a number is a count of records or the kernel's, never of looks. Cost: one pass
 //! over the spans of a capture.
 
 use std::collections::{BTreeMap, HashMap};
 
 use capture::read::Capture;
+use format::record::Sample;
+use format::wait::WaitKind;
 
 use crate::causes::Cause;
 use crate::frames::{last_part, Owner, Place};
@@ -36,6 +40,8 @@ pub enum Counted {
     Spans(String),
     /// Waits for a peer.
     Waits,
+    /// The turns on a CPU between them.
+    Slices,
 }
 
 /// One line that called something many times.
@@ -64,6 +70,9 @@ impl Repeats {
             Counted::Waits => {
                 format!("calls{of} that waited {} times, one after the other", self.times)
             }
+            Counted::Slices => {
+                format!("calls{of} that waited about {} times, one after the other", self.times)
+            }
         }
     }
 }
@@ -75,6 +84,9 @@ impl Repeats {
         let what = match &self.counted {
             Counted::Spans(name) => format!("calls{of} in a slow request, by spans {name}"),
             Counted::Waits => format!("waits for a peer in calls{of} in a slow request"),
+            Counted::Slices => {
+                format!("turns on a CPU between waits in calls{of} in a slow request")
+            }
         };
         let normally =
             self.normally.map(|times| ("the same in a normal request".to_owned(), times));
@@ -185,10 +197,41 @@ pub fn of_group(
     }
     let key = |i: usize| (i, place.qualified.clone(), place.file.clone());
     let sum: usize = slow.iter().map(|(i, _)| waits.get(&key(*i)).copied().unwrap_or(0)).sum();
+    let (sum, counted) = match group.pieces.iter().any(|w| w.piece.segment.exact) {
+        true => (sum, Counted::Waits),
+        false => (slices(scene, group, slow, &place), Counted::Slices),
+    };
     let times = sum / slow.len();
     // A function of the program's own that the line called may be what loops.
     let many = times >= MANY && callee.is_some();
-    many.then_some(Repeats { place, callee, times, normally: None, counted: Counted::Waits })
+    many.then_some(Repeats { place, callee, times, normally: None, counted })
+}
+
+/// How often the threads of these requests were given a CPU between two looks that found them waiting for a peer in
+/// the function of `place`.
+fn slices(scene: &Scene<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &Place) -> usize {
+    if group.cause != Cause::DownstreamWait {
+        return 0;
+    }
+    let mut spans: BTreeMap<(usize, u32), (u64, u64)> = BTreeMap::new();
+    let of_slow = |w: &&Weighed<'_>| slow.iter().any(|(i, _)| *i == w.request);
+    for w in group.pieces.iter().filter(of_slow) {
+        let s = &w.piece.segment;
+        let span = spans.entry((w.request, s.tid)).or_insert((s.from_ns, s.to_ns));
+        *span = (span.0.min(s.from_ns), span.1.max(s.to_ns));
+    }
+    let waits = |s: &Sample| {
+        use WaitKind::{PipeRead, Poll, SocketRead, SocketWrite};
+        let there = || scene.frames.innermost_user(s.stack);
+        matches!(s.wait, SocketRead | SocketWrite | Poll | PipeRead)
+            && there().is_some_and(|p| (&p.qualified, &p.file) == (&place.qualified, &place.file))
+    };
+    let between = |((_, tid), (from, to)): (&(usize, u32), &(u64, u64))| -> usize {
+        let looks = scene.samples_in(*tid, *from, *to);
+        let pairs = looks.windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
+        pairs.map(|pair| pair[1].slices as usize).sum()
+    };
+    spans.iter().map(between).sum()
 }
 
 /// The innermost line of the program's own that most of the pieces pass through, and the function of

@@ -104,6 +104,26 @@ fn without_spans_only_the_waits_are_counted() {
 }
 
 #[test]
+fn without_switch_records_the_kernels_count_of_turns_tells_how_often_it_waited() {
+    let told = |slices: u16| {
+        let mut made = capture(false);
+        made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
+        let looks = (0..50).map(|i| Sample {
+            slices,
+            ..sample(BEGIN + i * 10 * MS, WaitKind::SocketRead, EXECUTE)
+        });
+        made.samples.insert(TID, looks.collect());
+        let verdict = diagnose(&made, |_| 300 * MS);
+        assert_eq!(verdict.findings[0].cause.text(), "downstream-wait", "{}", to_text(&verdict));
+        verdict.findings[0].summary.clone()
+    };
+    let wanted = "calls of execute() that waited about 98 times, one after the other";
+    assert!(told(2).ends_with(wanted), "{}", told(2));
+    // One long wait.
+    assert!(!told(0).contains("calls"), "{}", told(0));
+}
+
+#[test]
 fn few_calls_or_spans_of_little_time_are_no_loop() {
     let mut made = many_short_waits(WaitKind::FileRead);
     spans(&mut made, 9, 5);

@@ -36,6 +36,7 @@ fn sample(tid: u32, t_ns: u64, wait: WaitKind, stack: u32, holder: u32) -> Vec<u
         holder_source: how,
         call: 202,
         lock_holder: holder,
+        slices: 0,
         target: 0x5000,
         timeout_ns: 0,
     };

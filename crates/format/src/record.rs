@@ -9,7 +9,8 @@
 //!  RequestEnd    begin | end | request | attributes          flags: ERROR, ASYNC
 //!  Sample        t | tid, gil holder | wall | cpu | run delay | wait, how, nr, lock holder
 //!                | target | timeout                          name: stack id
-//!                flags: REUSED, TRUNCATED, TIMES, USAGE (the last two words are `usage::Usage`)
+//!                flags: REUSED, TRUNCATED, TIMES, USAGE (the last two words are `usage::Usage`),
+//!                from SLICES_SHIFT on how often it was given a CPU
 //!  OffCpu        out | in (u64::MAX: still out)              name: tid, flags: PREEMPTED
 //!  Gc            begin | end | collected                     flags: generation
 //!  Vital         t | f64 bits
@@ -89,6 +90,9 @@ pub mod flag {
     pub const TIMES: u16 = 4;
     /// Sample of a running thread: target and timeout hold what it has used so far (`Usage`).
     pub const USAGE: u16 = 8;
+    /// Sample: the bits above say how often its thread was given a CPU since its last sample, this many
+    /// or more if all are set. Two bits are free.
+    pub const SLICES_SHIFT: u32 = 6;
 }
 
 /// The header word.
@@ -241,6 +245,9 @@ pub struct Sample {
     pub call: u16,
     /// Thread that holds the lock this one waits for, 0 unknown.
     pub lock_holder: u32,
+    /// How often it was given a CPU since its sample before (when flag TIMES is set), at most `MOST_SLICES`;
+    /// 0 also where it is not told.
+    pub slices: u16,
     /// Futex address, or the name id of the descriptor's text when `TARGET_IS_NAME` is set in it.
     /// With flag USAGE: what the thread has used so far, see `Usage`.
     pub target: u64,
@@ -248,18 +255,25 @@ pub struct Sample {
     pub timeout_ns: u64,
 }
 
+/// The most that a sample tells of slices.
+pub const MOST_SLICES: u16 = u16::MAX >> flag::SLICES_SHIFT;
+/// The bits of a sample's flags that are none of them.
+const OWN_FLAGS: u16 = (1 << flag::SLICES_SHIFT) - 1;
+
 /// Set in `Sample.target` when its low half is a name id (a peer, a path) and not an address.
 pub const TARGET_IS_NAME: u64 = 1 << 63;
 
 impl Sample {
     /// As words.
     pub fn encode(&self) -> [u64; 9] {
+        let slices = self.slices.min(MOST_SLICES) << flag::SLICES_SHIFT;
+        let flags = self.flags & OWN_FLAGS | slices;
         let how = u64::from(self.wait as u8)
             | (u64::from(self.holder_source as u8) << 8)
             | (u64::from(self.call) << 16)
             | (u64::from(self.lock_holder) << 32);
         [
-            header(Kind::Sample, 9, self.flags, self.stack),
+            header(Kind::Sample, 9, flags, self.stack),
             self.t_ns,
             u64::from(self.tid) | (u64::from(self.gil_holder) << 32),
             self.wall_ns,
@@ -280,7 +294,7 @@ impl Sample {
             t_ns,
             tid,
             stack: name,
-            flags,
+            flags: flags & OWN_FLAGS,
             gil_holder,
             wall_ns,
             cpu_ns,
@@ -289,6 +303,7 @@ impl Sample {
             holder_source: HolderSource::from_u8((how >> 8) as u8),
             call: (how >> 16) as u16,
             lock_holder: (how >> 32) as u32,
+            slices: flags >> flag::SLICES_SHIFT,
             target,
             timeout_ns,
         })
@@ -547,10 +562,14 @@ mod tests {
             holder_source: HolderSource::OwnerField,
             call: 202,
             lock_holder: 8,
+            slices: 83,
             target: 9,
             timeout_ns: 10,
         };
         assert_eq!(decode(&sample.encode()), Some((9, Record::Sample(sample))));
+        let many = Sample { slices: u16::MAX, ..sample };
+        let most = Sample { slices: MOST_SLICES, ..sample };
+        assert_eq!(decode(&many.encode()), Some((9, Record::Sample(most))));
     }
 
     #[test]

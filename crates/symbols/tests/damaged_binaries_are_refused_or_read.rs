@@ -64,6 +64,7 @@ fn capture_of(path: &str, tag: &str, offsets: &[u64]) -> Capture {
         holder_source: HolderSource::None,
         call: 0,
         lock_holder: 0,
+        slices: 0,
         target: 0,
         timeout_ns: 0,
     };

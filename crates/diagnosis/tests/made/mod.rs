@@ -87,6 +87,7 @@ pub fn sample(tid: u32, t_ns: u64, wait: WaitKind, stack: u32) -> Sample {
         holder_source: HolderSource::None,
         call: 0,
         lock_holder: 0,
+        slices: 0,
         target: 0,
         timeout_ns: 0,
     }

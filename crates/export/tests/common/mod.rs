@@ -63,6 +63,7 @@ pub fn sample(
         holder_source: HolderSource::None,
         call: 230,
         lock_holder: 0,
+        slices: 0,
         target: 0,
         timeout_ns: 0,
     }

@@ -40,6 +40,7 @@ pub(crate) const SAMPLES: Table = Table {
         maybe("system_us", Kind::Int, "Time in the kernel so far, in steps of 10 ms; wraps"),
         always("is_reused", Kind::Bool, "It did not run since its last sample, which stands in"),
         always("is_truncated", Kind::Bool, "The stack was cut at the limit of frames"),
+        maybe("slices", Kind::Int, "How often it was given a CPU since its own sample before, at most 1,023"),
     ],
     rows: samples,
 };
@@ -90,5 +91,6 @@ fn sample(
         opt(used.map(|u| u.system_us)),
         Cell::Bool(has(flag::REUSED)),
         Cell::Bool(has(flag::TRUNCATED)),
+        timed(row.slices.into()),
     ])
 }
