@@ -12,6 +12,8 @@ use crate::{show_metrics, show_request};
 
 /// Threads listed; the rest are counted.
 const MOST_THREADS: usize = 20;
+/// A request's collections shorter than this are counted, and not listed.
+const SHORT_GC_NS: u64 = 100_000;
 
 /// A request of a capture.
 #[derive(Clone, Copy)]
@@ -141,13 +143,26 @@ fn print_request(capture: &Capture, request: &RequestRow) {
             lines.push((off.out_ns, format!("{tid:>7} {how} for {ms:.3} ms")));
         }
     }
-    for gc in &capture.gcs {
-        let ms = (gc.end_ns - gc.begin_ns) as f64 / 1e6;
+    let around = from.saturating_sub(20_000_000)..to.saturating_add(20_000_000);
+    let (mut short, mut short_ns) = (0, 0);
+    for gc in capture.gcs.iter().filter(|gc| around.contains(&gc.begin_ns)) {
+        let ns = gc.end_ns.saturating_sub(gc.begin_ns);
+        if ns < SHORT_GC_NS {
+            (short, short_ns) = (short + 1, short_ns + ns);
+            continue;
+        }
+        let ms = ns as f64 / 1e6;
         lines.push((gc.begin_ns, format!("{:>7} gc {} for {ms:.3} ms", gc.tid, gc.generation)));
     }
-    lines.retain(|(t, _)| (from.saturating_sub(20_000_000)..to + 20_000_000).contains(t));
+    lines.retain(|(t, _)| around.contains(t));
     lines.sort();
     lines.iter().for_each(|(t, line)| println!("{:>10.3} ms  {line}", at(*t)));
+    if short > 0 {
+        println!(
+            "and {short} collections under 0.1 ms each, {:.3} ms in all",
+            short_ns as f64 / 1e6
+        );
+    }
 }
 
 /// Spans that had not ended, the oldest first.

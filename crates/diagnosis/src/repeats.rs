@@ -4,7 +4,7 @@
 //! which function of a library that line called. How often is known in three ways only: by spans of one
 //! name inside the request, which count calls; by the waits for a peer that switch records show
 //! at that function, which count answers waited for and are told as such; or, without switch records, by how often
-//! the kernel gave the thread a CPU between two looks that both found it waiting there, which is about as often. None:
+//! the kernel gave the thread a CPU between two looks that both found it waiting there, which is as often or more (it may also have waited for the GIL). None:
 //! nothing is said.
 //!
 //! What it promises: a number is a count of records or the kernel's, never of looks. Cost: one pass
@@ -71,7 +71,7 @@ impl Repeats {
                 format!("calls{of} that waited {} times, one after the other", self.times)
             }
             Counted::Slices => {
-                format!("calls{of} that waited about {} times, one after the other", self.times)
+                format!("calls{of} that waited up to {} times, one after the other", self.times)
             }
         }
     }
