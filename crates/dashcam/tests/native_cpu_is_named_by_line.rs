@@ -61,7 +61,8 @@ fn total(cpu_ns: u64) -> u64 {
 
 #[test]
 fn native_cpu_is_named_by_line() {
-    let out = std::env::temp_dir().join(format!("dashcam-burn-{}", std::process::id()));
+    let out = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("burn-{}", std::process::id()));
     let settings = dashcam::Config::new().service("burn").slow("50ms").out(out.display());
     dashcam::start(settings).expect("settings");
     std::thread::sleep(Duration::from_millis(200));

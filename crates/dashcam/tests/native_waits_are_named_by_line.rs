@@ -101,7 +101,8 @@ fn serve() -> TcpStream {
 
 #[test]
 fn native_waits_are_named_by_line() {
-    let out = std::env::temp_dir().join(format!("dashcam-native-{}", std::process::id()));
+    let out = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("native-{}", std::process::id()));
     let settings = dashcam::Config::new().service("native").slow("50ms");
     let settings = settings.out(out.display());
     dashcam::start(settings).expect("settings");

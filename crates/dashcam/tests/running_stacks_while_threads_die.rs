@@ -38,7 +38,8 @@ fn deep(levels: u64, cpu_ns: u64) -> u64 {
 
 #[test]
 fn running_stacks_while_threads_die() {
-    let out = std::env::temp_dir().join(format!("dashcam-dying-{}", std::process::id()));
+    let out = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("dying-{}", std::process::id()));
     let settings = dashcam::Config::new().service("dying").slow("20ms").out(out.display());
     dashcam::start(settings).expect("settings");
     std::thread::sleep(Duration::from_millis(100));

@@ -107,7 +107,8 @@ fn told(capture: &Capture) -> usize {
 
 #[test]
 fn who_held_a_lock_without_an_owner_is_named() {
-    let out = std::env::temp_dir().join(format!("dashcam-wakers-{}", std::process::id()));
+    let out = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("wakers-{}", std::process::id()));
     let settings = dashcam::Config::new().service("wakers").slow("50ms");
     dashcam::start(settings.out(out.display())).expect("settings");
     std::thread::sleep(Duration::from_millis(200));

@@ -50,7 +50,8 @@ fn rest() -> u64 {
 #[test]
 fn without_perf_events_a_capture_says_so() {
     forbid_perf_events();
-    let out = std::env::temp_dir().join(format!("dashcam-noperf-{}", std::process::id()));
+    let out = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("noperf-{}", std::process::id()));
     let settings = dashcam::Config::new().service("noperf").slow("50ms").out(out.display());
     dashcam::start(settings).expect("settings");
     std::thread::sleep(Duration::from_millis(200));
