@@ -154,6 +154,8 @@ struct Sampler<'s> {
     triggers: Triggers<'s>,
     open: Vec<OpenRequest>,
     urgent: Vec<u32>,
+    /// Those of them that are to be looked at, least lately looked at first.
+    due: Vec<u32>,
     /// Indices into `open` of the requests past their usual time.
     overdue: Vec<usize>,
     suspensions: Suspensions,
@@ -232,6 +234,7 @@ impl<'s> Sampler<'s> {
             triggers: Triggers::new(shared, config, now),
             open: Vec::new(),
             urgent: Vec::new(),
+            due: Vec::new(),
             overdue: Vec::new(),
             suspensions: Suspensions::default(),
             rest: Vec::new(),
@@ -431,11 +434,12 @@ impl<'s> Sampler<'s> {
         self.rest.clear();
         let fresh = self.tracks.by_tid.iter().filter(|(_, t)| t.ran || !exact || t.last.is_none());
         self.rest.extend(fresh.map(|(tid, _)| *tid));
-        let most = match self.budget.is_low() {
-            true => self.config.threads.min(self.urgent.len() + FEW),
-            false => self.config.threads,
-        };
-        choose(&self.urgent, &mut self.rest, most, &mut self.random, &mut self.chosen);
+        let low = self.budget.is_low();
+        self.find_due(now, exact, low);
+        let threads = self.config.threads;
+        let beside = |urgent: usize| if low { threads.min(urgent + FEW) } else { threads };
+        let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
+        choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
         let mut culprits: Vec<u32> = Vec::new();
         if !self.urgent.is_empty() {
@@ -446,6 +450,9 @@ impl<'s> Sampler<'s> {
         for i in 0..self.chosen.len() {
             let tid = self.chosen[i];
             let close = self.urgent.contains(&tid);
+            if close && !self.due.contains(&tid) {
+                continue;
+            }
             let allotment = if close { &mut for_urgent } else { &mut for_others };
             if !allotment.is_left() {
                 continue;
@@ -483,6 +490,15 @@ impl<'s> Sampler<'s> {
         let seen = self.suspensions.look(&mut self.looker, &self.open, &self.overdue, most);
         self.shared.stats.samples.fetch_add(seen, Ordering::Relaxed);
         self.looker.tell_torn();
+    }
+
+    /// Of the threads that are urgent, those with something to tell. However many they are, each has its turn.
+    fn find_due(&mut self, now: u64, exact: bool, low: bool) {
+        let tracks = &self.tracks.by_tid;
+        let is_due = |tid: &&u32| tracks.get(tid).is_none_or(|track| track.is_due(now, exact, low));
+        self.due.clear();
+        self.due.extend(self.urgent.iter().filter(is_due));
+        self.due.sort_by_key(|tid| tracks.get(tid).map_or(0, |track| track.sampled_ns));
     }
 
     fn look(&mut self, tid: u32, close: bool, exact: bool) -> Option<format::record::Sample> {

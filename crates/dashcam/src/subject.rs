@@ -15,16 +15,12 @@ use sys::processes::Kin;
 use sys::task::TaskCall;
 
 use crate::native::{self, Native};
-use crate::tracks::Tracks;
+use crate::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
 
 /// Most frames of a stack.
 const MOST_FRAMES: usize = 512;
 /// Distinct stacks whose ids are remembered; beyond, the memory is emptied.
 const MOST_STACKS: usize = 16 * 1024;
-/// A waiting thread is sampled again after this time though nothing changed.
-const REPEAT_NS: u64 = 100_000_000;
-/// The holder of a lock is looked up at most this often a waiter.
-const ASK_HOLDER_NS: u64 = 40_000_000;
 
 /// Looks at threads and turns what it sees into samples.
 pub(crate) struct Looker {
@@ -122,6 +118,11 @@ impl Looker {
         }
         // A thread seen running goes on running: it has something new to tell next time.
         track.ran = !blocked;
+        track.waits_since_ns = match (blocked, unmoved && track.waits_since_ns != 0) {
+            (false, _) => 0,
+            (true, true) => track.waits_since_ns,
+            (true, false) => now,
+        };
         let last = track.last;
         let mut sample = blank(tid, now, track.sampled_ns);
         if let Some((new, old)) = both {

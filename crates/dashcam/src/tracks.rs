@@ -1,8 +1,14 @@
 //! What the sampler remembers of each thread between passes.
 
+use format::wait::WaitKind;
 use samplers::by_tid::ByTid;
 use samplers::python_stacks::PyThread;
 use sys::task::{Schedstat, TaskReader};
+
+/// A thread that stands is sampled again after this time.
+pub(crate) const REPEAT_NS: u64 = 100_000_000;
+/// Who holds the lock that a thread waits for is asked again after this time.
+pub(crate) const ASK_HOLDER_NS: u64 = 40_000_000;
 
 /// A thread under observation.
 #[derive(Default)]
@@ -15,6 +21,8 @@ pub(crate) struct Track {
     pub sampled_ns: u64,
     /// Its times then.
     pub times: Option<Schedstat>,
+    /// When it was first found in the wait that its last sample saw, as far as its times tell; 0 if it ran then.
+    pub waits_since_ns: u64,
     /// It was in the last list of threads.
     pub alive: bool,
     /// It has been on a CPU since its last sample, as far as switch records tell.
@@ -28,6 +36,23 @@ pub(crate) struct Track {
 }
 
 impl Track {
+    /// Whether a thread that is urgent has something new to tell, or may have. `exact`: switch records tell
+    /// whether it ran; else, where savings are `low`, one that waits is asked again when it has waited half as long
+    /// again as at its last sample.
+    pub(crate) fn is_due(&self, now: u64, exact: bool, low: bool) -> bool {
+        let since_ns = now.saturating_sub(self.sampled_ns);
+        let Some(last) = self.last.filter(|_| self.was_whole() && since_ns < REPEAT_NS) else {
+            return true;
+        };
+        if exact {
+            let asks = last.wait == WaitKind::Futex;
+            let asked_ns = now.saturating_sub(self.holder_asked_ns);
+            return self.ran || asks && asked_ns >= ASK_HOLDER_NS;
+        }
+        let waited_ns = self.sampled_ns.saturating_sub(self.waits_since_ns);
+        !low || self.waits_since_ns == 0 || since_ns >= waited_ns / 2
+    }
+
     /// Whether its last sample may be carried over while it stands. A thread may be listed before its
     /// interpreter state is, or while that list was torn: then its stack was read as a native one's.
     pub(crate) fn was_whole(&self) -> bool {
@@ -115,6 +140,26 @@ impl Tracks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_waits_is_asked_ever_less_often_only_where_nothing_else_tells_and_savings_are_low() {
+        let ms = |ms: u64| ms * 1_000_000;
+        let last = crate::subject::blank(7, ms(400), 0);
+        let last = Some(format::record::Sample { wait: WaitKind::SocketRead, ..last });
+        let new = |track: Track| Track { sampled_ns: ms(400), last, ..track };
+        let waits = new(Track { waits_since_ns: ms(360), ..Track::default() });
+        assert!(!waits.is_due(ms(410), false, true) && waits.is_due(ms(420), false, true));
+        assert!(waits.is_due(ms(410), false, false), "there are savings");
+        let long = new(Track { waits_since_ns: ms(1), ..Track::default() });
+        assert!(!long.is_due(ms(490), false, true) && long.is_due(ms(500), false, true));
+        let runs = new(Track::default());
+        assert!(runs.is_due(ms(401), false, true));
+        // Switch records tell that it did not run.
+        assert!(!waits.is_due(ms(499), true, false) && waits.is_due(ms(500), true, false));
+        let ran = new(Track { ran: true, ..Track::default() });
+        assert!(ran.is_due(ms(401), true, true));
+        assert!(Track::default().is_due(ms(1), true, true), "never looked at");
+    }
 
     #[test]
     fn a_thread_that_turns_out_to_run_python_is_looked_at_anew() {

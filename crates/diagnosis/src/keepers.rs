@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use capture::read::{Frame, TaskRow};
+use capture::read::{Frame, OffCpu, TaskRow};
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -121,6 +121,34 @@ impl<'c> Scene<'c> {
         known.then_some(Ended { stack, lock, from, end, done_ns, knows: true })
     }
 
+    /// When a wait for a lock of SQLite's ended: it asks again and again, so whoever had the lock let go of it
+    /// between the last time it asked in vain and the end.
+    pub(crate) fn ended_asking(&self, segment: &Segment<'_>) -> Option<Ended> {
+        let own = segment.sample.filter(|s| self.asks(s))?;
+        let looks = self.samples_in(segment.tid, 0, u64::MAX);
+        let at = looks.partition_point(|s| s.t_ns < own.t_ns);
+        let near =
+            |pair: &&[Sample]| self.asks(&pair[1]) && pair[1].t_ns - pair[0].t_ns <= APART_NS;
+        let back = looks[..=at].windows(2).rev().take_while(|p| near(p) && self.asks(&p[0]));
+        let first = back.last().map_or(own, |pair| &pair[0]);
+        let later = looks[at..].windows(2).take_while(near).last();
+        let last = later.map_or(own, |pair| &pair[1]);
+        let after = looks[looks.partition_point(|s| s.t_ns <= last.t_ns)..].first();
+        let asked = self.off_at(segment.tid, last.t_ns);
+        let done_ns = self.request_end(segment.tid, last.t_ns);
+        let seen_ns = after.map(|s| s.t_ns).into_iter().chain(done_ns).min();
+        let until = asked.map(|off| off.in_ns).or(seen_ns)?;
+        let in_vain = asked.map_or(last.t_ns, |off| off.out_ns);
+        let end = (in_vain.saturating_sub(SLACK_NS), until.saturating_add(SLACK_NS));
+        let known = until.saturating_sub(in_vain) <= APART_NS && first.t_ns < until;
+        let (stack, lock, from) = (segment.stack(), 0, first.t_ns);
+        known.then_some(Ended { stack, lock, from, end, done_ns: None, knows: false })
+    }
+
+    fn asks(&self, look: &Sample) -> bool {
+        look.wait == WaitKind::Sleep && self.frames.asks_sqlite(look.stack)
+    }
+
     /// The thread whose stay ended when a task's await of `segment` did, as `keeper`: one that fulfils a
     /// future with `call_soon_threadsafe`. `looks_ns`: when the task was seen there first and last;
     /// `until_ns`: when it was not any more.
@@ -208,6 +236,7 @@ impl<'c> Scene<'c> {
             // A fellow that waits for the same keeps nobody.
             let fellow = s.target == lock || pool_wait::is_of_a_pool(self, s.stack);
             let file = s.wait == WaitKind::FileLock && s.target == lock;
+            let file = file || self.asks(s) && self.frames.asks_sqlite(stack);
             !(parked || waits && fellow || file)
         };
         let place = |s: &Sample| self.frames.innermost_user(s.stack).filter(|_| works(s));
@@ -261,9 +290,13 @@ impl<'c> Scene<'c> {
 
     /// Until when switch records say that `tid` was off the CPU, if it was so at `t_ns`.
     fn out_until(&self, tid: u32, t_ns: u64) -> Option<u64> {
+        self.off_at(tid, t_ns).map(|off| off.in_ns)
+    }
+
+    fn off_at(&self, tid: u32, t_ns: u64) -> Option<&'c OffCpu> {
         let off = self.capture.off_cpu.get(&tid)?;
         let last = off[..off.partition_point(|o| o.out_ns <= t_ns)].last()?;
-        (last.in_ns >= t_ns).then_some(last.in_ns)
+        (last.in_ns >= t_ns).then_some(last)
     }
 
     /// Who had the GIL while a thread with this course waited for it most of the time of `segment`; none

@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::causes::pool_wait;
+use crate::causes::{lock_wait, pool_wait};
 use crate::group::Weighed;
 use crate::keepers::{Ended as Wait, Stay};
 use crate::scene::{Culprit, Scene};
@@ -47,7 +47,8 @@ pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     if pieces.iter().any(|w| pool_wait::is_of_nobody_here(w.piece.claim.target.as_deref())) {
         return;
     }
-    if pieces.iter().all(|w| !w.piece.segment.exact) {
+    let asks = |w: &Weighed<'_>| lock_wait::asks_again(w.piece.claim.target.as_deref());
+    if pieces.iter().all(|w| !w.piece.segment.exact || asks(w)) {
         name_by_stays(scene, pieces);
     } else {
         name_by_records(scene, pieces);
@@ -83,8 +84,13 @@ type Function = (String, String);
 
 fn name_by_stays(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     let waits = |w: &Weighed<'_>| {
-        let own = Some(&w.piece.segment).filter(|s| is_wait(s) && !scene.timed_out(s))?;
-        scene.ended(own).map(|wait| (own.tid, wait))
+        let own = &w.piece.segment;
+        let wait = match lock_wait::asks_again(w.piece.claim.target.as_deref()) {
+            true => scene.ended_asking(own),
+            false if is_wait(own) && !scene.timed_out(own) => scene.ended(own),
+            false => None,
+        };
+        Some((own.tid, wait?))
     };
     let told: Vec<Option<(u32, Wait)>> = pieces.iter().map(waits).collect();
     let mut all: Vec<(u32, Wait)> = told.iter().flatten().copied().collect();

@@ -6,8 +6,8 @@ mod made;
 
 use capture::read::Capture;
 use diagnosis::{diagnose, to_text};
-use format::wait::WaitKind::{Futex, Poll};
-use made::{also_seen, seen, stack, BEGIN, MS};
+use format::wait::WaitKind::{Futex, Poll, Sleep};
+use made::{also_off, also_seen, seen, stack, stack_on, BEGIN, MS};
 
 const WAITER: u32 = 7;
 const KEEPERS: [u32; 2] = [9, 11];
@@ -108,4 +108,49 @@ fn of_two_that_left_each_time_none_is_named() {
     }
     let (culprit, _, text) = told(&made);
     assert_eq!(culprit, None, "{text}");
+}
+
+/// Four times a request asks SQLite for its lock every 40 ms, for 280 ms; another thread counts in a transaction
+/// the while, until `left_ms` behind the begin of each, with switch records of the one that asks or without.
+fn asks(left_ms: [u64; TIMES as usize], exact: bool) -> Option<String> {
+    let mut made = made::capture(WAITER, &["PUT /notes"]);
+    if !exact {
+        made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
+    }
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    let put = stack(&mut made, &[("put", "/srv/notes.py", 24)]);
+    let frames = [("step", "/lib/libsqlite3.so.0", 0), ("usleep", "/lib/libc.so.6", 0)];
+    let polls = stack_on(&mut made, put, &frames);
+    let native = made.codes.len() - 2;
+    made.codes[native..].iter_mut().for_each(|code| code.native = true);
+    let work = ("_loop", "/srv/reindex.py", 18);
+    let counts = stack(&mut made, &[work, ("count_words", "/srv/reindex.py", 12)]);
+    let rests = stack(&mut made, &[work]);
+    seen(&mut made, WAITER, &[]);
+    seen(&mut made, KEEPERS[0], &[]);
+    for (time, left) in (0..TIMES).zip(left_ms) {
+        let at = time * APART_MS;
+        made.requests.push(made::request(100 + time, WAITER, BEGIN + at * MS, 285));
+        let pauses: Vec<(u64, u64)> = (0..7).map(|i| (at + i * 40 + 1, at + i * 40 + 40)).collect();
+        if exact {
+            also_off(&mut made, WAITER, false, &pauses);
+        }
+        also_seen(&mut made, WAITER, (at + 5..at + 280).step_by(12), Sleep, polls);
+        also_seen(&mut made, KEEPERS[0], (at + 2..at + left).step_by(12), Sleep, counts);
+        also_seen(&mut made, KEEPERS[0], (at + left + 2..at + 900).step_by(50), Sleep, rests);
+    }
+    let verdict = diagnose(&made, |_| 100 * MS);
+    let (first, text) = (&verdict.findings[0], to_text(&verdict));
+    assert_eq!(first.cause.text(), "lock-wait", "{text}");
+    assert_ne!(first.confidence.text(), "confirmed", "{text}");
+    first.culprit.clone().map(|p| p.function)
+}
+
+#[test]
+fn whose_work_ended_just_before_sqlite_was_asked_again_had_its_lock() {
+    for exact in [true, false] {
+        let counted = Some("count_words".to_owned());
+        assert_eq!(asks([262, 270, 258, 266], exact), counted, "{exact}");
+        assert_eq!(asks([100, 270, 130, 60], exact), None, "{exact}");
+    }
 }

@@ -135,11 +135,17 @@ const NOTICES: [Notice; 6] = [
     },
 ];
 
-/// What is waited for by asking again. Nothing tells who has it: the lock is the connection's, not a thread's.
+/// What is waited for by asking again. Nothing tells who has it: the lock is the connection's, not a thread's. Who left a
+/// function each time is inferred (`regulars`).
 const SQLITE: &str = "a SQLite database";
 const ADVICE_SQLITE: &str =
     "Find the connection whose transaction was open meanwhile, of this process or another, and \
      shorten it: no waiting or long work between BEGIN and COMMIT; WAL lets readers go on.";
+
+/// Whether who waits for this asks for it again and again: nobody wakes it.
+pub fn asks_again(target: Option<&str>) -> bool {
+    target == Some(SQLITE)
+}
 
 /// How the target of a file lock ends that this process has.
 const OURS: &str = ", held by this process";

@@ -47,9 +47,9 @@ const PIECE: usize = 512;
 const REFRESH_NS: u64 = 1_000_000_000;
 /// ... and this often in any case.
 const RENEW_NS: u64 = 30_000_000_000;
-/// Where a stack told nothing, as if of a library that was loaded since, it is read again after this many
-/// times as long as that took.
-const DOUBT: u64 = 2_000;
+/// Where a stack told nothing, as if of a library that was loaded since, it is read again after so many
+/// times as long as that took: twice as many each time that nothing was new. Programs load most libraries early.
+const DOUBT: std::ops::RangeInclusive<u64> = 100..=2_000;
 /// Addresses whose meaning is remembered, code or not; beyond, they are found out anew.
 const MOST_ADDRESSES: usize = 32 * 1024;
 /// Distinct sites for the life of the reader.
@@ -119,6 +119,8 @@ pub struct NativeStacks {
     texts: Vec<String>,
     read_ns: u64,
     took_ns: u64,
+    /// After how many times as long a doubted list is read again.
+    doubt: u64,
     /// A stack told nothing since.
     doubted: bool,
     /// What an address was found to be: a site, or None: no call is in front of it.
@@ -150,6 +152,7 @@ impl NativeStacks {
             texts: Vec::new(),
             read_ns: 0,
             took_ns: 0,
+            doubt: *DOUBT.start(),
             doubted: false,
             known: HashMap::new(),
             restorers: Restorers::default(),
@@ -373,7 +376,7 @@ impl NativeStacks {
     fn refresh(&mut self, pc: u64, now_ns: u64) {
         let age_ns = now_ns.saturating_sub(self.read_ns);
         let known = self.maps.find(pc).is_some();
-        let doubted = self.doubted && age_ns >= self.took_ns.saturating_mul(DOUBT);
+        let doubted = self.doubted && age_ns >= self.took_ns.saturating_mul(self.doubt);
         let due = self.read_ns == 0 || age_ns >= RENEW_NS;
         if !due && (age_ns < REFRESH_NS || known && !doubted) {
             return;
@@ -384,8 +387,10 @@ impl NativeStacks {
         self.took_ns = sys::clock::now_ns().saturating_sub(began_ns);
         let Ok(maps) = read else { return };
         if maps == self.maps {
+            self.doubt = (self.doubt * 2).min(*DOUBT.end());
             return;
         }
+        self.doubt = *DOUBT.start();
         if !self.maps.still_hold_in(&maps) {
             self.known.clear();
             self.restorers.forget();
