@@ -1,8 +1,8 @@
 //! Which of the program's own functions had other code do what took the time: the caller to blame.
 //!
-//! How it works: the innermost code that stood in the way may only do as it was told. A pause of an
-//! installed library is one of the function that the library calls between its pauses (a decorator that
-//! tries again), else of the function that called the library. Calls made again and again are not
+//! How it works: the innermost code that stood in the way may only do as it was told. What an installed library
+//! computes is its caller's. A pause of one is of the function that the library calls between its pauses (a
+//! decorator that tries again), else of the function that called the library. Calls made again and again are not
 //! of the helper that makes one, but of who makes many: the function a comprehension on the way is
 //! written in, else the first that is no helper. A helper is a function that more than one of the program's
 //! own functions were seen to call.
@@ -26,12 +26,14 @@ pub fn of_group(scene: &Scene<'_>, group: &Group<'_>, repeats: Option<&Repeats>)
     let place = group.place.as_ref().filter(|_| group.culprit.is_none())?;
     let stack = group.heaviest()?.piece.claim.stack;
     let is_user = |p: &Place| scene.frames.owner(&p.file) == Owner::User;
+    let of_library = scene.frames.owner(&place.file) == Owner::Library;
+    let called = || scene.frames.innermost_user(stack).filter(is_user);
     let found = match group.cause {
-        Cause::Sleep if scene.frames.owner(&place.file) == Owner::Library => {
+        Cause::Sleep if of_library => {
             let tried = retries::called_between(scene, group).filter(is_user);
-            let called = || scene.frames.innermost_user(stack).filter(is_user);
             tried.or_else(called)
         }
+        Cause::Cpu | Cause::GcPause | Cause::PageFault if of_library => called(),
         _ => repeats.and_then(|_| who_calls_often(scene, stack)),
     };
     let same = |p: &Place| (&p.qualified, &p.file) == (&place.qualified, &place.file);

@@ -72,6 +72,19 @@ fn a_pause_of_the_programs_own_is_its_own() {
     assert_eq!(told.culprit, None, "{}", told.summary);
 }
 
+#[test]
+fn what_a_library_computes_is_its_callers() {
+    let mut made = made();
+    let compile = ("Environment.compile", "/lib/site-packages/jinja2/environment.py", 764);
+    let computes = stack(&mut made, &[SETTLE, ("render", "/srv/branding.py", 12), compile]);
+    off(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (2..398).step_by(10), Running, computes);
+    let told = first(&made);
+    assert_eq!(told.cause.text(), "cpu", "{}", told.summary);
+    assert_eq!(name(told.place.as_ref()).as_deref(), Some("environment.py:764 compile()"));
+    assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("branding.py:12 render()"));
+}
+
 /// Eighty answers waited for, one after the other, on stacks that begin with `callers`.
 fn row_by_row(
     callers: &[(&'static str, &'static str, u32)],
