@@ -31,6 +31,8 @@ const BY_STAYS: (f64, f64) = (1e-2, 10.0);
 /// So short a time before an end a thread must have run; nearer than this is no better.
 const JUST_BEFORE_NS: u64 = 3_000_000;
 const NEAR_NS: u64 = 200_000;
+/// Waits shorter than this part of the longest are for something else: a Condition's own lock.
+const SHORT: u64 = 10;
 /// More ends than these tell nothing new.
 const MOST_ENDS: usize = 64;
 
@@ -62,6 +64,8 @@ fn name_by_records(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     tids.dedup();
     let mut ended: Vec<Ended> = waits.filter_map(|s| whole(scene, s)).collect();
     ended.sort_unstable_by_key(|e| e.to_ns);
+    let longest_ns = ended.iter().map(|e| e.to_ns - e.from_ns).max().unwrap_or(0);
+    ended.retain(|e| (e.to_ns - e.from_ns) * SHORT >= longest_ns);
     let ended = first_of_each(ended, |e| e.to_ns);
     let Some(tid) = always_before(scene, &tids, &ended) else { return };
     for w in pieces.iter_mut().filter(|w| is_told(&w.piece.segment)) {
@@ -95,6 +99,9 @@ fn name_by_stays(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     let told: Vec<Option<(u32, Wait)>> = pieces.iter().map(waits).collect();
     let mut all: Vec<(u32, Wait)> = told.iter().flatten().copied().collect();
     all.sort_unstable_by_key(|(tid, wait)| (wait.end.1, wait.from, *tid));
+    let waited_ns = |(_, wait): &(u32, Wait)| wait.end.1.saturating_sub(wait.from);
+    let longest_ns = all.iter().map(waited_ns).max().unwrap_or(0);
+    all.retain(|wait| waited_ns(wait).saturating_mul(SHORT) >= longest_ns);
     let first = first_of_each(all, |(_, wait)| wait.end.1);
     let stood: Vec<Stood> = first.iter().map(|(tid, wait)| stood(scene, *tid, wait)).collect();
     let Some(function) = always_left(&stood) else { return };

@@ -119,8 +119,10 @@ fn checkpoints(times: u64, late: bool) -> Capture {
                 BEGIN + from * MS,
                 ms + 1,
             ));
-            also_off(&mut made, tid, false, &[(from, at + 300)]);
-            also_seen(&mut made, tid, (from + 5..at + 300).step_by(10), Futex, add);
+            // A short wait first, which somebody else ended.
+            also_off(&mut made, tid, false, &[(from, from + 7), (from + 8, at + 300)]);
+            also_seen(&mut made, tid, std::iter::once(from + 3), Futex, add);
+            also_seen(&mut made, tid, (from + 10..at + 300).step_by(10), Futex, add);
         }
         for look in made.samples.values_mut().flatten().filter(|s| s.wait == Futex) {
             look.target = 0x10 + u64::from(look.tid);
