@@ -22,7 +22,7 @@ use capture::read::TaskRow;
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, HolderSource};
 
-use crate::causes::{self, Claim};
+use crate::causes::{self, pool_wait, Claim};
 use crate::culprits;
 use crate::frames::{last_part, Owner};
 use crate::pieces::Piece;
@@ -313,7 +313,8 @@ fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<
 
 /// Another task that most likely had what `line` awaited, where the lock or pool itself does not
 /// tell: it was seen, most of the while, to await something else in the code of the library whose
-/// pool it is, or, for what is the program's own, in the same file of it. Tasks of requests first;
+/// pool it is, or, for what is the program's own, in the same file of it; for room in a full queue, a task of no
+/// request that awaits something outside of the process. Tasks of requests first;
 /// of others only where none of a request fits. None when several at different places were. An
 /// inference, never more. Cost: the looks of that time.
 pub fn likely_holder(
@@ -328,6 +329,11 @@ pub fn likely_holder(
         Some(package) => scene.frames.any(stack, |f| scene.frames.package(f.file) == Some(package)),
         None => scene.frames.any(stack, |f| f.file == file),
     };
+    // Who awaits elsewhere may have what is in a pool, but empties no queue. Who does is a task of nobody's, which may
+    // know the queue from elsewhere.
+    let empties = |row: &Await| row.request == 0 && busy_outside(scene, row) && is_own(scene, row);
+    let fills = pool_wait::awaits_room(scene, own.stack);
+    let able = |row: &Await| if fills { empties(row) } else { knows(row.stack) };
     let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
     let mut found: HashMap<u64, (u64, u64, &Await)> = HashMap::new();
     for row in scene.looks_between(from, to) {
@@ -338,7 +344,7 @@ pub fn likely_holder(
         let works = row.request != 0
             || busy_outside(scene, row)
             || scene.frames.any(row.stack, |f| f.releases);
-        if other && busy && works && !fellow && knows(row.stack) {
+        if other && busy && works && !fellow && able(row) {
             let seen = found.entry(row.task).or_insert((row.t_ns, row.t_ns, row));
             (seen.0, seen.1) = (seen.0.min(row.t_ns), seen.1.max(row.t_ns));
         }
@@ -389,6 +395,11 @@ fn busy_outside(scene: &Scene<'_>, row: &Await) -> bool {
     use AwaitKind::{Child, Connect, Executor, Resolve, Socket};
     matches!(row.kind, Socket | Connect | Resolve | Executor | Child)
         || target(scene, row).is_some()
+}
+
+/// Whether the program's own code is on the task's stack.
+fn is_own(scene: &Scene<'_>, row: &Await) -> bool {
+    scene.frames.any(row.stack, |f| scene.frames.owner(f.file) == Owner::User)
 }
 
 /// The library in whose code `stack` is innermost.

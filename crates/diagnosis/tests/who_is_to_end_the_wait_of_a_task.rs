@@ -114,6 +114,24 @@ fn the_reader_of_a_full_queue_is_named_as_an_inference() {
 }
 
 #[test]
+fn a_task_of_nobodys_that_waits_for_a_peer_most_likely_kept_the_queue_from_being_read() {
+    let mut made = capture();
+    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Queue, PUT, 0));
+    made.awaits.insert(0, looks(0, READER, AwaitKind::Socket, STORE, PEER));
+    let finding = first(&made);
+    let because = "most likely because jobs.py:12 store() kept its reader";
+    assert!(finding.summary.ends_with(because), "{}", finding.summary);
+    assert_eq!(finding.confidence, Confidence::Likely);
+    // Either of two may be the reader; and who only pauses is none.
+    let both = looks(0, SWEEPER, AwaitKind::Socket, POLLS, PEER);
+    made.awaits.get_mut(&0).expect("looks").extend(both);
+    made.awaits.get_mut(&0).expect("looks").sort_by_key(|row| row.t_ns);
+    assert!(first(&made).summary.ends_with("what kept its reader is not known"));
+    made.awaits.insert(0, looks(0, READER, AwaitKind::Sleep, STORE, 0));
+    assert!(first(&made).summary.ends_with("what kept its reader is not known"));
+}
+
+#[test]
 fn those_behind_the_head_of_a_line_wait_for_who_works_for_the_head() {
     let mut made = capture();
     // Its own future lies in the queue still: nobody has it in hand.

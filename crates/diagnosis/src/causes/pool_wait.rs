@@ -132,6 +132,11 @@ pub fn puts(scene: &Scene<'_>, stack: u32) -> bool {
         && inner.next().is_some_and(|f| is_stdlib(&f, "queue.py", &["put"]))
 }
 
+/// The same of an event loop's task.
+pub fn awaits_room(scene: &Scene<'_>, stack: u32) -> bool {
+    scene.frames.any(stack, |f| is_stdlib(f, "queues.py", &["put"]))
+}
+
 /// What a thread that waits in a futex with this stack does, if it is of a pool.
 pub fn doing(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
     match puts(scene, stack) {
@@ -163,14 +168,13 @@ const ITEM: &str = "an item of a queue";
 /// What the code of a wait for a pool waits for, where that has a better word than pool.
 fn what(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
     let is = |file: &str| scene.frames.any(stack, |f| f.file.ends_with(file));
-    let awaits_room = |f: &Frame<'_>| is_stdlib(f, "queues.py", &["put"]);
     if is("/multiprocessing/pool.py") || is(FUTURES) && futures_are_of_processes(scene) {
         return Some(PROCESSES);
     }
     if is_for_processes(scene, stack) {
         return Some(OTHERS);
     }
-    if puts(scene, stack) || scene.frames.any(stack, awaits_room) {
+    if puts(scene, stack) || awaits_room(scene, stack) {
         return Some(ROOM);
     }
     native(scene, stack)
@@ -351,12 +355,8 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
         }
         AwaitKind::Queue => {
             let target = what(scene, seen.row.stack).map(str::to_owned);
-            // Who awaits elsewhere may have what is in the pool, but empties no queue.
-            let likely = || match target {
-                None => likely_holder(scene, seen, segment),
-                Some(_) => None,
-            };
-            let culprit = holder_of_any(scene, seen, segment).or_else(likely);
+            let culprit = holder_of_any(scene, seen, segment);
+            let culprit = culprit.or_else(|| likely_holder(scene, seen, segment));
             Some(Claim { culprit, target, ..own })
         }
         AwaitKind::Executor => Some(Claim { target: Some(EXECUTOR.to_owned()), ..own }),
