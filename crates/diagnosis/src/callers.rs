@@ -21,9 +21,11 @@ use crate::repeats::Repeats;
 use crate::retries;
 use crate::scene::Scene;
 
-/// The caller to blame for a group without a culprit; None where the code at its place did it of its own.
+/// The caller to blame for a group without another culprit; None where the code at its place did it of its own.
 pub fn of_group(scene: &Scene<'_>, group: &Group<'_>, repeats: Option<&Repeats>) -> Option<Place> {
-    let place = group.place.as_ref().filter(|_| group.culprit.is_none())?;
+    // What keeps a loop is its own culprit.
+    let itself = group.cause == Cause::EventLoopBlocked && group.culprit == group.place;
+    let place = group.place.as_ref().filter(|_| itself || group.culprit.is_none())?;
     let stack = group.heaviest()?.piece.claim.stack;
     let is_user = |p: &Place| scene.frames.owner(&p.file) == Owner::User;
     let of_library = scene.frames.owner(&place.file) == Owner::Library;
@@ -33,7 +35,9 @@ pub fn of_group(scene: &Scene<'_>, group: &Group<'_>, repeats: Option<&Repeats>)
             let tried = retries::called_between(scene, group).filter(is_user);
             tried.or_else(called)
         }
-        Cause::Cpu | Cause::GcPause | Cause::PageFault if of_library => called(),
+        Cause::Cpu | Cause::EventLoopBlocked | Cause::GcPause | Cause::PageFault if of_library => {
+            called()
+        }
         _ => repeats.and_then(|_| who_calls_often(scene, stack)),
     };
     let same = |p: &Place| (&p.qualified, &p.file) == (&place.qualified, &place.file);

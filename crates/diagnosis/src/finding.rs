@@ -263,7 +263,7 @@ impl Judge<'_, '_> {
             // What another thread did is that one's doing.
             culprit: match &waiter {
                 Some(_) => group.culprit.clone().or_else(|| group.place.clone()),
-                None => group.culprit.clone().or(caller),
+                None => caller.or_else(|| group.culprit.clone()),
             },
             advice: match &repeats {
                 Some(_) => repeats::ADVICE,

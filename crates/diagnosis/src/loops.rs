@@ -50,12 +50,13 @@ impl Scene<'_> {
     }
 
     /// How long the loop's thread was away from its poll call around `segment`, without a break; as
-    /// far as 2 s before and behind it. Cost: a timeline, unless it lies in the stretch asked for last.
+    /// far as 2 s before and behind it. 0 where it mostly waited and no look of all that time found it at
+    /// anything: it may have polled again and again. Cost: a timeline, unless it lies in the stretch asked for last.
     pub fn busy_around(&self, segment: &Segment<'_>) -> u64 {
         const SPAN_NS: u64 = 2_000_000_000;
-        if let Some((begin, end)) = self.busy.borrow().get(&segment.tid) {
+        if let Some((begin, end, busy_ns)) = self.busy.borrow().get(&segment.tid) {
             if *begin <= segment.from_ns && segment.to_ns <= *end {
-                return end - begin;
+                return *busy_ns;
             }
         }
         let from = segment.from_ns.saturating_sub(SPAN_NS);
@@ -74,7 +75,15 @@ impl Scene<'_> {
             }
             end = s.to_ns;
         }
-        self.busy.borrow_mut().insert(segment.tid, (begin, end));
-        end - begin
+        let inside = || around.iter().filter(|s| s.from_ns >= begin && s.to_ns <= end);
+        let found = |s: &Segment<'_>| {
+            let seen = s.state != State::Wait || s.wait() != WaitKind::Running;
+            s.sample.is_some() && s.stack() != 0 && seen
+        };
+        let waits = inside().filter(|s| s.state == State::Wait).map(Segment::ns).sum::<u64>();
+        let unknown = waits * 2 > end - begin && !inside().any(found);
+        let busy_ns = if unknown { 0 } else { end - begin };
+        self.busy.borrow_mut().insert(segment.tid, (begin, end, busy_ns));
+        busy_ns
     }
 }

@@ -75,8 +75,8 @@ pub struct Scene<'c> {
     pub(crate) forks: Vec<&'c SpanRow>,
     /// The last burst of work that was looked for of each thread.
     bursts: RefCell<Bursts>,
-    /// The last time each loop was found busy without a break: its begin and end.
-    pub(crate) busy: RefCell<HashMap<u32, (u64, u64)>>,
+    /// The last time each loop was found busy without a break: its begin and end, and how long that counts.
+    pub(crate) busy: RefCell<HashMap<u32, (u64, u64, u64)>>,
     /// Of each thread asked about.
     late: RefCell<HashMap<u32, Rc<Late>>>,
     /// Who let go of what was waited for, as inferred.

@@ -301,3 +301,26 @@ fn a_loop_that_loads_a_module_is_advised_to_load_it_earlier() {
         assert_eq!(finding.advice.contains("start"), earlier, "{}", finding.advice);
     }
 }
+
+/// A loop that waits 14 ms and runs one, again and again; a look or none found it in a callback.
+#[test]
+fn a_loop_that_nobody_saw_at_anything_may_have_polled_all_the_while() {
+    let mut made = capture(true);
+    let waits = (0..33).map(|i| (i * 15 + 1, i * 15 + 15));
+    off(&mut made, THREAD, &waits.chain([(500, 9000)]).collect::<Vec<_>>());
+    let before =
+        capture::read::OffCpu { out_ns: BEGIN - 9000 * MS, in_ns: BEGIN, preempted: false };
+    made.off_cpu.get_mut(&THREAD).expect("it waits").insert(0, before);
+    let reads = stack(&mut made, &[("pages", APP, 6)]);
+    let awaits = (1..10).map(|i| {
+        let look = made::awaited(i * 50, 99, 99, format::wait::AwaitKind::Socket, reads);
+        format::record::Await { t_ns: look.t_ns + 7 * MS, ..look }
+    });
+    made.awaits.insert(99, awaits.collect());
+    let cause = |made: &Capture| findings(made)[0].cause.text();
+    assert_eq!(cause(&made), "downstream-wait");
+    let run = ("Handle._run", "/lib/asyncio/events.py", 80);
+    let asks = stack(&mut made, &[run, ("pull", APP, 70)]);
+    seen(&mut made, THREAD, 200, 201, WaitKind::SocketRead, asks);
+    assert_eq!(cause(&made), "event-loop-blocked");
+}
