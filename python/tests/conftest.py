@@ -29,6 +29,8 @@ BIN = Path(sys.executable).parent
 DASHCAM = str(BIN / "dashcam")
 # Far above what anything takes here, on a machine with ten times too much to do.
 PATIENCE_S = 90.0
+# What the test that runs has started.
+STARTED: list[subprocess.Popen[str]] = []
 # For each of a test's set-up, itself and its end; `@pytest.mark.seconds(900)` says otherwise.
 TEST_S = 400.0
 # What a failed test says of a host that a signal ended or that panicked: never run again with `--reruns`,
@@ -69,6 +71,7 @@ class Bench:
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    start_new_session=True)
         self.running.append(process)
+        STARTED[:] = self.running
         return process
 
     def stop(self, service: "subprocess.Popen[str]", sign: int = signal.SIGTERM) -> str:
@@ -156,7 +159,7 @@ def free_port() -> int:
 
 
 def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
-    """Asks a service once, waiting until it is up."""
+    """Asks a service once, waiting until it is up; not for one that has ended."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -167,6 +170,9 @@ def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
         except OSError:
             if time.monotonic() > end:
                 raise
+            if STARTED and all(process.poll() is not None for process in STARTED):
+                said = [limited.last_words(process) for process in STARTED]
+                raise AssertionError(f"nothing answers at port {port}: what was started has ended: {said}") from None
             time.sleep(0.05)
 
 

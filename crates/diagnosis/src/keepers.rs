@@ -52,7 +52,7 @@ impl Stay {
 #[derive(Clone, Copy)]
 pub(crate) struct Ended {
     /// The code that waited, and for what; 0: for no lock.
-    pub(crate) stack: u32,
+    stack: u32,
     lock: u64,
     /// When it began, and the stretch in which it ended.
     pub(crate) from: u64,

@@ -120,11 +120,10 @@ fn stood(scene: &Scene<'_>, waiter: u32, wait: &Wait) -> Stood {
     let mut stays: BTreeMap<Function, Vec<Stay>> = BTreeMap::new();
     let mut tids: Vec<u32> = scene.capture.samples.keys().copied().collect();
     tids.sort_unstable();
-    let own = scene.frames.innermost_user(wait.stack).map(|place| (place.qualified, place.file));
     for stay in tids.into_iter().filter(|t| *t != waiter).flat_map(|tid| scene.stays(tid, wait)) {
         let function = (stay.place.qualified.clone(), stay.place.file.clone());
-        // Who waits there for another of the kind is let go by others.
-        if stay.locked && own.as_ref() == Some(&function) {
+        // Who waits for a lock himself is let go by others.
+        if stay.locked {
             continue;
         }
         stays.entry(function).or_default().push(stay);

@@ -80,6 +80,18 @@ fn who_left_at_other_times_had_it_not() {
 }
 
 #[test]
+fn who_waited_for_a_lock_until_then_was_let_go_by_others() {
+    let mut made = waits([393, 391, 390, 392]);
+    for look in KEEPERS.iter().flat_map(|tid| made.samples[tid].clone()).collect::<Vec<_>>() {
+        let own = made.samples.get_mut(&look.tid).expect("seen");
+        let place = own.iter_mut().find(|s| s.t_ns == look.t_ns).expect("there");
+        (place.wait, place.target) = (Futex, 0x77);
+    }
+    let (culprit, _, text) = told(&made);
+    assert_eq!(culprit, None, "{text}");
+}
+
+#[test]
 fn of_two_that_left_each_time_none_is_named() {
     let mut made = waits([393, 391, 390, 392]);
     let twin = stack(
