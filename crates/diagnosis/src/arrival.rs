@@ -353,7 +353,8 @@ fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answe
         .iter()
         .filter(|r| r.tid == segment.tid && r.id != request.row.id && held(r) > 0)
         .collect();
-    let covered = before.iter().map(|r| held(r)).sum();
+    let covered: u64 = before.iter().map(|r| held(r).saturating_mul(r.times.into())).sum();
+    let covered = covered.min(segment.ns());
     let longest = before.into_iter().max_by_key(|r| held(r))?;
     if held(longest) * 2 >= segment.ns() && longest.name == request.row.name {
         let (from, to) = (longest.started_ns, end(longest).min(segment.to_ns));

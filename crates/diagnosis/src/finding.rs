@@ -9,7 +9,7 @@ use crate::culprits;
 use crate::frames::Place;
 use crate::group::{self, Group};
 use crate::repeats::{self, Repeats};
-use crate::requests::{Judged, Requests};
+use crate::requests::{count, Judged, Requests};
 use crate::retries;
 use crate::scene::Scene;
 use crate::timeline::State;
@@ -119,7 +119,7 @@ const MOST_SLOW: usize = 200;
 pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Diagnosis<'c> {
     let mut requests = Requests::divide(capture, limit_ns);
     let scene = Scene::judged(capture, requests.threshold_ns);
-    let slow = requests.slow.len();
+    let slow = count(&requests.slow);
     let worst_ns = requests.slow.first().map_or(0, Judged::ns);
     let failures = failures(&requests);
     let failures: Vec<_> = failures.into_iter().map(|(id, n)| (capture.name(id), n)).collect();
@@ -147,7 +147,7 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
     let unexplained_share = if slow == 0 { 0.0 } else { (1.0 - named.sum::<f64>()).max(0.0) };
     Diagnosis {
         capture,
-        total: slow + requests.normal.len(),
+        total: slow + count(&requests.normal),
         slow,
         threshold_ns: requests.threshold_ns,
         typical_ns: (!requests.normal.is_empty()).then_some(requests.typical_ns),
@@ -166,7 +166,7 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
 fn failures(requests: &Requests<'_>) -> Vec<(u32, usize)> {
     let mut counts: std::collections::BTreeMap<u32, usize> = Default::default();
     for request in requests.slow.iter().chain(&requests.normal).filter(|r| r.row.error) {
-        *counts.entry(request.row.name).or_default() += 1;
+        *counts.entry(request.row.name).or_default() += request.row.times as usize;
     }
     let mut counts: Vec<(u32, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));

@@ -18,6 +18,15 @@ impl Judged<'_> {
     pub fn ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.row.begin_ns)
     }
+
+    fn weighed(&self) -> (u64, u32) {
+        (self.ns(), self.row.times)
+    }
+}
+
+/// For how many requests these rows stand.
+pub(crate) fn count(rows: &[Judged<'_>]) -> usize {
+    rows.iter().map(|r| r.row.times as usize).sum()
 }
 
 /// The requests of a capture, divided.
@@ -79,24 +88,24 @@ impl<'c> Requests<'c> {
     fn leave_older(&mut self, from_ns: u64) {
         let known = |r: &Judged<'_>| r.end_ns > from_ns;
         if self.slow.iter().any(known) {
-            let all = self.slow.len();
+            let all = count(&self.slow);
             self.slow.retain(known);
-            self.older = all - self.slow.len();
+            self.older = all - count(&self.slow);
         }
         self.from_ns = from_ns;
     }
 
     fn settle_typical(&mut self) {
-        let mut by_name: HashMap<u32, Vec<u64>> = HashMap::new();
+        let mut by_name: HashMap<u32, Vec<(u64, u32)>> = HashMap::new();
         for request in &self.normal {
-            by_name.entry(request.row.name).or_default().push(request.ns());
+            by_name.entry(request.row.name).or_default().push(request.weighed());
         }
-        let all = median(self.normal.iter().map(Judged::ns).collect());
+        let all = median(self.normal.iter().map(Judged::weighed).collect());
         let enough = by_name.into_iter().filter(|(_, times)| times.len() >= ENOUGH);
         self.typical_by_name = enough.map(|(name, times)| (name, median(times))).collect();
         let named = self.slow_names();
-        let of_slow: Vec<u64> =
-            self.normal.iter().filter(|n| named.contains(&n.row.name)).map(Judged::ns).collect();
+        let of_slow = self.normal.iter().filter(|n| named.contains(&n.row.name));
+        let of_slow: Vec<(u64, u32)> = of_slow.map(Judged::weighed).collect();
         self.typical_ns = if of_slow.len() >= ENOUGH { median(of_slow) } else { all };
     }
 
@@ -164,7 +173,14 @@ impl<'c> Ends<'c> {
     }
 }
 
-fn median(mut times: Vec<u64>) -> u64 {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or(0)
+/// Of times, each with how many took about that.
+fn median(mut weighed: Vec<(u64, u32)>) -> u64 {
+    weighed.sort_unstable();
+    let all: u64 = weighed.iter().map(|(_, times)| u64::from(*times)).sum();
+    let mut before = 0;
+    let reaches_half = |(_, times): &&(u64, u32)| {
+        before += u64::from(*times);
+        before > all / 2
+    };
+    weighed.iter().find(reaches_half).map_or(0, |(ns, _)| *ns)
 }

@@ -15,6 +15,7 @@ use super::rows::{
     VitalRow,
 };
 use super::tables::words;
+use super::thin;
 use super::trace::{LinkRow, TraceRow};
 use super::{Capture, Wanted};
 
@@ -58,6 +59,9 @@ impl Begun {
     }
 }
 
+/// How long before the end of a capture the recorder may have been asked which requests are open, at most.
+const ASKED_BEFORE_NS: u64 = 2_000_000_000;
+
 /// Sums of spans by request and name that are kept, those of a single span too.
 const MOST_SUMS: usize = 1 << 18;
 
@@ -74,6 +78,10 @@ pub struct BlockReader {
     native: Vec<native::Row>,
     /// With more sums of spans than these, some are left out.
     most_sums: usize,
+    /// With as many requests, some stand for others.
+    most_requests: usize,
+    /// Requests that others stand for, as far as they may have been told to be open still.
+    stood_for: HashSet<u64>,
     bad_blocks: u64,
     /// The block at hand.
     words: Vec<u64>,
@@ -90,6 +98,8 @@ impl BlockReader {
             runs: HashMap::new(),
             native: Vec::new(),
             most_sums: MOST_SUMS,
+            most_requests: thin::MOST,
+            stood_for: HashSet::new(),
             bad_blocks: 0,
             words: Vec::new(),
         }
@@ -215,6 +225,7 @@ impl BlockReader {
                     end_ns: Some(end_ns),
                     error: flags & flag::ERROR != 0,
                     on_loop: flags & flag::ASYNC != 0,
+                    times: 1,
                     attributes,
                 };
                 self.request_ends(capture, ended);
@@ -276,7 +287,7 @@ impl BlockReader {
         }
         begun.first |= !again;
         if begun.first && begun.row.end_ns.is_some() {
-            capture.requests.extend(self.begun.remove(&id).map(|begun| begun.row));
+            self.request_is_whole(capture, id);
         }
     }
 
@@ -294,7 +305,30 @@ impl BlockReader {
         open.error = told.error;
         open.attributes = told.attributes;
         if begun.first {
-            capture.requests.extend(self.begun.remove(&id).map(|begun| begun.row));
+            self.request_is_whole(capture, id);
+        }
+    }
+
+    fn request_is_whole(&mut self, capture: &mut Capture, id: u64) {
+        capture.requests.extend(self.begun.remove(&id).map(|begun| begun.row));
+        if self.wanted == Wanted::Causes && capture.requests.len() >= self.most_requests {
+            self.thin_requests(capture);
+        }
+    }
+
+    fn thin_requests(&mut self, capture: &mut Capture) {
+        let asked_ns = capture.meta.to_ns.saturating_sub(ASKED_BEFORE_NS);
+        thin::thin(&mut capture.requests, thin::MOST, |row| {
+            if row.end_ns >= Some(asked_ns) {
+                self.stood_for.insert(row.id);
+            }
+        });
+        // Of names without number no fewer rows may be left: not tried again with each request then.
+        self.most_requests = thin::MOST.max(capture.requests.len() / 3 * 4);
+        if capture.traces.len() >= self.most_requests {
+            let known: HashSet<u64> = capture.requests.iter().map(|r| r.id).collect();
+            let asked = |id: &u64| known.contains(id) || self.begun.contains_key(id);
+            capture.traces.retain(|t| asked(&t.told.request));
         }
     }
 
@@ -314,8 +348,8 @@ impl BlockReader {
             capture.damage.push(text);
         }
         // Told again behind its end (another block).
-        for row in &capture.requests {
-            self.begun.remove(&row.id);
+        for id in capture.requests.iter().map(|row| &row.id).chain(&self.stood_for) {
+            self.begun.remove(id);
         }
         capture.requests.extend(self.begun.into_values().map(|begun| begun.row));
         capture.requests.sort_unstable_by_key(|r| (r.begin_ns, r.id));
@@ -447,6 +481,7 @@ fn open_request(id: u64) -> RequestRow {
         end_ns: None,
         error: false,
         on_loop: false,
+        times: 1,
         attributes: Vec::new(),
     }
 }

@@ -14,6 +14,7 @@ mod native;
 mod rows;
 mod tables;
 mod tame;
+mod thin;
 mod trace;
 
 pub use meta::Meta;
@@ -95,7 +96,8 @@ pub enum Wanted {
     /// All there are.
     All,
     /// What a diagnosis looks at: of spans but the recorder's own only sums, no events, no
-    /// attributes but those of metrics. A tenth of the memory, and of the time, where a program marks much.
+    /// attributes but those of metrics; past 131,072 requests one that was not slow stands for several
+    /// (`RequestRow::times`). A tenth of the memory, and of the time, where a program marks much.
     Causes,
 }
 
@@ -112,7 +114,7 @@ pub struct Capture {
     pub stacks: Vec<StackNode>,
     /// Threads that recorded.
     pub threads: Vec<ThreadRow>,
-    /// Requests, by begin; open ones have no end.
+    /// Requests, by begin; open ones have no end. Not all of them where only causes are wanted (`Wanted::Causes`).
     pub requests: Vec<RequestRow>,
     /// Requests that the recorder knew to be running when it was about to copy; empty in captures
     /// nobody asked it for (a dead process's box) and in streams.

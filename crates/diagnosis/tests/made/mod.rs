@@ -34,6 +34,7 @@ pub fn request(id: u64, tid: u32, begin_ns: u64, ms: u64) -> RequestRow {
         end_ns: Some(begin_ns + ms * MS),
         error: false,
         on_loop: false,
+        times: 1,
         attributes: Vec::new(),
     }
 }
