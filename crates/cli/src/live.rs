@@ -109,7 +109,11 @@ fn described(status: &Value) -> String {
 }
 
 fn one(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), plain)
+    match value.as_str() {
+        Some("") => "none".to_owned(),
+        Some(text) => plain(text),
+        None => value.to_string(),
+    }
 }
 
 /// Makes a process save a capture; prints its path.
@@ -275,5 +279,10 @@ mod tests {
             "PID   SERVICE  SINCE (UTC)          STATE  REQUESTS  SLOW  CAPTURES  BOX\n\
              4711  bil?ly   1970-01-01 00:00:00  on     12        1     1         /dev/shm/x.box\n"
         );
+    }
+    #[test]
+    fn a_status_says_none_where_there_is_nothing_and_no_losses_that_are_not() {
+        let status = json!({"last_error": "", "losses": {"events": 0, "spans": 2}, "on": true});
+        assert_eq!(described(&status), "last_error: none\nlosses:\n  spans: 2\non: true\n");
     }
 }
