@@ -1,7 +1,7 @@
 //! Of very many requests that were not slow, one stands for several.
 //!
-//! How it works: past `MOST` rows the slowest of each kind (name, failed or not, on a loop or not) stay as they are;
-//! of the others, two neighbours in time that stand for equally many become one of them, taken by chance, that stands
+//! How it works: past `MOST` rows the slowest of all and of each kind (name, failed or not, on a loop or not) stay as
+//! they are; of the others, two neighbours in time that stand for equally many become one of them, taken by chance, that stands
 //! for both. Who stands for fewest goes first, so that all stand for about as many.
 //!
 //! What it promises: sums of `RequestRow::times` by kind are those of all rows; medians weighted by it are not biased.
@@ -16,12 +16,13 @@ pub(super) const MOST: usize = 1 << 17;
 pub(super) fn thin(rows: &mut Vec<RequestRow>, most: usize, mut gone: impl FnMut(&RequestRow)) {
     rows.sort_by_key(|r| (kind(r), r.begin_ns, r.id));
     let kinds = rows.chunk_by(|a, b| kind(a) == kind(b)).count();
+    let all_ns = limit(rows, most / 8).unwrap_or(0);
     // At least a few of each.
-    let slowest = (most / 4 / kinds.max(1)).max(8);
+    let slowest = (most / 8 / kinds.max(1)).max(8);
     let mut times = 1;
     while rows.len() > most / 4 * 3 && times < 1 << 31 {
         for own in rows.chunk_by_mut(|a, b| kind(a) == kind(b)) {
-            join(own, slowest, times);
+            join(own, all_ns, slowest, times);
         }
         rows.retain(|row| {
             if row.times == 0 {
@@ -39,11 +40,18 @@ fn kind(row: &RequestRow) -> Kind {
     (row.name, row.error, row.on_loop)
 }
 
-/// Of each two neighbours that stand for `times` one stands for both, the other for none; not the `slowest`.
-fn join(rows: &mut [RequestRow], slowest: usize, times: u32) {
-    let Some(quick) = rows.len().checked_sub(slowest + 1) else { return };
+/// What all but the `slowest` took at most; None if there are no others.
+fn limit(rows: &[RequestRow], slowest: usize) -> Option<u64> {
+    let others = rows.len().checked_sub(slowest + 1)?;
     let mut took: Vec<u64> = rows.iter().map(ns).collect();
-    let limit = *took.select_nth_unstable(quick).1;
+    Some(*took.select_nth_unstable(others).1)
+}
+
+/// Of each two neighbours that stand for `times` one stands for both, the other for none; not of the `slowest`, nor of
+/// those that took longer than `all_ns`.
+fn join(rows: &mut [RequestRow], all_ns: u64, slowest: usize, times: u32) {
+    let Some(own_ns) = limit(rows, slowest) else { return };
+    let limit = own_ns.min(all_ns);
     let mut alone: Option<usize> = None;
     for at in 0..rows.len() {
         if rows[at].times != times || ns(&rows[at]) > limit {
