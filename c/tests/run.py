@@ -53,9 +53,13 @@ class Failed(Exception):
     """One line for people."""
 
 
-def run(command: list[str], **options: object) -> str:
+# Seconds for building on a machine with much else to do.
+BUILD_S = 1500
+
+
+def run(command: list[str], timeout: float = 300, **options: object) -> str:
     """The output of a command that must go well."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)
     if done.returncode != 0:
         raise Failed(f"{shlex.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -80,8 +84,10 @@ class Setting:
         self.folder = folder
         self.prefix = folder / "prefix"
         profile = {"DASHCAM_PROFILE": os.environ.get("DASHCAM_PROFILE", "dev")}
-        run([str(ROOT / "tools/install_c"), str(self.prefix)], env=os.environ | profile)
-        run(["cargo", "build", "--quiet", "-p", "dashcam-cli"], cwd=ROOT)
+        run([str(ROOT / "tools/install_c"), str(self.prefix)], env=os.environ | profile, timeout=BUILD_S)
+        # With the features of `tools/rust_tests`, whose build of it is used again.
+        whole = ["--workspace", "--exclude", "dashcam-python", "--all-features"]
+        run(["cargo", "build", "--quiet", *whole, "--bin", "dashcam"], cwd=ROOT, timeout=BUILD_S)
         self.command = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/dashcam"
         self.config = os.environ | {"PKG_CONFIG_PATH": str(self.prefix / "lib/pkgconfig")}
 

@@ -29,8 +29,6 @@ BIN = Path(sys.executable).parent
 DASHCAM = str(BIN / "dashcam")
 # Far above what anything takes here, on a machine with ten times too much to do.
 PATIENCE_S = 90.0
-# What the test that runs has started.
-STARTED: list[subprocess.Popen[str]] = []
 # For each of a test's set-up, itself and its end; `@pytest.mark.seconds(900)` says otherwise.
 TEST_S = 400.0
 # What a failed test says of a host that a signal ended or that panicked: never run again with `--reruns`,
@@ -41,9 +39,12 @@ DIED = r"SIG(ABRT|BUS|FPE|ILL|SEGV)|(assert |returncode=|\()-(4|6|7|8|11)\b|pani
 class Bench:
     """A folder, and ways to run programs in it."""
 
+    # What the test that runs has started.
+    started: list[subprocess.Popen[str]] = []
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.running: list[subprocess.Popen[str]] = []
+        self.running = Bench.started = []
 
     def write(self, name: str, code: str) -> Path:
         """A file in the folder."""
@@ -71,7 +72,6 @@ class Bench:
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    start_new_session=True)
         self.running.append(process)
-        STARTED[:] = self.running
         return process
 
     def stop(self, service: "subprocess.Popen[str]", sign: int = signal.SIGTERM) -> str:
@@ -107,6 +107,7 @@ class Bench:
                 os.kill(pid, signal.SIGKILL)
         for process in self.running:
             limited.last_words(process)
+        Bench.started = []
 
 
 class Waited(AssertionError):
@@ -170,8 +171,8 @@ def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
         except OSError:
             if time.monotonic() > end:
                 raise
-            if STARTED and all(process.poll() is not None for process in STARTED):
-                said = [limited.last_words(process) for process in STARTED]
+            if Bench.started and all(process.poll() is not None for process in Bench.started):
+                said = [limited.last_words(process) for process in Bench.started]
                 raise AssertionError(f"nothing answers at port {port}: what was started has ended: {said}") from None
             time.sleep(0.05)
 
