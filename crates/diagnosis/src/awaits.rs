@@ -340,9 +340,12 @@ pub fn likely_holder(
         let other = row.request != own.request && row.task != own.task && row.stack != 0;
         let busy = !matches!(row.kind, AwaitKind::Lock | AwaitKind::Semaphore | AwaitKind::Queue);
         let fellow = scene.same_place(row.stack, own.stack);
-        // A task of nobody's that only pauses, or waits to be told, is no more than idle.
+        // A task of nobody's that only pauses, or waits to be told, is no more than idle. Who is to fulfil a future
+        // may itself wait for one, of a client library's.
+        let future = |row: &Await| row.kind == AwaitKind::Future;
         let works = row.request != 0
             || busy_outside(scene, row)
+            || future(own) && future(row) && is_own(scene, row)
             || scene.frames.any(row.stack, |f| f.releases);
         if other && busy && works && !fellow && able(row) {
             let seen = found.entry(row.task).or_insert((row.t_ns, row.t_ns, row));

@@ -142,6 +142,7 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
     let (scene, requests) = (&scene, &requests);
     let judge = Judge { scene, requests, controls, traces, counts, waits, excess };
     let mut findings: Vec<Finding> = groups.into_iter().filter_map(|g| judge.finding(g)).collect();
+    put_start_behind(&mut findings);
     findings.truncate(MOST);
     let named = findings.iter().filter(|f| f.cause != Cause::Unknown).map(|f| f.share);
     let unexplained_share = if slow == 0 { 0.0 } else { (1.0 - named.sum::<f64>()).max(0.0) };
@@ -159,6 +160,21 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
         findings,
         unexplained_share,
         suspects,
+    }
+}
+
+/// A program starts once. The requests that came before it was ready explain nothing of those that were slow later:
+/// they come behind these, if these are more, however long that took.
+fn put_start_behind(findings: &mut [Finding]) {
+    let starts = |f: &Finding| causes::import::is_a_start(f.cause, f.target.as_deref());
+    let Some(at) = findings.iter().position(starts) else { return };
+    let start = &findings[at];
+    let later = |f: &Finding| {
+        let known = f.cause != Cause::Unknown && !starts(f);
+        known && f.slow_requests > start.slow_requests && f.seen_ns.first() > start.seen_ns.last()
+    };
+    if let Some(behind) = findings.iter().rposition(later).filter(|behind| *behind > at) {
+        findings[at..=behind].rotate_left(1);
     }
 }
 
@@ -376,7 +392,7 @@ impl Judge<'_, '_> {
         let through = culprits::through(self.scene, group);
         let described = Described {
             place: group.place.as_ref(),
-            is_nowhere: group.pieces.iter().all(|p| p.piece.claim.stack == 0),
+            is_nowhere: group.is_nowhere(self.scene),
             culprit: group.culprit.as_ref(),
             culprit_path: &culprit_path,
             through: through.as_ref(),

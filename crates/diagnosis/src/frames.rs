@@ -164,6 +164,11 @@ impl<'c> Frames<'c> {
         user.or_else(|| self.innermost(stack))
     }
 
+    /// Whether some frame is the program's own.
+    pub fn has_user(&self, stack: u32) -> bool {
+        self.any(stack, |f| self.owner(f.file) == Owner::User)
+    }
+
     /// The first frame that `wanted` takes; for a comprehension or generator expression the function
     /// it is written in, when that called it.
     fn first_named(&self, stack: u32, wanted: impl Fn(&Frame<'_>) -> bool) -> Option<Place> {
@@ -178,11 +183,14 @@ impl<'c> Frames<'c> {
         Some(self.place(&first))
     }
 
-    /// The user's frames from the outermost to the innermost, without the one at `to`.
+    /// The user's frames from the outermost to the innermost, up to `to`.
     pub fn path(&self, stack: u32, to: &Place) -> Vec<String> {
         let user = |f: &Frame<'_>| self.owner(f.file) == Owner::User;
+        let ends = self.passes(stack, to);
+        let is_it = |f: &Frame<'_>| f.function == to.qualified && f.file == to.file;
+        let way = self.of(stack).skip_while(|f| ends && !is_it(f));
         let mut path: Vec<String> =
-            self.of(stack).filter(user).map(|f| last_part(f.function).to_owned()).collect();
+            way.filter(user).map(|f| last_part(f.function).to_owned()).collect();
         path.reverse();
         // `{closure#0}` is Rust's word for a part of a function.
         let part = |name: &str| is_part_of_a_function(name) || name.starts_with('{');

@@ -47,6 +47,15 @@ impl<'c> Group<'c> {
         self.pieces.iter().map(|p| p.excess_ns).sum()
     }
 
+    /// Whether its requests stood nowhere that counts: they had not begun, or only a server's code was there that had
+    /// no worker for them yet, or did not get the GIL.
+    pub fn is_nowhere(&self, scene: &Scene<'_>) -> bool {
+        self.pieces.iter().map(|p| p.piece.claim.stack).all(|stack| {
+            let by_chance = matches!(self.cause, Cause::PoolWait | Cause::GilWait);
+            stack == 0 || by_chance && !scene.frames.has_user(stack)
+        })
+    }
+
     /// The piece that costs most, of those whose code was seen.
     pub fn heaviest(&self) -> Option<&Weighed<'c>> {
         let seen = self.pieces.iter().filter(|p| p.piece.claim.stack != 0);
@@ -394,9 +403,12 @@ fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Grou
     if cause == Cause::Stopped {
         return Group { cause, place: None, culprit, pieces };
     }
-    // A request that had not begun stood nowhere: what was in its way is the culprit's place.
-    let place = place.or_else(|| culprit.clone());
-    Group { cause, place, culprit, pieces }
+    let mut group = Group { cause, place, culprit, pieces };
+    if group.is_nowhere(scene) {
+        // What was in its way is the culprit's place.
+        group.place = group.culprit.clone().or(group.place);
+    }
+    group
 }
 
 fn heaviest(items: impl Iterator<Item = (Option<Place>, f64)>) -> Option<Place> {
@@ -541,7 +553,7 @@ fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> 
     for ((stack, on_loop), weight) in weights {
         stacks.push((own_functions(scene, stack, on_loop), weight));
     }
-    let total: f64 = stacks.iter().map(|(_, weight)| weight).sum();
+    let mut total = 0.0;
     let mut found: Option<Place> = None;
     let mut depth = 0;
     loop {
@@ -558,9 +570,11 @@ fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> 
         else {
             return found;
         };
-        // At the root the heaviest is taken whatever its part: the rest becomes another group.
-        if depth > 0 && weight < MAIN_PATH * total {
-            return found;
+        match depth {
+            // At the root the heaviest is taken whatever its part: the rest becomes another group.
+            0 => total = weight,
+            _ if weight < MAIN_PATH * total => return found,
+            _ => {}
         }
         let here = |p: &&Place| p.qualified == function && p.file == file;
         let lines = stacks.iter().map(|(f, w)| (f.get(depth).filter(here).cloned(), *w));

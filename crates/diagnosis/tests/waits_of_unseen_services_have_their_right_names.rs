@@ -9,7 +9,7 @@ use capture::read::{Capture, RequestRow};
 use diagnosis::{diagnose, to_text, Diagnosis};
 use format::record::TARGET_IS_NAME;
 use format::wait::{HolderSource, WaitKind};
-use made::{also_off, code, node, off, seen, stack_on, BEGIN, MS};
+use made::{also_off, also_seen, code, node, off, seen, stack_on, BEGIN, MS};
 
 const LIB: &str = "/usr/lib/python3.11";
 
@@ -252,6 +252,20 @@ fn a_worker_that_still_loads_its_program_is_why_the_first_requests_wait() {
         "requests came before their worker was ready: for 400 ms app.py:90 <module>() was still loading the program";
     assert_eq!(first.summary, words);
     assert!(first.advice.contains("ready"), "{}", first.advice);
+    // It is no answer to what was slow later, more than once.
+    for (id, from) in [(201, 3000), (202, 5000)] {
+        made.requests.push(request(id, 7, BEGIN + from * MS, 0, 120));
+        also_off(&mut made, 7, false, &[(from, from + 119)]);
+        also_seen(&mut made, 7, (from + 10..from + 110).step_by(20), WaitKind::Sleep, SHIP);
+    }
+    let verdict = diagnose(&made, |_| 100 * MS);
+    let causes: Vec<&str> = verdict.findings.iter().map(|f| f.cause.text()).collect();
+    assert_eq!(causes[..2], ["sleep", "import"], "{causes:?}");
+    assert!(verdict.findings[0].share < verdict.findings[1].share);
+    // Of one later request it is not told what it has to do with others.
+    made.requests.pop();
+    let verdict = diagnose(&made, |_| 100 * MS);
+    assert_eq!(verdict.findings[0].cause.text(), "import");
 }
 
 #[test]

@@ -132,6 +132,27 @@ fn a_task_of_nobodys_that_waits_for_a_peer_most_likely_kept_the_queue_from_being
 }
 
 #[test]
+fn a_task_of_nobodys_in_the_same_file_most_likely_is_to_fulfil_a_future() {
+    let mut made = capture();
+    made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Future, SUBMIT, 0));
+    assert_eq!(first(&made).cause.text(), "unknown");
+    // In another file there is one that waits for a future of its own: nothing says that they know each other.
+    made.awaits.insert(0, looks(0, READER, AwaitKind::Future, POLLS, 0));
+    assert_eq!(first(&made).cause.text(), "unknown");
+    let carry = made.codes.len() as u32 + 1;
+    made.codes.push(code(3, 9));
+    made.stacks.push(node(0, carry, 77));
+    let carry = made.stacks.len() as u32;
+    made.awaits.insert(0, looks(0, READER, AwaitKind::Future, carry, 0));
+    let finding = first(&made);
+    assert_eq!((finding.cause.text(), finding.confidence), ("pool-wait", Confidence::Likely));
+    let wanted = "most likely app.py:77 poll() made it wait";
+    assert!(finding.summary.contains(wanted), "{}", finding.summary);
+    made.awaits.insert(0, looks(0, READER, AwaitKind::Sleep, carry, 0));
+    assert_eq!(first(&made).cause.text(), "unknown");
+}
+
+#[test]
 fn those_behind_the_head_of_a_line_wait_for_who_works_for_the_head() {
     let mut made = capture();
     // Its own future lies in the queue still: nobody has it in hand.

@@ -84,6 +84,11 @@ pub fn importer(scene: &Scene<'_>, stack: u32) -> Option<u32> {
     }
 }
 
+/// Whether requests came before their worker was ready.
+pub fn is_a_start(cause: Cause, target: Option<&str>) -> bool {
+    cause == Cause::Import && target == Some(STARTING)
+}
+
 /// Of a start it is when requests are let in that counts.
 pub fn advice(target: Option<&str>) -> &'static str {
     match target {

@@ -369,7 +369,8 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
         // A future of the program's own: who is to fulfil it works for somebody.
         AwaitKind::Future if target(scene, seen.row).is_none() && !by_library(scene, seen.row) => {
             let culprit = holder_of_any(scene, seen, segment);
-            let culprit = culprit.or_else(|| fulfiller(scene, seen, segment))?;
+            let culprit = culprit.or_else(|| fulfiller(scene, seen, segment));
+            let culprit = culprit.or_else(|| likely_holder(scene, seen, segment))?;
             Some(Claim { culprit: Some(culprit), target: Some(RESULT.to_owned()), ..own })
         }
         _ => None,
@@ -402,7 +403,8 @@ fn is_of_a_pools_file(file: &str) -> bool {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} waited {} {}", at(d.place), ms_text(d.mean_ms), waited_for(d))
+    let who = if d.is_nowhere { "requests".to_owned() } else { at(d.place) };
+    format!("{who} waited {} {}", ms_text(d.mean_ms), waited_for(d))
 }
 
 /// `for a pool whose workers ...`: the sentence behind who waited, and for how long.
