@@ -228,6 +228,8 @@ impl Judge<'_, '_> {
         if let Some(repeats) = &repeats {
             // Who loops is in the way, not the library that was called.
             group.place = Some(repeats.place.clone());
+        } else if group.is_nowhere(self.scene) && group.culprit.is_some() {
+            group.place.clone_from(&group.culprit);
         }
         let group = &group;
         let mean_ns = mean_ns(group, &slow);

@@ -403,12 +403,9 @@ fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Grou
     if cause == Cause::Stopped {
         return Group { cause, place: None, culprit, pieces };
     }
-    let mut group = Group { cause, place, culprit, pieces };
-    if group.is_nowhere(scene) {
-        // What was in its way is the culprit's place.
-        group.place = group.culprit.clone().or(group.place);
-    }
-    group
+    // A request that had not begun stood nowhere: what was in its way is the culprit's place.
+    let place = place.or_else(|| culprit.clone());
+    Group { cause, place, culprit, pieces }
 }
 
 fn heaviest(items: impl Iterator<Item = (Option<Place>, f64)>) -> Option<Place> {
@@ -551,7 +548,12 @@ fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> 
     }
     let mut stacks: Vec<(Vec<Place>, f64)> = Vec::new();
     for ((stack, on_loop), weight) in weights {
-        stacks.push((own_functions(scene, stack, on_loop), weight));
+        let mut own = own_functions(scene, stack, on_loop);
+        // Where in a library a thread lost its CPU is chance.
+        if pieces[0].piece.claim.cause == Cause::CpuStarved && scene.frames.has_user(stack) {
+            own.retain(|place| scene.frames.owner(&place.file) == Owner::User);
+        }
+        stacks.push((own, weight));
     }
     let mut total = 0.0;
     let mut found: Option<Place> = None;
