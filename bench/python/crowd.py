@@ -9,8 +9,7 @@ again: neither where its memory lies (some percent between two processes that do
 speed changes is in the figures, which are medians over all such pairs, with their 95 % interval, of two
 processes. "kept off": the part of the time in which the thread did not compute since it was stopped, or waited
 for the GIL or a CPU, by its CPU clock; a machine whose neighbours are loud does not blur it. "in all": how
-much less it did, which is blurred by them; "at best": how much less in the best tenth of its turns with it than
-in the best tenth without, when the neighbours were quiet (95 % interval by drawing pairs anew). dashcam is told `dashcam set PID on|off`, so the kernel's switch
+much less it did, which is blurred by them. dashcam is told `dashcam set PID on|off`, so the kernel's switch
 records stay while it is off; the others are started and ended, in longer turns. "nothing", where neither turn
 has one, tells what the method cannot see. A rival that is not installed is SKIPPED.
 
@@ -22,7 +21,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import random
 import shutil
 import signal
 import statistics
@@ -32,7 +30,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 HERE = Path(__file__).resolve()
 MEASURE = HERE.parents[2] / "crates/samplers/tests/python/measure.py"
@@ -202,20 +200,10 @@ def py_spy() -> str:
     return str(beside) if beside.exists() else shutil.which("py-spy") or ""
 
 
-class Pair(NamedTuple):
-    """Two turns, with who samples and without."""
-
-    kept_off: float
-    """The share of the time the thread was kept off."""
-    on: float
-    """What it did a second with it."""
-    off: float
-    """And without."""
-
-
-def lost(way: str, pairs: int, seconds: float) -> list[Pair] | None:
-    """What a thread amid 256 others did in pairs of turns of so many seconds. None: who samples has ended."""
-    done_all = []
+def lost(way: str, pairs: int, seconds: float) -> list[tuple[float, float]] | None:
+    """What a thread amid 256 others lost in each pair of turns of so many seconds: the share of the time it
+    was kept off, and of what it did. None: who samples has ended."""
+    shares = []
     with Child(way, 256) as process:
         process.compute(1)
         for pair in range(pairs):
@@ -227,8 +215,8 @@ def lost(way: str, pairs: int, seconds: float) -> list[Pair] | None:
                     return None
                 done[state] = said
             on, off = done["on"], done["off"]
-            done_all.append(Pair(off["ran"] - on["ran"], on["turns"], off["turns"]))
-    return done_all
+            shares.append((off["ran"] - on["ran"], 1 - on["turns"] / off["turns"]))
+    return shares
 
 
 def told(shares: list[float]) -> str:
@@ -237,19 +225,6 @@ def told(shares: list[float]) -> str:
     half, reach = len(shares) / 2, 0.98 * len(shares) ** 0.5
     low, high = shares[max(0, round(half - reach))], shares[min(len(shares) - 1, round(half + reach))]
     return f"{statistics.median(shares) * 100:>8.2f} % ({low * 100:.2f} to {high * 100:.2f})".ljust(32)
-
-
-def at_best(processes: list[list[Pair]]) -> str:
-    """How much less the thread did in the best tenth of its turns: the mean of the processes."""
-
-    def less(pairs: list[Pair]) -> float:
-        most = max(1, len(pairs) // 10)
-        on, off = sorted(p.on for p in pairs)[-most:], sorted(p.off for p in pairs)[-most:]
-        return 1 - sum(on) / sum(off)
-
-    drawn = sorted(statistics.mean(less(random.choices(own, k=len(own))) for own in processes) for _ in range(1000))
-    found = statistics.mean(less(own) for own in processes)
-    return f"{found * 100:>8.2f} % ({drawn[25] * 100:.2f} to {drawn[974] * 100:.2f})".ljust(32)
 
 
 def one_pass(probe: str) -> None:
@@ -280,8 +255,7 @@ def main() -> None:
             ways.append(way)
         else:
             print(f"SKIPPED: {way} (not installed beside {sys.executable})")
-    print("lost by a thread that computes amid 256 others:")
-    print(f"{'':>10}{'kept off':>10}{'':22}{'in all':>10}{'':22}{'at best':>10}")
+    print(f"lost by a thread that computes amid 256 others:\n{'':>10}{'kept off':>10}{'':22}{'in all':>10}")
     for way in ways:
         # py-spy may stop the process for a tenth of a second: longer turns, fewer of them.
         short = way in ("nothing", "dashcam")
@@ -290,10 +264,8 @@ def main() -> None:
         if None in both:
             print(f"{way:>10}  SKIPPED: it ended before the measurement did")
             continue
-        processes = [found for found in both if found]
-        pairs = [pair for found in processes for pair in found]
-        kept_off, in_all = [p.kept_off for p in pairs], [1 - p.on / p.off for p in pairs]
-        print(f"{way:>10}{told(kept_off)}{told(in_all)}{at_best(processes)}{len(pairs)} pairs", flush=True)
+        shares = [share for found in both if found for share in found]
+        print(f"{way:>10}{told([s[0] for s in shares])}{told([s[1] for s in shares])}{len(shares)} pairs", flush=True)
 
 
 if __name__ == "__main__":
