@@ -1,18 +1,20 @@
 //! Of very many requests that were not slow, one stands for several.
 //!
-//! How it works: past `MOST` rows the slowest of all and of each kind (name, failed or not, on a loop or not) stay as
-//! they are; of the others, two neighbours in time that stand for equally many become one of them, taken by chance, that stands
-//! for both. Who stands for fewest goes first, so that all stand for about as many.
+//! How it works: past `MOST` rows the slowest of all and of each kind (name, failed or not, on a
+//! loop or not) stay as they are; of the others, two neighbours in time that stand for equally many
+//! become one of them, taken by chance, that stands for both. Who stands for fewest goes first, so
+//! that all stand for about as many.
 //!
-//! What it promises: sums of `RequestRow::times` by kind are those of all rows; medians weighted by it are not biased.
+//! What it promises: sums of `RequestRow::times` by kind are those of all rows; medians weighted by
+//! it are not biased.
 
 use super::rows::RequestRow;
 
 /// Requests in memory where only causes are wanted: 10 MiB of rows.
 pub(super) const MOST: usize = 1 << 17;
 
-/// Thins rows, all of which have an end, to at most three quarters of `most`, if the kinds are few. `gone` hears of
-/// each row that is let go. Cost: a sort.
+/// Thins rows, all of which have an end, to at most three quarters of `most`, if the kinds are few.
+/// `gone` hears of each row that is let go. Cost: a sort.
 pub(super) fn thin(rows: &mut Vec<RequestRow>, most: usize, mut gone: impl FnMut(&RequestRow)) {
     rows.sort_by_key(|r| (kind(r), r.begin_ns, r.id));
     let kinds = rows.chunk_by(|a, b| kind(a) == kind(b)).count();
