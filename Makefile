@@ -45,10 +45,9 @@ viewer:
 
 SEED ?= 1
 COUNT ?= 70
-ZOO_USER ?= nobody
 # By hand, then generated ones; as the one who asks and, for root, as a user without rights.
 zoo: setup
-	tools/zoo $(SEED) $(COUNT) "$(ZOO_USER)"
+	tools/zoo $(SEED) $(COUNT)
 
 statsd:
 	tools/test statsd

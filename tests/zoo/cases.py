@@ -112,14 +112,14 @@ def find(glob: str = "*", generated: Optional[Path] = None) -> list[Case]:
     ]
 
 
-def lacks(case: Case, user: Optional[str] = None) -> str:
+def lacks(case: Case) -> str:
     """What a case needs and the machine does not give, "" if nothing."""
     if case.spec["needs"] != "cgroup":
         return ""
     root = Path("/sys/fs/cgroup")
     second = (root / "cgroup.controllers").exists()
     group = root if second else root / "cpu"
-    allowed = os.geteuid() == 0 and user is None and os.access(group, os.W_OK)
+    allowed = os.geteuid() == 0 and os.access(group, os.W_OK)
     if not allowed or not group.exists():
         return f"{group} is not to be written"
     given = root / "cgroup.subtree_control"
@@ -141,12 +141,8 @@ def start(
     port: int,
     errors: "IO[str]",
     env: Optional[dict[str, str]] = None,
-    user: Optional[str] = None,
 ) -> "subprocess.Popen[bytes]":
     """A service in a session of its own; its output goes to `errors`."""
-    more: dict[str, Any] = (
-        {"user": user, "group": user_group(user), "extra_groups": []} if user else {}
-    )
     return subprocess.Popen(
         command,
         cwd=case.folder,
@@ -155,15 +151,7 @@ def start(
         stderr=errors,
         start_new_session=True,
         env={**os.environ, "PORT": str(port), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
-        **more,
     )
-
-
-def user_group(user: str) -> int:
-    """The main group of a user."""
-    import pwd
-
-    return pwd.getpwnam(user).pw_gid
 
 
 def load(

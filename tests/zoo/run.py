@@ -90,7 +90,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--case", default="*", help="globs over the cases' names, with commas")
     parser.add_argument("--switches", choices=["on", "off", "both"], default="on")
     parser.add_argument("--twins", choices=["yes", "no", "only"], default="yes")
-    parser.add_argument("--user", help="run the services as this user (needs root)")
     parser.add_argument("--seconds", type=float, help="length of each load [the case's]")
     parser.add_argument("--tries", type=int, default=2, help="runs of a case that fails [2]")
     parser.add_argument("--json", type=Path, help="write all outcomes to this file")
@@ -124,25 +123,6 @@ def locate(options: argparse.Namespace) -> str:
     for path in (options.dashcam, options.python):
         if not os.access(path, os.X_OK):
             return f"{path} is not there or cannot be run; run `make setup`, or give --bin"
-    return wrong_user(options.user, options.python)
-
-
-def wrong_user(user: Optional[str], python: str) -> str:
-    """Why services cannot run as this user, "" if they can."""
-    if not user:
-        return ""
-    if os.geteuid() != 0:
-        return f"--user {user}: only root can run services as someone else"
-    try:
-        cases.user_group(user)
-    except KeyError:
-        return f"--user {user}: no such user"
-    try:
-        subprocess.run(
-            [python, "-c", ""], user=user, check=True, cwd=cases.HERE, capture_output=True, timeout=60
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"--user {user}: cannot run {python} in {cases.HERE} as this user: {error}"
     return ""
 
 
@@ -152,8 +132,6 @@ def run_program(options: argparse.Namespace, case: cases.Case, sick: bool, switc
     if options.again:
         return judge_captures(options, case, sick, options.again / name)
     out = Path(tempfile.mkdtemp(prefix="zoo-"))
-    if options.user:
-        shutil.chown(out, options.user)
     try:
         pressure = score.Pressure()
         record(options, case, sick, switches, out)
@@ -199,7 +177,7 @@ def record(
     command = [options.dashcam, "run", *wanted, "--", *program]
     env = {"DASHCAM_SWITCHES": switches, "ZOO_READY": str(out / "ready")}
     with open(out / "output", "w", encoding="utf-8") as errors:
-        service = cases.start(command, case, port, errors, env, options.user)
+        service = cases.start(command, case, port, errors, env)
         try:
             # How many answers are slow is compared with the twin's where cases are generated.
             enough = captures if sick and not options.generated else None
@@ -406,7 +384,7 @@ def plan(options: argparse.Namespace) -> list[tuple[cases.Case, bool, str]]:
         for case in cases.find(options.case, options.generated)
         for mode in modes
         for sick in (True, False)
-        if not cases.lacks(case, options.user)
+        if not cases.lacks(case)
         and (case.has_sick or not sick)
         and options.twins != ("only" if sick else "no")
     ]
@@ -440,7 +418,7 @@ def with_figures(
     options: argparse.Namespace, case: cases.Case, outcome: Outcome, run: Run
 ) -> Outcome:
     """Fills in what the tables need besides the verdict."""
-    outcome.user = options.user or os.environ.get("USER") or str(os.geteuid())
+    outcome.user = "root" if os.geteuid() == 0 else str(os.geteuid())
     outcome.cause = case.spec["cause"] or "healthy"
     outcome.slow = int(run.figures.get("slow", 0))
     outcome.why_s, outcome.busy = run.why_s, run.busy
