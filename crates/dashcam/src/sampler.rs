@@ -304,7 +304,7 @@ impl<'s> Sampler<'s> {
         self.calm_passes = if self.somebody_works() { 0 } else { self.calm_passes + 1 };
         let look = self.budget.may_look(!self.urgent.is_empty());
         if look != Look::No {
-            self.look_at_threads(now);
+            self.look_at_threads(now, look == Look::Trickled);
         } else {
             self.shared.recorder.region().lose(losses::PASSES_SKIPPED, 1);
             self.looker.native.rest();
@@ -429,14 +429,15 @@ impl<'s> Sampler<'s> {
         self.switching.listed(|tid| tracks.contains_key(&tid));
     }
 
-    fn look_at_threads(&mut self, now: u64) {
+    /// `poor`: savings are spent, and what trickles in pays for a few looks often, or for many seldom: a few.
+    fn look_at_threads(&mut self, now: u64, poor: bool) {
         let exact = self.switching.records();
         self.rest.clear();
         let fresh = self.tracks.by_tid.iter().filter(|(_, t)| t.ran || !exact || t.last.is_none());
         self.rest.extend(fresh.map(|(tid, _)| *tid));
         let low = self.budget.is_low();
         self.find_due(now, exact, low);
-        let threads = self.config.threads;
+        let threads = if poor { self.config.threads.min(FEW) } else { self.config.threads };
         let beside = |urgent: usize| if low { threads.min(urgent + FEW) } else { threads };
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
@@ -487,7 +488,7 @@ impl<'s> Sampler<'s> {
         let waiting = self.urgent.iter().chain(&culprits).copied().filter(waits);
         self.switching.follow(self.shared, waiting, now);
         // Behind the threads: a task that moved since its thread was seen running says so itself.
-        let seen = self.suspensions.look(&mut self.looker, &self.open, &self.overdue, most);
+        let seen = self.suspensions.look(&mut self.looker, &self.open, &self.overdue, most, poor);
         self.shared.stats.samples.fetch_add(seen, Ordering::Relaxed);
         self.looker.tell_torn();
     }

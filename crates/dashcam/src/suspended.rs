@@ -10,7 +10,8 @@
 //!
 //! What it promises: at most `most` requests a pass, those not seen for longest first, of which
 //! `MOST_LOOKS` are followed; a task that did not move costs two guarded reads. The search for a
-//! holder walks a few hundred tasks at most, once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks.
+//! holder walks a few hundred tasks at most, once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks, and
+//! ends after `SEARCH_NS`.
 //! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
 //! a task enters them.
 
@@ -31,9 +32,9 @@ const REPEAT_NS: u64 = 100_000_000;
 const MOST_REPEAT_NS: u64 = 250_000_000;
 /// Requests that are looked at as often as one is.
 const FEW: u64 = 4;
-/// Tasks followed in one pass. Each costs tens of microseconds.
+/// Tasks followed in one pass, all those of a request that awaits several. Each costs tens of microseconds.
 const MOST_LOOKS: usize = 3;
-/// The same for a request that awaits several tasks: which of them moved is not asked each pass.
+/// A request that awaits several tasks is looked at this often: which of them moved is not asked each pass.
 const REPEAT_SEVERAL_NS: u64 = 30_000_000;
 /// The holder of a lock is looked for at most this often; who waits for it too meanwhile is told the
 /// same.
@@ -47,6 +48,11 @@ const ASK_ENDER_NS: u64 = 500_000;
 /// followed by a pause of so many times as long. Where all requests are slow all the time they would
 /// leave nothing of the budget for looks at the requests themselves.
 const SEARCH_PART: u64 = 200;
+/// The same while savings are spent and looks live from hand to mouth.
+const SEARCH_PART_POOR: u64 = 1000;
+/// CPU time of one search, but for a few tasks; the next one goes on where it ended.
+const SEARCH_NS: u64 = 3_000_000;
+const TASKS_AT_ONCE: usize = 4;
 /// Tasks that work for no request are looked at this often, and so many at a time.
 const AROUND_NS: u64 = 40_000_000;
 const MOST_AROUND: usize = 6;
@@ -78,8 +84,11 @@ pub(crate) struct Suspensions {
     asked: Vec<(usize, u64, Holder)>,
     /// Before that nobody is asked who is to end a wait.
     enders_from_ns: u64,
-    /// Before that nobody is searched for at all.
+    /// Before that nobody is searched for at all; the task at which a search begins.
     search_from_ns: u64,
+    search_at: usize,
+    /// Savings are spent.
+    poor: bool,
     /// When tasks that work for no request were looked at, and how many have been.
     around_ns: u64,
     around: usize,
@@ -95,15 +104,17 @@ struct Holder {
 const NOBODY: Holder = Holder { task: 0, how: HolderSource::None };
 
 impl Suspensions {
-    /// Looks at those of `open` that are in `urgent` (by index) and have a task. Returns the
-    /// number of records written.
+    /// Looks at those of `open` that are in `urgent` (by index) and have a task; `poor`: at one of them.
+    /// Returns the number of records written.
     pub(crate) fn look(
         &mut self,
         looker: &mut Looker,
         open: &[OpenRequest],
         urgent: &[usize],
         most: usize,
+        poor: bool,
     ) -> u64 {
+        self.poor = poor;
         let with_task = urgent.iter().filter_map(|i| open.get(*i)).filter(|r| r.task != 0);
         let mut due: Vec<(u64, OpenRequest)> = with_task
             .map(|request| (self.seen.get(&request.id).map_or(0, |s| s.seen_ns), *request))
@@ -125,10 +136,11 @@ impl Suspensions {
         let (mut written, mut looks) = (0, 0);
         for (_, request) in due {
             if self.is_due(looker, request.id, repeat_ns) {
-                written += self.look_at(looker, open, &request);
-                looks += 1;
+                let (tasks, records) = self.look_at(looker, open, &request);
+                written += records;
+                looks += tasks.max(1);
             }
-            if looks >= MOST_LOOKS {
+            if looks >= if poor { 1 } else { MOST_LOOKS } {
                 break;
             }
         }
@@ -142,8 +154,14 @@ impl Suspensions {
         old || looker.stacks.as_ref().is_some_and(|stacks| stacks.has_moved(seen.mark))
     }
 
-    fn look_at(&mut self, looker: &mut Looker, open: &[OpenRequest], request: &OpenRequest) -> u64 {
-        let Some(stacks) = &mut looker.stacks else { return 0 };
+    /// Tasks followed, and records written.
+    fn look_at(
+        &mut self,
+        looker: &mut Looker,
+        open: &[OpenRequest],
+        request: &OpenRequest,
+    ) -> (usize, u64) {
+        let Some(stacks) = &mut looker.stacks else { return (0, 0) };
         let now = sys::clock::now_ns();
         let mut found = std::mem::take(&mut self.found);
         if stacks.suspended(request.task as usize, &mut found).is_err() {
@@ -164,7 +182,7 @@ impl Suspensions {
             written += self.look_around(looker, open, now);
         }
         self.found = found;
-        written
+        (self.found.len(), written)
     }
 
     /// Looks at the next few tasks that work for no open request.
@@ -193,6 +211,21 @@ impl Suspensions {
         }
         self.around = self.around.wrapping_add(MOST_AROUND);
         written
+    }
+
+    /// What `find` finds first among a few tasks at a time, while there is time.
+    fn first_of(&mut self, mut find: impl FnMut(&[usize]) -> Option<usize>) -> Option<usize> {
+        let began_ns = sys::clock::thread_cpu_ns();
+        for (count, some) in self.tasks.chunks(TASKS_AT_ONCE).enumerate() {
+            if let Some(task) = find(some) {
+                return Some(task);
+            }
+            if sys::clock::thread_cpu_ns().saturating_sub(began_ns) > SEARCH_NS {
+                self.search_at = self.search_at.wrapping_add((count + 1) * TASKS_AT_ONCE);
+                break;
+            }
+        }
+        None
     }
 
     /// The task that holds what `waiter` awaits or is to end its wait; recorded itself. `NOBODY`: not
@@ -224,21 +257,27 @@ impl Suspensions {
         if set != 0 {
             stacks.tasks_in(set, MOST_TASKS, &mut self.tasks);
         }
-        let tasks = &self.tasks[..self.tasks.len().min(2 * MOST_TASKS)];
+        self.tasks.truncate(2 * MOST_TASKS);
+        let first = self.search_at % self.tasks.len().max(1);
+        self.tasks.rotate_left(first);
         let own = [waiter.task, request.task as usize];
-        let inside = if held { stacks.task_holding(waiter.lock, tasks) } else { None };
+        let mut inside = None;
+        if held {
+            inside = self.first_of(|some| stacks.task_holding(waiter.lock, some));
+        }
         let holder = match inside {
             Some(task) => Holder { task, how: HolderSource::WithBlock },
             None if !may_end => NOBODY,
-            None => stacks
-                .task_to_end(waiter.lock, waiter.ended_by, &own, tasks)
+            None => self
+                .first_of(|some| stacks.task_to_end(waiter.lock, waiter.ended_by, &own, some))
                 .map_or(NOBODY, |task| Holder { task, how: HolderSource::Refers }),
         };
-        if inside.is_none() && may_end {
-            self.enders_from_ns = now + ASK_ENDER_NS * tasks.len() as u64;
+        if holder.how != HolderSource::WithBlock && may_end {
+            self.enders_from_ns = now + ASK_ENDER_NS * self.tasks.len() as u64;
         }
         let took_ns = sys::clock::thread_cpu_ns().saturating_sub(began_ns);
-        self.search_from_ns = now.saturating_add(took_ns.saturating_mul(SEARCH_PART));
+        let part = if self.poor { SEARCH_PART_POOR } else { SEARCH_PART };
+        self.search_from_ns = now.saturating_add(took_ns.saturating_mul(part));
         self.asked.push((waiter.lock, now, holder));
         if holder.task == 0 {
             return NOBODY;

@@ -267,7 +267,7 @@ impl PythonStacks {
         Ok(chain)
     }
 
-    fn links(&mut self, first: usize, chain: &mut Chain) {
+    pub(super) fn links(&mut self, first: usize, chain: &mut Chain) {
         let mut next = first;
         for _ in 0..MOST_LINKS {
             let mut bytes = [0u8; LINK_BYTES];

@@ -65,7 +65,7 @@ impl PythonStacks {
 
     /// Whether a frame has `object` among its locals, on its stack, in a container among these or in
     /// something in there, or as an attribute of its first argument.
-    fn refers_to(&mut self, frame: &RawFrame, object: usize) -> bool {
+    pub(super) fn refers_to(&mut self, frame: &RawFrame, object: usize) -> bool {
         let slots = self.live_slots(frame);
         if slots.contains(&object) {
             return true;

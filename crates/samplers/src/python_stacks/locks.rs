@@ -16,8 +16,8 @@
 //! stack). That is exact: within the body there always is such a handler, after it there is none.
 //!
 //! What it promises: `None` rather than a guess: not found, several candidates, or gone meanwhile.
-//! What is missing on purpose: `lock.acquire()` without `with` (no trace of the holder exists),
-//! a plain lock inside a `Condition` or `Queue` (their `__exit__` is a Python method), locks held
+//! Objects that took the lock when they were entered: see `managers`.
+//! What is missing on purpose: `lock.acquire()` without `with` (no trace of the holder exists), locks held
 //! by suspended coroutines (see `waits_for`), and semaphores.
 
 use super::blocks::kept_depth;
@@ -154,20 +154,25 @@ impl PythonStacks {
         }
         let mut kept = Vec::new();
         for frame in &self.walker.frames {
-            let depth = self.depth_kept(frame).unwrap_or(0);
-            if depth > 0 {
-                let locals = self.locals_of(frame).unwrap_or(0);
-                kept.extend(self.slots(frame, locals, depth));
-            }
+            kept.extend(self.kept_slots(frame));
         }
         tidy(&mut kept);
         let mut heads = Vec::new();
         read_each(&self.mem, &kept, 32, &mut heads);
         heads.chunks_exact(32).any(|head| self.is_exit_of(head, lock))
+            || self.is_inside_manager(&kept, &heads, lock)
+    }
+
+    /// What lies on the value stack as long as the `with`s that the frame is in last.
+    pub(super) fn kept_slots(&self, frame: &RawFrame) -> Vec<usize> {
+        match self.depth_kept(frame).unwrap_or(0) {
+            0 => Vec::new(),
+            depth => self.slots(frame, self.locals_of(frame).unwrap_or(0), depth),
+        }
     }
 
     /// True for the head of a live builtin method `__exit__` bound to `lock`.
-    fn is_exit_of(&self, head: &[u8], lock: usize) -> bool {
+    pub(super) fn is_exit_of(&self, head: &[u8], lock: usize) -> bool {
         let bound = word_at(head, object::REFERENCES) != 0
             && word_at(head, object::TYPE) == self.types.builtin_method
             && word_at(head, object::METHOD_SELF) == lock;

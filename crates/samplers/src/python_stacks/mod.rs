@@ -37,6 +37,7 @@ mod kept;
 mod layout;
 mod lines;
 mod locks;
+mod managers;
 mod objects;
 mod published;
 mod texts;

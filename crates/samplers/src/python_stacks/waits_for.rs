@@ -310,28 +310,30 @@ impl PythonStacks {
         let mut inner = 0;
         for frame in &chain.frames {
             // Whoever is still entering (or leaving) has the method on its stack as well.
-            let passes_through = inner == lock;
+            let entered = inner;
             inner = self.first_local(frame);
-            if !passes_through && self.has_exit_of(frame, lock) {
+            if entered != lock && self.has_exit_of(frame, lock, entered) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn has_exit_of(&mut self, frame: &RawFrame, lock: usize) -> bool {
-        for slot in self.live_slots(frame) {
+    /// Whether a frame stands inside `async with` of `lock`, or of what `contextlib.asynccontextmanager` made and
+    /// has the lock, unless that is `entered` only now.
+    fn has_exit_of(&mut self, frame: &RawFrame, lock: usize, entered: usize) -> bool {
+        self.live_slots(frame).into_iter().any(|slot| {
             let method = self.type_at(slot).is_some_and(|kind| kind.sort == Sort::Method);
             let word = |offset: usize| self.mem.word(slot.wrapping_add(offset)).unwrap_or(0);
-            if !method || word(object::METHOD_SELF) != lock {
-                continue;
-            }
-            let function = word(object::METHOD_DEFINITION);
-            if self.asyncio_function(function).is_some_and(|(_, name)| name == "__aexit__") {
-                return true;
-            }
-        }
-        false
+            let (function, own) = (word(object::METHOD_DEFINITION), word(object::METHOD_SELF));
+            method
+                && match own == lock {
+                    true => {
+                        self.asyncio_function(function).is_some_and(|(_, name)| name == "__aexit__")
+                    }
+                    false => own != entered && self.lets_go(function, own, lock),
+                }
+        })
     }
 }
 

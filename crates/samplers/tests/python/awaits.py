@@ -195,6 +195,19 @@ async def locks():
         finally:
             what.release()
 
+    @contextlib.asynccontextmanager
+    async def section(what):
+        await what.acquire()
+        try:
+            yield
+        finally:
+            what.release()
+
+    @contextlib.asynccontextmanager
+    async def nested(what):
+        async with what:
+            yield
+
     async def told(what):
         async with what:
             await what.wait()
@@ -212,6 +225,17 @@ async def locks():
         holder, waiter = await parked(by_acquire(what)), await parked(wants(what))
         assert lib.probe_task_holding(word(what), word(task_set())) == 0, "a guess"
         await drop(holder, waiter)
+    for made in section, nested:
+        holder = await parked(hold(made(lock), 60))
+        waiters = [await parked(wants(made(lock))) for _ in range(2)]
+        assert lib.probe_task_holding(word(lock), word(task_set())) == id(holder), made
+        await drop(holder)
+        await drop(*waiters)
+        assert lib.probe_task_holding(word(lock), word(task_set())) == 0, made
+        # Both wait for who holds it by hand; they are entering only.
+        others = await parked(by_acquire(lock)), await parked(wants(made(lock)))
+        assert lib.probe_task_holding(word(lock), word(task_set())) == 0, made
+        await drop(*others)
     waits = [(told(condition), "condition"), (event.wait(), "event"), (queue.get(), "queue")]
     for coroutine, kind in waits:
         task = await parked(coroutine)

@@ -1,5 +1,6 @@
 """Who holds the GIL, which futex is its own, and who holds the lock a thread waits for."""
 
+import contextlib
 import ctypes
 import sys
 import threading
@@ -116,6 +117,94 @@ def by_acquire(lock, inside, leave):
     lock.release()
 
 
+@contextlib.contextmanager
+def section(lock):
+    """Takes it by hand, for who is inside."""
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def nested(lock):
+    with lock:
+        yield
+
+
+class Guard:
+    """Takes its lock when it is entered."""
+
+    def __init__(self, lock):
+        self.name, self._lock = "guard", lock
+
+    def __enter__(self):
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *_):
+        self._lock.release()
+
+    def inside(self, inside, leave):
+        inside.set()
+        leave.wait()
+
+
+class Other(Guard):
+    """Has the lock, but not since it was entered."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.name = ""
+
+
+def by_section(lock, inside, leave):
+    with section(lock):
+        inside.set()
+        leave.wait()
+
+
+def by_nested(lock, inside, leave):
+    with nested(lock):
+        sorted([0], key=lambda _: (inside.set(), leave.wait()))
+
+
+def by_guard(lock, inside, leave):
+    with Guard(lock):
+        inside.set()
+        leave.wait()
+
+
+def by_condition(lock, inside, leave):
+    with threading.Condition(lock):
+        inside.set()
+        leave.wait()
+
+
+def by_method(lock, inside, leave):
+    """What a method of the object does with the lock is not known: a Condition's `wait` lets it go."""
+    with Guard(lock) as guard:
+        guard.inside(inside, leave)
+
+
+def by_other(lock, inside, leave):
+    lock.acquire()
+    with Other(lock):
+        inside.set()
+        leave.wait()
+    lock.release()
+
+
+def stale_section(lock, inside, leave):
+    """Leaves the object, whose generator has ended, then holds the lock by hand."""
+    with section(lock):
+        pass
+    by_acquire(lock, inside, leave)
+
+
 def stale_then_elsewhere(lock, inside, leave):
     """Leaves the `with`, so that its slots are stale, then holds the lock without one."""
     with lock:
@@ -155,6 +244,11 @@ def plain_locks():
     for hold in with_body, deep_below, through_c, in_handler, in_generator:
         for take in TAKES:
             hold_and_wait(threading.Lock(), hold, take, True, "with")
+    for hold in by_section, by_nested, by_guard, by_condition:
+        for take in TAKES:
+            hold_and_wait(threading.Lock(), hold, take, True, "with")
+    for hold in by_method, by_other, stale_section:
+        hold_and_wait(threading.Lock(), hold, take_with, False, "")
     for hold in by_acquire, stale_then_elsewhere:
         for take in TAKES:
             hold_and_wait(threading.Lock(), hold, take, False, "")

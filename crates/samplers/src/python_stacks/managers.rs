@@ -1,0 +1,101 @@
+//! Who is inside a `with` of an object that took a lock.
+//!
+//! How it works: what is entered keeps its bound `__exit__` on the value stack of who entered it, as a lock's own
+//! does (see `locks`). The lock is one of its attributes, or the generator that `contextlib.contextmanager`
+//! made it from stands inside of the lock's `with`, or has it at hand and will call `release`:
+//!
+//! ```text
+//!   with guard:                 __exit__ of guard ---> guard ---> _lock
+//!   with stripes.section(7):    __exit__ of _GeneratorContextManager ---> gen ---> frame: lock, or its __exit__
+//! ```
+//!
+//! `async with` is the same with `__aexit__` and a generator that is asynchronous.
+//!
+//! What it promises: who is in a method of that object (a Condition's `wait` has let the lock go) is not named, nor
+//! one whose `__exit__` lets go of nothing.
+//! What is missing on purpose: locks farther than one attribute away.
+
+use super::awaits::Chain;
+use super::layout::object;
+use super::objects::Sort;
+use super::words::{read_each, word_at};
+use super::PythonStacks;
+
+/// What the code that leaves lets go by.
+const LEAVES: [&str; 3] = ["release", "__exit__", "__aexit__"];
+
+impl PythonStacks {
+    /// Whether one of `kept`, what the `with`s of the thread that was walked last keep, with their heads of 32
+    /// bytes, is left by letting go of `lock`.
+    pub(super) fn is_inside_manager(&mut self, kept: &[usize], heads: &[u8], lock: usize) -> bool {
+        kept.iter().zip(heads.chunks_exact(32)).any(|(method, head)| {
+            let kind = self.objects.type_in(&self.mem, &self.layout, head);
+            let manager = word_at(head, object::METHOD_SELF);
+            kind.is_some_and(|kind| kind.sort == Sort::Method)
+                && self.lets_go(word_at(head, object::METHOD_DEFINITION), manager, lock)
+                && !self.is_in_a_method(*method, manager)
+        })
+    }
+
+    /// Whether `function` is an `__exit__` that lets go of `lock`, by `manager`, which it is bound to.
+    pub(super) fn lets_go(&mut self, function: usize, manager: usize, lock: usize) -> bool {
+        let kind = self.objects.type_of(&self.mem, &self.layout, function);
+        let code = self.mem.word(function.wrapping_add(self.layout.function_code)).unwrap_or(0);
+        let is_function = kind.is_some_and(|kind| kind.sort == Sort::Function);
+        let name = if is_function {
+            self.codes.glance(&self.mem, &self.layout, code).map(|info| info.qualname)
+        } else {
+            None
+        };
+        let name = name.as_deref().and_then(|name| name.rsplit('.').next());
+        if !matches!(name, Some("__exit__" | "__aexit__")) {
+            return false;
+        }
+        let kind = self.objects.type_of(&self.mem, &self.layout, manager);
+        let Some(kind) = kind.filter(|kind| kind.sort == Sort::Instance) else { return false };
+        let attributes = self.objects.contents(&self.mem, &self.layout, manager, kind);
+        if attributes.contains(&lock) {
+            return self.codes.names(&self.mem, &self.layout, code, &LEAVES);
+        }
+        attributes.into_iter().any(|attribute| self.stands_inside(attribute, lock))
+    }
+
+    /// Whether `generator` is one that stands inside of the lock's `with`, or has it and will let go of it.
+    fn stands_inside(&mut self, generator: usize, lock: usize) -> bool {
+        let kind = self.objects.type_of(&self.mem, &self.layout, generator);
+        if !kind.is_some_and(|kind| matches!(kind.sort, Sort::Generator | Sort::AsyncGenerator)) {
+            return false;
+        }
+        let mut chain =
+            Chain { task: 0, event_loop: 0, waiter: 0, running: false, frames: Vec::new() };
+        self.links(generator, &mut chain);
+        let Some(frame) = chain.frames.first().filter(|_| !chain.running) else { return false };
+        let slots = self.live_slots(frame);
+        let mut heads = Vec::new();
+        read_each(&self.mem, &slots, 32, &mut heads);
+        heads.chunks_exact(32).any(|head| self.is_exit_of(head, lock) || self.is_bound(head, lock))
+            || (self.refers_to(frame, lock)
+                && self.codes.names(&self.mem, &self.layout, frame.code, &LEAVES))
+    }
+
+    /// Whether a head is that of a method of `lock`'s class bound to it: an `__aexit__`, where nothing else is kept.
+    fn is_bound(&mut self, head: &[u8], lock: usize) -> bool {
+        let kind = self.objects.type_in(&self.mem, &self.layout, head);
+        kind.is_some_and(|kind| kind.sort == Sort::Method)
+            && word_at(head, object::METHOD_SELF) == lock
+    }
+
+    /// Whether the thread that was walked last has called a method of `manager` inside of the frame that keeps
+    /// `method`.
+    fn is_in_a_method(&mut self, method: usize, manager: usize) -> bool {
+        for frame in &self.walker.frames {
+            if self.kept_slots(frame).contains(&method) {
+                return false;
+            }
+            if self.slots(frame, 0, 1).contains(&manager) {
+                return true;
+            }
+        }
+        true
+    }
+}
