@@ -429,7 +429,7 @@ impl<'s> Sampler<'s> {
         self.switching.listed(|tid| tracks.contains_key(&tid));
     }
 
-    /// `poor`: savings are spent, and what trickles in pays for a few looks often, or for many seldom: a few.
+    /// `poor`: savings are spent, and what trickles in pays for it.
     fn look_at_threads(&mut self, now: u64, poor: bool) {
         let exact = self.switching.records();
         self.rest.clear();
@@ -437,7 +437,7 @@ impl<'s> Sampler<'s> {
         self.rest.extend(fresh.map(|(tid, _)| *tid));
         let low = self.budget.is_low();
         self.find_due(now, exact, low);
-        let threads = if poor { self.config.threads.min(FEW) } else { self.config.threads };
+        let threads = self.config.threads;
         let beside = |urgent: usize| if low { threads.min(urgent + FEW) } else { threads };
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);

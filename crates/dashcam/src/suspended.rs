@@ -30,10 +30,16 @@ use crate::subject::Looker;
 /// `MOST_REPEAT_NS`, which a reader must still take for one and the same await.
 const REPEAT_NS: u64 = 100_000_000;
 const MOST_REPEAT_NS: u64 = 250_000_000;
+/// While savings are spent, looks at tasks take this part of the time, with the default budget half of what comes in
+/// for looks: the other half is for threads. Each is followed by a pause of so many times as long.
+const POOR_PART: u64 = 400;
 /// Requests that are looked at as often as one is.
 const FEW: u64 = 4;
 /// Tasks followed in one pass, all those of a request that awaits several. Each costs tens of microseconds.
 const MOST_LOOKS: usize = 3;
+/// Tasks that are followed of a request that awaits several, and while savings are spent.
+const CHAINS: usize = 12;
+const CHAINS_POOR: usize = 2;
 /// A request that awaits several tasks is looked at this often: which of them moved is not asked each pass.
 const REPEAT_SEVERAL_NS: u64 = 30_000_000;
 /// The holder of a lock is looked for at most this often; who waits for it too meanwhile is told the
@@ -55,6 +61,7 @@ const SEARCH_NS: u64 = 3_000_000;
 const TASKS_AT_ONCE: usize = 4;
 /// Tasks that work for no request are looked at this often, and so many at a time.
 const AROUND_NS: u64 = 40_000_000;
+const AROUND_POOR_NS: u64 = 2_000_000_000;
 const MOST_AROUND: usize = 6;
 /// Tasks among which a holder is looked for.
 const MOST_TASKS: usize = 256;
@@ -87,8 +94,9 @@ pub(crate) struct Suspensions {
     /// Before that nobody is searched for at all; the task at which a search begins.
     search_from_ns: u64,
     search_at: usize,
-    /// Savings are spent.
+    /// Savings are spent; then nobody is looked at before that.
     poor: bool,
+    poor_from_ns: u64,
     /// When tasks that work for no request were looked at, and how many have been.
     around_ns: u64,
     around: usize,
@@ -115,6 +123,9 @@ impl Suspensions {
         poor: bool,
     ) -> u64 {
         self.poor = poor;
+        if poor && sys::clock::now_ns() < self.poor_from_ns {
+            return 0;
+        }
         let with_task = urgent.iter().filter_map(|i| open.get(*i)).filter(|r| r.task != 0);
         let mut due: Vec<(u64, OpenRequest)> = with_task
             .map(|request| (self.seen.get(&request.id).map_or(0, |s| s.seen_ns), *request))
@@ -133,6 +144,7 @@ impl Suspensions {
             let ids: HashSet<u64> = open.iter().map(|request| request.id).collect();
             self.seen.retain(|id, _| ids.contains(id));
         }
+        let began_ns = sys::clock::thread_cpu_ns();
         let (mut written, mut looks) = (0, 0);
         for (_, request) in due {
             if self.is_due(looker, request.id, repeat_ns) {
@@ -144,6 +156,8 @@ impl Suspensions {
                 break;
             }
         }
+        let took_ns = sys::clock::thread_cpu_ns().saturating_sub(began_ns);
+        self.poor_from_ns = sys::clock::now_ns().saturating_add(took_ns.saturating_mul(POOR_PART));
         written
     }
 
@@ -164,7 +178,8 @@ impl Suspensions {
         let Some(stacks) = &mut looker.stacks else { return (0, 0) };
         let now = sys::clock::now_ns();
         let mut found = std::mem::take(&mut self.found);
-        if stacks.suspended(request.task as usize, &mut found).is_err() {
+        let most = if self.poor { CHAINS_POOR } else { CHAINS };
+        if stacks.suspended(request.task as usize, most, &mut found).is_err() {
             found.clear();
         }
         // Also one whose task is gone, or it would be the first to be looked at each pass.
@@ -177,7 +192,8 @@ impl Suspensions {
             written += 1;
             unheld |= holder.task == 0 && one.fd.is_none() && !one.ended_by.is_empty();
         }
-        if unheld && now.saturating_sub(self.around_ns) >= AROUND_NS {
+        let every_ns = if self.poor { AROUND_POOR_NS } else { AROUND_NS };
+        if unheld && now.saturating_sub(self.around_ns) >= every_ns {
             self.around_ns = now;
             written += self.look_around(looker, open, now);
         }
@@ -200,7 +216,7 @@ impl Suspensions {
         for step in 0..count.min(MOST_AROUND) {
             let task = self.tasks[(self.around + step) % count];
             let Some(stacks) = &mut looker.stacks else { break };
-            if stacks.suspended(task, &mut found).is_err() {
+            if stacks.suspended(task, 1, &mut found).is_err() {
                 continue;
             }
             if let Some(one) = found.first() {
@@ -283,7 +299,7 @@ impl Suspensions {
             return NOBODY;
         }
         let mut found = Vec::new();
-        if stacks.suspended(holder.task, &mut found).is_ok() {
+        if stacks.suspended(holder.task, 1, &mut found).is_ok() {
             if let Some(one) = found.first() {
                 // Under the holder's address, though it may stand in a task it awaits.
                 let one = Suspended { task: holder.task, ..one.clone() };

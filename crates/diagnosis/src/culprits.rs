@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::causes::{self, event_loop_blocked, import, lock_wait, pool_wait, Cause};
+use crate::causes::{
+    self, event_loop_blocked, import, lock_wait, pool_wait, subprocess_wait, Cause,
+};
 use crate::frames::Place;
 use crate::group::{Group, Weighed};
 use crate::scene::{Culprit, Scene};
@@ -173,6 +175,9 @@ pub fn words(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
     {
         return LOADED;
     }
+    if subprocess_wait::waits(scene, segment) {
+        return "waited for a child process";
+    }
     match (segment.state, segment.wait()) {
         (State::Run, _) => causes::kernel_work(scene, segment).unwrap_or("computed"),
         (State::Ready, _) => NO_CPU,
@@ -186,7 +191,6 @@ pub fn words(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
             "waited for the disk"
         }
         (State::Wait, W::PipeRead | W::PipeWrite | W::TtyWrite) => "waited on a pipe",
-        (State::Wait, W::ChildWait) => "waited for a child process",
         _ => NOT_SEEN,
     }
 }

@@ -230,7 +230,7 @@ fn exact<'c>(
     if to_ns > at {
         ran(&mut out, tid, at, to_ns, all);
     }
-    seen_while_awake(&mut out);
+    seen_while_awake(&mut out, all);
     waits_for_the_gil(&mut out, all);
     out
 }
@@ -310,14 +310,23 @@ fn unborn_until(off: &[OffCpu], samples: &[Sample]) -> u64 {
 
 /// A thread that loses its CPU stands still until it has one again, and a sampler on a busy machine
 /// takes just that CPU: its looks fall into the pauses. So a run counts as seen by a look at any pause
-/// or run around it, as long as the thread did not block in between.
-fn seen_while_awake(segments: &mut [Segment<'_>]) {
+/// or run around it, as long as the thread did not block in between. So does one at which the stack could not be
+/// read.
+fn seen_while_awake<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
     let awake = |s: &Segment<'_>| matches!(s.state, State::Run | State::Ready);
     for stretch in segments.chunk_by_mut(|a, b| awake(a) && awake(b)) {
         let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { continue };
         let whole = first.from_ns..last.to_ns;
         let inside = |s: &Sample| s.wait == WaitKind::Running && whole.contains(&s.t_ns);
+        let looks = slice_between(all, whole.start, whole.end);
         for run in stretch.iter_mut().filter(|s| s.state == State::Run) {
+            if run.stack() == 0 {
+                let from_ns = run.from_ns.saturating_sub(STALE_NS);
+                let near = slice_between(looks, from_ns, run.to_ns.saturating_add(STALE_NS));
+                let away = |s: &&Sample| s.t_ns.abs_diff(run.from_ns.midpoint(run.to_ns));
+                let read = near.iter().filter(|s| s.wait == WaitKind::Running && s.stack != 0);
+                run.sample = read.min_by_key(away).or(run.sample);
+            }
             run.sampled |= run.sample.is_some_and(inside);
         }
     }
@@ -369,7 +378,12 @@ fn divide<'c>(
         State::Run => s.wait == WaitKind::Running,
         _ => true,
     };
-    let inside: Vec<&Sample> = slice_between(samples, from_ns, to_ns).iter().filter(fits).collect();
+    let mut inside: Vec<&Sample> =
+        slice_between(samples, from_ns, to_ns).iter().filter(fits).collect();
+    // A stack that could not be read tells nothing that one beside it does not.
+    if state == State::Run && inside.iter().any(|s| s.stack != 0) {
+        inside.retain(|s| s.stack != 0);
+    }
     if inside.is_empty() {
         let distance = |s: &&Sample| s.t_ns.abs_diff(from_ns).min(s.t_ns.abs_diff(to_ns));
         let sample = samples.iter().filter(fits).min_by_key(distance);
@@ -480,7 +494,9 @@ fn between<'c>(
     let before = before.filter(fresh);
     let (first, second) = if last { (before, after) } else { (after, before) };
     let wait = first.filter(waiting).or(second.filter(waiting));
-    let run = first.filter(running).or(second.filter(running));
+    let read = |s: &&'c Sample| running(s) && s.stack != 0;
+    let run = first.filter(read).or(second.filter(read));
+    let run = run.or(first.filter(running)).or(second.filter(running));
     let (cpu, delay) = match after {
         // The sample's own account of the time since the one before, cut to this piece.
         Some(s) if s.flags & flag::TIMES != 0 && s.wall_ns > 0 => {

@@ -6,7 +6,7 @@ mod made;
 use capture::read::{Capture, RequestRow};
 use diagnosis::{diagnose, to_text, Diagnosis};
 use format::wait::HolderSource;
-use format::wait::WaitKind::{Gil, Running};
+use format::wait::WaitKind::{Futex, Gil, Poll, Running};
 use made::{also_seen, off, seen, stack, BEGIN, MS};
 
 const OWN: u32 = 7;
@@ -88,4 +88,44 @@ fn a_server_that_waits_for_the_gil_is_told_at_who_had_it() {
         let place = first.place.as_ref().expect("a place");
         assert_eq!(place.function == "fold", who == "requests waited", "{place:?}");
     }
+}
+
+#[test]
+fn who_holds_a_lock_while_a_program_runs_waited_for_a_child_process() {
+    let mut made = made();
+    let waits = stack(&mut made, &[("view", APP, 12)]);
+    let runs = [("render", APP, 40), ("communicate", "/lib/subprocess.py", 1209)];
+    let runs = stack(&mut made, &[&runs[..], &[("select", "/lib/selectors.py", 415)]].concat());
+    made.requests.push(made::request(99, OWN, BEGIN, 400));
+    off(&mut made, OWN, &[(1, 399)]);
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (2..399).step_by(10), Futex, waits);
+    for look in made.samples.get_mut(&OWN).into_iter().flatten() {
+        (look.lock_holder, look.holder_source) = (OTHER, HolderSource::OwnerField);
+    }
+    off(&mut made, OTHER, &[(0, 400)]);
+    seen(&mut made, OTHER, &[]);
+    also_seen(&mut made, OTHER, (4..399).step_by(10), Poll, runs);
+    let verdict = judge(&made);
+    let summary = &verdict.findings[0].summary;
+    assert!(summary.contains("held by app.py:40 render()"), "{summary}");
+    assert!(summary.contains("which waited for a child process"), "{summary}");
+}
+
+#[test]
+fn a_stack_that_could_not_be_read_is_the_one_beside_it() {
+    let mut made = made();
+    let fold = stack(&mut made, &[("fold", APP, 40)]);
+    made.requests.push(made::request(99, OWN, BEGIN, 400));
+    off(&mut made, OWN, &[(400, 9000)]);
+    seen(&mut made, OWN, &[]);
+    // Four looks in five found the thread on its way from one call into another.
+    also_seen(&mut made, OWN, (5..400).step_by(50), Running, fold);
+    for ms in [15, 25, 35, 45] {
+        also_seen(&mut made, OWN, (ms..400).step_by(50), Running, 0);
+    }
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert!(first.summary.starts_with("app.py:40 fold() computed"), "{}", to_text(&verdict));
+    assert!(first.share > 0.9, "{}", to_text(&verdict));
 }

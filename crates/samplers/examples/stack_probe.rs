@@ -275,7 +275,7 @@ fn await_storm(set: usize) -> [u64; 4] {
         stacks.begin_pass();
         // Those of the pass before, too: most are dead by now.
         for task in &tasks {
-            if stacks.suspended(*task, &mut found).is_err() {
+            if stacks.suspended(*task, 12, &mut found).is_err() {
                 sums[2] += 1;
                 continue;
             }
@@ -312,7 +312,7 @@ pub extern "C" fn probe_suspended(task: usize, out: *mut c_char, capacity: usize
     };
     stacks.begin_pass();
     let mut found = Vec::new();
-    if let Err(torn) = stacks.suspended(task, &mut found) {
+    if let Err(torn) = stacks.suspended(task, 12, &mut found) {
         return answer(&torn.to_string(), out, capacity);
     }
     let mut text = String::new();
@@ -342,7 +342,7 @@ pub extern "C" fn probe_time_suspended(task: usize, times: usize) -> u64 {
         .map(|_| {
             let start = Instant::now();
             stacks.begin_pass();
-            let _ = stacks.suspended(task, &mut found);
+            let _ = stacks.suspended(task, 12, &mut found);
             start.elapsed().as_nanos() as u64
         })
         .collect();

@@ -23,7 +23,7 @@ pub(crate) mod pool_wait;
 pub(crate) mod recorder;
 mod sleep;
 pub(crate) mod stopped;
-mod subprocess_wait;
+pub(crate) mod subprocess_wait;
 mod unknown;
 
 use crate::awaits::Awaited;

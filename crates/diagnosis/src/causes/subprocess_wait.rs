@@ -15,22 +15,30 @@ pub const ADVICE: &str =
     "Start the program ahead of time, replace it by a library, or give it a time limit.";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    if segment.state != State::Wait {
-        return None;
-    }
-    let inside = || scene.frames.any(segment.stack(), |f| is_stdlib(f, "subprocess.py", &[]));
-    let target = || {
-        let target = scene.target_of_wait(segment);
-        target.filter(|t| t.starts_with(CHILD) || t.starts_with(PIPE_OF_CHILD))
-    };
-    let child = match segment.wait() {
-        WaitKind::ChildWait => true,
-        WaitKind::PipeRead | WaitKind::Poll => inside() || target().is_some(),
-        WaitKind::Sleep => inside(),
-        _ => false,
-    };
     let own = || Claim::of(Cause::SubprocessWait, segment);
-    child.then(|| Claim { target: target(), prefer_user: true, ..own() })
+    waits(scene, segment).then(|| Claim {
+        target: child(scene, segment),
+        prefer_user: true,
+        ..own()
+    })
+}
+
+/// Whether a child process is waited for, or what it writes.
+pub fn waits(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let inside = || scene.frames.any(segment.stack(), |f| is_stdlib(f, "subprocess.py", &[]));
+    segment.state == State::Wait
+        && match segment.wait() {
+            WaitKind::ChildWait => true,
+            WaitKind::PipeRead | WaitKind::Poll => inside() || child(scene, segment).is_some(),
+            WaitKind::Sleep => inside(),
+            _ => false,
+        }
+}
+
+/// The child waited for, or whose pipe is.
+fn child(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<String> {
+    let target = scene.target_of_wait(segment);
+    target.filter(|t| t.starts_with(CHILD) || t.starts_with(PIPE_OF_CHILD))
 }
 
 /// Of a suspended task: `asyncio.subprocess`.

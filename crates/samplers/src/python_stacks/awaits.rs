@@ -21,7 +21,7 @@
 //!
 //! What it promises: a task that died is refused, by its type, its reference count and its state.
 //! Nothing stops the loop meanwhile, so a chain counts only when two walks agree on it; else it is
-//! `Torn`. At most `MOST_CHAINS` chains of `MOST_LINKS` links.
+//! `Torn`. At most as many chains as are asked for, of `MOST_LINKS` links.
 //! What is missing on purpose: generators that delegate to generators (a plain `yield` cannot be
 //! told from it up to 3.12); coroutines of Cython (their frames are not Python's; what the task
 //! waits for is known all the same); tasks written in Python (`asyncio.tasks._PyTask`).
@@ -33,8 +33,6 @@ use super::words::{int_at, word_at};
 use super::{Frame, PythonStacks, Torn, CODE_GONE, TRIES};
 use format::wait::AwaitKind;
 
-/// Chains of one request: it may await several tasks, each of these several.
-const MOST_CHAINS: usize = 12;
 /// Coroutines and other links of one task.
 const MOST_LINKS: usize = 256;
 /// Frames of a chain.
@@ -126,14 +124,20 @@ impl PythonStacks {
                 && word(mark.frame.wrapping_add(self.layout.frame_instruction)) != mark.instruction)
     }
 
-    /// Follows `task` to where it stands: one answer, or several when it awaits several tasks.
+    /// Follows `task` to where it stands: one answer, or several, at most `most`, when it awaits several tasks,
+    /// each of which may await several: those begun last first. Each costs tens of microseconds.
     /// Torn: no task is there any more, or it moves.
-    pub fn suspended(&mut self, task: usize, out: &mut Vec<Suspended>) -> Result<(), Torn> {
+    pub fn suspended(
+        &mut self,
+        task: usize,
+        most: usize,
+        out: &mut Vec<Suspended>,
+    ) -> Result<(), Torn> {
         out.clear();
         let mut met = vec![task];
         let mut work: Vec<(usize, Vec<RawFrame>)> = vec![(task, Vec::new())];
         while let Some((next, outer)) = work.pop() {
-            if out.len() >= MOST_CHAINS {
+            if out.len() >= most {
                 break;
             }
             let chain = match self.chain(next) {

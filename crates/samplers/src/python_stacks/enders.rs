@@ -85,30 +85,24 @@ impl PythonStacks {
             |sort: Sort| matches!(sort, Sort::List | Sort::Tuple | Sort::Set | Sort::Dict);
         let holder = |sort: Sort| matches!(sort, Sort::List | Sort::Tuple | Sort::Instance);
         let mut left = MOST_REACHED;
-        for slot in slots {
-            let items = self.inside(*slot, container);
+        for mut items in self.inside(slots, container) {
             if items.contains(&object) {
                 return true;
             }
-            for item in items {
-                if left == 0 {
-                    return false;
-                }
-                left -= 1;
-                if self.inside(item, holder).contains(&object) {
-                    return true;
-                }
+            items.truncate(left);
+            left -= items.len();
+            if self.inside(&items, holder).iter().any(|own| own.contains(&object)) {
+                return true;
             }
         }
         false
     }
 
-    /// What lies in the object at `address`, if it is of a sort that is `wanted`.
-    fn inside(&mut self, address: usize, wanted: impl Fn(Sort) -> bool) -> Vec<usize> {
-        let kind = self.objects.type_of(&self.mem, &self.layout, address);
-        match kind.filter(|kind| wanted(kind.sort)) {
-            Some(kind) => self.objects.contents(&self.mem, &self.layout, address, kind),
-            None => Vec::new(),
-        }
+    /// What lies in each of the objects at `addresses` that is of a sort that is `wanted`.
+    fn inside(&mut self, addresses: &[usize], wanted: impl Fn(Sort) -> bool) -> Vec<Vec<usize>> {
+        let kinds = self.types_at(addresses);
+        let known = addresses.iter().zip(kinds).filter_map(|(a, kind)| Some((*a, kind?)));
+        let known = known.filter(|(_, kind)| wanted(kind.sort));
+        known.map(|(a, k)| self.objects.contents(&self.mem, &self.layout, a, k)).collect()
     }
 }

@@ -68,9 +68,9 @@ const UNCONFIRMED_FRAMES: usize = 16;
 /// Frames that lie no further above the innermost one than this were called from it.
 const NEARBY: usize = 4096;
 
-/// Tries at a stack whose thread runs on through code that was not known: what one learned makes the next one
-/// quick.
-const CODE_TRIES: usize = 3;
+/// Tries at a stack whose thread runs on through code that was not known, what one learned makes the next one
+/// quick, or from one coroutine into another.
+const STACK_TRIES: usize = 4;
 const CODE_GONE: Torn = Torn("code object gone before it was read");
 
 /// What the caller knows about the interpreter in this process.
@@ -287,9 +287,9 @@ impl PythonStacks {
     ) -> Result<Outcome, Torn> {
         self.counters.stacks += 1;
         let mut result = Err(CODE_GONE);
-        for _ in 0..CODE_TRIES {
+        for _ in 0..STACK_TRIES {
             result = self.stack_once(thread.state, max_frames, out);
-            if !matches!(result, Err(CODE_GONE)) {
+            if result.is_ok() {
                 break;
             }
         }

@@ -16,12 +16,16 @@ use super::awaits::{Chain, FUTURE_CALLBACK};
 use super::frames::RawFrame;
 use super::layout::object;
 use super::objects::{self, Family, Sort, Type};
+use super::words::{read_each, word_at};
 use super::{CodeInfo, PythonStacks, Torn};
 use format::wait::AwaitKind;
 
 /// Objects looked at in one search, and how far from its start.
 const MOST_LOOKED_AT: usize = 160;
 const MOST_STEPS: usize = 4;
+/// An object's count of references and its type; a weak reference, and what it refers to.
+const HEAD_BYTES: usize = 16;
+const REFERENCE_BYTES: usize = 24;
 /// Tasks one task is found to await.
 const MOST_CHILDREN: usize = 8;
 /// Frames of a chain whose `self` may lead to the socket.
@@ -63,6 +67,21 @@ impl PythonStacks {
 
     fn type_at(&mut self, address: usize) -> Option<Type> {
         self.objects.type_of(&self.mem, &self.layout, address)
+    }
+
+    /// The types of several objects, for the price of a few reads; None for what is no live object.
+    pub(super) fn types_at(&mut self, addresses: &[usize]) -> Vec<Option<Type>> {
+        let plausible = |address: usize| address >= 4096 && address % 8 == 0;
+        let asked: Vec<usize> = addresses.iter().copied().filter(|a| plausible(*a)).collect();
+        let mut heads = Vec::new();
+        read_each(&self.mem, &asked, HEAD_BYTES, &mut heads);
+        let mut heads = heads.chunks_exact(HEAD_BYTES);
+        let (objects, mem, layout) = (&mut self.objects, &self.mem, &self.layout);
+        let mut kind = |address: &usize| {
+            let head = if plausible(*address) { heads.next()? } else { return None };
+            objects.type_in(mem, layout, head)
+        };
+        addresses.iter().map(&mut kind).collect()
     }
 
     fn first_local(&self, frame: &RawFrame) -> usize {
@@ -235,14 +254,13 @@ impl PythonStacks {
         let mut seen = vec![event_loop];
         for _ in 0..MOST_STEPS {
             let (mut next, mut found) = (Vec::new(), Vec::new());
-            for address in level {
+            level.retain(|address| !seen.contains(address));
+            let kinds = self.types_at(&level);
+            for (address, kind) in level.into_iter().zip(kinds) {
                 if seen.len() > MOST_LOOKED_AT {
                     return None;
                 }
-                if seen.contains(&address) {
-                    continue;
-                }
-                let Some(kind) = self.type_at(address) else { continue };
+                let Some(kind) = kind.filter(|_| !seen.contains(&address)) else { continue };
                 seen.push(address);
                 match kind.sort {
                     Sort::Socket => found.extend(self.descriptor(address)),
@@ -287,12 +305,16 @@ impl PythonStacks {
     /// The tasks in a set of weak references to them, as asyncio keeps it.
     pub fn tasks_in(&mut self, set: usize, most: usize, out: &mut Vec<usize>) {
         let items = objects::set_items(&self.mem, set, most).unwrap_or_default();
-        for item in items {
-            let reference = self.type_at(item).filter(|kind| kind.sort == Sort::Single);
-            let Some(kind) = reference else { continue };
-            let referent = self.objects.contents(&self.mem, &self.layout, item, kind);
-            let task = referent.first().copied().unwrap_or(0);
-            let kind = self.type_at(task);
+        let kinds = self.types_at(&items);
+        let is_reference = |kind: &Option<Type>| kind.is_some_and(|kind| kind.sort == Sort::Single);
+        let references: Vec<usize> =
+            items.into_iter().zip(kinds).filter(|(_, k)| is_reference(k)).map(|(i, _)| i).collect();
+        let mut bytes = Vec::new();
+        read_each(&self.mem, &references, REFERENCE_BYTES, &mut bytes);
+        let referents = bytes.chunks_exact(REFERENCE_BYTES).map(|one| word_at(one, object::SIZE));
+        let referents: Vec<usize> = referents.collect();
+        let kinds = self.types_at(&referents);
+        for (task, kind) in referents.into_iter().zip(kinds) {
             if self.is_task(kind) && self.is_pending(task) {
                 out.push(task);
             }
