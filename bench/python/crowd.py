@@ -12,11 +12,6 @@ for the GIL or a CPU, by its CPU clock; a machine whose neighbours are loud does
 much less it did, which is blurred by them. dashcam is told `dashcam set PID on|off`, so the kernel's switch
 records stay while it is off; the others are started and ended, in longer turns. "nothing", where neither turn
 has one, tells what the method cannot see. A rival that is not installed is SKIPPED.
-Fourth table: how much slower that thread is about the instants at which dashcam looks, which its capture
-tells: from a millisecond before one to five after it, beside the rest of the same second, at its part of the
-time. A neighbour's loudness takes longer than that, so it is in both. Not in it: what would slow the thread
-all the time. "nothing": instants at which nobody looks. "a known thief": a thread of Python that takes the
-GIL for 100 us again and again, and what it took.
 
     python bench/python/crowd.py [--quick] [PROBE]
 
@@ -34,10 +29,8 @@ import sys
 import tempfile
 import threading
 import time
-from array import array
-from bisect import bisect_left
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 
 HERE = Path(__file__).resolve()
 MEASURE = HERE.parents[2] / "crates/samplers/tests/python/measure.py"
@@ -62,27 +55,6 @@ def compute(seconds: float) -> tuple[float, float]:
             count += 1
     wall = time.perf_counter() - begin
     return count / wall, (time.thread_time() - cpu) / wall
-
-
-def trace(seconds: float) -> "array[int]":
-    """When each 2,000 rounds of a loop (some 50 us) had been done, ns of CLOCK_MONOTONIC."""
-    count = 0
-    ends = array("q", [time.monotonic_ns()])
-    end = ends[0] + int(seconds * 1e9)
-    while ends[-1] < end:
-        for _ in range(2000):
-            count += 1
-        ends.append(time.monotonic_ns())
-    return ends
-
-
-def steal(thefts: list[tuple[int, int]], stop: threading.Event) -> None:
-    """Takes the GIL for 100 us again and again; begin and end of each, ns."""
-    while not stop.wait(0.01):
-        begin = time.monotonic_ns()
-        while time.monotonic_ns() < begin + 100_000:
-            pass
-        thefts.append((begin, time.monotonic_ns()))
 
 
 class Sampler:
@@ -156,10 +128,6 @@ def child(way: str, threads: int) -> None:
     running = [threading.Thread(target=deep, args=(50, turn, stop)) for _ in range(threads)]
     for thread in running:
         thread.start()
-    thefts: list[tuple[int, int]] = []
-    if way == "a known thief":
-        running.append(threading.Thread(target=steal, args=(thefts, stop)))
-        running[-1].start()
     sampler = Sampler(way)
     sampler.on()
     time.sleep(1.5)
@@ -170,14 +138,6 @@ def child(way: str, threads: int) -> None:
             continue
         turn.set()
         time.sleep(0.05)  # all of them have woken
-        if line.startswith("trace "):
-            _, length, into = line.split()
-            with open(into, "wb") as file:
-                trace(float(length)).tofile(file)
-            turn.clear()
-            print(json.dumps({"thefts": thefts}), flush=True)
-            thefts.clear()
-            continue
         before, begin = sampler.status(), time.perf_counter()
         turns, ran = compute(float(line))
         said: dict[str, Any] = {"turns": turns, "ran": ran}
@@ -259,61 +219,6 @@ def lost(way: str, pairs: int, seconds: float) -> list[tuple[float, float]] | No
     return shares
 
 
-def looks(process: Child, begin: int, end: int, thefts: list[list[int]]) -> list[int]:
-    """The instants about which it may be slower, ns: when dashcam looked, when the thief stole; else any."""
-    if process.way == "a known thief":
-        return [at for at, _ in thefts]
-    if process.way != "dashcam":
-        return list(range(begin, end, 10_000_000))
-    tool = Path(sys.executable).with_name("dashcam")
-
-    def said(*arguments: str) -> str:
-        return subprocess.run([tool, *arguments], check=True, text=True, stdout=subprocess.PIPE).stdout
-
-    capture = said("snap", str(process.process.pid)).strip().splitlines()[-1]
-    rows = json.loads(said("sql", "--json", capture, "select distinct t_ns from samples order by t_ns"))
-    times = [int(row["t_ns"]) for row in rows]
-    Path(capture).unlink()
-    return [at for at, before in zip(times, [0, *times]) if at - before > 3_000_000]
-
-
-def slower(ends: "array[int]", instants: list[int]) -> Iterator[float]:
-    """For each second: which part of its rounds is missing, if the thread had been as fast about these instants
-    as it was in the rest of the second."""
-    second, near, far = 1_000_000_000, [0, 0], [0, 0]
-    until = ends[0] + second
-    for begin, end in zip(ends, ends[1:]):
-        if end > until:
-            if near[0] and far[0]:
-                yield 1 - (near[0] + far[0]) / (near[1] + far[1]) * far[1] / far[0]
-            near, far, until = [0, 0], [0, 0], until + second
-        # By its begin alone, whatever it took: a round that something else held up is as often in one as in the other.
-        one = bisect_left(instants, begin - 5_000_000)
-        kind = near if one < len(instants) and instants[one] <= begin + 1_000_000 else far
-        kind[0] += 1
-        kind[1] += end - begin
-
-
-def around(way: str, times: int, seconds: float) -> None:
-    """A row of the fourth table."""
-    shares, taken, looked = [], [], 0.0
-    with Child(way, 256) as process, tempfile.NamedTemporaryFile() as file:
-        process.compute(1)
-        for _ in range(times):
-            thefts = process.ask(f"trace {seconds} {file.name}")["thefts"]
-            ends = array("q", Path(file.name).read_bytes())
-            instants = looks(process, ends[0], ends[-1], thefts)
-            instants = [at for at in instants if ends[0] < at < ends[-1]]
-            if len(instants) < seconds * 10:
-                raise SystemExit(f"bench: {len(instants)} looks in {seconds} s, at least {seconds * 10:.0f} wanted")
-            looked += len(instants) / times / seconds
-            shares += slower(ends, instants)
-            took = sum(end - begin for begin, end in thefts if ends[0] < begin < ends[-1])
-            taken.append(took / (ends[-1] - ends[0]) * 100)
-    known = f", {statistics.mean(taken):.2f} % taken" if way == "a known thief" else ""
-    print(f"{way:>14}{told(shares)}{len(shares)} s, {looked:.0f} instants/s{known}", flush=True)
-
-
 def told(shares: list[float]) -> str:
     """Median and its interval by ranks: half of the pairs, give or take 1.96 standard deviations of a coin."""
     shares = sorted(shares)
@@ -332,7 +237,7 @@ def one_pass(probe: str) -> None:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Prints both tables."""
     arguments = [a for a in sys.argv[1:] if a != "--quick"]
     quick = "--quick" in sys.argv
     if arguments:
@@ -361,9 +266,6 @@ def main() -> None:
             continue
         shares = [share for found in both if found for share in found]
         print(f"{way:>10}{told([s[0] for s in shares])}{told([s[1] for s in shares])}{len(shares)} pairs", flush=True)
-    print("slower about the instants at which somebody looks, part of all it did:")
-    for way in ("nothing", "a known thief", "dashcam"):
-        around(way, 2 if quick else 12, 10)
 
 
 if __name__ == "__main__":
