@@ -82,6 +82,7 @@ impl PythonStacks {
                 let known = owner != 0 && holder.tid != waiter.tid;
                 known.then_some(LockHolder { tid: holder.tid, how: HowKnown::OwnerField, lock })
             }
+            Lock::Plain(_) if self.is_in_condition() => None,
             Lock::Plain(lock) => {
                 let others = threads.iter().filter(|t| t.tid != waiter.tid && !waits(t.tid));
                 let mut holder = None;
@@ -99,6 +100,17 @@ impl PythonStacks {
                 Some(LockHolder { tid, how: HowKnown::WithBlock, lock })
             }
         }
+    }
+
+    /// Whether the thread that was walked last waits for a Condition's notice: that is a lock of its own, which it
+    /// has taken itself and nobody else ever will.
+    fn is_in_condition(&self) -> bool {
+        let leaf = self.walker.frames.first().and_then(|frame| self.codes.id(frame.code));
+        let info = leaf.and_then(|id| self.codes.get(id)).map(|code| &code.info);
+        info.is_some_and(|info| {
+            let name = info.qualname.rsplit('.').next();
+            info.file.ends_with("threading.py") && name == Some("wait")
+        })
     }
 
     fn lock_waited_for(&mut self, waiter: &PyThread, futex: usize) -> Option<Lock> {

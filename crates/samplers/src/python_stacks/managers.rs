@@ -17,7 +17,7 @@
 
 use super::awaits::Chain;
 use super::layout::object;
-use super::objects::Sort;
+use super::objects::{Sort, Type};
 use super::words::{read_each, word_at};
 use super::PythonStacks;
 
@@ -37,35 +37,37 @@ impl PythonStacks {
         })
     }
 
-    /// Whether `function` is an `__exit__` that lets go of `lock`, by `manager`, which it is bound to.
+    /// Whether `function` is an `__exit__` that lets go of `lock`, by `manager`, which it is bound to. What few
+    /// have is asked first.
     pub(super) fn lets_go(&mut self, function: usize, manager: usize, lock: usize) -> bool {
-        let kind = self.objects.type_of(&self.mem, &self.layout, function);
-        let code = self.mem.word(function.wrapping_add(self.layout.function_code)).unwrap_or(0);
-        let is_function = kind.is_some_and(|kind| kind.sort == Sort::Function);
-        let name = if is_function {
-            self.codes.glance(&self.mem, &self.layout, code).map(|info| info.qualname)
-        } else {
-            None
-        };
-        let name = name.as_deref().and_then(|name| name.rsplit('.').next());
-        if !matches!(name, Some("__exit__" | "__aexit__")) {
-            return false;
-        }
         let kind = self.objects.type_of(&self.mem, &self.layout, manager);
         let Some(kind) = kind.filter(|kind| kind.sort == Sort::Instance) else { return false };
         let attributes = self.objects.contents(&self.mem, &self.layout, manager, kind);
         if attributes.contains(&lock) {
+            let code = self.code_of_exit(function).unwrap_or(0);
             return self.codes.names(&self.mem, &self.layout, code, &LEAVES);
         }
-        attributes.into_iter().any(|attribute| self.stands_inside(attribute, lock))
+        let is_generator = |kind: &Option<Type>| {
+            kind.is_some_and(|kind| matches!(kind.sort, Sort::Generator | Sort::AsyncGenerator))
+        };
+        let kinds = self.types_at(&attributes);
+        let mut all = attributes.into_iter().zip(kinds).filter(|(_, kind)| is_generator(kind));
+        all.any(|(generator, _)| self.stands_inside(generator, lock))
+            && self.code_of_exit(function).is_some()
+    }
+
+    /// The code of a function that is an `__exit__` or `__aexit__`.
+    fn code_of_exit(&mut self, function: usize) -> Option<usize> {
+        let kind = self.objects.type_of(&self.mem, &self.layout, function);
+        kind.filter(|kind| kind.sort == Sort::Function)?;
+        let code = self.mem.word(function.wrapping_add(self.layout.function_code)).ok()?;
+        let info = self.codes.glance(&self.mem, &self.layout, code)?;
+        let name = info.qualname.rsplit('.').next();
+        matches!(name, Some("__exit__" | "__aexit__")).then_some(code)
     }
 
     /// Whether `generator` is one that stands inside of the lock's `with`, or has it and will let go of it.
     fn stands_inside(&mut self, generator: usize, lock: usize) -> bool {
-        let kind = self.objects.type_of(&self.mem, &self.layout, generator);
-        if !kind.is_some_and(|kind| matches!(kind.sort, Sort::Generator | Sort::AsyncGenerator)) {
-            return false;
-        }
         let mut chain =
             Chain { task: 0, event_loop: 0, waiter: 0, running: false, frames: Vec::new() };
         self.links(generator, &mut chain);
