@@ -31,8 +31,10 @@ use crate::subject::Looker;
 const REPEAT_NS: u64 = 100_000_000;
 const MOST_REPEAT_NS: u64 = 250_000_000;
 /// While savings are spent, looks at tasks take this part of the time, with the default budget half of what comes in
-/// for looks: the other half is for threads. Each is followed by a pause of so many times as long.
+/// for looks: the other half is for threads. Each is followed by a pause of so many times as long, but no longer than
+/// that.
 const POOR_PART: u64 = 400;
+const POOR_PAUSE_NS: u64 = 400_000_000;
 /// Requests that are looked at as often as one is.
 const FEW: u64 = 4;
 /// Tasks followed in one pass, all those of a request that awaits several. Each costs tens of microseconds.
@@ -59,9 +61,8 @@ const SEARCH_PART_POOR: u64 = 1000;
 /// CPU time of one search, but for a few tasks; the next one goes on where it ended.
 const SEARCH_NS: u64 = 3_000_000;
 const TASKS_AT_ONCE: usize = 4;
-/// Tasks that work for no request are looked at this often, and so many at a time.
+/// Tasks that work for no request are looked at this often, and so many at a time; not while savings are spent.
 const AROUND_NS: u64 = 40_000_000;
-const AROUND_POOR_NS: u64 = 2_000_000_000;
 const MOST_AROUND: usize = 6;
 /// Tasks among which a holder is looked for.
 const MOST_TASKS: usize = 256;
@@ -157,7 +158,8 @@ impl Suspensions {
             }
         }
         let took_ns = sys::clock::thread_cpu_ns().saturating_sub(began_ns);
-        self.poor_from_ns = sys::clock::now_ns().saturating_add(took_ns.saturating_mul(POOR_PART));
+        let pause_ns = took_ns.saturating_mul(POOR_PART).min(POOR_PAUSE_NS);
+        self.poor_from_ns = sys::clock::now_ns().saturating_add(pause_ns);
         written
     }
 
@@ -192,8 +194,7 @@ impl Suspensions {
             written += 1;
             unheld |= holder.task == 0 && one.fd.is_none() && !one.ended_by.is_empty();
         }
-        let every_ns = if self.poor { AROUND_POOR_NS } else { AROUND_NS };
-        if unheld && now.saturating_sub(self.around_ns) >= every_ns {
+        if unheld && !self.poor && now.saturating_sub(self.around_ns) >= AROUND_NS {
             self.around_ns = now;
             written += self.look_around(looker, open, now);
         }
