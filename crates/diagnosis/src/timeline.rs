@@ -310,8 +310,8 @@ fn unborn_until(off: &[OffCpu], samples: &[Sample]) -> u64 {
 
 /// A thread that loses its CPU stands still until it has one again, and a sampler on a busy machine
 /// takes just that CPU: its looks fall into the pauses. So a run counts as seen by a look at any pause
-/// or run around it, as long as the thread did not block in between. So does one at which the stack could not be
-/// read.
+/// or run around it, as long as the thread did not block in between. A look that could not read the
+/// stack tells what the nearest of them did.
 fn seen_while_awake<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
     let awake = |s: &Segment<'_>| matches!(s.state, State::Run | State::Ready);
     for stretch in segments.chunk_by_mut(|a, b| awake(a) && awake(b)) {
@@ -320,7 +320,7 @@ fn seen_while_awake<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
         let inside = |s: &Sample| s.wait == WaitKind::Running && whole.contains(&s.t_ns);
         let looks = slice_between(all, whole.start, whole.end);
         for run in stretch.iter_mut().filter(|s| s.state == State::Run) {
-            if run.stack() == 0 {
+            if run.sample.is_some_and(|s| s.stack == 0) {
                 let from_ns = run.from_ns.saturating_sub(STALE_NS);
                 let near = slice_between(looks, from_ns, run.to_ns.saturating_add(STALE_NS));
                 let away = |s: &&Sample| s.t_ns.abs_diff(run.from_ns.midpoint(run.to_ns));
