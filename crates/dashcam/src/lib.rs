@@ -12,6 +12,7 @@
 //! From Rust: `start(Config)`, then `request!`, `span!`, `event!`; `counter("orders").inc()`; `snap`, `status_json`, `stop`.
 //! The functions on ids below them are what bindings use.
 
+mod allotment;
 mod asked;
 mod boxes;
 mod builder;

@@ -22,11 +22,12 @@ use format::record::{header, Kind};
 use format::region::losses;
 use format::wait::WaitKind;
 use recorder::OpenRequest;
-use samplers::budget::{Budget, Look};
+use samplers::budget::{Budget, Look, Width};
 use samplers::choice::{choose, Random};
 use samplers::python_stacks::{PyThread, PythonStacks};
 use sys::clock::Following;
 
+use crate::allotment::Allotment;
 use crate::config::Config;
 use crate::control::Shared;
 use crate::firing::Triggers;
@@ -47,8 +48,6 @@ const LIST_AT_LEAST_EVERY_NS: u64 = 1_000_000_000;
 /// A wake-up later than this is a gap worth a record.
 const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Besides the urgent threads, so many are looked at in a pass while savings are low.
-const FEW: usize = 4;
 /// So much of a pass's CPU time is for the threads that are urgent, as much for whoever stands in their way, and
 /// so much for the others; the first thread of each kind is looked at in any case.
 const URGENT_NS: u64 = 4_000_000;
@@ -145,6 +144,7 @@ struct Sampler<'s> {
     /// The interpreter's newest thread before the last list.
     newest: Option<(usize, usize)>,
     budget: Budget,
+    width: Width,
     /// CPU time of this thread that is told already.
     booked_ns: u64,
     /// Passes in a row that found nobody at work; the CPU time of all other threads at the last one.
@@ -167,29 +167,6 @@ struct Sampler<'s> {
     throttled_ns: f64,
     own_delay_ns: u64,
     clock: Following,
-}
-
-/// CPU time of a pass that is for one kind of threads.
-struct Allotment {
-    most_ns: u64,
-    /// When it began, by the wall clock, which costs little to read, and by the CPU's.
-    began: Option<(u64, u64)>,
-    cut: bool,
-}
-
-impl Allotment {
-    fn new(most_ns: u64) -> Allotment {
-        Allotment { most_ns, began: None, cut: false }
-    }
-
-    /// Whether one more thread may be looked at.
-    fn is_left(&mut self) -> bool {
-        let (now, cpu) = (sys::clock::now_ns, sys::clock::thread_cpu_ns);
-        let (wall_ns, cpu_ns) = *self.began.get_or_insert_with(|| (now(), cpu()));
-        let long = now().saturating_sub(wall_ns) > self.most_ns;
-        self.cut |= long && cpu().saturating_sub(cpu_ns) > self.most_ns;
-        !self.cut
-    }
 }
 
 impl<'s> Sampler<'s> {
@@ -227,6 +204,7 @@ impl<'s> Sampler<'s> {
             list_grew: true,
             newest: None,
             budget: Budget::new(config.budget_percent, now),
+            width: Width::default(),
             booked_ns: 0,
             calm_passes: 0,
             others_ns: 0,
@@ -303,6 +281,7 @@ impl<'s> Sampler<'s> {
         }
         self.calm_passes = if self.somebody_works() { 0 } else { self.calm_passes + 1 };
         let look = self.budget.may_look(!self.urgent.is_empty());
+        self.width.follow(look);
         if look != Look::No {
             self.look_at_threads(now, look == Look::Trickled);
         } else {
@@ -438,7 +417,8 @@ impl<'s> Sampler<'s> {
         let low = self.budget.is_low();
         self.find_due(now, exact, low);
         let threads = self.config.threads;
-        let beside = |urgent: usize| if low { threads.min(urgent + FEW) } else { threads };
+        let few = self.width.threads();
+        let beside = |urgent: usize| if low { threads.min(urgent + few) } else { threads };
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
@@ -562,6 +542,8 @@ impl<'s> Sampler<'s> {
             ("recorder_gap_run_delay_ns", delay_ns as f64),
             ("recorder_gap_throttled_ns", self.throttled_ns - throttled_before),
         ] {
+            // Twice: that the process stood still rests on this record alone, and one may be torn or lost.
+            append_vital(tables.name(name), now, value);
             append_vital(tables.name(name), now, value);
         }
     }

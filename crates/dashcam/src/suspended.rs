@@ -1,15 +1,15 @@
 //! Looking at requests whose task is suspended on an event loop: no thread sits in them.
 //!
 //! How it works: the open request remembers its task. Past its usual time the task is followed to
-//! where it stands, and a record is written when it stands elsewhere than before, and every
-//! `REPEAT_NS` while it does not move. For a lock or semaphore the task inside its `async with` is
-//! looked for among all of asyncio's tasks, and recorded as well; where there is none, and for a
-//! queue, an Event, a Condition or a plain future, the task that is to end the wait. While a request
-//! waits and nobody is known to be in its way, tasks that work for no request are looked at, too, some
-//! at a time.
+//! where it stands, and a record is written when it stands elsewhere than before. While it does not
+//! move the same record is written again every `REPEAT_NS`, without following it. For a lock or
+//! semaphore the task inside its `async with` is looked for among all of asyncio's tasks, and
+//! recorded as well; where there is none, and for a queue, an Event, a Condition or a plain future,
+//! the task that is to end the wait. While a request waits and nobody is known to be in its way,
+//! tasks that work for no request are looked at, too, some at a time.
 //!
-//! What it promises: at most `most` requests a pass, those not seen for longest first, of which
-//! `MOST_LOOKS` are followed; a task that did not move costs two guarded reads. The search for a
+//! What it promises: of `MOST_REPEATS` requests a pass, those not seen for longest first, tasks of
+//! `MOST_LOOKS` are followed; one that did not move costs three guarded reads. The search for a
 //! holder walks a few hundred tasks at most, once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks, and
 //! ends after `SEARCH_NS`.
 //! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, HolderSource};
 use recorder::OpenRequest;
-use samplers::python_stacks::{Mark, Suspended, UNKNOWN_PEER};
+use samplers::python_stacks::{PythonStacks, Suspended, UNKNOWN_PEER};
 use sys::fds::FdKind;
 
 use crate::subject::Looker;
@@ -35,8 +35,11 @@ const MOST_REPEAT_NS: u64 = 250_000_000;
 /// that.
 const POOR_PART: u64 = 400;
 const POOR_PAUSE_NS: u64 = 400_000_000;
-/// Requests that are looked at as often as one is.
+/// Requests that are looked at as often as one is, and that are looked at in one pass.
 const FEW: u64 = 4;
+const MOST_REPEATS: usize = 64;
+/// What was found of a request is written again for this time at most before its task is followed again.
+const FOLLOW_AGAIN_NS: u64 = 1_000_000_000;
 /// Tasks followed in one pass, all those of a request that awaits several. Each costs tens of microseconds.
 const MOST_LOOKS: usize = 3;
 /// Tasks that are followed of a request that awaits several, and while savings are spent.
@@ -44,6 +47,8 @@ const CHAINS: usize = 12;
 const CHAINS_POOR: usize = 2;
 /// A request that awaits several tasks is looked at this often: which of them moved is not asked each pass.
 const REPEAT_SEVERAL_NS: u64 = 30_000_000;
+/// So often with so many, more seldom with more: the more they are, the sooner has one of them moved, and all are followed.
+const SEVERAL: u64 = 3;
 /// The holder of a lock is looked for at most this often; who waits for it too meanwhile is told the
 /// same.
 const ASK_HOLDER_NS: u64 = 25_000_000;
@@ -61,8 +66,10 @@ const SEARCH_PART_POOR: u64 = 1000;
 /// CPU time of one search, but for a few tasks; the next one goes on where it ended.
 const SEARCH_NS: u64 = 3_000_000;
 const TASKS_AT_ONCE: usize = 4;
-/// Tasks that work for no request are looked at this often, and so many at a time; not while savings are spent.
+/// Tasks that work for no request are looked at this often, for this part of the time at most, and so many at a time;
+/// not while savings are spent.
 const AROUND_NS: u64 = 40_000_000;
+const AROUND_PART: u64 = 60;
 const MOST_AROUND: usize = 6;
 /// Tasks among which a holder is looked for.
 const MOST_TASKS: usize = 256;
@@ -76,10 +83,27 @@ pub fn set_asyncio_tasks(address: usize) {
     TASKS.store(address, Ordering::Relaxed);
 }
 
+/// Where the tasks of a request stood, and when that was last recorded.
 struct Seen {
     seen_ns: u64,
-    several: bool,
-    mark: Mark,
+    stood: Vec<Stood>,
+}
+
+/// A task as it was when it was followed, and what a record says of it. Its frames are in `stack` only.
+struct Stood {
+    followed_ns: u64,
+    one: Suspended,
+    stack: u32,
+    target: u64,
+}
+
+/// What a request asks for in a pass.
+#[derive(PartialEq, Eq)]
+enum Due {
+    No,
+    /// Nothing moved: the same records again.
+    Repeat,
+    Follow,
 }
 
 /// What is remembered of suspended requests between passes.
@@ -98,9 +122,10 @@ pub(crate) struct Suspensions {
     /// Savings are spent; then nobody is looked at before that.
     poor: bool,
     poor_from_ns: u64,
-    /// When tasks that work for no request were looked at, and how many have been.
-    around_ns: u64,
+    /// Before that tasks that work for no request are not looked at; how many have been, and where they stood.
+    around_from_ns: u64,
     around: usize,
+    stood_around: HashMap<usize, Stood>,
 }
 
 /// A task that is in the way, and how that is known. 0: none.
@@ -113,8 +138,8 @@ struct Holder {
 const NOBODY: Holder = Holder { task: 0, how: HolderSource::None };
 
 impl Suspensions {
-    /// Looks at those of `open` that are in `urgent` (by index) and have a task; `poor`: at one of them.
-    /// Returns the number of records written.
+    /// Looks at those of `open` that are in `urgent` (by index) and have a task, at `most` of them as
+    /// soon as they move; `poor`: one of them is followed. Returns the number of records written.
     pub(crate) fn look(
         &mut self,
         looker: &mut Looker,
@@ -124,54 +149,86 @@ impl Suspensions {
         poor: bool,
     ) -> u64 {
         self.poor = poor;
-        if poor && sys::clock::now_ns() < self.poor_from_ns {
-            return 0;
-        }
         let with_task = urgent.iter().filter_map(|i| open.get(*i)).filter(|r| r.task != 0);
         let mut due: Vec<(u64, OpenRequest)> = with_task
             .map(|request| (self.seen.get(&request.id).map_or(0, |s| s.seen_ns), *request))
             .collect();
         if due.is_empty() {
             self.seen.clear();
+            self.stood_around.clear();
             return 0;
         }
-        let repeat_ns = (REPEAT_NS * due.len() as u64 / FEW).clamp(REPEAT_NS, MOST_REPEAT_NS);
-        if due.len() > most {
-            due.select_nth_unstable_by_key(most, |(seen_ns, _)| *seen_ns);
-            due.truncate(most);
+        let count = due.len() as u64;
+        if due.len() > MOST_REPEATS {
+            due.select_nth_unstable_by_key(MOST_REPEATS, |(seen_ns, _)| *seen_ns);
+            due.truncate(MOST_REPEATS);
         }
         due.sort_by_key(|(seen_ns, _)| *seen_ns);
         if self.seen.len() > open.len() {
             let ids: HashSet<u64> = open.iter().map(|request| request.id).collect();
             self.seen.retain(|id, _| ids.contains(id));
         }
-        let began_ns = sys::clock::thread_cpu_ns();
-        let (mut written, mut looks) = (0, 0);
-        for (_, request) in due {
-            if self.is_due(looker, request.id, repeat_ns) {
-                let (tasks, records) = self.look_at(looker, open, &request);
-                written += records;
-                looks += tasks.max(1);
-            }
-            if looks >= if poor { 1 } else { MOST_LOOKS } {
-                break;
+        let mut left = match poor {
+            true => usize::from(sys::clock::now_ns() >= self.poor_from_ns),
+            false => MOST_LOOKS,
+        };
+        let (mut written, mut took_ns) = (0, 0);
+        for (place, (_, request)) in due.into_iter().enumerate() {
+            match self.what_is_due(looker, request.id, count, place < most) {
+                Due::Repeat => written += self.repeat(looker, open, &request),
+                Due::Follow if left > 0 => {
+                    let began_ns = sys::clock::thread_cpu_ns();
+                    let (tasks, records) = self.follow(looker, open, &request);
+                    took_ns += sys::clock::thread_cpu_ns().saturating_sub(began_ns);
+                    written += records;
+                    left = left.saturating_sub(tasks.max(1));
+                }
+                Due::Follow | Due::No => (),
             }
         }
-        let took_ns = sys::clock::thread_cpu_ns().saturating_sub(began_ns);
-        let pause_ns = took_ns.saturating_mul(POOR_PART).min(POOR_PAUSE_NS);
-        self.poor_from_ns = sys::clock::now_ns().saturating_add(pause_ns);
+        if took_ns > 0 {
+            let pause_ns = took_ns.saturating_mul(POOR_PART).min(POOR_PAUSE_NS);
+            self.poor_from_ns = sys::clock::now_ns().saturating_add(pause_ns);
+        }
         written
     }
 
-    fn is_due(&self, looker: &Looker, request: u64, repeat_ns: u64) -> bool {
-        let Some(seen) = self.seen.get(&request) else { return true };
-        let repeat_ns = if seen.several { REPEAT_SEVERAL_NS } else { repeat_ns };
-        let old = sys::clock::now_ns().saturating_sub(seen.seen_ns) >= repeat_ns;
-        old || looker.stacks.as_ref().is_some_and(|stacks| stacks.has_moved(seen.mark))
+    /// `count`: of requests that are late. `often`: whether one task moved is asked at any time.
+    fn what_is_due(&self, looker: &Looker, request: u64, count: u64, often: bool) -> Due {
+        let Some(seen) = self.seen.get(&request) else { return Due::Follow };
+        let (tasks, several) = (seen.stood.len() as u64, seen.stood.len() > 1);
+        let several_ns = REPEAT_SEVERAL_NS * tasks.div_ceil(SEVERAL);
+        let least_ns = if several { several_ns } else { REPEAT_NS };
+        let repeat_ns = (least_ns * count / FEW).clamp(least_ns, MOST_REPEAT_NS);
+        let now = sys::clock::now_ns();
+        let old = now.saturating_sub(seen.seen_ns) >= repeat_ns;
+        if !old && (several || !often) {
+            return Due::No;
+        }
+        let Some(stacks) = &looker.stacks else { return Due::No };
+        if !old {
+            let moved = seen.stood.iter().any(|stood| stacks.has_moved(stood.one.mark));
+            return if moved { Due::Follow } else { Due::No };
+        }
+        let still = seen.stood.iter().all(|stood| stood.is_still(looker, now));
+        if still && !seen.stood.is_empty() {
+            Due::Repeat
+        } else {
+            Due::Follow
+        }
     }
 
-    /// Tasks followed, and records written.
-    fn look_at(
+    /// Writes what was found of `request` again.
+    fn repeat(&mut self, looker: &mut Looker, open: &[OpenRequest], request: &OpenRequest) -> u64 {
+        let Some(mut seen) = self.seen.remove(&request.id) else { return 0 };
+        seen.seen_ns = sys::clock::now_ns();
+        let written = self.write(looker, open, request, &seen);
+        self.seen.insert(request.id, seen);
+        written
+    }
+
+    /// Follows the tasks of `request`: how many, and records written.
+    fn follow(
         &mut self,
         looker: &mut Looker,
         open: &[OpenRequest],
@@ -184,22 +241,40 @@ impl Suspensions {
         if stacks.suspended(request.task as usize, most, &mut found).is_err() {
             found.clear();
         }
+        let stood = found.drain(..).map(|one| Stood::of(looker, one, now)).collect();
+        self.found = found;
         // Also one whose task is gone, or it would be the first to be looked at each pass.
-        let mark = found.first().map_or_else(Mark::default, |one| one.mark);
-        self.seen.insert(request.id, Seen { seen_ns: now, several: found.len() > 1, mark });
+        let seen = Seen { seen_ns: now, stood };
+        let written = self.write(looker, open, request, &seen);
+        let tasks = seen.stood.len();
+        self.seen.insert(request.id, seen);
+        (tasks, written)
+    }
+
+    /// A record for each task of `request`, and of who is in their way.
+    fn write(
+        &mut self,
+        looker: &mut Looker,
+        open: &[OpenRequest],
+        request: &OpenRequest,
+        seen: &Seen,
+    ) -> u64 {
+        let now = seen.seen_ns;
         let (mut written, mut unheld) = (0, false);
-        for one in &found {
-            let holder = self.find_holder(looker, open, (request, one), now);
-            append(looker, request.id, one, holder, now);
+        for stood in &seen.stood {
+            let holder = self.find_holder(looker, open, (request, &stood.one), now);
+            append(request.id, stood, holder, now);
             written += 1;
+            let one = &stood.one;
             unheld |= holder.task == 0 && one.fd.is_none() && !one.ended_by.is_empty();
         }
-        if unheld && !self.poor && now.saturating_sub(self.around_ns) >= AROUND_NS {
-            self.around_ns = now;
+        if unheld && !self.poor && now >= self.around_from_ns {
+            let began_ns = sys::clock::thread_cpu_ns();
             written += self.look_around(looker, open, now);
+            let took_ns = sys::clock::thread_cpu_ns().saturating_sub(began_ns);
+            self.around_from_ns = now + AROUND_NS.max(took_ns.saturating_mul(AROUND_PART));
         }
-        self.found = found;
-        (self.found.len(), written)
+        written
     }
 
     /// Looks at the next few tasks that work for no open request.
@@ -214,16 +289,20 @@ impl Suspensions {
         stacks.tasks_in(set, MOST_TASKS, &mut self.tasks);
         self.tasks.retain(|task| open.iter().all(|r| r.task as usize != *task));
         let (count, mut written, mut found) = (self.tasks.len(), 0, Vec::new());
+        self.stood_around.retain(|_, stood| stood.is_fresh(now));
         for step in 0..count.min(MOST_AROUND) {
             let task = self.tasks[(self.around + step) % count];
-            let Some(stacks) = &mut looker.stacks else { break };
-            if stacks.suspended(task, 1, &mut found).is_err() {
-                continue;
+            let mut stood = self.stood_around.remove(&task).filter(|s| s.is_still(looker, now));
+            if let (None, Some(stacks)) = (&stood, &mut looker.stacks) {
+                if stacks.suspended(task, 1, &mut found).is_ok() {
+                    let one = found.pop().map(|one| Suspended { task, ..one });
+                    stood = one.map(|one| Stood::of(looker, one, now));
+                }
             }
-            if let Some(one) = found.first() {
-                let one = Suspended { task, ..one.clone() };
-                append(looker, 0, &one, NOBODY, now);
+            if let Some(stood) = stood {
+                append(0, &stood, NOBODY, now);
                 written += 1;
+                self.stood_around.insert(task, stood);
             }
         }
         self.around = self.around.wrapping_add(MOST_AROUND);
@@ -301,33 +380,53 @@ impl Suspensions {
         }
         let mut found = Vec::new();
         if stacks.suspended(holder.task, 1, &mut found).is_ok() {
-            if let Some(one) = found.first() {
+            if let Some(one) = found.pop() {
                 // Under the holder's address, though it may stand in a task it awaits.
-                let one = Suspended { task: holder.task, ..one.clone() };
-                append(looker, 0, &one, NOBODY, now);
+                let one = Suspended { task: holder.task, ..one };
+                append(0, &Stood::of(looker, one, now), NOBODY, now);
             }
         }
         holder
     }
 }
 
-fn append(looker: &mut Looker, request: u64, one: &Suspended, holder: Holder, now: u64) {
-    let stack = if one.frames.is_empty() { 0 } else { looker.stack_of(&one.frames) };
-    let peer = match one.fd {
-        Some(UNKNOWN_PEER) => Some("a peer".to_owned()),
-        Some(fd) => sys::fds::describe(fd).filter(|i| is_socket(i.kind)).map(|info| info.text),
-        None => None,
-    };
-    let target = peer.map_or(0, |text| TARGET_IS_NAME | u64::from(looker.target(&text)));
+impl Stood {
+    fn of(looker: &mut Looker, mut one: Suspended, now: u64) -> Stood {
+        let frames = std::mem::take(&mut one.frames);
+        let stack = if frames.is_empty() { 0 } else { looker.stack_of(&frames) };
+        let peer = match one.fd {
+            Some(UNKNOWN_PEER) => Some("a peer".to_owned()),
+            Some(fd) => sys::fds::describe(fd).filter(|i| is_socket(i.kind)).map(|info| info.text),
+            None => None,
+        };
+        let target = peer.map_or(0, |text| TARGET_IS_NAME | u64::from(looker.target(&text)));
+        Stood { followed_ns: now, one, stack, target }
+    }
+
+    fn is_fresh(&self, now: u64) -> bool {
+        now.saturating_sub(self.followed_ns) < FOLLOW_AGAIN_NS
+    }
+
+    /// Whether it is there still, as far as three guarded reads tell.
+    fn is_still(&self, looker: &Looker, now: u64) -> bool {
+        let moved = |stacks: &PythonStacks| stacks.has_moved(self.one.mark);
+        self.one.kind != AwaitKind::Running
+            && self.is_fresh(now)
+            && !looker.stacks.as_ref().is_none_or(moved)
+    }
+}
+
+fn append(request: u64, stood: &Stood, holder: Holder, now: u64) {
+    let Stood { one, stack, target, .. } = stood;
     let record = Await {
         t_ns: now,
         request,
         task: one.task as u64,
-        stack,
+        stack: *stack,
         kind: one.kind,
         how: holder.how,
         holder: holder.task as u64,
-        target,
+        target: *target,
         timeout_ns: one.timeout_ns,
     };
     recorder::append(&record.encode(), now);

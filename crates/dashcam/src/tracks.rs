@@ -71,8 +71,9 @@ pub(crate) struct Tracks {
     most_readers: usize,
 }
 
-/// Readers kept open at once, at least and at most; each holds up to five descriptors of the host's.
-const READERS: std::ops::RangeInclusive<usize> = 48..=256;
+/// Readers kept open at once, at least and at most; each holds up to five descriptors of the host's, mostly three. To
+/// open one anew takes 10 us, to read through it 2: with fewer readers than threads that run, a look costs twice as much.
+const READERS: std::ops::RangeInclusive<usize> = 48..=1024;
 /// One reader for so many descriptors that the host may have: beyond the least they take an eighth at most.
 const READERS_PART: u64 = 40;
 

@@ -34,6 +34,8 @@ const BURST_NS: f64 = 20e9;
 /// The purse begins with this part of the most it holds, and keeps this part for slow requests.
 const BEGINS: f64 = 0.75;
 const KEPT: f64 = 0.5;
+/// With less than this part, passes are made narrow, before there is so little that they must be left out.
+const LOW: f64 = 0.55;
 /// It is overdrawn by at most this part, or one pass: what a pass cannot leave out may cost more than comes in for a
 /// while (a program that loads), and must not silence the sampler for minutes.
 const OVERDRAWN: f64 = 0.25;
@@ -97,9 +99,9 @@ impl Budget {
         }
     }
 
-    /// Whether there is no more than what is kept for urgent passes.
+    /// Whether there is little more than what is kept for urgent passes.
     pub fn is_low(&self) -> bool {
-        self.purse_ns <= KEPT * self.most_ns()
+        self.purse_ns <= LOW * self.most_ns()
     }
 
     /// Whether nothing more can be borrowed: not even what should not be left out is done as often as it should.
@@ -126,6 +128,37 @@ impl Budget {
 
     fn least_ns(&self) -> f64 {
         -(OVERDRAWN * self.most_ns()).max(ONE_PASS_NS)
+    }
+}
+
+/// At how many threads a pass looks besides the urgent ones while savings are low: the fewer the more often one may not
+/// look at all, which comes later, too.
+pub struct Width {
+    threads: f64,
+}
+
+const WIDEST: f64 = 4.0;
+const NARROWEST: f64 = 2.0;
+/// What a pass that may not look takes off, and how many that may give it back.
+const STEP: f64 = 0.5;
+const PASSES_A_STEP: f64 = 40.0;
+
+impl Default for Width {
+    fn default() -> Width {
+        Width { threads: WIDEST }
+    }
+}
+
+impl Width {
+    /// Takes note of what a pass may do.
+    pub fn follow(&mut self, look: Look) {
+        let step = if look == Look::No { -STEP } else { STEP / PASSES_A_STEP };
+        self.threads = (self.threads + step).clamp(NARROWEST, WIDEST);
+    }
+
+    /// So many.
+    pub fn threads(&self) -> usize {
+        self.threads.round() as usize
     }
 }
 
@@ -252,5 +285,27 @@ mod tests {
         (1..100u64).for_each(|i| budget.spend(50_000, i * PERIOD_NS, Look::Saved));
         budget.spend(3 * SECOND_NS, SECOND_NS, Look::Saved);
         assert_eq!(budget.may_look(false), Look::Saved);
+    }
+
+    /// Usual passes that cost 45 us and 22 more for each thread they look at, of which there are 13 with something to tell.
+    #[test]
+    fn passes_get_narrower_so_that_they_come_as_often_as_they_should() {
+        let (mut budget, mut width) = (Budget::new(1.0, 0), Width::default());
+        let (mut now_ns, mut passes, mut looks, mut cpu_ns) = (0, 0, 0, 0);
+        while now_ns < 60 * SECOND_NS {
+            now_ns += budget.period_ns(PERIOD_NS, false);
+            let look = budget.may_look(false);
+            width.follow(look);
+            let threads = if budget.is_low() { width.threads() as u64 } else { 13 };
+            let threads = if look == Look::No { 0 } else { threads };
+            let cost_ns = 45_000 + 22_000 * threads;
+            budget.spend(cost_ns, now_ns, look);
+            if now_ns > 30 * SECOND_NS {
+                (passes, looks, cpu_ns) = (passes + 1, looks + threads, cpu_ns + cost_ns);
+            }
+        }
+        assert!(passes > 2850, "{passes} in 30 s");
+        assert!(looks > 2 * passes, "{looks} in {passes} passes");
+        assert!(cpu_ns < 305 * 1_000_000, "{cpu_ns} ns");
     }
 }

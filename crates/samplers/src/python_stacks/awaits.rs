@@ -116,10 +116,11 @@ pub struct Mark {
 }
 
 impl PythonStacks {
-    /// Whether the task at `mark` certainly moved on since. Two guarded reads.
+    /// Whether the task at `mark` certainly moved on since, or is done. Three guarded reads.
     pub fn has_moved(&self, mark: Mark) -> bool {
         let word = |address: usize| self.mem.word(address).unwrap_or(0);
-        word(mark.task.wrapping_add(self.tasks.waiter)) != mark.waiter
+        !self.is_pending(mark.task)
+            || word(mark.task.wrapping_add(self.tasks.waiter)) != mark.waiter
             || (mark.frame != 0
                 && word(mark.frame.wrapping_add(self.layout.frame_instruction)) != mark.instruction)
     }

@@ -49,6 +49,7 @@ pub use attach::Unsupported;
 pub use awaits::{Mark, Suspended};
 pub use codes::MAX_CODES;
 pub use locks::{HowKnown, LockHolder};
+use waits_for::WithoutSocket;
 pub use waits_for::UNKNOWN_PEER;
 
 use awaits::TaskLayout;
@@ -198,6 +199,7 @@ pub struct PythonStacks {
     /// For each frame walked, how many were shown before it.
     shown_at: Vec<u32>,
     last_gil: Option<Gil>,
+    no_socket: Vec<WithoutSocket>,
     counters: Counters,
 }
 
@@ -221,6 +223,7 @@ impl PythonStacks {
             unverified: Vec::new(),
             shown_at: Vec::new(),
             last_gil: None,
+            no_socket: Vec::new(),
             counters: Counters::default(),
         })
     }

@@ -31,8 +31,29 @@ const MOST_CHILDREN: usize = 8;
 /// Frames of a chain whose `self` may lead to the socket.
 const MOST_OWNERS: usize = 4;
 
+/// Many tasks wait for one pool: an owner of several sockets is not asked again for the first time, one that leads to
+/// none (yet: it may be connecting) for the second.
+const SEVERAL_NS: u64 = 1_000_000_000;
+const NO_SOCKET_NS: u64 = 100_000_000;
+const MOST_WITHOUT: usize = 32;
+
 /// In place of a descriptor: a connection, but its number is not known.
 pub const UNKNOWN_PEER: i32 = -1;
+
+/// Sockets at the nearest distance from an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Near {
+    One(i32),
+    Several,
+    Nothing,
+}
+
+/// An object that does not lead to one socket, and when that was seen.
+pub(super) struct WithoutSocket {
+    owner: usize,
+    seen_ns: u64,
+    near: Near,
+}
 
 /// What a task awaits.
 pub(super) struct Found {
@@ -244,21 +265,45 @@ impl PythonStacks {
         tasks
     }
 
-    /// The descriptor of the socket nearest to the first of `owners` that leads to one.
+    /// The descriptor of the socket nearest to the first of `owners` that leads to any, if it is one.
     fn only_socket(&mut self, owners: Vec<usize>, event_loop: usize) -> Option<i32> {
-        owners.into_iter().find_map(|owner| self.socket_near(owner, event_loop))
+        let now = sys::clock::now_ns();
+        self.no_socket.retain(|known| {
+            let valid_ns = if known.near == Near::Several { SEVERAL_NS } else { NO_SOCKET_NS };
+            now.saturating_sub(known.seen_ns) < valid_ns
+        });
+        for owner in owners {
+            let known = self.no_socket.iter().find(|known| known.owner == owner);
+            let known = known.map(|known| known.near);
+            let near = known.unwrap_or_else(|| self.socket_near(owner, event_loop));
+            if let Near::One(fd) = near {
+                return Some(fd);
+            }
+            if known.is_none() && self.no_socket.len() < MOST_WITHOUT {
+                self.no_socket.push(WithoutSocket { owner, seen_ns: now, near });
+            }
+            // Whoever has that owner has no fewer.
+            if near == Near::Several {
+                return None;
+            }
+        }
+        None
     }
 
-    fn socket_near(&mut self, owner: usize, event_loop: usize) -> Option<i32> {
+    fn socket_near(&mut self, owner: usize, event_loop: usize) -> Near {
         let mut level = vec![owner];
         let mut seen = vec![event_loop];
         for _ in 0..MOST_STEPS {
             let (mut next, mut found) = (Vec::new(), Vec::new());
             level.retain(|address| !seen.contains(address));
+            // What another search found of these holds for this one, which has fewer steps left.
+            let known = |address: &usize| self.no_socket.iter().find(|k| k.owner == *address);
+            let several = level.iter().filter_map(known).any(|k| k.near == Near::Several);
+            level.retain(|address| known(address).is_none());
             let kinds = self.types_at(&level);
             for (address, kind) in level.into_iter().zip(kinds) {
                 if seen.len() > MOST_LOOKED_AT {
-                    return None;
+                    return Near::Nothing;
                 }
                 let Some(kind) = kind.filter(|_| !seen.contains(&address)) else { continue };
                 seen.push(address);
@@ -275,12 +320,13 @@ impl PythonStacks {
             found.sort_unstable();
             found.dedup();
             match found[..] {
+                [] if several => return Near::Several,
                 [] => level = next,
-                [fd] => return Some(fd),
-                _ => return None,
+                [fd] => return Near::One(fd),
+                _ => return Near::Several,
             }
         }
-        None
+        Near::Nothing
     }
 
     /// uvloop keeps the descriptor in memory of libuv; the socket is there as well when somebody

@@ -37,7 +37,9 @@ fn gc(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
 
 pub(crate) const VITALS: Table = Table {
     name: "vitals",
-    about: "A counter of the host, the cgroup or the process, read once a second. By time.",
+    about: "A counter of the host, the cgroup or the process, read once a second. By time. A gap in the recorder's own \
+            heartbeat (`recorder_gap_ns` and two more) is told when it is over, twice: that a process stood still \
+            rests on it alone.",
     columns: &[
         always("name", Kind::Text, "Which; its unit ends it"),
         always("t_ns", Kind::Int, "When"),
