@@ -25,8 +25,9 @@ use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-/// How far around a moment a burst is followed.
+/// How far around a moment a burst is followed, and how far at first: most are short, and a timeline of seconds is dear.
 const SPAN_NS: u64 = 3_000_000_000;
+const FIRST_SPAN_NS: u64 = 100_000_000;
 /// A wait as short as this does not end a burst.
 const BREAK_NS: u64 = 20_000_000;
 
@@ -53,7 +54,7 @@ pub(crate) struct Bursts {
 
 impl Bursts {
     /// The burst of `tid` around `[from, to)`. Waits for the GIL are no break: they are part of working.
-    /// Cost: a timeline of 6 s, unless it is the one asked for last.
+    /// Cost: a timeline of twice its length, and some more, of 12 s at most, unless it is the one asked for last.
     pub(crate) fn around(&mut self, scene: &Scene<'_>, tid: u32, from: u64, to: u64) -> Burst {
         let known = self.last.get(&tid).filter(|b| b.from_ns <= from && to <= b.to_ns);
         if let Some(known) = known {
@@ -84,9 +85,22 @@ fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) ->
         first.max(ends[..ends.partition_point(|end| *end <= from_ns)].last().copied().unwrap_or(0));
     let last =
         last.min(ends.get(ends.partition_point(|end| *end < to_ns)).copied().unwrap_or(u64::MAX));
-    let begin = from_ns.saturating_sub(SPAN_NS).max(first).min(from_ns);
-    let end = (to_ns + SPAN_NS).min(last).max(begin);
-    let all = scene.timeline(tid, begin, end);
+    let mut span_ns = FIRST_SPAN_NS;
+    loop {
+        let begin = from_ns.saturating_sub(span_ns).max(first).min(from_ns);
+        let end = (to_ns + span_ns).min(last).max(begin);
+        let found = burst_within(&scene.timeline(tid, begin, end), from_ns, to_ns);
+        // One that reaches an edge goes on behind it, or a wait there was cut to what is no break.
+        let whole = (begin == first || found.from_ns > begin) && (end == last || found.to_ns < end);
+        if whole || span_ns >= SPAN_NS {
+            return found;
+        }
+        span_ns = (span_ns * 4).min(SPAN_NS);
+    }
+}
+
+/// The burst around `[from, to)`, as far as this timeline tells.
+fn burst_within(all: &[Segment<'_>], from_ns: u64, to_ns: u64) -> Burst {
     // A wait behind which there was no CPU is as long as both.
     let ns = |i: usize| {
         let late = all.get(i + 1).filter(|s| s.state == State::Ready && s.exact);

@@ -27,6 +27,10 @@ pub fn path(scene: &Scene<'_>, group: &Group<'_>) -> Vec<String> {
     let Some(place) = &group.culprit else { return Vec::new() };
     let stack = |w: &Weighed<'_>| w.piece.claim.culprit.map_or(0, |c| c.stack);
     let own = group.pieces.iter().filter(|w| scene.frames.passes(stack(w), place));
+    // Either of a deadlock is a slow request at times: one that is in the way of the one told about.
+    let told = group.heaviest().map_or(0, |w| w.piece.claim.stack);
+    let circle = group.cause == Cause::DeadlockTimeout;
+    let own = own.filter(|w| !circle || w.piece.claim.stack == told);
     let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
     let path = heaviest.map(|w| scene.frames.path(stack(w), place)).unwrap_or_default();
     let victim = match (&group.place, group.heaviest()) {

@@ -13,6 +13,7 @@ use crate::requests::{count, Judged, Requests};
 use crate::retries;
 use crate::scene::Scene;
 use crate::timeline::State;
+use crate::unheld;
 
 /// One figure behind a finding.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +47,8 @@ pub struct Finding {
     pub place: Option<Place>,
     /// Who caused it, when another thread did.
     pub culprit: Option<Place>,
+    /// Where else requests waited for that one, and the part of the excess of each; the heaviest first.
+    pub elsewhere: Vec<(Place, f64)>,
     /// What was waited for.
     pub target: Option<String>,
     /// Request's own functions on the way to the place, outermost first.
@@ -108,6 +111,8 @@ const LEAST_NATIVE: f64 = 0.1;
 const MOST: usize = 5;
 /// Slow requests of one name, and none that is normal, from which on that is said.
 const ALONE: usize = 5;
+/// Other places told of a finding.
+const ELSEWHERE: usize = 3;
 /// Trace ids told of a finding.
 const TRACES: usize = 3;
 /// Control requests looked at.
@@ -125,7 +130,8 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
     let failures: Vec<_> = failures.into_iter().map(|(id, n)| (capture.name(id), n)).collect();
     requests.slow.truncate(MOST_SLOW);
     let controls = requests.controls(CONTROLS);
-    let baseline = group::baseline(&scene, &controls);
+    let spent = group::by_cause(&scene, &controls);
+    let baseline = group::baseline(&spent);
     let weighed = group::weigh(&scene, &requests, &baseline);
     let suspects = suspects(&weighed, requests.slow.len());
     let groups = group::divide(&scene, weighed);
@@ -137,10 +143,10 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
         .map(|r| r.ns().saturating_sub(requests.typical_of(r.row.name)) as f64)
         .sum();
     let traces = Traces::of(capture);
-    let (controls, traces) = (&controls[..], &traces);
+    let (controls, spent, traces) = (&controls[..], &spent[..], &traces);
     let (counts, waits) = (&counts, &waits);
     let (scene, requests) = (&scene, &requests);
-    let judge = Judge { scene, requests, controls, traces, counts, waits, excess };
+    let judge = Judge { scene, requests, controls, spent, traces, counts, waits, excess };
     let mut findings: Vec<Finding> = groups.into_iter().filter_map(|g| judge.finding(g)).collect();
     put_start_behind(&mut findings);
     findings.truncate(MOST);
@@ -211,6 +217,8 @@ pub(crate) struct Judge<'a, 'c> {
     pub(crate) scene: &'a Scene<'c>,
     pub(crate) requests: &'a Requests<'c>,
     pub(crate) controls: &'a [Judged<'c>],
+    /// What each of them spent.
+    spent: &'a [group::Baseline],
     traces: &'a Traces,
     counts: &'a repeats::Counts<'c>,
     waits: &'a repeats::Waits,
@@ -255,6 +263,9 @@ impl Judge<'_, '_> {
             _ => Vec::new(),
         };
         let summary = self.summary(group, &slow, mean_ns, target.as_deref(), repeats.as_ref());
+        let places = unheld::other_places(self.scene, group).into_iter();
+        let parts = places.map(|(place, ns)| (place, ns / self.excess.max(1.0)));
+        let elsewhere: Vec<_> = parts.filter(|p| p.1 >= LEAST_SHARE).take(ELSEWHERE).collect();
         let caller = callers::of_group(self.scene, group, repeats.as_ref());
         // Where no stack was seen, the request that it cost most.
         let costliest = || group.pieces.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
@@ -291,7 +302,8 @@ impl Judge<'_, '_> {
             path,
             called_by_request: !(on_loop && causes::is_in_everybodys_way(group.cause)),
             request: self.scene.capture.name(name).to_owned(),
-            evidence: self.evidence(group, mean_ns, repeats.as_ref()),
+            evidence: self.evidence(group, mean_ns, repeats.as_ref(), &elsewhere),
+            elsewhere,
             missing,
             threads: tids.collect::<std::collections::HashSet<u32>>().len(),
             seen_ns,
@@ -370,13 +382,8 @@ impl Judge<'_, '_> {
 
     /// Control requests that spend at least a quarter as long on the same cause and place.
     fn normals_with(&self, group: &Group<'_>, mean_ns: f64) -> usize {
-        let long = self.controls.iter().filter(|c| c.ns() as f64 > 0.25 * mean_ns);
-        let has = |c: &&Judged<'_>| {
-            let pieces = crate::pieces::of_request(self.scene, c);
-            let same = pieces.iter().filter(|p| p.claim.cause == group.cause);
-            same.map(|p| p.segment.ns() as f64).sum::<f64>() > 0.25 * mean_ns
-        };
-        long.filter(has).count()
+        let ns = |spent: &group::Baseline| spent.get(&group.cause).copied().unwrap_or(0.0);
+        self.spent.iter().filter(|spent| ns(spent) > 0.25 * mean_ns).count()
     }
 
     fn summary(
@@ -420,6 +427,7 @@ impl Judge<'_, '_> {
         group: &Group<'_>,
         mean_ns: f64,
         repeats: Option<&Repeats>,
+        elsewhere: &[(Place, f64)],
     ) -> Vec<Evidence> {
         let seen = group.pieces.iter().filter(|p| p.piece.claim.seen).count();
         let number = |what: &str, value: f64, unit| Evidence { what: what.to_owned(), value, unit };
@@ -449,6 +457,10 @@ impl Judge<'_, '_> {
             ));
             out.push(number("page faults then", f64::from(used.faults), "count"));
             out.push(number("storage traffic then", f64::from(used.storage_kib), "KiB"));
+        }
+        for (place, part) in elsewhere {
+            let what = format!("part of all excess that was waited at {}", place.short());
+            out.push(number(&what, (100.0 * part).round(), "%"));
         }
         out.extend(crate::woken::evidence(self.scene, group));
         if let Some(repeats) = repeats {

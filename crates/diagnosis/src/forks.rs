@@ -1,9 +1,10 @@
 //! Who was inside `fork` when, and where: the recorder's hooks around it measure the time, and a look
 //! during it tells the code. One before it was at other code, and so is a native thread's behind it.
 
-use capture::read::SpanRow;
+use capture::read::{Frame, SpanRow};
 use format::wait::WaitKind;
 
+use crate::frames::is_stdlib;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::Segment;
 
@@ -28,6 +29,24 @@ impl Scene<'_> {
         let others = self.forks.iter().copied().filter(|f| f.tid != segment.tid);
         let fork = others.max_by_key(overlap).filter(|f| overlap(f) * 2 > segment.ns())?;
         Some(Culprit::thread(fork.tid, self.stack_in(fork), true))
+    }
+
+    /// Whether `segment` waits, behind its thread's own fork, for the child to leave the copy of this process that it is:
+    /// `subprocess` reads a pipe until the child runs its program, and to give up what was copied takes the kernel about as
+    /// long as to copy it. What takes much longer is the child's own doing.
+    pub fn awaits_exec(&self, segment: &Segment<'_>) -> bool {
+        const TIMES: u64 = 4;
+        let starts = |f: &Frame<'_>| is_stdlib(f, "subprocess.py", &["_execute_child"]);
+        let is_start = self.frames.of(segment.stack()).next().is_some_and(|f| starts(&f));
+        if !is_start || segment.wait() != WaitKind::PipeRead {
+            return false;
+        }
+        let own = self.forks.iter().filter(|f| f.tid == segment.tid);
+        let last = own.filter(|f| f.end_ns <= segment.from_ns).max_by_key(|f| f.end_ns);
+        last.is_some_and(|fork| {
+            let forked_ns = fork.end_ns.saturating_sub(fork.begin_ns);
+            segment.to_ns.saturating_sub(fork.end_ns) <= TIMES * forked_ns
+        })
     }
 
     /// Where the thread was in `fork` that spent most of `segment` there; 0: nothing was seen of that.

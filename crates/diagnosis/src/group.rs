@@ -14,10 +14,10 @@ use format::wait::WaitKind;
 use crate::causes::{import, pool_wait, Cause, Claim};
 use crate::frames::{is_part_of_a_function, is_stdlib, Owner, Place};
 use crate::pieces::Piece;
-use crate::regulars;
 use crate::requests::{Judged, Requests};
 use crate::scene::Scene;
 use crate::timeline::{self, State};
+use crate::unheld::{join_unheld, name_unheld};
 
 /// A piece of a slow request with its part of the excess.
 pub struct Weighed<'c> {
@@ -63,18 +63,28 @@ impl<'c> Group<'c> {
     }
 }
 
-/// Mean time per cause of the control requests, ns.
+/// Time per cause, ns: of one request, or the mean of some.
 pub type Baseline = BTreeMap<Cause, f64>;
 
-/// What normal requests spend by cause.
-pub fn baseline(scene: &Scene<'_>, controls: &[Judged<'_>]) -> Baseline {
-    let mut sums = Baseline::new();
-    for request in controls {
+/// What each of these spends by cause.
+pub fn by_cause(scene: &Scene<'_>, requests: &[Judged<'_>]) -> Vec<Baseline> {
+    let of = |request: &Judged<'_>| {
+        let mut sums = Baseline::new();
         for piece in crate::pieces::of_request(scene, request) {
             *sums.entry(piece.claim.cause).or_default() += piece.segment.ns() as f64;
         }
+        sums
+    };
+    requests.iter().map(of).collect()
+}
+
+/// What they spend in the mean.
+pub fn baseline(all: &[Baseline]) -> Baseline {
+    let mut sums = Baseline::new();
+    for (cause, ns) in all.iter().flatten() {
+        *sums.entry(*cause).or_default() += ns;
     }
-    sums.values_mut().for_each(|sum| *sum /= controls.len().max(1) as f64);
+    sums.values_mut().for_each(|sum| *sum /= all.len().max(1) as f64);
     sums
 }
 
@@ -227,13 +237,7 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
                 groups
             }
             Cause::LockWait | Cause::PoolWait => {
-                let mut groups = by_place(scene, cause, pieces);
-                for group in groups.iter_mut().filter(|g| g.culprit.is_none()) {
-                    regulars::name(scene, &mut group.pieces);
-                    let pieces = std::mem::take(&mut group.pieces);
-                    *group = finish(scene, cause, pieces);
-                }
-                groups
+                name_unheld(scene, cause, by_place(scene, cause, pieces))
             }
             _ => by_place(scene, cause, pieces),
         });
@@ -270,7 +274,7 @@ fn join_same_function<'c>(groups: &mut Vec<Group<'c>>, mut group: Group<'c>) {
     }
 }
 
-fn place_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
+pub(crate) fn place_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
     let claim = &w.piece.claim;
     match claim.prefer_user {
         true => scene.frames.innermost_user(claim.stack),
@@ -363,31 +367,7 @@ fn join_fellows(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     kept
 }
 
-/// Waits whose holder was not seen join those at the same place whose holder was, when that is nearly
-/// always the same one: it is the same lock or pool. That most of it was not seen, the group's
-/// confidence says.
-fn join_unheld<'c>(scene: &Scene<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
-    let (mut held, unheld): (Vec<_>, Vec<_>) =
-        groups.into_iter().partition(|g| g.culprit.is_some());
-    for group in unheld {
-        let spot = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
-        let own = spot(&group);
-        let there = |g: &&mut Group<'_>| own.is_some() && g.culprit.is_some() && spot(g) == own;
-        let sum: f64 = held.iter_mut().filter(there).map(|g| g.excess_ns()).sum();
-        let most = held.iter_mut().filter(there).find(|g| g.excess_ns() >= MAIN_PATH * sum);
-        match most {
-            Some(one) => {
-                one.pieces.extend(group.pieces);
-                let pieces = std::mem::take(&mut one.pieces);
-                *one = finish(scene, cause, pieces);
-            }
-            None => held.push(group),
-        }
-    }
-    held
-}
-
-fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Group<'c> {
+pub(crate) fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Group<'c> {
     let place = heaviest(pieces.iter().map(|w| (place_of(scene, w), w.excess_ns)));
     let culprit = heaviest(pieces.iter().map(|w| (culprit_of(scene, w), w.excess_ns)));
     // Who was in the way of a sliver of it says nothing of the rest.
@@ -443,7 +423,7 @@ fn join_small<'c>(scene: &Scene<'c>, cause: Cause, mut groups: Vec<Group<'c>>) -
 }
 
 /// A child must carry this part of its parent's weight to be followed downwards.
-const MAIN_PATH: f64 = 0.75;
+pub(crate) const MAIN_PATH: f64 = 0.75;
 
 /// By the deepest own function that most of the weight passes through.
 fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Vec<Group<'c>> {

@@ -113,6 +113,8 @@ impl<'c> Scene<'c> {
         let waits = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;
         let own = self.samples_in(segment.tid, from, until + 1);
         let last = own.iter().rev().find(waits).map_or(from, |s| s.t_ns);
+        // Switch records tell when it came back.
+        let last = if segment.exact { until } else { last };
         let done_ns = self.request_end(segment.tid, last).filter(|done| *done <= until);
         let until = done_ns.unwrap_or(until);
         let end = (last.saturating_sub(SLACK_NS), until + SLACK_NS);
@@ -225,6 +227,41 @@ impl<'c> Scene<'c> {
     /// The stays of `tid` during and just after a wait, each in one function of the program's own, but where it
     /// waited for the same.
     pub(crate) fn stays(&self, tid: u32, wait: &Ended) -> Vec<Stay> {
+        self.stays_at(tid, wait, |look| self.frames.innermost_user(look.stack))
+    }
+
+    /// The stays of `tid` in any of the program's own functions, whatever that called meanwhile.
+    pub(crate) fn outer_stays(&self, tid: u32, wait: &Ended) -> Vec<Stay> {
+        let user =
+            |f: &Frame<'_>| self.frames.owner(f.file) == Owner::User && f.function != "<module>";
+        let looks = self.samples_in(tid, wait.from, wait.end.1 + APART_NS);
+        let mut stacks: Vec<u32> = looks.iter().map(|s| s.stack).collect();
+        stacks.sort_unstable();
+        stacks.dedup();
+        let mut functions: Vec<(String, String)> = Vec::new();
+        for frame in stacks.iter().flat_map(|stack| self.frames.of(*stack)).filter(user) {
+            let function = (frame.function.to_owned(), frame.file.to_owned());
+            if !functions.contains(&function) {
+                functions.push(function);
+            }
+        }
+        let stays = |(function, file): &(String, String)| {
+            let is_it = |f: &Frame<'_>| f.function == *function && f.file == *file;
+            self.stays_at(tid, wait, |look| {
+                let at = self.frames.of(look.stack).find(is_it)?;
+                Some(self.frames.place(&at))
+            })
+        };
+        functions.iter().flat_map(stays).collect()
+    }
+
+    /// The stays of `tid` where `place_of` says that it was.
+    fn stays_at(
+        &self,
+        tid: u32,
+        wait: &Ended,
+        place_of: impl Fn(&Sample) -> Option<Place>,
+    ) -> Vec<Stay> {
         let Ended { stack, lock, from, end, .. } = *wait;
         let before = self.samples_in(tid, 0, from).last();
         let stands = before.filter(|s| self.out_until(tid, s.t_ns).is_some_and(|t| t > from));
@@ -239,7 +276,7 @@ impl<'c> Scene<'c> {
             let file = file || self.asks(s) && self.frames.asks_sqlite(stack);
             !(parked || waits && fellow || file)
         };
-        let place = |s: &Sample| self.frames.innermost_user(s.stack).filter(|_| works(s));
+        let place = |s: &Sample| place_of(s).filter(|_| works(s));
         let key = |s: &Sample| place(s).map(|p| (p.qualified, p.file));
         let mut found = Vec::new();
         let mut runs = looks.chunk_by(|a, b| key(a) == key(b)).peekable();
@@ -288,8 +325,17 @@ impl<'c> Scene<'c> {
         }
     }
 
+    /// Whether `tid`, of which `stack` is what it mostly did in that time, waited for something to do, in code that is not
+    /// the program's: a server's worker that gave back what it had, and has had nothing since.
+    pub(crate) fn idles(&self, tid: u32, (from_ns, to_ns): (u64, u64), stack: u32) -> bool {
+        let waits =
+            |s: &Sample| matches!(s.wait, WaitKind::Futex | WaitKind::Poll | WaitKind::Accept);
+        let mut looks = self.samples_in(tid, from_ns, to_ns).iter().filter(|s| s.stack == stack);
+        !self.frames.has_user(stack) && looks.all(waits)
+    }
+
     /// Until when switch records say that `tid` was off the CPU, if it was so at `t_ns`.
-    fn out_until(&self, tid: u32, t_ns: u64) -> Option<u64> {
+    pub(crate) fn out_until(&self, tid: u32, t_ns: u64) -> Option<u64> {
         self.off_at(tid, t_ns).map(|off| off.in_ns)
     }
 

@@ -36,8 +36,10 @@ mod repeats;
 pub mod requests;
 mod retries;
 pub mod scene;
+mod takers;
 mod text;
 pub mod timeline;
+mod unheld;
 mod wakers;
 mod woken;
 

@@ -18,12 +18,13 @@ use crate::group::Weighed;
 use crate::keepers::{Ended as Wait, Stay};
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
-use capture::read::OffCpu;
+use capture::read::{Frame, OffCpu};
 use format::wait::WaitKind;
 
 /// So many waits, this far apart, must have ended.
 const LEAST_ENDS: usize = 3;
 const APART_NS: u64 = 100_000_000;
+const ASKED_APART_NS: u64 = 300_000_000;
 /// A chance of no more than this must be left, and the next best's must be so many times larger. Looks tell
 /// less than records, of which there are more to be mistaken in.
 const BY_RECORDS: (f64, f64) = (1e-3, 100.0);
@@ -33,6 +34,8 @@ const JUST_BEFORE_NS: u64 = 3_000_000;
 const NEAR_NS: u64 = 200_000;
 /// Waits shorter than this part of the longest are for something else: a Condition's own lock.
 const SHORT: u64 = 10;
+/// Who ended several waits did so at this part of them, by their lengths.
+const OFTEN: f64 = 0.74;
 /// More ends than these tell nothing new.
 const MOST_ENDS: usize = 64;
 
@@ -50,14 +53,27 @@ pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
         return;
     }
     let asks = |w: &Weighed<'_>| lock_wait::asks_again(w.piece.claim.target.as_deref());
-    if pieces.iter().all(|w| !w.piece.segment.exact || asks(w)) {
-        name_by_stays(scene, pieces);
-    } else {
-        name_by_records(scene, pieces);
+    let estimates = pieces.iter().all(|w| !w.piece.segment.exact || asks(w));
+    if !estimates && name_by_records(scene, pieces) {
+        return;
+    }
+    // By records, who computed all the while ran before the end by chance; looks tell that he left it then.
+    let may = |tid: u32, wait: &Wait| estimates || computed(scene, tid, wait);
+    let innermost = |tid: u32, wait: &Wait| match may(tid, wait) {
+        true => scene.stays(tid, wait),
+        false => Vec::new(),
+    };
+    let any = |tid: u32, wait: &Wait| match may(tid, wait) {
+        true => scene.outer_stays(tid, wait),
+        false => Vec::new(),
+    };
+    if !name_by_stays(scene, pieces, innermost) {
+        // Who calls one function after the other with a lock in hand leaves each of these many times.
+        name_by_stays(scene, pieces, any);
     }
 }
 
-fn name_by_records(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
+fn name_by_records(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) -> bool {
     let waits = pieces.iter().map(|w| &w.piece.segment).filter(|s| is_told(s));
     let mut tids: Vec<u32> = waits.clone().map(|s| s.tid).collect();
     tids.sort_unstable();
@@ -66,13 +82,17 @@ fn name_by_records(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     ended.sort_unstable_by_key(|e| e.to_ns);
     let longest_ns = ended.iter().map(|e| e.to_ns - e.from_ns).max().unwrap_or(0);
     ended.retain(|e| (e.to_ns - e.from_ns) * SHORT >= longest_ns);
-    let ended = first_of_each(ended, |e| e.to_ns);
-    let Some(tid) = always_before(scene, &tids, &ended) else { return };
+    let ended = first_of_each(ended, APART_NS, |e| e.to_ns);
+    let Some(tid) = always_before(scene, &tids, &ended) else { return false };
+    let mut any = false;
     for w in pieces.iter_mut().filter(|w| is_told(&w.piece.segment)) {
         let (from, to) = (w.piece.segment.from_ns, w.piece.segment.to_ns);
         let stack = scene.main_stack(tid, from, to);
-        w.piece.claim.culprit = (stack != 0).then(|| Culprit::thread(tid, stack, false));
+        let had = stack != 0 && !scene.idles(tid, (from, to), stack);
+        w.piece.claim.culprit = had.then(|| Culprit::thread(tid, stack, false));
+        any |= had;
     }
+    any
 }
 
 fn is_told(segment: &Segment<'_>) -> bool {
@@ -86,7 +106,23 @@ fn is_wait(segment: &Segment<'_>) -> bool {
 /// Function and file.
 type Function = (String, String);
 
-fn name_by_stays(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
+/// Whether `tid` ran for most of a wait. Cost: a timeline, of threads that looks saw running then.
+fn computed(scene: &Scene<'_>, tid: u32, wait: &Wait) -> bool {
+    let mut looks = scene.samples_in(tid, wait.from, wait.end.1).iter();
+    if !looks.any(|s| s.wait == WaitKind::Running) {
+        return false;
+    }
+    let own = scene.timeline(tid, wait.from, wait.end.1);
+    let ran_ns: u64 = own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum();
+    ran_ns * 2 > wait.end.1.saturating_sub(wait.from)
+}
+
+/// `stays_of`: of a thread during a wait. Whether somebody was named.
+fn name_by_stays(
+    scene: &Scene<'_>,
+    pieces: &mut [Weighed<'_>],
+    stays_of: impl Fn(u32, &Wait) -> Vec<Stay>,
+) -> bool {
     let waits = |w: &Weighed<'_>| {
         let own = &w.piece.segment;
         let wait = match lock_wait::asks_again(w.piece.claim.target.as_deref()) {
@@ -102,25 +138,46 @@ fn name_by_stays(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     let waited_ns = |(_, wait): &(u32, Wait)| wait.end.1.saturating_sub(wait.from);
     let longest_ns = all.iter().map(waited_ns).max().unwrap_or(0);
     all.retain(|wait| waited_ns(wait).saturating_mul(SHORT) >= longest_ns);
-    let first = first_of_each(all, |(_, wait)| wait.end.1);
-    let stood: Vec<Stood> = first.iter().map(|(tid, wait)| stood(scene, *tid, wait)).collect();
-    let Some(function) = always_left(&stood) else { return };
+    // Who asks again comes late, and may be let go by one that asked sooner.
+    let asks = |w: &Weighed<'_>| lock_wait::asks_again(w.piece.claim.target.as_deref());
+    let apart_ns = if pieces.iter().all(asks) { ASKED_APART_NS } else { APART_NS };
+    let first = first_of_each(all, apart_ns, |(_, wait)| wait.end.1);
+    let stood: Vec<Stood> =
+        first.iter().map(|(tid, wait)| stood(scene, *tid, wait, &stays_of)).collect();
+    let Some(function) = always_left(&stood) else { return false };
     for (w, wait) in pieces.iter_mut().zip(told) {
         // Those that ended with the first were let go then, or one after the other since.
         let at = wait.map(|(_, wait)| first.partition_point(|(_, f)| f.end.1 <= wait.end.1));
-        let stay = at.and_then(|at| stood.get(at.checked_sub(1)?)?.get(&function));
-        w.piece.claim.culprit = stay.map(|(_, tid, stack)| Culprit::thread(*tid, *stack, false));
+        let left = at.and_then(|at| stood.get(at.checked_sub(1)?)?.left.get(&function));
+        w.piece.claim.culprit = left.map(|left| Culprit::thread(left.tid, left.stack, false));
     }
+    true
 }
 
-/// By function that somebody left when a wait ended: how likely that was by chance, and who it was.
-type Stood = BTreeMap<Function, (f64, u32, u32)>;
+/// A wait, by function that somebody left when it ended.
+struct Stood {
+    waited_ns: f64,
+    left: BTreeMap<Function, Left>,
+}
 
-fn stood(scene: &Scene<'_>, waiter: u32, wait: &Wait) -> Stood {
+/// How likely that was by chance, who it was, and how many functions that one called had called.
+struct Left {
+    chance: f64,
+    tid: u32,
+    stack: u32,
+    depth: usize,
+}
+
+fn stood(
+    scene: &Scene<'_>,
+    waiter: u32,
+    wait: &Wait,
+    stays_of: &impl Fn(u32, &Wait) -> Vec<Stay>,
+) -> Stood {
     let mut stays: BTreeMap<Function, Vec<Stay>> = BTreeMap::new();
     let mut tids: Vec<u32> = scene.capture.samples.keys().copied().collect();
     tids.sort_unstable();
-    for stay in tids.into_iter().filter(|t| *t != waiter).flat_map(|tid| scene.stays(tid, wait)) {
+    for stay in tids.into_iter().filter(|t| *t != waiter).flat_map(|tid| stays_of(tid, wait)) {
         let function = (stay.place.qualified.clone(), stay.place.file.clone());
         // Who waits for a lock himself is let go by others.
         if stay.locked {
@@ -136,21 +193,41 @@ fn stood(scene: &Scene<'_>, waiter: u32, wait: &Wait) -> Stood {
         let known_ns = |(a, b): (u64, u64)| 2 * a.abs_diff(b).max(JUST_BEFORE_NS);
         let may_ns = wait.done_ns.zip(stay.done_ns).map_or(rough_ns, known_ns).min(rough_ns);
         let not_one = (1.0 - may_ns as f64 / waited_ns).max(0.0);
-        Some((1.0 - not_one.powi(stays.len() as i32), stay.tid, stay.stack))
+        let is_it = |f: &Frame<'_>| f.function == stay.place.qualified && f.file == stay.place.file;
+        let depth = scene.frames.of(stay.stack).take_while(|f| !is_it(f)).count();
+        let chance = 1.0 - not_one.powi(stays.len() as i32);
+        Some(Left { chance, tid: stay.tid, stack: stay.stack, depth })
     };
-    stays.into_iter().filter_map(|(function, stays)| Some((function, chance(&stays)?))).collect()
+    let left = stays.into_iter().filter_map(|(function, s)| Some((function, chance(&s)?)));
+    Stood { waited_ns, left: left.collect() }
 }
 
-/// The function that somebody left at each end, where that can hardly be chance.
+/// The function that somebody left at each end, where that can hardly be chance. Of several that called one another the
+/// innermost.
 fn always_left(ends: &[Stood]) -> Option<Function> {
-    // An end at which looks saw nobody leave it tells nothing, if those are few.
+    // An end at which looks saw nobody leave it tells nothing, if those waits are a small part of all.
+    let all_ns: f64 = ends.iter().map(|end| end.waited_ns).sum();
     let chance = |function: &Function| -> Option<f64> {
-        let left = ends.iter().filter_map(|end| Some(end.get(function)?.0));
-        let often = left.clone().count() * 4 >= (ends.len() * 3).max(LEAST_ENDS * 4);
-        often.then(|| left.product())
+        let left = ends.iter().filter_map(|end| Some((end.waited_ns, end.left.get(function)?)));
+        let ns: f64 = left.clone().map(|(ns, _)| ns).sum();
+        let often = left.clone().count() >= LEAST_ENDS && ns >= OFTEN * all_ns;
+        often.then(|| left.map(|(_, left)| left.chance).product())
     };
-    let all: BTreeSet<&Function> = ends.iter().flat_map(BTreeMap::keys).collect();
-    let found = all.into_iter().filter_map(|function| Some((chance(function)?, function.clone())));
+    let all: BTreeSet<&Function> = ends.iter().flat_map(|end| end.left.keys()).collect();
+    let mut found: Vec<(f64, &Function)> =
+        all.into_iter().filter_map(|function| Some((chance(function)?, function))).collect();
+    // Who called it in the same thread each time is no other.
+    let calls = |outer: &Function, inner: &Function| {
+        let both = ends.iter().filter_map(|end| Some((end.left.get(outer)?, end.left.get(inner)?)));
+        outer != inner
+            && both.clone().count() > 0
+            && both
+                .clone()
+                .all(|(outer, inner)| outer.tid == inner.tid && outer.depth > inner.depth)
+    };
+    let inner: Vec<&Function> = found.iter().map(|(_, function)| *function).collect();
+    found.retain(|(_, function)| !inner.iter().any(|inner| calls(function, inner)));
+    let found = found.into_iter().map(|(chance, function)| (chance, function.clone()));
     clearly_best(found.collect(), BY_STAYS)
 }
 
@@ -172,12 +249,12 @@ fn whole(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Ended> {
 
 /// The first of those that ended together: the others may have been let go by their fellows. `all` is in order
 /// of `end_ns`.
-fn first_of_each<T>(all: Vec<T>, end_ns: impl Fn(&T) -> u64) -> Vec<T> {
+fn first_of_each<T>(all: Vec<T>, apart_ns: u64, end_ns: impl Fn(&T) -> u64) -> Vec<T> {
     let mut out = Vec::new();
     let mut last_ns: u64 = 0;
     for one in all {
         let ended_ns = end_ns(&one);
-        if out.is_empty() || ended_ns > last_ns.saturating_add(APART_NS) {
+        if out.is_empty() || ended_ns > last_ns.saturating_add(apart_ns) {
             out.push(one);
         }
         last_ns = ended_ns;

@@ -22,6 +22,8 @@ const NEAR_NS: u64 = 60_000_000;
 
 /// A stretch shorter than this part of a time is a sliver of it.
 const SLIVERS: u64 = 10;
+/// Answers that are remembered; beyond, the memory is emptied.
+const MOST_MAIN_STACKS: usize = 64 * 1024;
 /// Threads a chain of waits is followed through.
 const MOST_HOPS: usize = 6;
 /// A thread that waits is looked at this often.
@@ -79,6 +81,10 @@ pub struct Scene<'c> {
     pub(crate) busy: RefCell<HashMap<u32, (u64, u64, u64)>>,
     /// Of each thread asked about.
     late: RefCell<HashMap<u32, Rc<Late>>>,
+    /// What threads mostly did, of those asked about lately: many pieces ask about one collection.
+    main_stacks: RefCell<HashMap<(u32, u64, u64), u32>>,
+    /// Whether the code of a stack gets something out of a pool; of stacks that were asked about.
+    pub(crate) pools: RefCell<HashMap<u32, bool>>,
     /// Who let go of what was waited for, as inferred.
     pub(crate) releasers: RefCell<HashMap<WaitKey, Option<u32>>>,
     /// Name ids of the spans in which the recorder writes a capture, and of those in which a thread
@@ -129,6 +135,8 @@ impl<'c> Scene<'c> {
             bursts,
             busy,
             late: RefCell::default(),
+            main_stacks: RefCell::default(),
+            pools: RefCell::default(),
             releasers: RefCell::default(),
             writes,
             predicate,
@@ -191,8 +199,22 @@ impl<'c> Scene<'c> {
     /// The stack `tid` spent most of `[from, to)` in; the nearest one to its middle when nothing is
     /// known of it. By time, not by samples: a thread that waits is sampled less often than one that
     /// runs. A stack that it spent a sliver of the time in tells nothing of the rest. Cost: one
-    /// timeline.
+    /// timeline, unless it was asked before.
     pub fn main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
+        let key = (tid, from_ns, to_ns);
+        if let Some(known) = self.main_stacks.borrow().get(&key) {
+            return *known;
+        }
+        let found = self.find_main_stack(tid, from_ns, to_ns);
+        let mut known = self.main_stacks.borrow_mut();
+        if known.len() >= MOST_MAIN_STACKS {
+            known.clear();
+        }
+        known.insert(key, found);
+        found
+    }
+
+    fn find_main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
         let mut sums: Vec<(u32, u64)> = Vec::new();
         let own = self.timeline(tid, from_ns, to_ns);
         for segment in own.iter().filter(|s| s.stack() != 0) {
@@ -308,7 +330,8 @@ impl<'c> Scene<'c> {
     /// What a sample's target says in words: a peer, a path; None for a bare address.
     pub fn target(&self, sample: &Sample) -> Option<String> {
         let named = sample.target & TARGET_IS_NAME != 0;
-        named.then(|| self.capture.name(sample.target as u32).to_owned())
+        let words = named.then(|| self.capture.name(sample.target as u32).to_owned());
+        words.filter(|words| !words.is_empty())
     }
 
     /// What the wait that `segment` is a piece of was for, as any look at it told: the first may come too
@@ -418,10 +441,11 @@ impl<'c> Scene<'c> {
         inner.any(|f| is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]))
     }
 
-    /// The holder of the lock `segment` waits for, when that thread waited most of the while for a
-    /// lock that this one held, itself or through others: nobody could go on.
-    pub fn holder_that_waits_for_us(&self, segment: &Segment<'_>) -> Option<Culprit> {
+    /// The holder of the lock `segment` waits for, when nobody could go on: that thread waited most of the while for a
+    /// lock that this one held, itself or through others, or stands behind some that kept each other waiting so.
+    pub fn holder_in_a_circle(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let first = self.measured_holder(segment)?;
+        let mut met = vec![segment.tid, first.tid];
         let mut at = first;
         for _ in 0..MOST_HOPS {
             let own = self.timeline(at.tid, segment.from_ns, segment.to_ns);
@@ -429,9 +453,10 @@ impl<'c> Scene<'c> {
                 own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
             let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns())?;
             at = self.measured_holder(longest)?;
-            if at.tid == segment.tid {
+            if met.contains(&at.tid) {
                 return Some(first);
             }
+            met.push(at.tid);
         }
         None
     }
@@ -538,12 +563,6 @@ impl<'c> Scene<'c> {
         };
         let first = looks.windows(2).rev().take_while(still).last().map(|pair| pair[0].t_ns);
         first.map_or(segment.from_ns, |t_ns| t_ns.min(segment.from_ns))
-    }
-
-    /// Whether `tid` was on a CPU at some time in `[from, to)`, by switch records or samples.
-    pub fn ran_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
-        let timeline = self.timeline(tid, from_ns, to_ns);
-        timeline.iter().any(|s| s.state == State::Run)
     }
 
     /// The thread with Python code that ran longest in `[from, to)`, besides `not`.

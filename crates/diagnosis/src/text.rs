@@ -10,6 +10,7 @@ use crate::causes::{ms_text, thousands, Cause};
 use crate::confidence::Confidence;
 use crate::course;
 use crate::finding::{ns_text, Diagnosis, Finding};
+use crate::frames::Place;
 
 /// The verdict as text, at most a screen.
 pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {
@@ -108,6 +109,9 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
         f.normal_requests,
         when(d, f)
     );
+    if let Some(places) = elsewhere(f) {
+        let _ = writeln!(out, "   {places}.");
+    }
     if let Some(id) = f.trace_ids.first().filter(|_| f.trace_is_known) {
         let _ = writeln!(out, "   Trace of the slowest: {id}.");
     }
@@ -117,6 +121,14 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     if has_advice(f) {
         let _ = writeln!(out, "   Advice: {}", f.advice);
     }
+}
+
+/// `Part of this, elsewhere: 22 % at accounts.py:8 balance(), 10 % at ...`; None where all waited at one place.
+pub(crate) fn elsewhere(f: &Finding) -> Option<String> {
+    let part =
+        |(place, share): &(Place, f64)| format!("{:.0} % at {}", share * 100.0, place.short());
+    let places: Vec<String> = f.elsewhere.iter().map(part).collect();
+    (!places.is_empty()).then(|| format!("Part of this, elsewhere: {}", places.join(", ")))
 }
 
 /// What was computed where nobody knows cannot be looked into.

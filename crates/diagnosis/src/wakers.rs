@@ -83,6 +83,12 @@ impl Scene<'_> {
         self.first_seen(tid).is_none_or(|first| first + BEFORE_NS >= t_ns)
     }
 
+    /// Whether `tid` was on a CPU at some time in `[from, to)`, by switch records or samples.
+    pub fn ran_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
+        let timeline = self.timeline(tid, from_ns, to_ns);
+        timeline.iter().any(|s| s.state == State::Run)
+    }
+
     /// When anything was first recorded of `tid` by looks and switches.
     pub fn first_seen(&self, tid: u32) -> Option<u64> {
         let seen = self.capture.samples.get(&tid).and_then(|s| s.first()).map(|s| s.t_ns);

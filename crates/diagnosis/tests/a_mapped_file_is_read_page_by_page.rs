@@ -5,8 +5,9 @@ mod made;
 
 use capture::read::Capture;
 use diagnosis::{diagnose, to_text};
+use format::usage::Usage;
 use format::wait::WaitKind::{self, Fault, Running, SocketRead};
-use made::{also_off, also_seen, off, request, seen, stack, BEGIN, MS};
+use made::{also_off, also_seen, off, request, seen, stack, used, BEGIN, MS};
 
 const OWN: u32 = 7;
 
@@ -45,4 +46,17 @@ fn one_look_at_a_fault_says_nothing_of_the_waits_around_it() {
     let mut made = many(SocketRead);
     made.samples.get_mut(&OWN).expect("seen")[3].wait = Fault;
     assert!(share(&made, "page-fault") < 0.05, "{}", share(&made, "page-fault"));
+}
+
+#[test]
+fn what_the_kernel_reads_from_storage_amid_faults_is_read_by_faults() {
+    // Runs of 1 ms, mostly in the kernel, which moves far more than a fault of one small page would explain.
+    let reads = Usage { faults: 4, storage_kib: 400, user_us: 100, system_us: 900 };
+    let mut made = many(Fault);
+    used(&mut made, OWN, reads);
+    let (faults, disk) = (share(&made, "page-fault"), share(&made, "disk-io"));
+    assert!(faults > 0.9 && disk < 0.05, "{faults} {disk}");
+    let mut made = many(SocketRead);
+    used(&mut made, OWN, reads);
+    assert!(share(&made, "disk-io") > 0.1, "{}", share(&made, "disk-io"));
 }

@@ -6,7 +6,7 @@ mod made;
 
 use capture::read::Capture;
 use diagnosis::{diagnose, to_text};
-use format::wait::WaitKind::{Futex, Poll, Sleep};
+use format::wait::WaitKind::{Futex, Poll, Running, Sleep};
 use made::{also_off, also_seen, seen, stack, stack_on, BEGIN, MS};
 
 const WAITER: u32 = 7;
@@ -164,5 +164,74 @@ fn whose_work_ended_just_before_sqlite_was_asked_again_had_its_lock() {
         let counted = Some("count_words".to_owned());
         assert_eq!(asks([262, 270, 258, 266], exact), counted, "{exact}");
         assert_eq!(asks([100, 270, 130, 60], exact), None, "{exact}");
+    }
+}
+
+/// The same waits; one thread without a request packs and saves in turn meanwhile, 60 ms each, and rests behind
+/// `ends_ms`.
+fn in_batches(ends_ms: [u64; TIMES as usize]) -> Capture {
+    let mut made = waits([1; TIMES as usize]);
+    let keeper = 40;
+    let pack = [("round", "/srv/journal.py", 51), ("pack", "/srv/journal.py", 23)];
+    let save = [("round", "/srv/journal.py", 52), ("save", "/srv/journal.py", 30)];
+    let (pack, save) = (stack(&mut made, &pack), stack(&mut made, &save));
+    let rest = stack(&mut made, &[("run", "/srv/journal.py", 31)]);
+    seen(&mut made, keeper, &[]);
+    for (time, end) in (0..TIMES).zip(ends_ms) {
+        let at = time * APART_MS;
+        for begin in (0..end).step_by(60) {
+            let code = if begin / 60 % 2 == 0 { pack } else { save };
+            also_seen(
+                &mut made,
+                keeper,
+                (at + begin..at + end.min(begin + 60)).step_by(12),
+                Running,
+                code,
+            );
+        }
+        also_seen(&mut made, keeper, (at + end + 5..at + 2400).step_by(100), Sleep, rest);
+    }
+    made
+}
+
+#[test]
+fn who_calls_one_function_after_the_other_is_known_by_the_one_that_calls_them() {
+    let (culprit, confidence, text) = told(&in_batches([393, 391, 390, 392]));
+    assert!(culprit.is_some() && confidence == "likely", "{text}");
+    assert!(text.contains("journal.py:") && text.contains("round()"), "{text}");
+    let (culprit, _, text) = told(&in_batches([393, 120, 210, 392]));
+    assert_eq!(culprit, None, "{text}");
+}
+
+/// A wait of 400 ms for room in a full queue, of code in a file that another thread works in; in two other functions
+/// of it where there are `two`.
+fn full(two: bool) -> Capture {
+    let mut made = made::capture(WAITER, &["pack parcel"]);
+    made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
+    made.meta.stdlib = vec!["/lib".to_owned()];
+    let put = [("hand_over", "/srv/courier.py", 37), ("Queue.put", "/lib/queue.py", 140)];
+    let put = [&put[..], &[("Condition.wait", "/lib/threading.py", 327)]].concat();
+    let put = stack(&mut made, &put);
+    made.requests.push(made::request(100, WAITER, BEGIN, 402));
+    seen(&mut made, WAITER, &[]);
+    also_seen(&mut made, WAITER, (2..400).step_by(12), Futex, put);
+    for (tid, function) in [(20, "ask"), (21, "count")].into_iter().take(1 + usize::from(two)) {
+        let reads =
+            stack(&mut made, &[("run", "/srv/courier.py", 12), (function, "/srv/courier.py", 21)]);
+        seen(&mut made, tid, &[]);
+        also_seen(&mut made, tid, (0..800).step_by(20), Poll, reads);
+    }
+    made
+}
+
+#[test]
+fn who_works_in_the_file_of_the_code_that_waits_for_room_is_to_make_some() {
+    for (two, wanted) in [(false, Some("ask")), (true, None)] {
+        let made = full(two);
+        let verdict = diagnose(&made, |_| 100 * MS);
+        let (finding, text) = (&verdict.findings[0], to_text(&verdict));
+        assert_eq!(finding.cause.text(), "pool-wait", "{text}");
+        let culprit = finding.culprit.as_ref().map(|p| p.function.as_str());
+        assert_eq!(culprit, wanted, "{text}");
     }
 }

@@ -2,7 +2,8 @@
 //! a time limit ran out.
 //!
 //! Signature: the holder of the lock waited for a lock itself, and so on, back to the thread that
-//! waits; no wake-up could have come. Where locks do not tell who has them: one went on when the other gave
+//! waits, or to another of these, and then the one that waits stands behind the deadlock; no wake-up could have come.
+//! Where locks do not tell who has them: one went on when the other gave
 //! up (`crossed`). Without the time limit they would stand there still.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
@@ -18,7 +19,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
-    let measured = scene.holder_that_waits_for_us(segment);
+    let measured = scene.holder_in_a_circle(segment);
     let culprit = measured.or_else(|| scene.crossed(segment))?;
     Some(Claim { culprit: Some(culprit), ..Claim::of(Cause::DeadlockTimeout, segment) })
 }
@@ -28,10 +29,10 @@ pub fn sentence(d: &Described<'_>) -> String {
     let thread = d.culprit_thread.unwrap_or("another thread");
     let of = if d.culprit_measured { " of" } else { ", most likely of" };
     match d.culprit {
-        Some(culprit) => format!(
-            "{waited}{of} {} in thread {thread}, which waited for a lock of this one: a \
+        Some(_) => format!(
+            "{waited}{of} {} in thread {thread}, and each had what the next one waited for: a \
              deadlock until a time limit ran out",
-            culprit.short()
+            d.blamed()
         ),
         None => format!("{waited} in a deadlock until a time limit ran out"),
     }

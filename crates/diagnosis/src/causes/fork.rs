@@ -2,7 +2,7 @@
 //!
 //! Signature: the thread was inside `fork`, by the recorder's hooks around it; or it stood still in
 //! the kernel (memory maps, page faults, a sleep longer than what it asked for), waited for the GIL or had
-//! not begun while another thread was. Sure: the hooks measure it. Where it forked a look during that
+//! not begun while another thread was; or it waited behind its fork until the child ran its program. Sure: the hooks measure it. Where it forked a look during that
 //! tells.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
@@ -14,11 +14,18 @@ pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Fork early, while the process is small; start programs with posix_spawn \
      or vfork (Python: subprocess without preexec_fn), workers with spawn or forkserver.";
 
+/// What the target says of the time until the child runs its program.
+const EXEC: &str = "the child to run its program";
+
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if scene.forked_ns(segment) * 2 > segment.ns() {
         let stack = scene.forking_stack(segment);
         let own = Claim::of(Cause::Fork, segment);
         return Some(Claim { prefer_user: true, seen: true, stack, ..own });
+    }
+    if segment.state == State::Wait && scene.awaits_exec(segment) {
+        let own = Claim::of(Cause::Fork, segment);
+        return Some(Claim { prefer_user: true, target: Some(EXEC.to_owned()), ..own });
     }
     // Python forks with the GIL in hand, and the sampler stands still as well: it may have seen nothing.
     let kept = matches!(
@@ -52,6 +59,9 @@ pub fn sentence(d: &Described<'_>) -> String {
             let who = if d.is_nowhere { "requests".to_owned() } else { at(d.place) };
             format!("{who} stood still for {time} while {} forked", culprit.short())
         }
-        None => format!("{} spent {time} in fork: the kernel copied page tables", at(d.place)),
+        None => {
+            let exec = d.target.map_or_else(String::new, |what| format!(" and waiting for {what}"));
+            format!("{} spent {time} in fork{exec}: the kernel copied page tables", at(d.place))
+        }
     }
 }

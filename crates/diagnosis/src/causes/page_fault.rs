@@ -25,7 +25,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
             segment.sampled && is_fault(segment.wait()) || is_one_of_many(scene, segment)
         }
         State::Run => scene.usage_around(segment).is_some_and(|used| {
-            is_mostly_kernel(used) && u64::from(used.system_us) <= FAULT_US * u64::from(used.faults)
+            let cheap = || u64::from(used.system_us) <= FAULT_US * u64::from(used.faults);
+            is_mostly_kernel(used) && used.faults > 0 && (cheap() || is_amid_faults(scene, segment))
         }),
         _ => false,
     };
@@ -43,14 +44,20 @@ const AROUND_NS: u64 = 100_000_000;
 /// So many of them at faults.
 const LEAST_LOOKS: usize = 3;
 
-/// Whether nobody looked during this short wait, and looks at the thread shortly before and behind it
-/// found it blocked by faults, several times and mostly.
+/// Whether nobody looked during this short wait, which is amid faults.
 fn is_one_of_many(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     let borrowed = segment.wait();
     let open = matches!(borrowed, WaitKind::Running | WaitKind::Unknown) || is_fault(borrowed);
-    if segment.sampled || !segment.exact || !open || segment.ns() > SHORT_NS {
-        return false;
-    }
+    !segment.sampled
+        && segment.exact
+        && open
+        && segment.ns() <= SHORT_NS
+        && is_amid_faults(scene, segment)
+}
+
+/// Whether looks at the thread shortly before and behind found it blocked by faults, several times and mostly: faults that
+/// read from storage take longer in the kernel than others.
+fn is_amid_faults(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     let from_ns = segment.from_ns.saturating_sub(AROUND_NS);
     let looks = scene.samples_in(segment.tid, from_ns, segment.to_ns + AROUND_NS).iter();
     let waits = looks.filter(|s| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown));

@@ -18,6 +18,7 @@ use crate::frames::{is_stdlib, last_part, Owner};
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
 use capture::read::Frame;
+use format::record::Sample;
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };
@@ -76,16 +77,52 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         }
         false => scene.keeper(segment),
     };
+    let reader = || puts(scene, segment.stack()).then(|| reader(scene, segment)).flatten();
+    let culprit = culprit.or_else(reader);
     let carried = culprit.is_some_and(|c| carries(scene, c.stack));
     let target = if carried { Some(PROCESSES) } else { target }.map(str::to_owned);
-    let culprit = culprit.filter(|c| !carried && !is_idle(scene, c.stack));
+    let idles =
+        |c: &Culprit| is_idle(scene, c.stack) || scene.idles(c.tid, (from_ns, to_ns), c.stack);
+    let culprit = culprit.filter(|c| !carried && !idles(c));
     let fellow = |c: &Culprit| {
         scene.same_place(c.stack, segment.stack()) || is_same_pool(scene, c.stack, segment.stack())
     };
     let culprit = culprit.filter(|c| !fellow(c));
-    // What keeps a worker is a lock at times, and then it is who has that.
+    // What keeps a worker is a lock at times, and then it is who has that; one that waits for a pool itself only hands on.
     let culprit = culprit.map(|c| scene.behind(c, segment, true));
+    let culprit = culprit.map(|c| {
+        let last = is_of_a_pool(scene, c.stack).then(|| scene.behind(c, segment, false));
+        last.filter(|last| !is_of_a_pool(scene, last.stack)).unwrap_or(c)
+    });
     Some(Claim { culprit, target, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
+}
+
+/// Who most likely is to empty the full queue that is waited for: the thread that was in the file of the code that waits
+/// for most of the while, at something else than a pool; None if several were that stood at different places.
+fn reader(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
+    const LEAST_LOOKS: usize = 3;
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let file = scene.frames.innermost_user(segment.stack())?.file;
+    let is_in = |f: &Frame<'_>| f.file == file && f.function != "<module>";
+    let works = |s: &Sample| {
+        let waits = s.wait == WaitKind::Futex && is_of_a_pool(scene, s.stack);
+        !waits && scene.frames.any(s.stack, is_in)
+    };
+    // A wait is cut at looks: those of its whole length tell more.
+    let (begin, end) = scene.whole_wait(segment, segment.sample?.target);
+    let able = |tid: u32| {
+        let looks = scene.samples_in(tid, begin.min(from), end.max(to));
+        let there = looks.iter().filter(|s| works(s)).count();
+        (there >= LEAST_LOOKS && there * 4 >= looks.len() * 3).then_some(tid)
+    };
+    let mut all: Vec<u32> = scene.capture.samples.keys().copied().collect();
+    all.sort_unstable();
+    let others = all.into_iter().filter(|tid| *tid != segment.tid).filter_map(able);
+    let stands = |tid: u32| (tid, scene.main_stack(tid, from, to));
+    let found: Vec<(u32, u32)> = others.map(stands).filter(|(_, stack)| *stack != 0).collect();
+    let (tid, stack) = *found.first()?;
+    let one = found.iter().all(|(_, other)| scene.same_place(*other, stack));
+    one.then(|| Culprit::thread(tid, stack, false))
 }
 
 /// What the target says of a wait whose time limit ran out, and whether anybody was at work then who
@@ -246,6 +283,15 @@ const CHANNELS: [&str; 3] = ["/std/src/sync/mpsc/", "/std/src/sync/mpmc/", "/cro
 /// Whether the code of a wait gets something out of a pool: a queue, permits, the result of an
 /// executor's or of multiprocessing's pool, or a library's code that hands things out.
 pub fn is_of_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
+    if let Some(known) = scene.pools.borrow().get(&stack) {
+        return *known;
+    }
+    let found = gets_from_a_pool(scene, stack);
+    scene.pools.borrow_mut().insert(stack, found);
+    found
+}
+
+fn gets_from_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
     let gets = scene.frames.any(stack, |f| {
         is_stdlib(f, "queue.py", &["get"])
             || POOLS.iter().any(|file| f.file.ends_with(file))
