@@ -1,7 +1,7 @@
 """What recording costs a request: one server under `dashcam run`, recording on and off in turn.
 
 Servers differ from one another by some percent, since the memory of each lies elsewhere; here the same
-threads of one server answer some hundred requests with recording on (`dashcam set PID on`) and then off,
+threads of one server answer a thousand requests with recording on (`dashcam set PID on`) and then off,
 again and again. CPU time is that of its threads by the kernel's count, ours apart. What stays in place while
 off is not in the figure: the wrappers around the application (see bench/python/wsgi.py), and the kernel's
 switch records, if on. Beside it what the clients saw: p99.9 of all requests of either kind, and what recording
@@ -32,18 +32,25 @@ REQUEST = b"GET /price/5 HTTP/1.1\r\nHost: bench\r\n\r\n"
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
-def load(port: int, requests: int) -> list[float]:
-    """Asks so often, over CONNECTIONS connections at once; ms that each answer took."""
-    took: list[float] = []
-    sent: dict[int, float] = {}
-    with selectors.DefaultSelector() as selector:
+class Clients:
+    """CONNECTIONS connections that stay open: to set one up takes a server longer than most requests, and would be all
+    there is at p99.9."""
+
+    def __init__(self, port: int) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.sent: dict[int, float] = {}
         for _ in range(run.CONNECTIONS):
             connection = socket.create_connection(("127.0.0.1", port))
-            selector.register(connection, selectors.EVENT_READ, bytearray())
-            sent[connection.fileno()] = time.perf_counter()
-            connection.sendall(REQUEST)
+            self.selector.register(connection, selectors.EVENT_READ, bytearray())
+
+    def ask(self, requests: int) -> list[float]:
+        """So many requests over all of them at once; ms that each answer took."""
+        took: list[float] = []
+        left = requests
+        for key in self.selector.get_map().values():
+            left -= self.send(key.fileobj)
         while len(took) < requests:
-            for key, _ in selector.select():
+            for key, _ in self.selector.select():
                 connection, got = key.fileobj, key.data
                 assert isinstance(connection, socket.socket)
                 got += connection.recv(65536) or b"\r\n\r\ncontent-length: 0"
@@ -51,13 +58,22 @@ def load(port: int, requests: int) -> list[float]:
                 length = LENGTH.search(head)
                 if length and len(body) >= int(length[1]):
                     got.clear()
-                    now = time.perf_counter()
-                    took.append((now - sent[connection.fileno()]) * 1e3)
-                    sent[connection.fileno()] = now
-                    connection.sendall(REQUEST)
-        for key in list(selector.get_map().values()):
+                    took.append((time.perf_counter() - self.sent[connection.fileno()]) * 1e3)
+                    left -= self.send(connection) if left else 0
+        return took
+
+    def send(self, connection: object) -> int:
+        """Asks over one of them; 1."""
+        assert isinstance(connection, socket.socket)
+        self.sent[connection.fileno()] = time.perf_counter()
+        connection.sendall(REQUEST)
+        return 1
+
+    def close(self) -> None:
+        """Ends them."""
+        for key in list(self.selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
-    return took[:requests]
+        self.selector.close()
 
 
 @dataclass
@@ -86,12 +102,12 @@ def cpu_ns(pid: int) -> tuple[int, int]:
     return sums[0], sums[1]
 
 
-def turn(server: run.Server, pid: int, state: str, requests: int) -> Turn:
+def turn(clients: Clients, pid: int, state: str, requests: int) -> Turn:
     """So many requests in one state."""
     subprocess.run([run.BIN / "dashcam", "set", str(pid), state], check=True, stdout=subprocess.DEVNULL)
-    load(server.port, requests // 8)
+    clients.ask(requests // 8)
     before = cpu_ns(pid)
-    took = load(server.port, requests)
+    took = clients.ask(requests)
     after = cpu_ns(pid)
     return Turn((after[0] - before[0]) / requests / 1e3, (after[1] - before[1]) / requests / 1e3, took)
 
@@ -122,11 +138,13 @@ def show(service: str, variant: str, pairs: int, requests: int, collector: run.C
     try:
         workers = subprocess.run(["pgrep", "-P", str(server.process.pid)], capture_output=True, text=True).stdout.split()
         pid = int(workers[0]) if workers else server.process.pid
-        load(server.port, 2 * requests)
+        clients = Clients(server.port)
+        clients.ask(4 * requests)
         found: dict[str, list[Turn]] = {"on": [], "off": []}
         for pair in range(pairs):
             for state in ("on", "off") if pair % 2 else ("off", "on"):
-                found[state].append(turn(server, pid, state, requests))
+                found[state].append(turn(clients, pid, state, requests))
+        clients.close()
     finally:
         server.stop()
     ratios = sorted(on.own / off.own for on, off in zip(found["on"], found["off"]))
@@ -143,7 +161,7 @@ def show(service: str, variant: str, pairs: int, requests: int, collector: run.C
 def main() -> None:
     """Measures and prints."""
     os.sched_setaffinity(0, {int(run.LOAD_CPU)})
-    pairs, requests = (10, 200) if "--quick" in sys.argv else (120, 400)
+    pairs, requests = (10, 500) if "--quick" in sys.argv else (120, 1000)
     print(f"one server, recording on and off in turn, {pairs} pairs of {requests} requests; us of CPU a request, "
           f"p99.9 of its time in ms")
     print(f"{'':33}{'on':>9}{'off':>9}{'on/off':>9}{'95 % of the median':>20}{'ours':>9}{'p99.9':>8}{'off':>8}  added")
