@@ -22,6 +22,9 @@ const THEN_NS: u64 = 20_000_000;
 /// By looks alone, which lie so far apart.
 const LOOKS_NS: u64 = 100_000_000;
 
+/// Nobody gives up sooner; of a convoy at a lock there are tens of thousands of waits shorter than that.
+const SHORT_NS: u64 = 1_000_000;
+
 /// A wait takes at least this part of the other: who comes last to a deadlock comes when the other has waited for
 /// a while.
 const LEAST_PART: u64 = 5;
@@ -54,6 +57,9 @@ impl Scene<'_> {
     /// `segment` waits for, until one of them gave up; None where it may have been otherwise.
     pub fn crossed(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let own = self.lock_wait(segment, &[])?;
+        if own.end_ns.saturating_sub(own.begin_ns) < SHORT_NS {
+            return None;
+        }
         // Of all of the wait, whichever piece of it is asked about.
         let segment = &own.whole(segment);
         let file = self.frames.innermost_user(segment.stack())?.file;

@@ -108,12 +108,10 @@ pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
         }
         let (from, to) = (piece.piece.segment.from_ns, piece.piece.segment.to_ns);
         // Of work that is long by itself it counts what work it is, and not how crowded the machine.
-        let long = scene.works_long(culprit.tid, &piece.piece.segment);
-        let counts = |s: &Segment<'_>| !(long && s.state == State::Ready);
-        for s in scene.timeline(culprit.tid, from, to) {
-            if !counts(&s) {
-                continue;
-            }
+        let own = scene.timeline(culprit.tid, from, to);
+        let ready = own.iter().any(|s| s.state == State::Ready);
+        let long = ready && scene.works_long(culprit.tid, &piece.piece.segment);
+        for s in own.into_iter().filter(|s| !(long && s.state == State::Ready)) {
             *sums.entry(words(scene, &s)).or_default() += s.ns();
         }
     }

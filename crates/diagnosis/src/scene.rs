@@ -15,6 +15,7 @@ use crate::crowded::Bursts;
 use crate::frames::{is_stdlib, Frames};
 use crate::gaps::Gap;
 use crate::timeline::{self, slice_between, Late, Segment, State};
+use crate::wakers::WaitKey;
 use crate::woken::Told;
 
 /// How far a sample of another thread may lie from the moment asked about.
@@ -55,9 +56,6 @@ impl Culprit {
         Culprit { tid, stack, measured, doing: None, through: 0, by_gil: false }
     }
 }
-
-/// Thread, end of its wait, lock, and stack.
-pub(crate) type WaitKey = (u32, u64, u64, u32);
 
 /// A capture and the questions rules ask of it.
 pub struct Scene<'c> {

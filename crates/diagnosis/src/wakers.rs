@@ -16,6 +16,29 @@ use crate::woken::Told;
 /// All that wait at a Barrier go on within this time: each takes its lock in turn.
 const TOGETHER_NS: u64 = 20_000_000;
 
+/// Thread, end of its wait, lock, and stack.
+pub(crate) type WaitKey = (u32, WaitEnd, u64, u32);
+
+/// When a wait ended, as far as that tells it from others of the same thread for the same lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum WaitEnd {
+    At(u64),
+    /// One of many short ones, by the stretch of time that it ended in.
+    In(u64),
+}
+
+/// A convoy at a lock is tens of thousands of waits a second, and each question is one to every thread: of waits shorter
+/// than the first that end within the second, one is asked about.
+const SHORT_WAIT_NS: u64 = 1_000_000;
+const SHORT_WAITS_NS: u64 = 10_000_000;
+
+fn end_of_wait(from_ns: u64, to_ns: u64) -> WaitEnd {
+    match to_ns.saturating_sub(from_ns) < SHORT_WAIT_NS {
+        true => WaitEnd::In(to_ns / SHORT_WAITS_NS),
+        false => WaitEnd::At(to_ns),
+    }
+}
+
 impl Scene<'_> {
     /// The thread that most likely ended the wait: it ran just before the waiter came back, was
     /// seen during the wait, and did not stand at the same place for the same lock itself. None
@@ -37,7 +60,7 @@ impl Scene<'_> {
         if self.asks_keepers.get() || !segment.exact {
             return infer();
         }
-        let key = (segment.tid, to, lock, segment.stack());
+        let key = (segment.tid, end_of_wait(from, to), lock, segment.stack());
         let known = self.releasers.borrow().get(&key).copied();
         known.unwrap_or_else(|| {
             let found = infer();
