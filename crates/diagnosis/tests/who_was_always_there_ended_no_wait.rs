@@ -7,7 +7,7 @@ mod made;
 
 use capture::read::{Capture, OffCpu};
 use diagnosis::{diagnose, to_text, Diagnosis};
-use format::wait::WaitKind::{FileSync, Futex, Sleep, SocketRead};
+use format::wait::WaitKind::{FileSync, Futex, Running, Sleep, SocketRead};
 use made::{also_off, also_seen, off, seen, stack, BEGIN, MS};
 
 const OWN: u32 = 7;
@@ -139,4 +139,31 @@ fn who_kept_whom_in_a_convoy_leads_in_no_circle() {
         let verdict = judge(&made);
         assert!(verdict.findings.iter().any(|f| f.cause.text() == "lock-wait"), "{seed}");
     }
+}
+
+/// A request's thread and another pass a lock on to one another each 400 us, 300 us of which the other has it.
+#[test]
+fn many_short_waits_for_a_lock_are_told_as_one_with_who_had_it() {
+    let mut made = slow(400);
+    let take = stack(&mut made, &[("serve", "/srv/app.py", 5), ("take", "/srv/app.py", 10)]);
+    let rebuild = stack(&mut made, &[("turn", "/srv/app.py", 40), ("rebuild", "/srv/app.py", 30)]);
+    let (mut own, mut other) = (Vec::new(), Vec::new());
+    for from in (0..1000).map(|turn| BEGIN + turn * 400_000) {
+        let row = |out_ns, in_ns| OffCpu { out_ns, in_ns, preempted: false };
+        own.push(row(from, from + 300_000));
+        other.push(row(from + 300_000, from + 400_000));
+    }
+    made.off_cpu.insert(OWN, own);
+    made.off_cpu.insert(OTHER, other);
+    // Each look at the one falls into a wait, each at the other into a run.
+    seen(&mut made, OWN, &[]);
+    also_seen(&mut made, OWN, (2..400).step_by(10), Futex, take);
+    made.samples.get_mut(&OWN).into_iter().flatten().for_each(|look| look.target = 0x10);
+    seen(&mut made, OTHER, &[]);
+    also_seen(&mut made, OTHER, (2..400).step_by(10), Running, rebuild);
+    let verdict = judge(&made);
+    let first = &verdict.findings[0];
+    assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
+    assert_eq!(first.culprit.clone().expect("a culprit").function, "rebuild");
+    assert!(first.share > 0.7, "{}", to_text(&verdict));
 }
