@@ -4,12 +4,15 @@
 //! of atomics and leaves it when dropped. In a forked child the objects that own the descriptors
 //! may be anywhere (on the stack of a thread that does not exist there); the table is all it needs.
 //!
+//! Their numbers are above those that `select` can take, where the host's limit leaves room there: with hundreds of
+//! threads we keep a thousand files open, and what the host opens next must not get a number it cannot use.
+//!
 //! What it promises: `close_all` only loads, stores and closes, so it may run between fork and the
 //! host's first own code. More than `SLOTS` descriptors: the surplus stays open in children.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 const SLOTS: usize = 8192;
@@ -18,6 +21,9 @@ const SLOTS: usize = 8192;
 static TABLE: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
 /// Where the next search for a free slot begins.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// First number we use where we can, which is that of FD_SETSIZE, and the limit from which on we can.
+const HIGH_FD: (RawFd, u64) = (1024, 4096);
 
 /// A descriptor of ours.
 #[derive(Debug)]
@@ -36,8 +42,23 @@ fn enter(fd: RawFd) -> Option<usize> {
     })
 }
 
+/// The same file under a high number. The copy is closed on exec.
+fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
+    if fd.as_raw_fd() >= HIGH_FD.0 || descriptor_limit() < HIGH_FD.1 {
+        return fd;
+    }
+    // SAFETY: duplicates a descriptor we own; no memory is involved.
+    let high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH_FD.0) };
+    if high < 0 {
+        return fd;
+    }
+    // SAFETY: the kernel has just returned `high` as a new descriptor, so nobody else owns it.
+    unsafe { OwnedFd::from_raw_fd(high) }
+}
+
 impl From<OwnedFd> for Fd {
     fn from(fd: OwnedFd) -> Fd {
+        let fd = out_of_the_way(fd);
         let slot = enter(fd.as_raw_fd());
         Fd { fd, slot }
     }

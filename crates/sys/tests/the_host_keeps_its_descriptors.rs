@@ -1,5 +1,5 @@
-//! A stream stays out of the way of the host's descriptors: high numbers, a bounded share, and a
-//! refusal instead of a stream that covers nothing.
+//! What we keep open stays out of the way of the host's descriptors: high numbers, which leave those that
+//! `select` can take to the host. A stream takes a bounded share, and is refused rather than cover nothing.
 //!
 //! Every test runs in forked children, whose limit it may change; one test at a time, because a
 //! child inherits the descriptors of streams that other tests have open.
@@ -30,11 +30,16 @@ fn limit_descriptors(soft: u64) {
 
 /// Numbers of our open perf events.
 fn numbers() -> Vec<i32> {
+    numbers_of("perf_event")
+}
+
+/// Numbers of all that is open whose path has `part`.
+fn numbers_of(part: &str) -> Vec<i32> {
     let dir = std::fs::read_dir("/proc/self/fd").expect("/proc is there").flatten();
-    let perf = dir.filter(|entry| {
-        std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().contains("perf_event"))
+    let these = dir.filter(|entry| {
+        std::fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().contains(part))
     });
-    perf.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    these.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 #[test]
@@ -45,6 +50,23 @@ fn low_numbers_stay_free() {
         let stream = common::stream_or_skip(&[]);
         let numbers = numbers();
         assert_eq!(numbers.len(), stream.as_ref().map_or(0, SwitchStream::descriptors));
+        assert!(numbers.iter().all(|number| *number >= 1024), "{numbers:?}");
+        0
+    });
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn what_is_read_of_threads_has_high_numbers() {
+    let _alone = alone();
+    let code = common::in_a_child(|| {
+        limit_descriptors(4096);
+        let tid = thread::tid();
+        let mut reader = sys::task::TaskReader::open(tid).expect("it lives");
+        reader.schedstat().expect("readable");
+        reader.state().expect("readable");
+        let numbers = numbers_of(&format!("/task/{tid}"));
+        assert!(numbers.len() >= 3, "{numbers:?}");
         assert!(numbers.iter().all(|number| *number >= 1024), "{numbers:?}");
         0
     });

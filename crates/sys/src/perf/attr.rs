@@ -6,12 +6,9 @@
 //! registers and stack each period of it. These are chosen so that perf_event_paranoid 2 allows
 //! them: own process, `exclude_kernel`, no call stacks by the kernel. Wakings are the exception: a
 //! tracepoint of a whole CPU, for which the kernel wants privileges.
-//!
-//! Descriptors are moved to numbers from 1024 on where the limit allows, so that the low ones stay
-//! free for hosts that use `select()`, which breaks on a descriptor above 1023.
 
 use crate::kept;
-use crate::ours::{descriptor_limit, Fd};
+use crate::ours::Fd;
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -45,9 +42,6 @@ mod flag {
     pub const CONTEXT_SWITCH: u64 = 1 << 26;
     pub const INHERIT_THREAD: u64 = 1 << 35;
 }
-
-/// First descriptor number we use where we can, and the limit from which on we can.
-const HIGH_FD: (libc::c_int, u64) = (1024, 4096);
 
 #[repr(C)]
 #[derive(Default)]
@@ -200,14 +194,5 @@ fn submit(attr: Attr, tid: i64, cpu: i32) -> io::Result<Fd> {
             FLAG_FD_CLOEXEC,
         )
     };
-    kept::owned(fd as libc::c_int).map(out_of_the_way)
-}
-
-fn out_of_the_way(fd: Fd) -> Fd {
-    if descriptor_limit() < HIGH_FD.1 {
-        return fd;
-    }
-    // SAFETY: duplicates a descriptor we own; no memory is involved.
-    let high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH_FD.0) };
-    kept::owned(high).unwrap_or(fd)
+    kept::owned(fd as libc::c_int)
 }
