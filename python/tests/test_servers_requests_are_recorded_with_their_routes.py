@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
-from conftest import BIN, DASHCAM, Bench, blames, free_port, get
+from conftest import BIN, DASHCAM, Bench, blames, free_port, get, wait_for
 
 FLASK = """
     import os, time
@@ -47,6 +48,9 @@ WSGIREF = """
 WAITRESS = WSGIREF.replace("from wsgiref.simple_server import make_server", "from waitress import serve").replace(
     'make_server("127.0.0.1", int(os.environ["PORT"]), app).serve_forever()',
     'serve(app, host="127.0.0.1", port=int(os.environ["PORT"]))')
+CHEROOT = WSGIREF.replace("from wsgiref.simple_server import make_server", "from cheroot.wsgi import Server").replace(
+    'make_server("127.0.0.1", int(os.environ["PORT"]), app).serve_forever()',
+    'Server(("127.0.0.1", int(os.environ["PORT"])), app).safe_start()')
 GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "30", "program:app"]
 
 CASES = {
@@ -54,6 +58,7 @@ CASES = {
     "http.server": (PLAIN, [sys.executable, "program.py"], "GET /price/{id}"),
     "wsgiref": (WSGIREF, [sys.executable, "program.py"], "GET /price/{id}"),
     "waitress": (WAITRESS, [sys.executable, "program.py"], "GET /price/{id}"),
+    "cheroot": (CHEROOT, [sys.executable, "program.py"], "GET /price/{id}"),
     "flask, waitress": (FLASK, [str(BIN / "waitress-serve"), "--listen", "127.0.0.1:{port}", "program:app"],
                         "GET /price/<sku>"),
     "gunicorn sync": (FLASK, [*GUNICORN, "-k", "sync"], "GET /price/<sku>"),
@@ -83,6 +88,40 @@ def test_requests_are_named_and_a_slow_one_makes_a_capture(bench: Bench, case: s
     assert shown["meta"]["sources"]["stacks"] == "on"
     verdict = bench.dashcam("why", "captures")
     assert verdict.returncode == 0 and blames(verdict.stdout, "sleep"), verdict.stdout
+
+
+@pytest.mark.parametrize("server", [
+    'waitress.serve(app, host="127.0.0.1", port=port, threads=1)',
+    'cheroot.wsgi.Server(("127.0.0.1", port), app, numthreads=1, max=1).safe_start()',
+])
+def test_a_request_that_waits_for_a_thread_of_the_server_is_slow_from_its_arrival(bench: Bench, server: str) -> None:
+    bench.write("program.py", f"""
+        import os, time
+        import {server.split("(")[0].rsplit(".", 1)[0]}
+        def app(environ, start_response):
+            if environ["PATH_INFO"] == "/stir":
+                open("stirring", "w").close()
+                time.sleep(1)
+            start_response("200 OK", [("Content-Length", "2"), ("Connection", "close")])
+            return [b"ok"]
+        port = int(os.environ["PORT"])
+        {server}
+    """)
+    port = free_port()
+    service = bench.start([DASHCAM, "run", "--slow", "GET /late>200ms", "--post", "200ms", "--",
+                           sys.executable, "program.py"], PORT=str(port))
+    for _ in range(5):
+        get(port, "/late")
+    stir = threading.Thread(target=get, args=(port, "/stir"))
+    stir.start()
+    wait_for("the one thread to be kept", (bench.folder / "stirring").exists)
+    get(port, "/late")
+    stir.join()
+    captures = bench.wait_captures()
+    errors = bench.stop(service)
+    assert captures, errors
+    verdict = bench.dashcam("why", "captures").stdout
+    assert blames(verdict, "pool-wait", "app()"), verdict
 
 
 def test_a_helper_program_of_the_service_is_left_alone(bench: Bench) -> None:

@@ -21,6 +21,7 @@ from dashcam._integrations import (
     aiohttp,
     anyio,
     celery,
+    cheroot,
     django,
     executor,
     flask,
@@ -45,6 +46,7 @@ PATCHES: dict[str, Patch] = {
     "anyio.to_thread": anyio.patch,
     "celery.app.base": outgoing.patch_celery,
     "celery.app.trace": celery.patch,
+    "cheroot.wsgi": cheroot.patch,
     "concurrent.futures.thread": executor.patch,
     "django.core.handlers.asgi": django.patch_asgi,
     "django.core.handlers.base": django.patch_routes,
@@ -65,6 +67,7 @@ PATCHES: dict[str, Patch] = {
     "uvicorn.protocols.http.h11_impl": uvicorn.patch,
     "uvicorn.protocols.http.httptools_impl": uvicorn.patch,
     "waitress.server": waitress.patch,
+    "waitress.task": waitress.patch_tasks,
     "wsgiref.handlers": wsgiref.patch,
 }
 

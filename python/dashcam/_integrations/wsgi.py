@@ -1,12 +1,14 @@
 """A WSGI request: from the call of the application until its body is used up or closed.
 
 The work is native (python/src/moments/wsgi.rs): `wsgi_call` around an application is the request.
-Here is what frameworks need, which may be called inside of a server that has begun it.
+Here is what frameworks need, which may be called inside of a server that has begun it, and what servers need that
+do not tell the application which connection a request came on: since when it waits there.
 """
 
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any, Callable, Iterable
 
 Application = Callable[..., Iterable[bytes]]
@@ -23,3 +25,39 @@ def method(native: Any, original: Callable[..., Iterable[bytes]]) -> Callable[..
         return call(functools.partial(original, self), environ, start_response)
 
     return application
+
+
+class _Serving(threading.local):
+    """The connection of the request that the calling thread serves."""
+
+    connection: Any = None
+
+
+_serving = _Serving()
+
+
+def serves(original: Callable[[Any], Any], connection_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A server's method that serves one request in the calling thread; `connection_of` its `self` is the socket."""
+
+    @functools.wraps(original)
+    def serve(self: Any) -> Any:
+        try:
+            _serving.connection = connection_of(self)
+        except AttributeError:
+            _serving.connection = None  # another version's: the request begins with its call
+        try:
+            return original(self)
+        finally:
+            _serving.connection = None
+
+    return serve
+
+
+def of_server(native: Any, application: Application) -> Application:
+    """A server's application, called inside of a method that `serves`."""
+    call = native.wsgi_call
+
+    def called(environ: Any, start_response: Any) -> Any:
+        return call(application, environ, start_response, _serving.connection)
+
+    return called
