@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
 from typing import Any
 
@@ -11,14 +10,7 @@ from dashcam._integrations import wsgi
 
 def patch(native: Any, module: ModuleType) -> None:
     """Wraps `BaseWSGIServer.__init__`."""
-    original = module.BaseWSGIServer.__init__
-
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        self.application = wsgi.of_server(native, self.application)
-
-    module.BaseWSGIServer.__init__ = __init__
+    wsgi.wrap_application(native, module.BaseWSGIServer, "application")
 
 
 def patch_tasks(native: Any, module: ModuleType) -> None:

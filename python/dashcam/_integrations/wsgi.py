@@ -53,11 +53,18 @@ def serves(original: Callable[[Any], Any], connection_of: Callable[[Any], Any]) 
     return serve
 
 
-def of_server(native: Any, application: Application) -> Application:
-    """A server's application, called inside of a method that `serves`."""
-    call = native.wsgi_call
+def wrap_application(native: Any, server: Any, attribute: str) -> None:
+    """Has each object of the class `server` call the application that it keeps in `attribute` as a request."""
+    original, call = server.__init__, native.wsgi_call
 
-    def called(environ: Any, start_response: Any) -> Any:
-        return call(application, environ, start_response, _serving.connection)
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        application = getattr(self, attribute)
 
-    return called
+        def called(environ: Any, start_response: Any) -> Any:
+            return call(application, environ, start_response, _serving.connection)
+
+        setattr(self, attribute, called)
+
+    server.__init__ = __init__
