@@ -35,7 +35,7 @@ from typing import IO, Any, Optional
 HERE = Path(__file__).resolve().parent
 LOAD = HERE.parent / "tools" / "load.py"
 sys.path.insert(0, str(LOAD.parent))
-import limited  # noqa: E402
+import limited as limited  # noqa: E402
 
 # Until a program's workers are up; it is asked in any case then.
 READY_S = 60

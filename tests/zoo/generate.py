@@ -303,7 +303,7 @@ def plan(seed: int, count: int) -> list[tuple[str, str, str]]:
     used: Counter[tuple[str, str]] = Counter()
     servers: Counter[str] = Counter()
     out: list[tuple[str, str, str]] = []
-    for turn in itertools.count():
+    for _ in itertools.count():
         kinds = sorted(mechanisms.ILLS)
         draw.shuffle(kinds)
         for kind in kinds:

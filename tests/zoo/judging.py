@@ -1,0 +1,231 @@
+"""Compares what `dashcam why` said of a run with what the case says: a sick program's first cause, its
+place and its culprit; a twin's silence."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+import cases
+import score
+
+LINE_SLACK = 3
+SEEN = 50
+
+
+@dataclass
+class Run:
+    """What one program did under dashcam, and what was said about it."""
+
+    figures: dict[str, float]
+    output: str
+    captures: list[Path]
+    verdicts: list[dict[str, Any]]
+    altered: dict[str, Any]
+    why_s: float = 0.0
+    busy: float = 0.0
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """The first one's: a sick program's newest capture."""
+        return self.verdicts[0] if self.verdicts else {}
+
+
+@dataclass
+class Outcome:
+    """One row of the table."""
+
+    case: str
+    twin: str
+    switches: str
+    ok: bool
+    found: str
+    note: str = ""
+    cause_first: Optional[bool] = None
+    cause_in_three: Optional[bool] = None
+    where_right: Optional[bool] = None
+    culprit_right: Optional[bool] = None
+    line_right: Optional[bool] = None
+    valid: bool = True
+    user: str = ""
+    cause: str = ""
+    slow: int = 0
+    confidence: str = ""
+    alarm: bool = False
+    leaf_right: Optional[bool] = None
+    off_cpu_right: Optional[bool] = None
+    altered: dict[str, Any] = field(default_factory=dict)
+    why_s: float = 0.0
+    busy: float = 0.0
+
+
+def fits(found: Optional[dict[str, Any]], wanted: list[dict[str, Any]]) -> bool:
+    """Whether a place of the verdict is one of the wanted functions and files."""
+    return found is not None and any(
+        found["function"] == place["function"] and os.path.basename(found["file"]) == place["file"]
+        for place in wanted
+    )
+
+
+def wanted_places(case: cases.Case, sort: str) -> list[dict[str, Any]]:
+    """The right places for `where` or `culprit`."""
+    return [place for place in [case.spec[sort], *case.spec[f"{sort}_also"]] if place]
+
+
+def line_fits(found: Optional[dict[str, Any]], wanted: list[dict[str, Any]]) -> Optional[bool]:
+    """Whether the named line is at most a few from one with the wanted text; None when unknown."""
+    texts = [place["line_text"] for place in wanted if "line_text" in place]
+    if not found or not texts or not os.path.exists(found["file"]):
+        return None
+    lines = Path(found["file"]).read_text("utf-8", "replace").splitlines()
+    near = lines[max(0, found["line"] - 1 - LINE_SLACK) : found["line"] + LINE_SLACK]
+    return any(text in line for text in texts for line in near)
+
+
+def without_verdict(case: cases.Case, run: Run) -> Optional[tuple[bool, str, str]]:
+    """Without a cause to judge: whether the run was valid, what was found, why it fails."""
+    if not run.figures:
+        return False, "no answers", run.output
+    if run.figures["slow"] < case.spec["min_slow"]:
+        return (
+            False,
+            "not sick",
+            f"{run.figures['slow']:g} slow, wanted {case.spec['min_slow']}; "
+            f"max {run.figures['max_ms']} ms",
+        )
+    if not run.captures:
+        return True, "NO CAPTURE", run.output or "the service said nothing on stderr"
+    if "causes" not in run.verdict:
+        return True, "NO VERDICT", f"why exits {run.verdict['exit']}: {run.verdict['broken']}"
+    if not run.verdict["causes"]:
+        return True, "nothing", str(run.verdict.get("requests", ""))
+    return None
+
+
+def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
+    """Compares a verdict with the case."""
+    if (missing := without_verdict(case, run)) is not None:
+        valid, found, note = missing
+        return Outcome(
+            case.name,
+            "sick",
+            switches,
+            False,
+            found,
+            note,
+            cause_first=False,
+            cause_in_three=False,
+            valid=valid,
+        )
+    causes = run.verdict["causes"]
+    right = [case.spec["cause"], *case.spec["accept"]]
+    # On a machine that is busy by its own figures a want of CPU is the truth, and proves nothing: what
+    # else the verdict says is judged.
+    first = causes[0]["cause"]
+    starved = run.busy >= score.BUSY and first == "cpu-starved" and first not in right
+    if starved:
+        causes = [cause for cause in causes if cause["cause"] != first] or causes
+    top = causes[0]
+    outcome = Outcome(
+        case.name, "sick", switches, False, f"{top['cause']} {top['share']:.2f} {top['confidence']}"
+    )
+    outcome.cause_first = top["cause"] in right
+    outcome.cause_in_three = any(cause["cause"] in right for cause in causes[:3])
+    judge_places(case, top, outcome)
+    outcome.confidence = top["confidence"]
+    if starved:
+        outcome.valid = False
+        outcome.found = f"busy machine: {outcome.found}"
+    failed = [
+        word
+        for word, value in [
+            ("cause", outcome.cause_first),
+            ("where", outcome.where_right),
+            ("culprit", outcome.culprit_right),
+        ]
+        if value is False
+    ]
+    outcome.ok = not failed
+    outcome.note = (f"WRONG {', '.join(failed)}; " if failed else "") + told_places(top)
+    return outcome
+
+
+def judge_places(case: cases.Case, top: dict[str, Any], outcome: Outcome) -> None:
+    """Fills in what is right about a cause's places."""
+    where, culprit = wanted_places(case, "where"), wanted_places(case, "culprit")
+    found, blamed = top.get("where"), top.get("culprit")
+    if top["cause"] in case.spec["accept"] and (where or culprit):
+        # Another right cause sees the same place from another side.
+        outcome.where_right = fits(found, where + culprit) or fits(blamed, where + culprit)
+    else:
+        outcome.where_right = fits(found, where) if case.spec["where"] else None
+        outcome.culprit_right = fits(blamed, culprit) if case.spec["culprit"] else None
+        if outcome.switches == "off" and case.spec["culprit_by_switches"] and blamed is None:
+            # Nobody is named where nothing tells: that is right.
+            outcome.culprit_right = None
+    told = blamed if fits(blamed, culprit) else found
+    outcome.line_right = line_fits(told, where + culprit)
+
+
+def told_places(top: dict[str, Any]) -> str:
+    """The verdict's places, short."""
+    return "; ".join(
+        f"{key}: {os.path.basename(top[key]['file'])}:{top[key]['line']} {top[key]['function']}"
+        for key in ("where", "culprit")
+        if top.get(key)
+    )
+
+
+def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
+    """A twin must have been seen at work, and must not be blamed, in any of its captures."""
+
+    def outcome(ok: bool, found: str, note: str = "", valid: bool = True) -> Outcome:
+        return Outcome(case.name, "healthy", switches, ok, found, note, valid=valid)
+
+    if not run.figures:
+        return outcome(False, "no answers", run.output, valid=False)
+    for verdict in run.verdicts:
+        if "causes" not in verdict:
+            return outcome(False, "NO VERDICT", f"why exits {verdict['exit']}: {verdict['broken']}")
+    causes = [cause for verdict in run.verdicts for cause in verdict["causes"]]
+    if causes and run.busy >= score.BUSY and all(map(starves, run.verdicts)):
+        return outcome(True, "busy machine: no cause but a want of CPU", valid=False)
+    if causes:
+        blamed = ", ".join(f"{c['cause']} {c['share']:.2f}" for c in causes)
+        found = outcome(False, blamed, f"max {run.figures['max_ms']} ms; {told_places(causes[0])}")
+        # Slow answers of a busy machine's are the machine's: such a run proves nothing.
+        found.valid = found.alarm = not run.figures["slow"] or run.busy < score.BUSY
+        return found
+    if any(verdict["exit"] != 1 for verdict in run.verdicts):
+        return outcome(False, "no cause", "why does not exit 1")
+    # Silence proves something only where dashcam saw the requests.
+    seen = sum(verdict["requests"]["total"] for verdict in run.verdicts)
+    if seen < SEEN:
+        return outcome(False, f"only {seen} requests seen", run.output, valid=False)
+    return outcome(True, f"nothing, in {seen} requests")
+
+
+def starves(verdict: dict[str, Any]) -> bool:
+    """Whether a verdict blames nothing, or the machine for most of it."""
+    causes = verdict["causes"]
+    return not causes or (causes[0]["cause"] == "cpu-starved" and causes[0]["share"] > 0.5)
+
+
+def totals(outcomes: list[Outcome]) -> str:
+    """How many of what were right."""
+
+    def count(name: str) -> str:
+        known = [getattr(o, name) for o in outcomes if getattr(o, name) is not None]
+        return f"{sum(known)}/{len(known)}"
+
+    twins = [o.ok for o in outcomes if o.twin == "healthy"]
+    right = sum(o.ok for o in outcomes)
+    return (
+        f"cause first {count('cause_first')}, among three {count('cause_in_three')}, "
+        f"where {count('where_right')}, culprit {count('culprit_right')}, "
+        f"line {count('line_right')}, "
+        f"twins silent {sum(twins)}/{len(twins)}\n"
+        f"zoo: {right} passed, {len(outcomes) - right} failed"
+    )
