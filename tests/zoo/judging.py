@@ -44,6 +44,7 @@ class Outcome:
     found: str
     note: str = ""
     cause_first: Optional[bool] = None
+    cause_strict: Optional[bool] = None
     cause_in_three: Optional[bool] = None
     where_right: Optional[bool] = None
     culprit_right: Optional[bool] = None
@@ -52,11 +53,15 @@ class Outcome:
     user: str = ""
     cause: str = ""
     slow: int = 0
+    slow_share: float = 0.0
+    tries: int = 1
+    left_out: str = ""
     confidence: str = ""
     alarm: bool = False
     leaf_right: Optional[bool] = None
     off_cpu_right: Optional[bool] = None
     altered: dict[str, Any] = field(default_factory=dict)
+    judge_failed: str = ""
     why_s: float = 0.0
     busy: float = 0.0
 
@@ -116,6 +121,7 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
             found,
             note,
             cause_first=False,
+            cause_strict=False,
             cause_in_three=False,
             valid=valid,
         )
@@ -132,6 +138,7 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
         case.name, "sick", switches, False, f"{top['cause']} {top['share']:.2f} {top['confidence']}"
     )
     outcome.cause_first = top["cause"] in right
+    outcome.cause_strict = top["cause"] == case.spec["cause"]
     outcome.cause_in_three = any(cause["cause"] in right for cause in causes[:3])
     judge_places(case, top, outcome)
     outcome.confidence = top["confidence"]

@@ -1,9 +1,11 @@
 """The zoo's tables: per cause how often the verdict was right, beside two simple rules on the same
 captures, and how much "confirmed", "likely" and "possible" are worth.
 
-A sick run counts when its spike was measurable (the load generator saw enough slow answers), gone in
-the twin when that ran too, and not the machine's: a verdict of cpu-starved on a machine whose own
-pressure figures say so proves nothing about another cause.
+A sick run counts when its spike was measurable (the load generator saw enough slow answers), not the
+machine's (a verdict of cpu-starved on a machine whose own pressure figures say so proves nothing
+about another cause), and, where twins are run, its twin gave a valid run without the spike. What does
+not count is told, with the reason. Of what counts the first verdict does: only runs that are not valid
+are made again.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from typing import Any, Iterable, Optional
 
 # A machine on which tasks waited for a CPU for this part of the time starves services.
 BUSY = 0.25
-# The twin's slow answers may be this part of the sick program's: machines stutter.
+# The share of the twin's answers that is slow may be this part of the sick program's: machines stutter.
 GONE = 0.34
 SEEDS = 3
+JUDGE_S = 600
 
 
 class Pressure:
@@ -44,16 +47,23 @@ class Pressure:
 
 def judged(judge: Optional[Path], capture: Path, slow_ms: float, seeds: int = SEEDS) -> dict[str, Any]:
     """What the simple rules say of a capture, and whether its verdict stands when names change or
-    records are lost; {} without the tool that tells."""
+    records are lost; {} without the tool that tells, and {"failed": why} when it could not."""
     if not judge:
         return {}
-    told = subprocess.run(
-        [str(judge), str(capture), str(slow_ms), str(seeds)],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    return dict(json.loads(told.stdout)) if told.returncode == 0 else {}
+    try:
+        told = subprocess.run(
+            [str(judge), str(capture), str(slow_ms), str(seeds)],
+            capture_output=True,
+            text=True,
+            timeout=JUDGE_S,
+            check=False,
+        )
+        if told.returncode == 0:
+            return dict(json.loads(told.stdout))
+        why = f"exit {told.returncode}: {told.stderr.strip()[-200:]}"
+    except (OSError, subprocess.TimeoutExpired, json.JSONDecodeError) as error:
+        why = str(error)[-200:]
+    return {"failed": why}
 
 
 def rule_right(places: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> Optional[bool]:
@@ -68,19 +78,24 @@ def rule_right(places: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> Op
     )
 
 
-def counted(outcomes: Iterable[Any]) -> list[Any]:
-    """The sick runs that count: valid ones whose twin, if it ran, did not show the spike too."""
-    outcomes = list(outcomes)
+def slow_too(sick: Any, twin: Any) -> bool:
+    """Whether a twin shows the sick program's spike."""
+    return bool(twin.slow_share > GONE * sick.slow_share)
+
+
+def counted(outcomes: list[Any]) -> list[Any]:
+    """The sick runs that count; the others are told why they do not."""
     twins = {(o.case, o.switches, o.user): o for o in outcomes if o.twin == "healthy"}
-    kept = []
-    for o in (o for o in outcomes if o.twin == "sick"):
+    sick = [o for o in outcomes if o.twin == "sick"]
+    for o in sick:
         twin = twins.get((o.case, o.switches, o.user))
-        shows = twin is not None and twin.slow > GONE * max(o.slow, 1)
-        if shows:
-            o.valid, o.note = False, f"the twin is slow too ({twin.slow} of {o.slow}); {o.note}"
-        if o.twin == "sick" and o.valid:
-            kept.append(o)
-    return kept
+        if not o.valid:
+            o.left_out = o.found
+        elif twins and twin is None:
+            o.left_out = "no twin ran"
+        elif twin and not twin.valid:
+            o.left_out = f"its twin proves nothing: {twin.found} {twin.note}".rstrip()
+    return [o for o in sick if not o.left_out]
 
 
 def part(values: Iterable[Optional[bool]]) -> str:
@@ -89,12 +104,24 @@ def part(values: Iterable[Optional[bool]]) -> str:
     return f"{sum(known)}/{len(known)}" if known else "-"
 
 
-def tables(outcomes: list[Any]) -> str:
-    """Everything as text: a table a way of running, then calibration and robustness."""
+def report(outcomes: list[Any]) -> tuple[str, bool]:
+    """Everything as text: a table a way of running, calibration, robustness, what was left out; and
+    whether nothing stands in the way of a score."""
     sick = counted(outcomes)
     ways = sorted({(o.switches, o.user) for o in outcomes})
     parts = [table(way, [o for o in outcomes if (o.switches, o.user) == way], sick) for way in ways]
-    return "\n\n".join([*parts, calibration(sick), robustness(sick)])
+    failed = [f"  {o.case} {o.switches}: {o.judge_failed}" for o in outcomes if o.judge_failed]
+    parts += [calibration(sick), robustness(sick), asides(outcomes)]
+    parts += ["\n".join(["the judge failed:", *failed])] if failed else []
+    return "\n\n".join(part for part in parts if part), not failed
+
+
+def asides(outcomes: list[Any]) -> str:
+    """Which sick runs were left out and why, and how many runs were made again."""
+    left = [f"  {o.case} {o.switches}: {o.left_out[:200]}" for o in outcomes if o.left_out]
+    again = sum(o.tries > 1 for o in outcomes)
+    lines = [f"left out: {len(left)} sick runs; run again, since they proved nothing: {again} of {len(outcomes)}"]
+    return "\n".join([*lines, *left])
 
 
 def table(way: tuple[str, str], outcomes: list[Any], sick: list[Any]) -> str:
@@ -110,7 +137,7 @@ def table(way: tuple[str, str], outcomes: list[Any], sick: list[Any]) -> str:
     for cause in [*sorted({o.cause for o in own}), "all"]:
         of = [o for o in own if cause in (o.cause, "all")]
         twins = [o for o in outcomes if o.twin == "healthy" and cause in (o.cause, "all")]
-        alarms = [not o.ok and bool(o.alarm) for o in twins if o.valid]
+        alarms = [not o.ok for o in twins if o.valid or o.alarm]
         slowest = max((o.why_s for o in of), default=0.0)
         rows.append(
             f"{cause:20} {len(of):3} {part(o.cause_first for o in of):>7} "
