@@ -125,13 +125,14 @@ def asides(outcomes: list[Any]) -> str:
 
 
 def table(way: tuple[str, str], outcomes: list[Any], sick: list[Any]) -> str:
-    """One way of running: a row a cause."""
+    """One way of running: a row a cause. `strict` takes no cause but the case's own as right, `top-1` those
+    of `accept` too."""
     own = [o for o in sick if (o.switches, o.user) == way]
     left_out = sum(o.twin == "sick" for o in outcomes) - len(own)
     head = (
         f"switches {way[0]}, user {way[1]}: {len(own)} sick runs counted, {left_out} left out\n"
-        f"{'cause':20} {'n':>3} {'top-1':>7} {'top-3':>7} {'where':>7} {'culprit':>7} {'leaf':>7} "
-        f"{'off-cpu':>7} {'false alarms':>13} {'seconds':>8}"
+        f"{'cause':20} {'n':>3} {'top-1':>7} {'strict':>7} {'top-3':>7} {'where':>7} {'culprit':>7} "
+        f"{'leaf':>7} {'off-cpu':>7} {'false alarms':>13} {'seconds':>8}"
     )
     rows = []
     for cause in [*sorted({o.cause for o in own}), "all"]:
@@ -141,8 +142,8 @@ def table(way: tuple[str, str], outcomes: list[Any], sick: list[Any]) -> str:
         slowest = max((o.why_s for o in of), default=0.0)
         rows.append(
             f"{cause:20} {len(of):3} {part(o.cause_first for o in of):>7} "
-            f"{part(o.cause_in_three for o in of):>7} {part(o.where_right for o in of):>7} "
-            f"{part(o.culprit_right for o in of):>7} {part(o.leaf_right for o in of):>7} "
+            f"{part(o.cause_strict for o in of):>7} {part(o.cause_in_three for o in of):>7} "
+            f"{part(o.where_right for o in of):>7} {part(o.culprit_right for o in of):>7} {part(o.leaf_right for o in of):>7} "
             f"{part(o.off_cpu_right for o in of):>7} {part(alarms):>13} {slowest:8.2f}"
         )
     return "\n".join([head, *rows])
