@@ -10,9 +10,13 @@ defect alone; `<name>/` holds one `program.py`, whose twin is `program.py health
     culprit     the same for who caused it when that is another thread or caller; null: not judged
     culprit_by_switches  true: only switch records tell who it was; without them nobody may be named, too
     *_also      further places that are right
+    then        cause and where of what is wrong besides, and costs less: must be told next
+    settings    of dashcam (docs/settings.md), where the defaults do not show what is to be seen
     slow        the limit; seconds: how long the load lasts; load: connections, rate, paths
     server      the command, with {python} and {port}; min_slow: slow answers a valid run has
-    needs       "cgroup": a writable cpu controller; where it is not there the case is left out
+    needs       what not every machine gives; where it is not there the case is left out, and that is told:
+                "cgroup": a writable cpu controller; "mount": a mount namespace (root), in which the
+                program runs with an /etc/resolv.conf that names service.NAMESERVER
     ready       true: the program says itself when its workers are up (service.ready)
     settle      seconds from the open port to the first request: workers load after it opens
 """
@@ -20,6 +24,7 @@ defect alone; `<name>/` holds one `program.py`, whose twin is `program.py health
 from __future__ import annotations
 
 import fnmatch
+import functools
 import json
 import os
 import re
@@ -43,6 +48,10 @@ READY_S = 60
 LOAD_MORE_S = 90
 # Until what was killed is gone: pages are given back, a disk is waited for.
 GONE_S = 60
+RESOLVER = "/etc/resolv.conf"
+# Its first word is the file that lies over RESOLVER, the others are the command.
+_OVER = f'mount --bind "$1" {RESOLVER} && shift && exec "$@"'
+MOUNTED = ["unshare", "--mount", "sh", "-c", _OVER, "zoo"]
 DEFAULTS: dict[str, Any] = {
     "where": None,
     "culprit": None,
@@ -50,6 +59,8 @@ DEFAULTS: dict[str, Any] = {
     "where_also": [],
     "culprit_also": [],
     "accept": [],
+    "then": None,
+    "settings": {},
     "seconds": 6,
     "ready": False,
     "settle": 0,
@@ -114,8 +125,22 @@ def find(glob: str = "*", generated: Optional[Path] = None) -> list[Case]:
 
 def lacks(case: Case) -> str:
     """What a case needs and the machine does not give, "" if nothing."""
-    if case.spec["needs"] != "cgroup":
-        return ""
+    known = {"cgroup": lacks_cgroup, "mount": lacks_mount}
+    return known[case.spec["needs"]]() if case.spec["needs"] else ""
+
+
+def possible(chosen: list[Case]) -> list[Case]:
+    """Without those that lack something: they are told."""
+    lacking = [(case, lacks(case)) for case in chosen]
+    for case, what in lacking:
+        if what:
+            print(f"left out {case.name:21} it needs {case.spec['needs']}: {what}", flush=True)
+    return [case for case, what in lacking if not what]
+
+
+@functools.lru_cache(None)
+def lacks_cgroup() -> str:
+    """Why no program may be put into a cpu cgroup."""
     root = Path("/sys/fs/cgroup")
     second = (root / "cgroup.controllers").exists()
     group = root if second else root / "cpu"
@@ -126,6 +151,33 @@ def lacks(case: Case) -> str:
     if second and "cpu" not in given.read_text("ascii").split():
         return f"{given} does not hold cpu"
     return ""
+
+
+@functools.lru_cache(None)
+def lacks_mount() -> str:
+    """Why no program may have an /etc/resolv.conf and port 53 of an address of its own."""
+    if not os.path.exists(RESOLVER):
+        return f"there is no {RESOLVER}"
+    with socket.socket(type=socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(("127.53.0.1", 53))
+        except OSError as error:
+            return f"port 53 of 127.53.0.1: {error}"
+    try:
+        tried = limited.run([*MOUNTED, "/etc/hosts", "true"], 20, capture_output=True, text=True)
+    except OSError as error:
+        return str(error)
+    return tried.stderr.strip() if tried.returncode else ""
+
+
+def enclosed(command: list[str], case: Case, port: int, folder: Path) -> list[str]:
+    """A command with what it needs around it."""
+    if case.spec["needs"] != "mount":
+        return command
+    own = folder / "resolv.conf"
+    address = f"127.53.{port >> 8}.{port & 255}"
+    own.write_text(f"nameserver {address}\noptions timeout:1 attempts:3\n", "ascii")
+    return [*MOUNTED, str(own), *command]
 
 
 def free_port() -> int:
@@ -142,9 +194,9 @@ def start(
     errors: "IO[str]",
     env: Optional[dict[str, str]] = None,
 ) -> "subprocess.Popen[bytes]":
-    """A service in a session of its own; its output goes to `errors`."""
+    """A service in a session of its own; its output goes to `errors`, and what it needs lies beside."""
     return subprocess.Popen(
-        command,
+        enclosed(command, case, port, Path(errors.name).parent),
         cwd=case.folder,
         stdin=subprocess.DEVNULL,
         stdout=errors,

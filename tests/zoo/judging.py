@@ -48,6 +48,7 @@ class Outcome:
     cause_in_three: Optional[bool] = None
     where_right: Optional[bool] = None
     culprit_right: Optional[bool] = None
+    then_right: Optional[bool] = None
     line_right: Optional[bool] = None
     valid: bool = True
     user: str = ""
@@ -122,6 +123,7 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
             note,
             cause_first=False,
             cause_strict=False,
+            then_right=False if case.spec["then"] else None,
             cause_in_three=False,
             valid=valid,
         )
@@ -141,6 +143,14 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
     outcome.cause_strict = top["cause"] == case.spec["cause"]
     outcome.cause_in_three = any(cause["cause"] in right for cause in causes[:3])
     judge_places(case, top, outcome)
+    lesser = causes[1:2]
+    if then := case.spec["then"]:
+        if run.busy >= score.BUSY:
+            lesser = [cause for cause in causes[1:] if cause["cause"] != "cpu-starved"][:1]
+        outcome.then_right = any(
+            cause["cause"] == then["cause"] and fits(cause.get("where"), [then["where"]])
+            for cause in lesser
+        )
     outcome.confidence = top["confidence"]
     if starved:
         outcome.valid = False
@@ -151,11 +161,15 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
             ("cause", outcome.cause_first),
             ("where", outcome.where_right),
             ("culprit", outcome.culprit_right),
+            ("second cause", outcome.then_right),
         ]
         if value is False
     ]
     outcome.ok = not failed
-    outcome.note = (f"WRONG {', '.join(failed)}; " if failed else "") + told_places(top)
+    told = [told_places(top)]
+    if case.spec["then"]:
+        told += [f"then {c['cause']} {c['share']:.2f}, {told_places(c)}" for c in lesser]
+    outcome.note = (f"WRONG {', '.join(failed)}; " if failed else "") + "; ".join(told)
     return outcome
 
 
@@ -232,7 +246,7 @@ def totals(outcomes: list[Outcome]) -> str:
     return (
         f"cause first {count('cause_first')}, among three {count('cause_in_three')}, "
         f"where {count('where_right')}, culprit {count('culprit_right')}, "
-        f"line {count('line_right')}, "
+        f"line {count('line_right')}, second cause {count('then_right')}, "
         f"twins silent {sum(twins)}/{len(twins)}\n"
         f"zoo: {right} passed, {len(outcomes) - right} failed"
     )

@@ -139,6 +139,7 @@ def record(
     program = case.command(options.python, port, sick)
     command = [options.dashcam, "run", *wanted, "--", *program]
     env = {"DASHCAM_SWITCHES": switches, "ZOO_READY": str(out / "ready")}
+    env |= {f"DASHCAM_{setting.upper()}": value for setting, value in case.spec["settings"].items()}
     with open(out / "output", "w", encoding="utf-8") as errors:
         service = cases.start(command, case, port, errors, env)
         try:
@@ -196,17 +197,15 @@ def why(options: argparse.Namespace, subject: Path) -> dict[str, Any]:
         return {"exit": result.returncode, "broken": told}
 
 
-def plan(options: argparse.Namespace) -> list[tuple[cases.Case, bool, str]]:
+def plan(options: argparse.Namespace, possible: list[cases.Case]) -> list[tuple[cases.Case, bool, str]]:
     """What to run: case, sick or twin, switches."""
     modes = ["on", "off"] if options.switches == "both" else [options.switches]
     return [
         (case, sick, mode)
-        for case in cases.find(options.case, options.generated)
+        for case in possible
         for mode in modes
         for sick in (True, False)
-        if not cases.lacks(case)
-        and (case.has_sick or not sick)
-        and options.twins != ("only" if sick else "no")
+        if (case.has_sick or not sick) and options.twins != ("only" if sick else "no")
     ]
 
 
@@ -263,13 +262,14 @@ def main() -> int:
     """0 when every case and every twin is right, or, of a score, when its goals are reached; else 1; 2 for
     wrong arguments."""
     options = arguments()
-    steps = plan(options)
-    wrong = f"no case matches {options.case!r}" if not steps else locate(options)
+    chosen = cases.find(options.case, options.generated)
+    wrong = f"no case matches {options.case!r}" if not chosen else locate(options)
     if wrong:
         print(f"zoo: {wrong}", file=sys.stderr)
         return 2
+    possible = cases.possible(chosen)
     outcomes: list[Outcome] = []
-    for case, sick, mode in steps:
+    for case, sick, mode in plan(options, possible):
         last = outcomes[-1] if outcomes and not sick else None
         ill = last if last and (last.case, last.switches, last.twin) == (case.name, mode, "sick") else None
         outcome = score_one(options, case, sick, mode, ill)
@@ -280,12 +280,13 @@ def main() -> int:
             flush=True,
         )
     reached = True
-    if options.scored:
+    if options.scored and outcomes:
         told, reached = score.report(outcomes)
         print(f"\n{told}\n")
     if options.json:
         options.json.write_text(json.dumps([asdict(o) for o in outcomes], indent=1), "utf-8")
-    print(totals(outcomes))
+    left_out = len(chosen) - len(possible)
+    print(totals(outcomes) + (f", {left_out} cases left out" if left_out else ""))
     return 0 if (reached if options.scored else all(o.ok for o in outcomes)) else 1
 
 

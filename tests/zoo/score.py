@@ -143,6 +143,7 @@ def goals(outcomes: list[Any], sick: list[Any]) -> list[tuple[str, bool, str]]:
     return [
         share("cause_strict", TOP_1, "the case's own cause first in"),
         share("where_right", WHERE, "the right place in"),
+        share("then_right", WHERE, "the lesser of two causes next in"),
         ("false alarms: none", not alarms, str(len(alarms))),
         (f"longest diagnosis under {WHY_S:g} s", slowest.why_s < WHY_S, f"{slowest.why_s:g} s, {slowest.case}"),
         (
@@ -203,7 +204,11 @@ def calibration(sick: list[Any]) -> str:
     """Of the first findings of each confidence, how many were right in cause and place."""
     lines = ["how sure the first finding was, and how often it was right (cause, where and culprit):"]
     for word in ("confirmed", "likely", "possible"):
-        own = [o.ok for o in sick if o.confidence == word]
+        own = [
+            bool(o.cause_first) and o.where_right is not False and o.culprit_right is not False
+            for o in sick
+            if o.confidence == word
+        ]
         share = f"{100 * sum(own) / len(own):.0f} %" if own else "-"
         lines.append(f"  {word:10} {sum(own):3} of {len(own):3}  {share}")
     silent = [o for o in sick if not o.confidence]
