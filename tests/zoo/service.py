@@ -22,6 +22,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 Answer = Callable[[int], str]
 PORT = int(os.environ.get("PORT", "8090"))
+# Where /etc/resolv.conf points for a case that needs a mount namespace (cases.py).
+NAMESERVER = f"127.53.{PORT >> 8}.{PORT & 255}"
 SICK = "healthy" not in sys.argv[1:]
 
 
