@@ -14,7 +14,7 @@
 
 use crate::causes::{fork, import, recorder, stopped, Cause, Claim};
 use crate::crowded;
-use crate::frames::{is_stdlib, Owner};
+use crate::frames::Owner;
 use crate::pieces::Piece;
 use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
@@ -186,7 +186,8 @@ fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
 
 /// While a thread waits for the one it started to come up, that one's time counts.
 fn through_start<'c>(scene: &Scene<'c>, segment: Segment<'c>, out: &mut Vec<Piece<'c>>) {
-    let starts = |f: &capture::read::Frame<'_>| is_stdlib(f, "threading.py", &["start"]);
+    let starts =
+        |f: &capture::read::Frame<'_>| scene.frames.is_stdlib(f, "threading.py", &["start"]);
     if segment.state == State::Wait && scene.frames.any(segment.stack(), starts) {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let born = |tid: &&u32| {

@@ -287,7 +287,18 @@ pub fn holder_of_any<'c>(
 
 /// The thread that most likely fulfilled the future that was awaited.
 pub fn fulfiller(scene: &Scene<'_>, line: &Awaited<'_>, segment: &Segment<'_>) -> Option<Culprit> {
-    scene.fulfiller(segment, line.row.stack, line.looks_ns, line.until_ns)
+    scene.fulfiller(segment, line.row.stack, line.looks_ns, line.until_ns, true)
+}
+
+/// The same of a future of `concurrent.futures` that no executor we know fulfils: a thread of the program's own does,
+/// in whatever file, or one that this waited for.
+pub fn worker_of_any(
+    scene: &Scene<'_>,
+    line: &Awaited<'_>,
+    segment: &Segment<'_>,
+) -> Option<Culprit> {
+    let in_any = || scene.fulfiller(segment, line.row.stack, line.looks_ns, line.until_ns, false);
+    fulfiller(scene, line, segment).or_else(in_any)
 }
 
 /// Who is to end a wait is searched for seldom: the task that was to end another one at the same place of

@@ -13,6 +13,9 @@ use crate::woken::Told;
 /// Why a task that had something is not named for sure.
 const INFERRED_TASK: &str = "who had it was inferred from what other tasks awaited the while";
 
+/// Fewer normal requests than these say little of what one slow request has that they have not.
+const FEW_NORMAL: usize = 5;
+
 /// How sure a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
@@ -182,6 +185,13 @@ impl Judge<'_, '_> {
             lower(Confidence::Possible, text, &mut level);
         } else if slow == 1 && share < 0.8 {
             lower(Confidence::Likely, "only one slow request has it".to_owned(), &mut level);
+        }
+        if self.controls.is_empty() {
+            let text = "no normal request was there to compare with";
+            lower(Confidence::Likely, text.to_owned(), &mut level);
+        } else if slow == 1 && self.controls.len() < FEW_NORMAL {
+            let text = format!("one slow request, and {} to compare with", self.controls.len());
+            lower(Confidence::Likely, text, &mut level);
         }
         (level, missing)
     }

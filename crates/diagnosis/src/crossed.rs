@@ -13,7 +13,7 @@ use format::record::{Sample, TARGET_IS_NAME};
 use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
-use crate::frames::{is_stdlib, Owner};
+use crate::frames::Owner;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
 
@@ -163,7 +163,11 @@ impl Scene<'_> {
         let leaf = self.frames.of(segment.stack()).find(|f| !f.native)?;
         // What `threading` waits for in Python code of its own is a notice, or a permit; an RLock of C
         // code has no frame.
-        let notice = is_stdlib(&leaf, "threading.py", &["wait", "join", "_wait_for_tstate_lock"]);
+        let notice = self.frames.is_stdlib(
+            &leaf,
+            "threading.py",
+            &["wait", "join", "_wait_for_tstate_lock"],
+        );
         if self.frames.owner(leaf.file) != Owner::User
             || notice
             || pool_wait::is_of_a_pool(self, segment.stack())

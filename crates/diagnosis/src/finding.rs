@@ -8,11 +8,13 @@ use crate::confidence::Confidence;
 use crate::culprits;
 use crate::frames::Place;
 use crate::group::{self, Group};
+use crate::own_cost;
 use crate::repeats::{self, Repeats};
 use crate::requests::{count, Judged, Requests};
 use crate::retries;
 use crate::scene::Scene;
 use crate::timeline::State;
+use crate::unexplained;
 use crate::unheld;
 
 /// One figure behind a finding.
@@ -113,8 +115,12 @@ const MOST: usize = 5;
 const ALONE: usize = 5;
 /// Other places told of a finding.
 const ELSEWHERE: usize = 3;
+/// What evidence of an unexplained finding begins with that tells where the requests stood.
+pub(crate) const SEEN_IN: &str = "part of it passed in ";
 /// Trace ids told of a finding.
 const TRACES: usize = 3;
+/// What dashcam is called among the suspects.
+pub(crate) const OWN: &str = "dashcam itself";
 /// Control requests looked at.
 const CONTROLS: usize = 200;
 /// Slow requests looked at; the slowest.
@@ -133,7 +139,8 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
     let spent = group::by_cause(&scene, &controls);
     let baseline = group::baseline(&spent);
     let weighed = group::weigh(&scene, &requests, &baseline);
-    let suspects = suspects(&weighed, requests.slow.len());
+    let mut suspects = suspects(&weighed, requests.slow.len());
+    suspects.extend(own_cost::mean_ms(&scene, &requests.slow).map(|ms| (OWN, ms)));
     let groups = group::divide(&scene, weighed);
     let counts = repeats::Counts::of(capture, &requests.slow, &controls);
     let waits = repeats::waits(&scene, &groups);
@@ -466,6 +473,9 @@ impl Judge<'_, '_> {
         if let Some(repeats) = repeats {
             let told = repeats.evidence().into_iter();
             out.extend(told.map(|(what, times)| number(&what, times as f64, "count")));
+        }
+        for (calls, part) in unexplained::stacks(self.scene, group) {
+            out.push(number(&format!("{SEEN_IN}{calls}"), (100.0 * part).round(), "%"));
         }
         if let Some((function, part)) = self.native_part(group) {
             let what =

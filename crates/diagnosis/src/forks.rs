@@ -4,7 +4,6 @@
 use capture::read::{Frame, SpanRow};
 use format::wait::WaitKind;
 
-use crate::frames::is_stdlib;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::Segment;
 
@@ -36,7 +35,7 @@ impl Scene<'_> {
     /// long as to copy it. What takes much longer is the child's own doing.
     pub fn awaits_exec(&self, segment: &Segment<'_>) -> bool {
         const TIMES: u64 = 4;
-        let starts = |f: &Frame<'_>| is_stdlib(f, "subprocess.py", &["_execute_child"]);
+        let starts = |f: &Frame<'_>| self.frames.is_stdlib(f, "subprocess.py", &["_execute_child"]);
         let is_start = self.frames.of(segment.stack()).next().is_some_and(|f| starts(&f));
         if !is_start || segment.wait() != WaitKind::PipeRead {
             return false;

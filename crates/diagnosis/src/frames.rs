@@ -127,6 +127,8 @@ impl<'c> Frames<'c> {
             Owner::Runtime
         } else if let Some(owner) = native_owner(file) {
             owner
+        } else if GREENLETS.iter().any(|folder| file.contains(folder)) {
+            Owner::Runtime
         } else if under(&meta.site) {
             Owner::Library
         } else if under(&meta.stdlib) {
@@ -167,6 +169,25 @@ impl<'c> Frames<'c> {
     /// Whether some frame is the program's own.
     pub fn has_user(&self, stack: u32) -> bool {
         self.any(stack, |f| self.owner(f.file) == Owner::User)
+    }
+
+    /// The files of the program's own functions on a stack, the innermost first, at most `MOST_FILES`. A module's top
+    /// level is under everything that its thread does.
+    pub fn own_files(&self, stack: u32) -> Vec<&'c str> {
+        let mut files = Vec::new();
+        let own = |f: &Frame<'c>| self.owner(f.file) == Owner::User && f.function != "<module>";
+        for frame in self.of(stack).filter(own) {
+            if !files.contains(&frame.file) {
+                files.push(frame.file);
+            }
+        }
+        files.truncate(MOST_FILES);
+        files
+    }
+
+    /// Whether a function of `file` is on the stack.
+    pub fn is_in_file(&self, stack: u32, file: &str) -> bool {
+        self.any(stack, |f| f.file == file && f.function != "<module>")
     }
 
     /// The first frame that `wanted` takes; for a comprehension or generator expression the function
@@ -248,6 +269,15 @@ impl<'c> Frames<'c> {
         self.owner(frame.file) == Owner::Runtime
     }
 
+    /// Whether a frame is one of the functions `names` (any, if none is given) of the interpreter's own module
+    /// file `file` (`threading.py`, `multiprocessing/pool.py`). A program's file of that name is not.
+    pub fn is_stdlib(&self, frame: &Frame<'_>, file: &str, names: &[&str]) -> bool {
+        let front = frame.file.strip_suffix(file);
+        front.is_some_and(|front| front.is_empty() || front.ends_with('/'))
+            && (names.is_empty() || names.contains(&last_part(frame.function)))
+            && self.owner(frame.file) == Owner::Runtime
+    }
+
     /// A frame as a place.
     pub fn place(&self, frame: &Frame<'_>) -> Place {
         Place {
@@ -272,6 +302,12 @@ impl<'c> Frames<'c> {
         stem.strip_suffix("/__init__").unwrap_or(stem).replace('/', ".")
     }
 }
+
+/// Files of one stack in which others are taken to know what it waits for.
+const MOST_FILES: usize = 3;
+
+/// Packages that stand in for the interpreter's own threads, locks and sockets.
+const GREENLETS: [&str; 2] = ["/gevent/", "/greenlet/"];
 
 /// Waits for what is no other thread's.
 const CARRIED: [WaitKind; 12] = [
@@ -391,12 +427,6 @@ fn last_native_part(qualified: &str) -> &str {
     }
     let named = begins.iter().rev().find(|at| !qualified[**at..].starts_with('{'));
     &qualified[named.copied().unwrap_or(0)..]
-}
-
-/// Whether a frame is the function `name` of the interpreter's module file `file` (`threading.py`).
-pub fn is_stdlib(frame: &Frame<'_>, file: &str, names: &[&str]) -> bool {
-    let base_matches = frame.file.rsplit('/').next() == Some(file);
-    base_matches && (names.is_empty() || names.contains(&last_part(frame.function)))
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use capture::read::Frame;
 use format::wait::WaitKind;
 
 use crate::causes::{import, pool_wait, Cause, Claim};
-use crate::frames::{is_part_of_a_function, is_stdlib, Owner, Place};
+use crate::frames::{is_part_of_a_function, Owner, Place};
+use crate::heads::join_head;
 use crate::pieces::Piece;
 use crate::requests::{Judged, Requests};
 use crate::scene::Scene;
@@ -97,7 +98,10 @@ pub fn weigh<'c>(
     let mut out = Vec::new();
     for (index, request) in requests.slow.iter().enumerate() {
         let mut pieces = crate::pieces::of_request(scene, request);
-        pieces.iter_mut().for_each(|piece| join_sibling(scene, requests, request, piece));
+        for piece in &mut pieces {
+            join_sibling(scene, requests, request, piece);
+            join_head(scene, requests, request, piece);
+        }
         let excess = request.ns().saturating_sub(requests.typical_of(request.row.name)) as f64;
         // In order: a sum of fractions depends on it, and the same capture has the same verdict.
         let mut totals: BTreeMap<Cause, f64> = BTreeMap::new();
@@ -504,7 +508,8 @@ fn own_functions(scene: &Scene<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
     let owner = |f: &Frame<'_>| scene.frames.owner(f.file);
     // The second is what is left of it to be seen where the loop is not written in Python.
     let runs_the_loop = |f: &Frame<'_>| {
-        is_stdlib(f, "base_events.py", &["_run_once"]) || is_stdlib(f, "runners.py", &["run"])
+        scene.frames.is_stdlib(f, "base_events.py", &["_run_once"])
+            || scene.frames.is_stdlib(f, "runners.py", &["run"])
     };
     let own = |f: &Frame<'_>| matches!(owner(f), Owner::User | Owner::Library);
     let work = scene.frames.of(stack).take_while(|f| !(on_loop && runs_the_loop(f)));

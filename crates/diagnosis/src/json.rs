@@ -40,6 +40,7 @@ pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
             "older": diagnosis.older,
             "worst_ms": ms(diagnosis.worst_ns),
         },
+        "otherwise": diagnosis.suspects.iter().map(suspect).collect::<Vec<Value>>(),
         "causes": findings.map(|(i, f)| cause(i + 1, f)).collect::<Vec<Value>>(),
         "unexplained_share": round(diagnosis.unexplained_share),
     })
@@ -57,6 +58,9 @@ fn cause(rank: usize, finding: &Finding) -> Value {
         "fingerprint": finding.fingerprint,
         "slow_requests": finding.slow_requests,
         "normal_requests": finding.normal_requests,
+        "first_ns": finding.seen_ns.first(),
+        "last_ns": finding.seen_ns.last(),
+        "threads": finding.threads,
         "summary": finding.summary,
         "where": place(finding.place.as_ref()),
         "culprit": place(finding.culprit.as_ref()),
@@ -67,6 +71,10 @@ fn cause(rank: usize, finding: &Finding) -> Value {
         "missing": finding.missing,
         "advice": finding.advice,
     })
+}
+
+fn suspect((what, ms): &(&'static str, f64)) -> Value {
+    json!({"what": what, "ms": (ms * 100.0).round() / 100.0})
 }
 
 fn place(place: Option<&Place>) -> Value {

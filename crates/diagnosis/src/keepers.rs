@@ -3,8 +3,8 @@
 //! A connection that is given back is given back by a thread that goes on to something else: its
 //! *stay* in one function ends just when the wait does. Looks tell that to within the time between
 //! two of them; so this is an inference, and what rests on it is *likely* at most. Only threads that
-//! share a file of the program's own with the one that waits are asked, and none is named when stays
-//! in several functions end then. With switch records a thread that is off the CPU is not looked at
+//! share a file of the program's own with the one that waits are asked, or, where none does, with who
+//! called that; and none is named when stays in several functions end then. With switch records a thread that is off the CPU is not looked at
 //! again: it stood there until it came back.
 
 use std::collections::HashMap;
@@ -153,19 +153,20 @@ impl<'c> Scene<'c> {
 
     /// The thread whose stay ended when a task's await of `segment` did, as `keeper`: one that fulfils a
     /// future with `call_soon_threadsafe`. `looks_ns`: when the task was seen there first and last;
-    /// `until_ns`: when it was not any more.
+    /// `until_ns`: when it was not any more. `knows`: only one that shares a file with the task.
     pub fn fulfiller(
         &self,
         segment: &Segment<'_>,
         stack: u32,
         looks_ns: (u64, u64),
         until_ns: u64,
+        knows: bool,
     ) -> Option<Culprit> {
         if until_ns.saturating_sub(looks_ns.1) > APART_NS {
             return None;
         }
         let end = (looks_ns.1.saturating_sub(SLACK_NS), until_ns + SLACK_NS);
-        let (from, done_ns, knows) = (looks_ns.0, None, true);
+        let (from, done_ns) = (looks_ns.0, None);
         self.who_ended(segment, &Ended { stack, lock: 0, from, end, done_ns, knows })
     }
 
@@ -182,17 +183,8 @@ impl<'c> Scene<'c> {
     }
 
     fn whose_stay_ended(&self, segment: &Segment<'_>, wait: &Ended) -> Option<Culprit> {
-        let Ended { stack, from, end, knows, .. } = *wait;
-        let place = self.frames.innermost_user(stack)?;
-        let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
-        let is_in = |f: &Frame<'_>| f.file == place.file && f.function != "<module>";
-        let last = |tid: u32| {
-            let own = self.stays(tid, wait);
-            let knows = |s: &Stay| !knows || self.frames.any(s.stack, is_in);
-            let near = |s: &Stay| s.gone_ns - s.last_ns <= APART_NS;
-            own.into_iter().rev().find(|s| s.ended_with(wait) && near(s) && knows(s))
-        };
-        let mut stays: Vec<Stay> = others.filter_map(last).collect();
+        let Ended { from, end, .. } = *wait;
+        let mut stays = self.stays_that_ended(segment.tid, wait);
         // Who waited for a lock until then was let go as well, by who did something else.
         if stays.iter().any(|s| !s.locked) {
             stays.retain(|s| !s.locked);
@@ -213,6 +205,29 @@ impl<'c> Scene<'c> {
         let (first, culprit) = found.first()?;
         let same = |p: &Place| (&p.qualified, &p.file) == (&first.qualified, &first.file);
         found.iter().all(|(place, _)| same(place)).then_some(*culprit)
+    }
+
+    /// The last stay of each other thread that ended with the wait. Where who waits shares its file with others, only
+    /// theirs; else of those that share the file of who called it, and so on.
+    fn stays_that_ended(&self, not: u32, wait: &Ended) -> Vec<Stay> {
+        let others = self.capture.samples.keys().copied().filter(|tid| *tid != not);
+        let last = |tid: u32| {
+            let own = self.stays(tid, wait).into_iter().rev();
+            let mut ended = own.filter(|s| s.ended_with(wait) && s.gone_ns - s.last_ns <= APART_NS);
+            ended.next()
+        };
+        let mut all: Vec<Stay> = others.filter_map(last).collect();
+        if !wait.knows {
+            return all;
+        }
+        for file in self.frames.own_files(wait.stack) {
+            let knows = |s: &Stay| self.frames.is_in_file(s.stack, file);
+            if all.iter().any(knows) {
+                all.retain(knows);
+                return all;
+            }
+        }
+        Vec::new()
     }
 
     /// Whether `place` is of code that led to `stack`, which waits for room in a full queue: who stands

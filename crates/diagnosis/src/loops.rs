@@ -7,7 +7,6 @@
 use capture::read::Frame;
 use format::wait::WaitKind;
 
-use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 
@@ -27,7 +26,7 @@ impl Scene<'_> {
             Some(target) if target.contains("[eventpoll]") => true,
             Some(_) => {
                 let caller = self.frames.of(segment.stack()).nth(1);
-                caller.is_some_and(|f| is_stdlib(&f, "base_events.py", &["_run_once"]))
+                caller.is_some_and(|f| self.frames.is_stdlib(&f, "base_events.py", &["_run_once"]))
             }
             // Nobody asked what it polls: its loop's epoll, unless a callback is at it.
             None => !self.is_in_a_callback(segment.stack()),
@@ -36,9 +35,11 @@ impl Scene<'_> {
 
     /// Whether a loop's thread stands in what a callback called, or in a call that waits for one peer.
     fn is_in_a_callback(&self, stack: u32) -> bool {
-        let peers = |f: &Frame<'_>| ["socket.py", "ssl.py"].iter().any(|n| is_stdlib(f, n, &[]));
+        let peers = |f: &Frame<'_>| {
+            ["socket.py", "ssl.py"].iter().any(|n| self.frames.is_stdlib(f, n, &[]))
+        };
         self.frames.of(stack).next().is_some_and(|f| peers(&f))
-            || self.frames.any(stack, |f| is_stdlib(f, "events.py", &["_run"]))
+            || self.frames.any(stack, |f| self.frames.is_stdlib(f, "events.py", &["_run"]))
     }
 
     /// Whether a loop's thread was off the CPU for long and no look tells where: in its poll call most

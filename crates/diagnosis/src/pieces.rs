@@ -6,7 +6,7 @@ use crate::arrival;
 use crate::awaits::{self, Line};
 use crate::causes::{self, pool_wait, Cause, Claim};
 use crate::crowded;
-use crate::frames::{is_stdlib, Owner};
+use crate::frames::Owner;
 use crate::requests::Judged;
 use crate::scene::Scene;
 use crate::timeline::{self, Segment, State};
@@ -153,8 +153,8 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool
     let mut waits = 0;
     let mut joins = false;
     for frame in scene.frames.of(segment.stack()).take(3) {
-        waits += usize::from(is_stdlib(&frame, "threading.py", &["wait"]));
-        joins |= is_stdlib(&frame, "threading.py", &["join", "_wait_for_tstate_lock"]);
+        waits += usize::from(scene.frames.is_stdlib(&frame, "threading.py", &["wait"]));
+        joins |= scene.frames.is_stdlib(&frame, "threading.py", &["join", "_wait_for_tstate_lock"]);
     }
     // `Event.wait` calls `Condition.wait`; one alone is a condition of the program's own. What comes
     // out of a pool comes from no thread in particular.

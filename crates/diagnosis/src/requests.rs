@@ -118,6 +118,11 @@ impl<'c> Requests<'c> {
         self.typical_by_name.get(&name).copied().unwrap_or(self.typical_ns)
     }
 
+    /// Whether several normal requests bear this name.
+    pub fn is_usually_quick(&self, name: u32) -> bool {
+        self.typical_by_name.contains_key(&name)
+    }
+
     /// Up to `most` normal requests that share a name with a slow one (any, when none does), spread
     /// evenly over the capture.
     pub fn controls(&self, most: usize) -> Vec<Judged<'c>> {

@@ -12,7 +12,7 @@ use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
 use crate::crowded::Bursts;
-use crate::frames::{is_stdlib, Frames};
+use crate::frames::Frames;
 use crate::gaps::Gap;
 use crate::timeline::{self, slice_between, Late, Segment, State};
 use crate::wakers::WaitKey;
@@ -436,7 +436,7 @@ impl<'c> Scene<'c> {
     /// Whether the code of a wait waits for a thread's end.
     pub fn joins(&self, stack: u32) -> bool {
         let mut inner = self.frames.of(stack).take(2);
-        inner.any(|f| is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]))
+        inner.any(|f| self.frames.is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]))
     }
 
     /// The holder of the lock `segment` waits for, when nobody could go on: that thread waited most of the while for a
@@ -502,7 +502,7 @@ impl<'c> Scene<'c> {
             // Estimates hardly tell who ran then. Of a Condition it is who did something else until then
             // that counts; a lock of its own kind is held by whoever comes next, too.
             let leaf = self.frames.of(segment.stack()).next();
-            let told = leaf.is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
+            let told = leaf.is_some_and(|f| self.frames.is_stdlib(&f, "threading.py", &["wait"]));
             let keeper = if told && !segment.exact { self.keeper(segment) } else { None };
             return keeper.filter(|c| !self.same_place(c.stack, segment.stack()));
         };

@@ -9,7 +9,7 @@ use format::metric::Numbers;
 use crate::causes::{ms_text, thousands, Cause};
 use crate::confidence::Confidence;
 use crate::course;
-use crate::finding::{ns_text, Diagnosis, Finding};
+use crate::finding::{ns_text, Diagnosis, Finding, SEEN_IN};
 use crate::frames::Place;
 
 /// The verdict as text, at most a screen.
@@ -112,6 +112,9 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     if let Some(places) = elsewhere(f) {
         let _ = writeln!(out, "   {places}.");
     }
+    for (calls, part) in passed_in(f) {
+        let _ = writeln!(out, "   Seen: {part:.0} % in {calls}.");
+    }
     if let Some(id) = f.trace_ids.first().filter(|_| f.trace_is_known) {
         let _ = writeln!(out, "   Trace of the slowest: {id}.");
     }
@@ -129,6 +132,11 @@ pub(crate) fn elsewhere(f: &Finding) -> Option<String> {
         |(place, share): &(Place, f64)| format!("{:.0} % at {}", share * 100.0, place.short());
     let places: Vec<String> = f.elsewhere.iter().map(part).collect();
     (!places.is_empty()).then(|| format!("Part of this, elsewhere: {}", places.join(", ")))
+}
+
+/// Where the requests of an unexplained finding stood, and the part of its time, %.
+pub(crate) fn passed_in(f: &Finding) -> impl Iterator<Item = (&str, f64)> {
+    f.evidence.iter().filter_map(|e| Some((e.what.strip_prefix(SEEN_IN)?, e.value)))
 }
 
 /// What was computed where nobody knows cannot be looked into.

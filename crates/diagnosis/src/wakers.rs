@@ -8,7 +8,6 @@ use format::record::{flag, Sample};
 use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
-use crate::frames::is_stdlib;
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
 use crate::woken::Told;
@@ -191,8 +190,17 @@ impl Scene<'_> {
             }
         }
         // Who shares no code with the waiter and releases nothing happened to run: no name is better
-        // than a wrong one.
-        able.retain(|tid| knows(tid) || releases(tid));
+        // than a wrong one. Where the code that waits is in a file of its own (a lock written by hand), who knows it
+        // shares the file of who called that.
+        let files = self.frames.own_files(segment.stack());
+        let shares = |tid: &u32| {
+            let own = self.main_stack(*tid, from, to);
+            files.iter().any(|file| self.frames.is_in_file(own, file))
+        };
+        match able.iter().any(|tid| knows(tid) || releases(tid)) {
+            true => able.retain(|tid| knows(tid) || releases(tid)),
+            false => able.retain(shares),
+        }
         // Who runs all the time ran just before as well, by chance.
         let quiet = |tid: &u32| !self.is_always_about(*tid, (from, to), just_before_ns);
         if able.iter().any(quiet) {
@@ -319,7 +327,8 @@ impl Scene<'_> {
         let first = ends.min().unwrap_or(to_ns);
         // Those at one Barrier are let go together; others at the same place are at other ones.
         let mut inner = self.frames.of(segment.stack()).take(4);
-        let barrier = inner.any(|f| is_stdlib(&f, "threading.py", &["_wait", "_enter"]));
+        let barrier =
+            inner.any(|f| self.frames.is_stdlib(&f, "threading.py", &["_wait", "_enter"]));
         if barrier && to_ns - first > TOGETHER_NS {
             to_ns
         } else {

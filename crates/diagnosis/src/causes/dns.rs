@@ -8,7 +8,7 @@ use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use capture::read::Frame;
 
 use crate::awaits::{target, Awaited};
-use crate::frames::is_stdlib;
+use crate::frames::Owner;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
@@ -29,7 +29,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let port_53 = target.as_ref().is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
     let resolves = || {
         let leaf = scene.frames.of(segment.stack()).next();
-        leaf.is_some_and(|f| is_stdlib(&f, "socket.py", &["getaddrinfo", "getfqdn"]))
+        leaf.is_some_and(|f| scene.frames.is_stdlib(&f, "socket.py", &["getaddrinfo", "getfqdn"]))
             || scene.frames.any(segment.stack(), is_c_librarys)
     };
     let found = port_53 || resolves() || in_resolver(scene, segment.stack());
@@ -51,7 +51,8 @@ fn is_c_librarys(frame: &Frame<'_>) -> bool {
 /// Code that asks a resolver: dnspython, aiodns.
 fn in_resolver(scene: &Scene<'_>, stack: u32) -> bool {
     const FILES: [&str; 3] = ["/dns/query.py", "/dns/asyncquery.py", "/aiodns/__init__.py"];
-    scene.frames.any(stack, |f| FILES.iter().any(|file| f.file.ends_with(file)))
+    let library = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::Library;
+    scene.frames.any(stack, |f| library(f) && FILES.iter().any(|file| f.file.ends_with(file)))
 }
 
 /// Of a suspended task: `getaddrinfo` of the event loop, or a library that asks resolvers.

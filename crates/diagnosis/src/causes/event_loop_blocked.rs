@@ -4,7 +4,7 @@
 //! Signature: the loop's thread is not in its poll call but on a CPU or blocked elsewhere, in one
 //! place for longer than `BLOCKED_NS`. Not its own doing, and so another cause's: the process stood
 //! still, a collection, another thread that kept the GIL, no CPU. Time in which the loop polls is
-//! the request's own waiting for something it awaits: see `awaits`. Where its task was not seen it
+//! the request's own waiting for something it awaits: see `awaits`. The same holds for gevent's hub and its greenlets. Where its task was not seen it
 //! stays unknown.
 //!
 //! Where that code waits for another thread (for a lock, for something out of a pool), the culprit is
@@ -16,12 +16,12 @@ use crate::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };
-pub const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread with \
-     asyncio.to_thread().";
+pub const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread: \
+     asyncio.to_thread(), or the thread pool of gevent's hub.";
 /// Of a loop that waits for another thread.
 pub const ADVICE_WAITS: &str =
-    "Let the loop wait for no thread: await instead, or hand the call to a thread with \
-     asyncio.to_thread(); and shorten what the other does meanwhile.";
+    "Let the loop wait for no thread: await instead, or hand the call to a thread \
+     (asyncio.to_thread(), the thread pool of gevent's hub); and shorten what the other does meanwhile.";
 
 /// Shorter pieces of work are a loop's ordinary business.
 const BLOCKED_NS: u64 = 50_000_000;

@@ -11,7 +11,6 @@
 use super::pool_wait::{hands_out, has_no_work};
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
-use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, HolderSource, WaitKind, HELD_BY};
@@ -27,7 +26,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     match segment.wait() {
         // `Thread.start` waits for the new thread to come up: no lock of anybody's.
         WaitKind::Futex
-            if scene.frames.any(segment.stack(), |f| is_stdlib(f, "threading.py", &["start"])) =>
+            if scene.frames.any(segment.stack(), |f| {
+                scene.frames.is_stdlib(f, "threading.py", &["start"])
+            }) =>
         {
             None
         }
@@ -51,7 +52,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         }
         WaitKind::Sleep if scene.frames.asks_sqlite(segment.stack()) => {
             let target = Some(SQLITE.to_owned());
-            Some(Claim { target, ..Claim::of(Cause::LockWait, segment) })
+            // A database's client is the messenger.
+            Some(Claim { target, prefer_user: true, ..Claim::of(Cause::LockWait, segment) })
         }
         _ => None,
     }
@@ -164,12 +166,12 @@ fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
     let names = |wanted: &[&str]| {
         let frames = scene.frames.of(segment.stack()).take(4);
         frames
-            .take_while(|f| is_stdlib(f, "threading.py", &[]))
-            .filter(|f| is_stdlib(f, "threading.py", wanted))
+            .take_while(|f| scene.frames.is_stdlib(f, "threading.py", &[]))
+            .filter(|f| scene.frames.is_stdlib(f, "threading.py", wanted))
             .count()
     };
     let leaf = scene.frames.of(segment.stack()).next();
-    let waits = leaf.is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
+    let waits = leaf.is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]));
     let held = segment.sample.is_some_and(|s| s.holder_source != HolderSource::None);
     match (names(&["wait"]), names(&["_wait", "_enter"])) {
         _ if !waits => None,

@@ -13,8 +13,10 @@
 //! recorded, and whoever runs here when their answer comes only carries it.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::awaits::{by_library, fulfiller, holder_of_any, likely_holder, target, Awaited};
-use crate::frames::{is_stdlib, last_part, Owner};
+use crate::awaits::{
+    by_library, fulfiller, holder_of_any, likely_holder, target, worker_of_any, Awaited,
+};
+use crate::frames::{last_part, Owner};
 use crate::scene::{Culprit, Scene};
 use crate::timeline::{Segment, State};
 use capture::read::Frame;
@@ -49,8 +51,9 @@ const IN_VAIN: &str = "nothing came before the time limit";
 const UNUSED: &str = "nothing came before the time limit, and nobody was at work";
 
 /// Files of the interpreter's library that hand work to others.
-const POOLS: [&str; 2] = ["/multiprocessing/pool.py", "/concurrent/futures/_base.py"];
-const FUTURES: &str = "/concurrent/futures/_base.py";
+const POOLS: [&str; 2] = ["multiprocessing/pool.py", FUTURES];
+const FUTURES: &str = "concurrent/futures/_base.py";
+const EXECUTORS: &str = "concurrent/futures/thread.py";
 /// Their functions that wait for what comes back.
 const RESULTS: &[&str] = &["get", "wait", "result", "exception", "as_completed"];
 
@@ -165,13 +168,13 @@ pub fn is_of_nobody_here(target: Option<&str>) -> bool {
 pub fn puts(scene: &Scene<'_>, stack: u32) -> bool {
     // `Queue.put` waits in a Condition; one that waits for the queue's own lock waits for no room.
     let mut inner = scene.frames.of(stack).take(2);
-    inner.next().is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]))
-        && inner.next().is_some_and(|f| is_stdlib(&f, "queue.py", &["put"]))
+    inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]))
+        && inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "queue.py", &["put"]))
 }
 
 /// The same of an event loop's task.
 pub fn awaits_room(scene: &Scene<'_>, stack: u32) -> bool {
-    scene.frames.any(stack, |f| is_stdlib(f, "queues.py", &["put"]))
+    scene.frames.any(stack, |f| scene.frames.is_stdlib(f, "queues.py", &["put"]))
 }
 
 /// What a thread that waits in a futex with this stack does, if it is of a pool.
@@ -204,8 +207,8 @@ const ITEM: &str = "an item of a queue";
 
 /// What the code of a wait for a pool waits for, where that has a better word than pool.
 fn what(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
-    let is = |file: &str| scene.frames.any(stack, |f| f.file.ends_with(file));
-    if is("/multiprocessing/pool.py") || is(FUTURES) && futures_are_of_processes(scene) {
+    let is = |file: &str| scene.frames.any(stack, |f| scene.frames.is_stdlib(f, file, &[]));
+    if is("multiprocessing/pool.py") || is(FUTURES) && futures_are_of_processes(scene) {
         return Some(PROCESSES);
     }
     if is_for_processes(scene, stack) {
@@ -220,12 +223,14 @@ fn what(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
 /// What a wait for a pool of the interpreter's library is for, unless a library hands it out.
 fn primitive(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
     let mut inner = scene.frames.of(stack).filter(|f| !f.native).peekable();
-    let waits = inner.next_if(|f| is_stdlib(f, "threading.py", &["wait"])).is_some();
+    let waits = inner.next_if(|f| scene.frames.is_stdlib(f, "threading.py", &["wait"])).is_some();
     let caller = inner.next()?;
     let user = inner.next().is_some_and(|f| scene.frames.owner(f.file) == Owner::User);
     match user {
-        true if waits && is_stdlib(&caller, "threading.py", &["acquire"]) => Some(PERMIT),
-        true if is_stdlib(&caller, "queue.py", &["get"]) => Some(ITEM),
+        true if waits && scene.frames.is_stdlib(&caller, "threading.py", &["acquire"]) => {
+            Some(PERMIT)
+        }
+        true if scene.frames.is_stdlib(&caller, "queue.py", &["get"]) => Some(ITEM),
         _ => None,
     }
 }
@@ -236,25 +241,23 @@ fn futures_are_of_processes(scene: &Scene<'_>) -> bool {
     let mut of_processes = false;
     for (tid, looks) in &scene.capture.samples {
         let Some(look) = looks.last() else { continue };
-        let has = |file: &str| scene.frames.any(look.stack, |f| f.file.ends_with(file));
+        let is = |f: &Frame<'_>, file: &str| scene.frames.is_stdlib(f, file, &[]);
+        let has = |file: &str| scene.frames.any(look.stack, |f| is(f, file));
         let serves = || scene.capture.requests.iter().any(|r| r.tid == *tid);
-        if has("/concurrent/futures/thread.py") && !serves() {
+        if has(EXECUTORS) && !serves() {
             return false;
         }
-        of_processes |= has("/concurrent/futures/process.py");
+        of_processes |= has("concurrent/futures/process.py");
     }
     of_processes
 }
 
 /// Whether a thread that stands there only carries work to other processes, or what comes back.
 fn carries(scene: &Scene<'_>, stack: u32) -> bool {
-    const CARRIERS: [&str; 3] = [
-        "/concurrent/futures/process.py",
-        "/multiprocessing/pool.py",
-        "/multiprocessing/queues.py",
-    ];
+    const CARRIERS: [&str; 3] =
+        ["concurrent/futures/process.py", "multiprocessing/pool.py", "multiprocessing/queues.py"];
     let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
-    let carrier = |f: &Frame<'_>| CARRIERS.iter().any(|file| f.file.ends_with(file));
+    let carrier = |f: &Frame<'_>| CARRIERS.iter().any(|file| scene.frames.is_stdlib(f, file, &[]));
     scene.frames.any(stack, carrier) && !scene.frames.any(stack, user)
 }
 
@@ -293,15 +296,14 @@ pub fn is_of_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
 
 fn gets_from_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
     let gets = scene.frames.any(stack, |f| {
-        is_stdlib(f, "queue.py", &["get"])
-            || POOLS.iter().any(|file| f.file.ends_with(file))
-                && RESULTS.contains(&last_part(f.function))
+        scene.frames.is_stdlib(f, "queue.py", &["get"])
+            || POOLS.iter().any(|file| scene.frames.is_stdlib(f, file, RESULTS))
     });
     // `Semaphore.acquire` waits in a Condition of its own.
     let mut inner = scene.frames.of(stack);
-    let waits = inner.next().is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
-    let permits =
-        waits && inner.next().is_some_and(|f| is_stdlib(&f, "threading.py", &["acquire"]));
+    let waits = inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]));
+    let permits = waits
+        && inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["acquire"]));
     gets || permits
         || puts(scene, stack)
         || is_for_processes(scene, stack)
@@ -326,9 +328,8 @@ pub fn is_same_pool(scene: &Scene<'_>, a: u32, b: u32) -> bool {
 fn is_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
     let leaf = scene.frames.of(stack).next();
     leaf.is_some_and(|f| {
-        let name = last_part(f.function);
-        f.file.ends_with("/multiprocessing/synchronize.py") && name == "wait"
-            || f.file.ends_with("/multiprocessing/queues.py") && matches!(name, "put" | "join")
+        scene.frames.is_stdlib(&f, "multiprocessing/synchronize.py", &["wait"])
+            || scene.frames.is_stdlib(&f, "multiprocessing/queues.py", &["put", "join"])
     })
 }
 
@@ -373,13 +374,12 @@ fn works_for_others(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Op
 pub fn is_idle(scene: &Scene<'_>, stack: u32) -> bool {
     let leaf = scene.frames.of(stack).next();
     leaf.is_some_and(|f| {
-        is_stdlib(&f, "queue.py", &["get"])
-            || f.file.ends_with("/concurrent/futures/thread.py")
-                && last_part(f.function) == "_worker"
+        scene.frames.is_stdlib(&f, "queue.py", &["get"])
+            || scene.frames.is_stdlib(&f, EXECUTORS, &["_worker"])
     }) || {
         let mut inner = scene.frames.of(stack).take(2);
-        inner.next().is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]))
-            && inner.next().is_some_and(|f| is_stdlib(&f, "queue.py", &["get"]))
+        inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]))
+            && inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "queue.py", &["get"]))
     }
 }
 
@@ -405,7 +405,12 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
             let culprit = culprit.or_else(|| likely_holder(scene, seen, segment));
             Some(Claim { culprit, target, ..own })
         }
-        AwaitKind::Executor => Some(Claim { target: Some(EXECUTOR.to_owned()), ..own }),
+        AwaitKind::Executor => {
+            let ours = !futures_are_of_processes(scene);
+            let culprit = ours.then(|| worker_of_any(scene, seen, segment)).flatten();
+            let target = if culprit.is_some() { RESULT } else { EXECUTOR };
+            Some(Claim { culprit, target: Some(target.to_owned()), ..own })
+        }
         AwaitKind::Event | AwaitKind::Condition | AwaitKind::Future
             if target(scene, seen.row).is_none() && hands_out(scene, seen.row.stack) =>
         {

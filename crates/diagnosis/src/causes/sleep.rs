@@ -8,7 +8,7 @@
 
 use super::{at, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
-use crate::frames::{is_stdlib, Place};
+use crate::frames::Place;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
@@ -39,7 +39,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         WaitKind::Sleep | WaitKind::Yield => Some(own),
         WaitKind::Futex => {
             let leaf = scene.frames.of(segment.stack()).next();
-            let waits = leaf.is_some_and(|f| is_stdlib(&f, "threading.py", &["wait"]));
+            let waits = leaf.is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]));
             // Who waits for a pool in vain does not rest.
             let waits = waits && !pool_wait::is_of_a_pool(scene, segment.stack());
             let target = Some(LIMIT.to_owned());

@@ -5,7 +5,6 @@
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
-use crate::frames::is_stdlib;
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind, CHILD, PIPE_OF_CHILD};
@@ -25,7 +24,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 
 /// Whether a child process is waited for, or what it writes.
 pub fn waits(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    let inside = || scene.frames.any(segment.stack(), |f| is_stdlib(f, "subprocess.py", &[]));
+    let inside =
+        || scene.frames.any(segment.stack(), |f| scene.frames.is_stdlib(f, "subprocess.py", &[]));
     segment.state == State::Wait
         && match segment.wait() {
             WaitKind::ChildWait => true,

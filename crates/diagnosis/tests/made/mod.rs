@@ -4,7 +4,7 @@
 //! tells by `off` and `seen` what its thread did; times there are milliseconds behind `BEGIN`.
 #![allow(dead_code)]
 
-use capture::read::{Capture, Code, OffCpu, RequestRow, SpanRow, StackNode};
+use capture::read::{Capture, Code, OffCpu, RequestRow, SpanRow, StackNode, ThreadRow};
 use format::record::{flag, Await, Sample};
 use format::usage::Usage;
 use format::wait::{AwaitKind, HolderSource, WaitKind};
@@ -17,6 +17,7 @@ pub const BEGIN: u64 = 60_000 * MS;
 pub fn capture(tid: u32, names: &[&str]) -> Capture {
     let mut made = Capture::default();
     made.meta.sources = vec![("switches".to_owned(), "on".to_owned())];
+    made.meta.stdlib = vec!["/usr/lib/python3.11".to_owned()];
     made.meta.to_ns = 100_000 * MS;
     made.names = names.iter().map(|name| (*name).to_owned()).collect();
     made.requests = (1..51).map(|i| request(i, tid, i * 1000 * MS, 2)).collect();
@@ -44,6 +45,21 @@ pub fn span(name: u32, tid: u32, request: u64, begin_ns: u64, ms: u64) -> SpanRo
     let (error, open, attributes) = (false, false, Vec::new());
     let end_ns = begin_ns + ms * MS;
     SpanRow { name, tid, begin_ns, end_ns, request, error, open, attributes }
+}
+
+/// A thread that lives on, with its name.
+pub fn thread(tid: u32, name: &str) -> ThreadRow {
+    ThreadRow {
+        tid,
+        serial: 0,
+        name: name.to_owned(),
+        named: true,
+        nested: false,
+        start_ns: 0,
+        end_ns: None,
+        records: 1,
+        dropped: 0,
+    }
 }
 
 /// Python code; both are ids of names.
