@@ -1,9 +1,12 @@
-//! Which asyncio task runs on this thread.
+//! Which asyncio task, or which greenlet, runs on this thread.
 //!
 //! How it works: asyncio keeps the running task of each loop in one dict for the life of the
 //! process. Once `_asyncio` was imported (never by us), the function that tells the running loop and
 //! that dict are looked up once; from then on a question is one call and one dict lookup, about
 //! 60 ns. The same first look tells the sampler where asyncio keeps all its tasks.
+//!
+//! Where no loop of asyncio's runs and `greenlet` was imported, its `getcurrent` is asked: one call, and the
+//! attribute that tells whether it is the thread's own (then the thread is one like any other).
 //!
 //! What it promises: an address, never a reference: the task lives and dies as if nobody asked. The
 //! sampler follows it by guarded reads only.
@@ -11,7 +14,7 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use sys::cell::StaticRef;
 
 use crate::kept::word;
@@ -22,10 +25,30 @@ struct Asyncio {
 }
 
 static ASYNCIO: StaticRef<Asyncio> = StaticRef::empty();
+/// `greenlet.getcurrent`.
+static GREENLETS: StaticRef<Py<PyAny>> = StaticRef::empty();
 
-/// The address of the task that runs on this thread, 0 when the loop runs a callback instead; None
+/// The address of the task or greenlet that runs on this thread, 0 when a loop runs a callback instead; None
 /// when no loop runs here.
 pub fn running_task(py: Python<'_>) -> Option<u64> {
+    asyncio_task(py).or_else(|| greenlet(py))
+}
+
+/// The address of the greenlet that runs on this thread, unless that is the thread's own.
+pub fn greenlet(py: Python<'_>) -> Option<u64> {
+    let current = match GREENLETS.get() {
+        Some(current) => current,
+        None => {
+            let function = module(py, word!(py, "greenlet"))?.getattr("getcurrent").ok()?;
+            GREENLETS.get_or_make(|| function.unbind())
+        }
+    };
+    let greenlet = current.bind(py).call0().ok()?;
+    let parent = greenlet.getattr(word!(py, "parent")).ok()?;
+    (!parent.is_none()).then(|| greenlet.as_ptr() as u64)
+}
+
+fn asyncio_task(py: Python<'_>) -> Option<u64> {
     let asyncio = match ASYNCIO.get() {
         Some(asyncio) => asyncio,
         None => look(py)?,
@@ -35,13 +58,17 @@ pub fn running_task(py: Python<'_>) -> Option<u64> {
     Some(task.map_or(0, |task| task.as_ptr() as u64))
 }
 
-#[cold]
-fn look(py: Python<'_>) -> Option<&Asyncio> {
+/// A module that was imported.
+fn module<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
     // SAFETY: a borrowed reference to the dict of modules, which lives as long as the interpreter;
     // the GIL is held.
     let modules = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyImport_GetModuleDict())? };
-    let module = modules.cast_into::<PyDict>().ok()?;
-    let module = module.get_item(word!(py, "_asyncio")).ok().flatten()?;
+    modules.cast_into::<PyDict>().ok()?.get_item(name).ok().flatten()
+}
+
+#[cold]
+fn look(py: Python<'_>) -> Option<&Asyncio> {
+    let module = module(py, word!(py, "_asyncio"))?;
     let asyncio = Asyncio {
         running_loop: module.getattr("_get_running_loop").ok()?.unbind(),
         current_tasks: module.getattr("_current_tasks").ok()?.cast_into().ok()?.unbind(),

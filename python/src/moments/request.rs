@@ -91,11 +91,17 @@ pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: 
 pub(super) fn begin(py: Python<'_>, name: u32, on_loop: bool, fd: i32, enter: bool) -> u64 {
     let waited_ms = if fd >= 0 { sys::socket::ms_since_data(fd).unwrap_or(0) } else { 0 };
     let waited_ns = if waited_ms > PROMPT_MS { u64::from(waited_ms) * 1_000_000 } else { 0 };
-    let request = recorder::Request::begin(name, on_loop, waited_ns);
+    // A server of greenlets calls its application as one of threads does.
+    let task = match enter {
+        true if on_loop => event_loop::running_task(py),
+        true => event_loop::greenlet(py),
+        false => None,
+    };
+    let request = recorder::Request::begin(name, on_loop || task.is_some(), waited_ns);
     if enter {
         names::set_current(py, request.id);
-        if on_loop {
-            adopt(py, request.id);
+        if let Some(task) = task.filter(|_| request.id != 0) {
+            request.set_task(task);
         }
     }
     request.id

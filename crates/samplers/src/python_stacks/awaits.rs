@@ -11,7 +11,9 @@
 //! A future that is a task itself is followed, and so are the tasks that stand behind a future of
 //! asyncio's own making: the children of `gather`, the one in `wait_for`, `wait`, `shield`, those of
 //! a `TaskGroup`. Their frames then lie inside the ones of who awaits them. Who awaits several tasks
-//! has a chain for each that is not done.
+//! has a chain for each that is not done. Who waits to be told something inside of a task group's block
+//! that its own file opened (a middleware that runs the application in a group of anyio's, and waits
+//! for its messages) waits for that group's tasks.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
@@ -80,11 +82,13 @@ pub(super) struct Chain {
     /// The future it waits for, 0 when it waits for none.
     pub waiter: usize,
     pub running: bool,
+    /// It is a greenlet: what it waits for is its frame object.
+    pub is_greenlet: bool,
     /// Innermost first; nobody has vouched for the code objects yet.
     pub frames: Vec<RawFrame>,
 }
 
-/// Where a task stands and what it awaits.
+/// Where a task, or a greenlet, stands and what it awaits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspended {
     /// Address of the innermost task.
@@ -109,15 +113,19 @@ pub struct Suspended {
 /// Where a task was, in a form that is cheap to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Mark {
-    task: usize,
-    waiter: usize,
-    frame: usize,
-    instruction: usize,
+    pub(super) task: usize,
+    pub(super) waiter: usize,
+    pub(super) frame: usize,
+    pub(super) instruction: usize,
+    is_greenlet: bool,
 }
 
 impl PythonStacks {
     /// Whether the task at `mark` certainly moved on since, or is done. Three guarded reads.
     pub fn has_moved(&self, mark: Mark) -> bool {
+        if mark.is_greenlet {
+            return self.greenlet_has_moved(mark);
+        }
         let word = |address: usize| self.mem.word(address).unwrap_or(0);
         !self.is_pending(mark.task)
             || word(mark.task.wrapping_add(self.tasks.waiter)) != mark.waiter
@@ -147,7 +155,7 @@ impl PythonStacks {
                 Err(_) => continue,
             };
             self.vouch_for(&chain)?;
-            let children = match chain.running {
+            let children = match chain.running || chain.is_greenlet {
                 true => Vec::new(),
                 false => self.awaited_tasks(&chain, &met),
             };
@@ -168,7 +176,10 @@ impl PythonStacks {
         let mark = self.mark(&chain);
         self.vouch(&frames);
         let chain = Chain { frames, ..chain };
-        let found = self.waits_for(&chain);
+        let found = match chain.is_greenlet {
+            true => self.switched_for(&chain),
+            false => self.waits_for(&chain),
+        };
         self.vouch(&chain.frames);
         let frames = &chain.frames;
         let mut shown = Vec::with_capacity(frames.len());
@@ -213,7 +224,8 @@ impl PythonStacks {
         let frame = chain.frames.first().map_or(0, |frame| frame.address);
         let place = frame.wrapping_add(self.layout.frame_instruction);
         let instruction = if frame == 0 { 0 } else { self.mem.word(place).unwrap_or(0) };
-        Mark { task: chain.task, waiter: chain.waiter, frame, instruction }
+        let (task, waiter, is_greenlet) = (chain.task, chain.waiter, chain.is_greenlet);
+        Mark { task, waiter, frame, instruction, is_greenlet }
     }
 
     /// Makes `frames` the ones under consideration and verifies their code objects.
@@ -249,6 +261,9 @@ impl PythonStacks {
     }
 
     pub(super) fn chain_once(&mut self, task: usize) -> Result<Chain, Torn> {
+        if self.is_greenlet(task) {
+            return self.greenlet_once(task);
+        }
         let kind = self.objects.type_of(&self.mem, &self.layout, task);
         if !self.is_task(kind) {
             return Err(Torn("task gone"));
@@ -264,6 +279,7 @@ impl PythonStacks {
             event_loop: word_at(head, FUTURE_LOOP),
             waiter: word_at(head, self.tasks.waiter),
             running: false,
+            is_greenlet: false,
             frames: Vec::new(),
         };
         let coroutine = word_at(head, self.tasks.coroutine);

@@ -120,10 +120,8 @@ impl PythonStacks {
         self.walk_known(waiter.state, WAITER_FRAMES).ok()?;
         let mut candidates = Vec::new();
         for frame in &self.walker.frames {
-            let locals = self.locals_of(frame).unwrap_or(0);
-            let id = self.codes.id(frame.code);
-            let stack = id.and_then(|id| self.codes.get(id)).map_or(0, |code| code.stack_size);
-            candidates.extend(self.slots(frame, 0, locals + stack));
+            candidates.extend(self.slots(frame, 0, self.locals_of(frame).unwrap_or(0)));
+            candidates.extend(self.value_stack(frame));
         }
         tidy(&mut candidates);
         let mut heads = Vec::new();
@@ -181,6 +179,16 @@ impl PythonStacks {
             0 => Vec::new(),
             depth => self.slots(frame, self.locals_of(frame).unwrap_or(0), depth),
         }
+    }
+
+    /// All of a frame's value stack, also what is left in slots above the live ones.
+    pub(super) fn value_stack(&self, frame: &RawFrame) -> Vec<usize> {
+        let locals = self.locals_of(frame).unwrap_or(0);
+        let room = match self.codes.id(frame.code).and_then(|id| self.codes.get(id)) {
+            Some(code) => code.stack_size,
+            None => 0,
+        };
+        self.slots(frame, locals, room)
     }
 
     /// True for the head of a live builtin method `__exit__` bound to `lock`.

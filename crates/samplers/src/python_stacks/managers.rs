@@ -68,8 +68,14 @@ impl PythonStacks {
 
     /// Whether `generator` is one that stands inside of the lock's `with`, or has it and will let go of it.
     fn stands_inside(&mut self, generator: usize, lock: usize) -> bool {
-        let mut chain =
-            Chain { task: 0, event_loop: 0, waiter: 0, running: false, frames: Vec::new() };
+        let mut chain = Chain {
+            task: 0,
+            event_loop: 0,
+            waiter: 0,
+            running: false,
+            is_greenlet: false,
+            frames: Vec::new(),
+        };
         self.links(generator, &mut chain);
         let Some(frame) = chain.frames.first().filter(|_| !chain.running) else { return false };
         let slots = self.live_slots(frame);

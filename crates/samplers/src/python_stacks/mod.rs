@@ -14,6 +14,7 @@
 //! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.13 |
 //! | the GIL's state | who holds it, which futexes are its own | 3.9-3.13 |
 //! | lock objects, value stacks | who holds the lock a thread waits for | 3.9-3.13 |
+//! | greenlets | where one that gave way stands, what it waits for (`greenlets`) | 3.9-3.13 |
 //! | asyncio tasks, coroutines | where a suspended task stands, what it awaits (`awaits`) | 3.9-3.13 |
 //!
 //! A stack that was seen before is copied in one call and compared with what it was; see `kept`.
@@ -32,6 +33,7 @@ mod blocks;
 mod codes;
 mod enders;
 mod frames;
+mod greenlets;
 mod joins;
 mod kept;
 mod layout;

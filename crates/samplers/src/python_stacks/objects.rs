@@ -25,6 +25,7 @@ use sys::mem::Reader;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     Task,
+    Greenlet,
     Future,
     /// Refers to what is awaited in its first word: a future's iterator, an asynchronous
     /// generator's step, `anext()`, a coroutine's wrapper, what our hooks put around one.
@@ -51,7 +52,7 @@ pub(super) enum Sort {
     Other,
 }
 
-/// The asyncio class an object is of.
+/// The class an object is of that tasks wait in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Lock,
@@ -59,6 +60,8 @@ pub(super) enum Family {
     Condition,
     Event,
     Queue,
+    /// Of asyncio or anyio.
+    TaskGroup,
     None,
 }
 
@@ -378,6 +381,7 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
     let dotted = match name {
         "_asyncio.Task" => Some(Sort::Task),
         "_asyncio.Future" => Some(Sort::Future),
+        "greenlet.greenlet" => Some(Sort::Greenlet),
         // Ours around an ASGI application: python/src/moments/awaited.rs.
         "_asyncio.FutureIter" | "dashcam._native.Passing" => Some(Sort::Passing),
         "_socket.socket" => Some(Sort::Socket),
@@ -410,12 +414,15 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
 }
 
 fn family_of(name: &str) -> Family {
-    match name {
+    // gevent's bear the module's name too: `gevent._gevent_cqueue.Queue`.
+    let own = name.strip_prefix("gevent.").and_then(|rest| rest.rsplit('.').next());
+    match own.unwrap_or(name) {
         "Lock" => Family::Lock,
-        "Semaphore" => Family::Semaphore,
+        "Semaphore" | "BoundedSemaphore" => Family::Semaphore,
         "Condition" => Family::Condition,
-        "Event" | "Barrier" => Family::Event,
-        "Queue" => Family::Queue,
+        "Event" | "Barrier" | "AsyncResult" => Family::Event,
+        "Queue" | "SimpleQueue" | "JoinableQueue" | "LifoQueue" | "PriorityQueue" => Family::Queue,
+        "TaskGroup" => Family::TaskGroup,
         _ => Family::None,
     }
 }

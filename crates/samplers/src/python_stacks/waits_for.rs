@@ -28,6 +28,8 @@ const HEAD_BYTES: usize = 16;
 const REFERENCE_BYTES: usize = 24;
 /// Tasks one task is found to await.
 const MOST_CHILDREN: usize = 8;
+/// Frames of a chain among which a task group's block is looked for.
+const MOST_WITHIN: usize = 24;
 /// Frames of a chain whose `self` may lead to the socket.
 const MOST_OWNERS: usize = 4;
 
@@ -76,7 +78,7 @@ fn function(code: &CodeInfo) -> &str {
 }
 
 impl PythonStacks {
-    fn code_of(&self, frame: &RawFrame) -> Option<&CodeInfo> {
+    pub(super) fn code_of(&self, frame: &RawFrame) -> Option<&CodeInfo> {
         self.code(self.codes.id(frame.code)?)
     }
 
@@ -105,7 +107,7 @@ impl PythonStacks {
         addresses.iter().map(&mut kind).collect()
     }
 
-    fn first_local(&self, frame: &RawFrame) -> usize {
+    pub(super) fn first_local(&self, frame: &RawFrame) -> usize {
         self.slots(frame, 0, 1).first().copied().unwrap_or(0)
     }
 
@@ -230,7 +232,54 @@ impl PythonStacks {
                 _ => (),
             }
         }
-        self.tasks_within(start, met)
+        let tasks = self.tasks_within(start, met);
+        if !tasks.is_empty() || !self.is_for_a_notice(chain) {
+            return tasks;
+        }
+        let groups = self.groups_around(chain);
+        self.tasks_within(groups, met)
+    }
+
+    /// Whether the innermost code waits for another task to tell it: an Event, an item, a future nobody knows of.
+    fn is_for_a_notice(&self, chain: &Chain) -> bool {
+        let place = chain.frames.first().and_then(|frame| self.asyncio_place(frame));
+        match place {
+            Some((file, name)) => {
+                matches!(file.as_str(), "locks.py" | "queues.py") && name != "acquire"
+            }
+            None => !chain.frames.is_empty(),
+        }
+    }
+
+    /// What lies in the task groups that the code which waits has opened itself, as far as its file tells: one
+    /// of their tasks will tell it. A web framework runs what a middleware wraps in such a group, and waits for its
+    /// messages. Code of another file that runs inside of a group's block waits for what it asked for itself.
+    fn groups_around(&mut self, chain: &Chain) -> Vec<usize> {
+        let file =
+            |stacks: &PythonStacks, frame: &RawFrame| stacks.code_of(frame).map(|c| c.file.clone());
+        let carries = |file: &str| file.contains("/asyncio/") || file.contains("/anyio/");
+        let mut owners = Vec::new();
+        let mut own: Option<String> = None;
+        for frame in chain.frames.iter().take(MOST_WITHIN) {
+            let Some(file) = file(self, frame) else { continue };
+            if own.is_none() && carries(&file) {
+                // The end of a block waits in a method of the group.
+                owners.push(self.first_local(frame));
+            } else if *own.get_or_insert_with(|| file.clone()) == file {
+                let slots = self.live_slots(frame);
+                let kinds = self.types_at(&slots);
+                let method = |kind: &Option<Type>| kind.is_some_and(|k| k.sort == Sort::Method);
+                let methods = slots.iter().zip(&kinds).filter(|(_, kind)| method(kind));
+                let bound =
+                    |slot: &usize| self.mem.word(slot.wrapping_add(object::METHOD_SELF)).ok();
+                owners.extend(methods.filter_map(|(slot, _)| bound(slot)));
+            }
+        }
+        let kinds = self.types_at(&owners);
+        let mut groups = owners.into_iter().zip(kinds).filter_map(|(o, kind)| Some((o, kind?)));
+        let group = groups.find(|(_, kind)| kind.family == Family::TaskGroup);
+        let contents = |(owner, kind)| self.objects.contents(&self.mem, &self.layout, owner, kind);
+        group.map(contents).unwrap_or_default()
     }
 
     fn tasks_within(&mut self, start: Vec<usize>, met: &[usize]) -> Vec<usize> {
@@ -266,7 +315,7 @@ impl PythonStacks {
     }
 
     /// The descriptor of the socket nearest to the first of `owners` that leads to any, if it is one.
-    fn only_socket(&mut self, owners: Vec<usize>, event_loop: usize) -> Option<i32> {
+    pub(super) fn only_socket(&mut self, owners: Vec<usize>, event_loop: usize) -> Option<i32> {
         let now = sys::clock::now_ns();
         self.no_socket.retain(|known| {
             let valid_ns = if known.near == Near::Several { SEVERAL_NS } else { NO_SOCKET_NS };
@@ -374,6 +423,9 @@ impl PythonStacks {
     }
 
     fn holds(&mut self, task: usize, lock: usize) -> Result<bool, Torn> {
+        if self.is_greenlet(task) {
+            return self.greenlet_holds(task, lock);
+        }
         let chain = self.chain_once(task)?;
         let mut inner = 0;
         for frame in &chain.frames {
@@ -406,7 +458,7 @@ impl PythonStacks {
 }
 
 /// The methods of what is awaited that let its waiters go on. `method`: the one that waits.
-fn ended_by(kind: AwaitKind, method: &str) -> &'static [&'static str] {
+pub(super) fn ended_by(kind: AwaitKind, method: &str) -> &'static [&'static str] {
     match kind {
         AwaitKind::Queue if method == "put" => &["get", "get_nowait"],
         AwaitKind::Queue if method == "get" => &["put", "put_nowait"],
@@ -439,6 +491,6 @@ fn kind_of(family: Family) -> AwaitKind {
         Family::Condition => AwaitKind::Condition,
         Family::Event => AwaitKind::Event,
         Family::Queue => AwaitKind::Queue,
-        Family::None => AwaitKind::Future,
+        Family::TaskGroup | Family::None => AwaitKind::Future,
     }
 }

@@ -316,6 +316,59 @@ async def several():
     await drop(inner)
 
 
+class TaskGroup:
+    """As anyio's: nothing but its tasks leads from who waits in its block to them."""
+
+    def __init__(self):
+        self._tasks = set()
+
+    def start(self, coroutine):
+        self._tasks.add(asyncio.ensure_future(coroutine))
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        await drop(*self._tasks)
+
+
+async def groups():
+    """Who waits for a notice in the block of a group that its own file opened waits for its tasks."""
+
+    async def child():
+        await asyncio.sleep(60)
+
+    async def middleware(event):
+        async with TaskGroup() as tasks:
+            tasks.start(child())
+            await event.wait()
+
+    async def sleeps():
+        async with TaskGroup() as tasks:
+            tasks.start(child())
+            await asyncio.sleep(61)
+
+    async def serves(body):
+        async with TaskGroup() as tasks:
+            tasks.start(child())
+            await body
+
+    event = asyncio.Event()
+    task = await parked(middleware(event))
+    got = one(task)
+    assert got.kind == "sleep" and got.names == ["sleep", "child", "middleware"], got
+    await drop(task)
+    task = await parked(sleeps())
+    assert one(task).names == ["sleep", "sleeps"], "it waits for its own time"
+    await drop(task)
+    elsewhere = {}
+    exec(compile("async def body(event):\n    await event.wait()\n", "elsewhere.py", "exec"), elsewhere)
+    task = await parked(serves(elsewhere["body"](event)))
+    got = one(task)
+    assert got.kind == "event" and got.names == ["wait", "body", "serves"], got
+    await drop(task)
+
+
 async def executors():
     loop, go = asyncio.get_running_loop(), threading.Event()
 
@@ -420,7 +473,7 @@ async def the_set():
     await drop(*tasks)
 
 
-EVERYWHERE = (chains, states, locks, limits, several, executors, the_set)
+EVERYWHERE = (chains, states, locks, limits, several, groups, executors, the_set)
 
 
 async def main():
