@@ -32,13 +32,14 @@ from typing import Any
 
 import mechanisms
 import mechanisms_loop  # noqa: F401  (registers its own)
+import mechanisms_more  # noqa: F401
 import mechanisms_others  # noqa: F401
 from mechanisms import Ill
 
 HERE = Path(__file__).resolve().parent
 SHAPES = ("direct", "library", "callback", "thread")
 MODULES = (
-    "asyncio atexit fcntl functools gc hashlib importlib json logging mmap multiprocessing os queue random re"
+    "asyncio atexit fcntl functools gc hashlib importlib itertools json logging mmap multiprocessing os queue random re"
     " select shutil socket sqlite3 subprocess sys tempfile threading time urllib.request zlib"
 ).split()
 # How C code calls a function back. `F` is the function.
@@ -85,7 +86,8 @@ class Names:
     """Names that mean nothing, each drawn once."""
 
     def __init__(self, draw: random.Random) -> None:
-        self.draw, self.known, self.taken = draw, {}, set(sys.stdlib_module_names)  # type: ignore[var-annotated]
+        self.draw, self.taken = draw, set(sys.stdlib_module_names)
+        self.known: dict[str, str] = {}
 
     def fresh(self) -> str:
         """A new one."""
@@ -273,6 +275,7 @@ def answer_of(program: Program, seed: int, kind: str) -> dict[str, Any]:
 
     where = places(ill.places) if ill.judge_where else []
     culprit = places(ill.blamed) if ill.keeper else []
+    then = {"cause": ill.then, "where": places((ill.then_place,))[0]} if ill.then else None
     return {
         "cause": ill.cause,
         "accept": ill.accept,
@@ -280,6 +283,9 @@ def answer_of(program: Program, seed: int, kind: str) -> dict[str, Any]:
         "where_also": where[1:],
         "culprit": culprit[0] if culprit else None,
         "culprit_also": culprit[1:],
+        "then": then,
+        "settings": ill.settings,
+        "needs": ill.needs or None,
         "slow": f"{ill.slow_ms}ms",
         "seconds": 6,
         "server": ["{python}", f"{names.of('main')}.py"],

@@ -38,7 +38,10 @@ class Ill:
     judge_where: bool = True
     places: tuple[str, ...] = ("@guilty",)  # right answers for `where`
     blamed: tuple[str, ...] = ("@keeper",)  # and for `culprit`, where there is a keeper
-    root: bool = False
+    then: str = ""  # what is wrong besides, and costs less
+    then_place: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    needs: str = ""  # of the machine, as in cases.py
     slow_ms: int = 180
     # No shape but these makes sense.
     shapes: tuple[str, ...] = ("direct", "library", "callback", "thread")
