@@ -1,8 +1,8 @@
 """The zoo's cases: where they lie, what they say, and how a program of one is run under load.
 
 Two layouts: `<cause>/<shape>/` holds `sick.py` and its twin `healthy.py`, which differ in the
-defect alone; `<name>/` holds one `program.py`, whose twin is `program.py healthy`. Both have a
-`case.json`:
+defect alone; `<name>/` holds one `program.py` (or `program.c`), whose twin is `program.py healthy`.
+Both have a `case.json`:
 
     cause       what the verdict must name; null: there is only a program that must not be blamed
     accept      other causes that are right too
@@ -13,10 +13,12 @@ defect alone; `<name>/` holds one `program.py`, whose twin is `program.py health
     then        cause and where of what is wrong besides, and costs less: must be told next
     settings    of dashcam (docs/settings.md), where the defaults do not show what is to be seen
     slow        the limit; seconds: how long the load lasts; load: connections, rate, paths
-    server      the command, with {python} and {port}; min_slow: slow answers a valid run has
+    server      the command, with {python}, {port} and {built} (what program.c was built into)
+    min_slow    slow answers a valid run has
     needs       what not every machine gives; where it is not there the case is left out, and that is told:
                 "cgroup": a writable cpu controller; "mount": a mount namespace (root), in which the
-                program runs with an /etc/resolv.conf that names service.NAMESERVER
+                program runs with an /etc/resolv.conf that names service.NAMESERVER; "libdashcam": the
+                C library, for a program in C (native.py)
     ready       true: the program says itself when its workers are up (service.ready)
     settle      seconds from the open port to the first request: workers load after it opens
 """
@@ -41,6 +43,8 @@ HERE = Path(__file__).resolve().parent
 LOAD = HERE.parent / "tools" / "load.py"
 sys.path.insert(0, str(LOAD.parent))
 import limited as limited  # noqa: E402
+
+import native  # noqa: E402
 
 # Until a program's workers are up; it is asked in any case then.
 READY_S = 60
@@ -89,9 +93,15 @@ class Case:
         """Whether there is a sick program, or only one that must not be blamed."""
         return self.spec["cause"] is not None
 
-    def command(self, python: str, port: int, sick: bool) -> list[str]:
-        """What to start, in the case's folder."""
-        words = [w.format(python=python, port=port) for w in self.spec["server"]]
+    @property
+    def is_native(self) -> bool:
+        """Whether it is a program in C, which starts dashcam itself."""
+        return (self.folder / "program.c").exists()
+
+    def command(self, python: str, port: int, sick: bool, recorded: bool = True) -> list[str]:
+        """What to start, in the case's folder; a program in C is built first."""
+        built = native.build(self.folder / "program.c", recorded) if self.is_native else ""
+        words = [w.format(python=python, port=port, built=built) for w in self.spec["server"]]
         if sick:
             return words
         if not (self.folder / "healthy.py").exists():
@@ -123,15 +133,17 @@ def find(glob: str = "*", generated: Optional[Path] = None) -> list[Case]:
     ]
 
 
-def lacks(case: Case) -> str:
-    """What a case needs and the machine does not give, "" if nothing."""
+def lacks(case: Case, recorded: bool) -> str:
+    """What a case needs and the machine does not give, "" if nothing; more if it is to be recorded."""
+    if case.is_native:
+        return native.lacks(recorded)
     known = {"cgroup": lacks_cgroup, "mount": lacks_mount}
     return known[case.spec["needs"]]() if case.spec["needs"] else ""
 
 
-def possible(chosen: list[Case]) -> list[Case]:
+def possible(chosen: list[Case], recorded: bool = True) -> list[Case]:
     """Without those that lack something: they are told."""
-    lacking = [(case, lacks(case)) for case in chosen]
+    lacking = [(case, lacks(case, recorded)) for case in chosen]
     for case, what in lacking:
         if what:
             print(f"left out {case.name:21} it needs {case.spec['needs']}: {what}", flush=True)

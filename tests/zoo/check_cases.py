@@ -51,7 +51,7 @@ def measure(case: cases.Case, python: str, sick: bool) -> tuple[dict[str, float]
     with tempfile.TemporaryDirectory(prefix="zoo-check-") as folder:
         port, log = cases.free_port(), Path(folder) / "output"
         with open(log, "w", encoding="utf-8") as errors:
-            service = cases.start(case.command(python, port, sick), case, port, errors)
+            service = cases.start(case.command(python, port, sick, recorded=False), case, port, errors)
             try:
                 figures = cases.load(case, port, Path(folder) / "load.json", warmup=0.5)
                 died = service.poll()
@@ -149,7 +149,7 @@ def main() -> int:
     if not chosen:
         print(f"check_cases: no case matches {options.case!r}", file=sys.stderr)
         return 2
-    possible = cases.possible(chosen)
+    possible = cases.possible(chosen, recorded=False)
     steps = [
         (case, sick)
         for _ in range(options.times)

@@ -135,10 +135,14 @@ def record(
     """Runs the service to its end."""
     port = cases.free_port()
     name, captures = f"zoo{port}", out / "captures"
-    wanted = ["--slow", case.spec["slow"], "--service", name, "--out", str(captures)]
-    program = case.command(options.python, port, sick)
-    command = [options.dashcam, "run", *wanted, "--", *program]
+    settings = {"slow": case.spec["slow"], "service": name, "out": str(captures)}
     env = {"DASHCAM_SWITCHES": switches, "ZOO_READY": str(out / "ready")}
+    command = case.command(options.python, port, sick)
+    if case.is_native:
+        env |= {f"DASHCAM_{setting.upper()}": value for setting, value in settings.items()}
+    else:
+        flags = [word for setting, value in settings.items() for word in (f"--{setting}", value)]
+        command = [options.dashcam, "run", *flags, "--", *command]
     env |= {f"DASHCAM_{setting.upper()}": value for setting, value in case.spec["settings"].items()}
     with open(out / "output", "w", encoding="utf-8") as errors:
         service = cases.start(command, case, port, errors, env)
