@@ -151,11 +151,11 @@ def goals(outcomes: list[Any], sick: list[Any]) -> list[tuple[str, bool, str]]:
             len(sick) >= COUNTED * tried,
             f"{len(sick)} of {tried}",
         ),
-        ("verdicts that other names change: none", not renamed, f"{renamed} of {len(altered)}"),
+        ("verdicts that other names change: none", not renamed, f"{renamed} of {len(altered)}" if altered else "not tried"),
         (
             f"verdicts that 1 % fewer records change: {100 * THINNED:.0f} % or less",
             thinned <= THINNED * lost,
-            f"{thinned} of {lost}",
+            f"{thinned} of {lost}" if altered else "not tried",
         ),
         ("captures the judge could not judge: none", not broken, str(len(broken))),
     ]
