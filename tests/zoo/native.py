@@ -1,7 +1,7 @@
 """Builds the zoo's programs in C: with libdashcam for run.py, without it for check_cases.py.
 
-What was built stays in a folder of the user's own in the place for temporary files, under a name that
-its sources and the library give: `dashcam why` opens the binary again, also later (run.py --again).
+What was built stays in target/zoo, under a name that its sources and the library give: `dashcam why` opens
+the binary again, also later (run.py --again).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Optional
 
@@ -44,11 +43,11 @@ def build(source: Path, recorded: bool) -> Path:
     texts = [source.read_bytes(), (HERE / "service.h").read_bytes()]
     told = f"{source} {FLAGS} {linked} {linked.stat().st_mtime if linked else 0}".encode()
     digest = hashlib.sha256(b"\0".join([*texts, told])).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"dashcam-zoo-native-{os.geteuid()}" / digest
+    folder = ROOT / "target/zoo" / digest
     program = folder / source.parent.name
     if program.exists():
         return program
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(parents=True, exist_ok=True)
     words = ["cc", *FLAGS, str(source), "-o", f"{program}.new"]
     if linked:
         link = folder / SONAME
