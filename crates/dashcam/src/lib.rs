@@ -40,6 +40,7 @@ mod running;
 mod sampler;
 mod scrape;
 mod snapshot;
+mod stats;
 mod stream;
 mod subject;
 mod suspended;
