@@ -19,6 +19,7 @@ use sys::claim::{Claim, Claimed};
 use sys::local::Listener;
 use sys::thread::Quiet;
 
+use crate::captures_log::Fired;
 use crate::config::{check_all, Config};
 use crate::excess::Excesses;
 use crate::live::{self, Live};
@@ -62,6 +63,8 @@ pub(crate) struct Job {
     pub reason: String,
     /// The text of the rules it was made under, where that is not the setting's.
     pub slow: Option<String>,
+    /// The request that it is made for.
+    pub fired: Option<Fired>,
     /// Who waits for the result.
     pub done: Option<SyncSender<Result<PathBuf, String>>>,
 }
@@ -515,7 +518,8 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
         return Err("dashcam is not recording; call dashcam.start() first".to_owned());
     };
     let (done, result) = sync_channel(1);
-    control.shared.post(Job { reason: reason.to_owned(), slow: None, done: Some(done) });
+    let (reason, done) = (reason.to_owned(), Some(done));
+    control.shared.post(Job { reason, slow: None, fired: None, done });
     match result.recv_timeout(Duration::from_secs(30)) {
         Ok(result) => result,
         Err(_) => Err("the capture was not written within 30 s".to_owned()),

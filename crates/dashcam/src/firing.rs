@@ -18,6 +18,7 @@ use sys::signal::{usr2_came, usr2_taker, Taker};
 use trigger::{decayed, show_ns, Crowd, ErrorRules, Firing, Gate, Quota, Repeats, Timing, Why};
 
 use crate::asked::{self, Asked};
+use crate::captures_log::Fired;
 use crate::config::{AtExit, Config};
 use crate::control::{lock, Job, Shared};
 use crate::live;
@@ -204,7 +205,7 @@ impl<'s> Triggers<'s> {
         // While the capture of the one before is on its way, another one wants the same.
         let waits = |said: &Said| matches!(said.try_recv(), Err(TryRecvError::Empty));
         if usr2_came() && !self.signalled.as_ref().is_some_and(waits) {
-            self.signalled = Some(self.send("signal: SIGUSR2".to_owned()));
+            self.signalled = Some(self.send("signal: SIGUSR2".to_owned(), None));
         }
     }
 
@@ -337,18 +338,27 @@ impl<'s> Triggers<'s> {
         }
         let cause = cause(&firing);
         self.repeats.captured(cause, now);
-        let said = self.send(self.reason(&firing));
+        let said = self.send(self.reason(&firing), self.fired(&firing));
         self.making.push(Making { number: self.number, cause, due_ns: now, said });
         self.number += 1;
         self.captured_ns = now;
     }
 
-    fn send(&self, reason: String) -> Said {
+    fn send(&self, reason: String, fired: Option<Fired>) -> Said {
         // A capture is judged by the rules it was made under.
         let slow = (self.factor < 1.0).then(|| self.config.rules.scaled(self.factor).to_string());
         let (done, said) = sync_channel(1);
-        self.shared.post(Job { reason, slow, done: Some(done) });
+        self.shared.post(Job { reason, slow, fired, done: Some(done) });
         said
+    }
+
+    /// The request behind a firing; shares and metrics have none.
+    fn fired(&self, firing: &Firing) -> Option<Fired> {
+        let is_of_request = !matches!(firing.why, Why::Share { .. } | Why::Metric { .. });
+        is_of_request.then(|| {
+            let name = self.shared.recorder.limits().name_text(firing.name).unwrap_or_default();
+            Fired { name: name.to_owned(), took_ns: firing.took_ns }
+        })
     }
 
     fn reason(&self, firing: &Firing) -> String {
@@ -419,7 +429,7 @@ impl<'s> Triggers<'s> {
             _ => return,
         };
         // Nobody is left to hear of it.
-        self.send(reason);
+        self.send(reason, None);
     }
 }
 

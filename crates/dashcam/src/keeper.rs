@@ -12,6 +12,7 @@ use format::region::losses;
 use format::trace::Trace;
 use recorder::Recorder;
 
+use crate::captures_log::CapturesLog;
 use crate::control::{lock, say, Job, Made, Shared};
 use crate::hook::Hooks;
 use crate::notes::Notes;
@@ -32,6 +33,7 @@ pub(crate) fn run(shared: Arc<Shared>) {
     let mut populated = 0;
     let mut windows = Windows::new(&shared);
     let mut hooks = Hooks::default();
+    let mut log = CapturesLog::default();
     let mut notes = Notes::since(&shared.recorder.region().losses());
     loop {
         windows.tick();
@@ -60,6 +62,7 @@ pub(crate) fn run(shared: Arc<Shared>) {
         let result = save(&shared, &job, number);
         note(&shared, &result);
         if let Ok(made) = &result {
+            log.captured(&shared, &job, &made.path);
             hooks.captured(&shared, &made.path);
         }
         let result = result.map(|made| made.path);

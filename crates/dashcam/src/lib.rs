@@ -16,6 +16,7 @@ mod allotment;
 mod asked;
 mod boxes;
 mod builder;
+mod captures_log;
 mod config;
 mod control;
 mod excess;

@@ -161,6 +161,13 @@ pub fn utc(epoch_ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}-{m:02}-{s:02}")
 }
 
+/// `2026-11-21T10:14:03Z` of a Unix epoch time.
+pub fn utc_to_read(epoch_ns: u64) -> String {
+    let utc = utc(epoch_ns);
+    let (day, clock) = utc.split_at(utc.find('T').unwrap_or(utc.len()));
+    format!("{day}{}Z", clock.replace('-', ":"))
+}
+
 /// Days since 1970-01-01 -> year, month, day (H. Hinnant, "chrono-Compatible Low-Level Date
 /// Algorithms").
 fn civil(days: i64) -> (i64, u32, u32) {
