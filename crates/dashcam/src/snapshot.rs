@@ -250,6 +250,38 @@ mod tests {
         fs::remove_dir_all(&config.out).expect("ours");
     }
 
+    /// Captures 1 to 6, of 100 to 600 bytes, the first the oldest; what is left of them.
+    fn left_of_six(keep: usize, keep_bytes: u64, newest: usize) -> Vec<usize> {
+        let config = Config { keep_bytes, ..service(&format!("{keep}-{keep_bytes}"), keep) };
+        let path = |n: usize| config.out.join(name("s", "2026-11-21T10-14-03", n as u64));
+        for n in 1..=6 {
+            let file = fs::File::create(path(n)).expect("created");
+            file.set_len(n as u64 * 100).expect("grown");
+            let written = std::time::UNIX_EPOCH + std::time::Duration::from_secs(n as u64);
+            file.set_modified(written).expect("dated");
+        }
+        // Neither counted nor removed, though it is the oldest and larger than all of them.
+        let other = config.out.join("s.captures.log");
+        fs::File::create(&other).expect("created").set_len(1 << 20).expect("grown");
+        let region = region();
+        keep_caps(&config, &region, &path(newest));
+        let left: Vec<usize> = (1..=6).filter(|n| path(*n).exists()).collect();
+        assert!(other.exists());
+        assert_eq!(region.losses()[losses::CAPTURES_REMOVED], 6 - left.len() as u64);
+        fs::remove_dir_all(&config.out).expect("ours");
+        left
+    }
+
+    #[test]
+    fn the_oldest_go_until_count_and_bytes_fit() {
+        assert_eq!(left_of_six(6, 2100, 6), [1, 2, 3, 4, 5, 6], "2100 bytes in six");
+        assert_eq!(left_of_six(6, 2099, 6), [2, 3, 4, 5, 6]);
+        assert_eq!(left_of_six(6, 1500, 6), [4, 5, 6], "1800 without two would be too many");
+        assert_eq!(left_of_six(2, 1500, 6), [5, 6], "of both caps the narrower");
+        assert_eq!(left_of_six(5, 1100, 6), [5, 6], "and here the other");
+        assert_eq!(left_of_six(6, 10, 6), [6], "the newest stays, however large");
+    }
+
     #[test]
     fn names_carry_the_utc_time() {
         assert_eq!(utc(0), "1970-01-01T00-00-00");
