@@ -18,6 +18,7 @@ use sys::cell::StaticRef;
 use sys::claim::{Claim, Claimed};
 use sys::local::Listener;
 use sys::thread::Quiet;
+use trigger::Repeats;
 
 use crate::captures_log::Fired;
 use crate::config::{check_all, Config};
@@ -103,6 +104,8 @@ pub(crate) struct Shared {
     pub seen: [u64; 3],
     /// Type of the uncaught exception that ends the program.
     pub crash: Mutex<Option<String>>,
+    /// Causes that were captured lately, for `repeat_after`.
+    pub repeats: Mutex<Repeats<firing::Cause>>,
     /// To be dropped by the keeper: that takes the kernel up to 50 ms.
     pub retired: Mutex<Option<sys::perf::Wakings>>,
     /// Whether SIGUSR2 was ours at the last look; 2: not looked yet.
@@ -277,6 +280,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     };
     let endpoint = scrape::endpoint(&config, recorder);
     let shared = Arc::new(Shared {
+        repeats: Mutex::new(Repeats::new(config.repeat_after_ns)),
         live: Live::new(config),
         runtime,
         recorder,
@@ -558,6 +562,7 @@ pub fn status_json() -> String {
         .raw("settings", &meta::settings(shared.config()))
         .raw("sources", &meta::sources(&sources))
         .raw("losses", &meta::loss_counts(region))
+        .raw("repeated", &firing::repeated(shared))
         .raw("sampler", &shared.stats.json(control.started_ns, shared.config().budget_percent))
         .int("open_requests", open)
         .raw("metrics", &windows::json())

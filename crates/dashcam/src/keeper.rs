@@ -17,7 +17,7 @@ use crate::control::{lock, say, Job, Made, Shared};
 use crate::hook::Hooks;
 use crate::notes::Notes;
 use crate::windows::{self, Windows};
-use crate::{meta, snapshot};
+use crate::{firing, meta, snapshot};
 
 /// Between two looks at the jobs.
 const IDLE: Duration = Duration::from_millis(500);
@@ -115,7 +115,7 @@ fn save(shared: &Shared, job: &Job, number: u64) -> Result<Made, String> {
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
     let stats = shared.stats.json(start_ns, config.budget_percent);
     let from_ns = since_ns.max(start_ns);
-    let standing = standing.flag("open_told", true);
+    let standing = standing.flag("open_told", true).raw("repeated", &firing::repeated(shared));
     let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
     shared.saving.store(true, Ordering::Release);
     let written = snapshot::write(config, region, &text, since_ns, number);
