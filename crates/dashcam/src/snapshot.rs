@@ -282,6 +282,23 @@ mod tests {
         assert_eq!(left_of_six(6, 10, 6), [6], "the newest stays, however large");
     }
 
+    /// As when its process got no CPU for a while, and others wrote theirs meanwhile.
+    #[test]
+    fn one_that_was_long_in_writing_is_the_newest_when_it_has_its_name() {
+        let (config, region) = (service("late", 3), region());
+        let time = "2026-11-21T10-14-03";
+        let file = WholeFile::create(&config.out.join(name("s", time, 9))).expect("created");
+        let late = fill(file, &region, "{}", 0).expect("filled");
+        // The kernel's time of a file goes by its ticks.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        (1..=3).for_each(|n| drop(write(&config, &region, "{}", 0, n).expect("written")));
+        let late = give_name(&config, late, time, 9).expect("named");
+        keep_caps(&config, &region, &late);
+        assert!(late.is_file());
+        assert_eq!(names(&config.out).len(), 3, "{:?}", names(&config.out));
+        fs::remove_dir_all(&config.out).expect("ours");
+    }
+
     #[test]
     fn names_carry_the_utc_time() {
         assert_eq!(utc(0), "1970-01-01T00-00-00");
