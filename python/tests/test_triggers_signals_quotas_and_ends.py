@@ -192,6 +192,20 @@ def test_a_hook_that_fails_is_told_and_harms_nobody(bench: Bench) -> None:
     assert len(bench.captures()) == int(snaps) + 1
 
 
+def test_each_capture_is_a_line_in_a_file_that_is_no_capture(bench: Bench) -> None:
+    result = bench.python("""
+        import dashcam
+        dashcam.start(service="billy")
+        print(dashcam.snap("odd"))
+        dashcam.stop()
+    """)
+    log = bench.folder / "captures" / "billy.captures.log"
+    fields = log.read_text().rstrip("\n").split("\t")
+    assert fields[1:5] == [result.stdout.strip(), "odd", "-", "-"], fields
+    os.utime(log, (4e9, 4e9))
+    assert bench.show("captures")["meta"]["reason"] == "odd", "the newest capture, not the newest file"
+
+
 def test_captures_of_a_storm_come_one_a_cooldown(bench: Bench) -> None:
     """A hook for each, one at a time: as many as captures, none left behind."""
     hook = bench.write("hook.sh", "#!/bin/sh\necho \"$1\" >> hooked\n")

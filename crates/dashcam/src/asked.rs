@@ -39,6 +39,11 @@ impl Asked {
         matches!(self.0.get(&request), Some(Answer::Suppressed))
     }
 
+    /// Whether it had its answer while it ran.
+    pub(crate) fn is_settled(&self, request: u64) -> bool {
+        matches!(self.0.get(&request), Some(Answer::Settled(_)))
+    }
+
     pub(crate) fn settle(&mut self, request: u64, capture: u64) {
         self.0.insert(request, Answer::Settled(capture));
     }
@@ -72,6 +77,7 @@ mod tests {
         asked.settle(2, 7);
         assert!(asked.is_suppressed(1) && !asked.wants(1, true) && asked.wants(1, false));
         assert!(!asked.is_suppressed(2) && !asked.wants(2, false));
+        assert!(asked.is_settled(2) && !asked.is_settled(1) && !asked.is_settled(3));
         asked.settle(1, NONE);
         assert!(!asked.is_suppressed(1) && !asked.wants(1, false));
         asked.failed(7);

@@ -18,10 +18,13 @@ use sys::cell::StaticRef;
 use sys::claim::{Claim, Claimed};
 use sys::local::Listener;
 use sys::thread::Quiet;
+use trigger::Repeats;
 
+use crate::captures_log::Fired;
 use crate::config::{check_all, Config};
 use crate::excess::Excesses;
 use crate::live::{self, Live};
+use crate::stats::Stats;
 use crate::{
     boxes, firing, forks, forward, keeper, meta, names, otlp, own, remote, sampler, scrape, stream,
     traces, windows,
@@ -61,6 +64,8 @@ pub(crate) struct Job {
     pub reason: String,
     /// The text of the rules it was made under, where that is not the setting's.
     pub slow: Option<String>,
+    /// The request that it is made for.
+    pub fired: Option<Fired>,
     /// Who waits for the result.
     pub done: Option<SyncSender<Result<PathBuf, String>>>,
 }
@@ -99,6 +104,8 @@ pub(crate) struct Shared {
     pub seen: [u64; 3],
     /// Type of the uncaught exception that ends the program.
     pub crash: Mutex<Option<String>>,
+    /// Causes that were captured lately, for `repeat_after`.
+    pub repeats: Mutex<Repeats<firing::Cause>>,
     /// To be dropped by the keeper: that takes the kernel up to 50 ms.
     pub retired: Mutex<Option<sys::perf::Wakings>>,
     /// Whether SIGUSR2 was ours at the last look; 2: not looked yet.
@@ -109,35 +116,6 @@ pub(crate) struct Shared {
     pub endpoint: Option<Arc<openmetrics::Endpoint>>,
     /// What the recorder had counted before this start.
     pub before: own::Before,
-}
-
-/// Running figures of the sampler; relaxed counters.
-#[derive(Default)]
-pub(crate) struct Stats {
-    pub passes: AtomicU64,
-    pub samples: AtomicU64,
-    pub cpu_ns: AtomicU64,
-    pub longest_pass_ns: AtomicU64,
-    pub capture_ns: AtomicU64,
-    pub captures: AtomicU64,
-}
-
-impl Stats {
-    /// `budget_used` is the part of the CPU budget that was spent since the start.
-    pub(crate) fn json(&self, since_ns: u64, budget_percent: f64) -> String {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let wall = sys::clock::now_ns().saturating_sub(since_ns).max(1);
-        let cpu_percent = get(&self.cpu_ns) as f64 * 100.0 / wall as f64;
-        Object::new()
-            .int("passes", get(&self.passes))
-            .int("samples", get(&self.samples))
-            .int("cpu_ns", get(&self.cpu_ns))
-            .number("cpu_percent", cpu_percent)
-            .number("budget_used", cpu_percent / budget_percent)
-            .int("longest_pass_ns", get(&self.longest_pass_ns))
-            .int("last_capture_ns", get(&self.capture_ns))
-            .finish()
-    }
 }
 
 /// A lock that a panic elsewhere cannot make unusable: the data behind it are lists and texts that
@@ -302,6 +280,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
     };
     let endpoint = scrape::endpoint(&config, recorder);
     let shared = Arc::new(Shared {
+        repeats: Mutex::new(Repeats::new(config.repeat_after_ns)),
         live: Live::new(config),
         runtime,
         recorder,
@@ -543,7 +522,8 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
         return Err("dashcam is not recording; call dashcam.start() first".to_owned());
     };
     let (done, result) = sync_channel(1);
-    control.shared.post(Job { reason: reason.to_owned(), slow: None, done: Some(done) });
+    let (reason, done) = (reason.to_owned(), Some(done));
+    control.shared.post(Job { reason, slow: None, fired: None, done });
     match result.recv_timeout(Duration::from_secs(30)) {
         Ok(result) => result,
         Err(_) => Err("the capture was not written within 30 s".to_owned()),
@@ -582,6 +562,7 @@ pub fn status_json() -> String {
         .raw("settings", &meta::settings(shared.config()))
         .raw("sources", &meta::sources(&sources))
         .raw("losses", &meta::loss_counts(region))
+        .raw("repeated", &firing::repeated(shared))
         .raw("sampler", &shared.stats.json(control.started_ns, shared.config().budget_percent))
         .int("open_requests", open)
         .raw("metrics", &windows::json())

@@ -12,12 +12,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{sync_channel, Receiver, TryRecvError};
 use std::sync::Arc;
 
+use format::json::Object;
 use format::region::losses;
 use recorder::{ErrorJudge, OpenRequest, Recorder};
 use sys::signal::{usr2_came, usr2_taker, Taker};
-use trigger::{decayed, show_ns, Crowd, ErrorRules, Firing, Gate, Quota, Repeats, Timing, Why};
+use trigger::{decayed, show_ns, Crowd, ErrorRules, Firing, Gate, Quota, Timing, Why};
 
 use crate::asked::{self, Asked};
+use crate::captures_log::Fired;
 use crate::config::{AtExit, Config};
 use crate::control::{lock, Job, Shared};
 use crate::live;
@@ -28,11 +30,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Ids of firings that no request made; a request's never reach so far.
 const NO_REQUEST: u64 = 1 << 63;
 const NO_METRIC_REQUEST: u64 = NO_REQUEST | 1 << 62;
+/// Causes whose number of repeats is told.
+const REPEATED: usize = 20;
 /// The rule of an excess whose rule was taken away.
 const NO_RULE: u32 = u32::MAX;
 
 /// A cause as far as a trigger knows it: the request's name, the sort of rule, the error's type.
-type Cause = (u32, u8, u32);
+pub(crate) type Cause = (u32, u8, u32);
 
 /// A rule of `on_error`.
 struct ErrorRule {
@@ -81,7 +85,6 @@ pub(crate) struct Triggers<'s> {
     excesses: Vec<MetricExcess>,
     excess_number: u64,
     quota: Quota,
-    repeats: Repeats<Cause>,
     slow_seen: u64,
     failed_seen: u64,
     chosen_seen: u64,
@@ -113,7 +116,6 @@ impl<'s> Triggers<'s> {
             excesses: Vec::new(),
             excess_number: 0,
             quota: Quota::new(config.per_day),
-            repeats: Repeats::new(config.repeat_after_ns),
             slow_seen,
             failed_seen,
             chosen_seen,
@@ -145,7 +147,7 @@ impl<'s> Triggers<'s> {
         }
         self.gate.set_timing(timing(config));
         self.quota.set_most(config.per_day);
-        self.repeats.set_within(config.repeat_after_ns);
+        lock(&self.shared.repeats).set_within(config.repeat_after_ns);
         self.config = config;
     }
 
@@ -180,11 +182,14 @@ impl<'s> Triggers<'s> {
     fn offer(&mut self, firing: Firing, now: u64) {
         let runs = firing.why == Why::Running;
         let (request, region) = (firing.request, self.shared.recorder.region());
-        if self.repeats.is_repeat(&cause(&firing), now) {
+        if self.is_repeat(&firing, now) {
+            // Counted while it ran, or in a capture as it ran: its end is no second one.
+            if runs || !self.asked.is_settled(request) {
+                self.repeated(&firing);
+            }
             if runs {
                 self.asked.settle(request, asked::NONE);
             }
-            region.lose(losses::FIRINGS_REPEATED, 1);
         } else if self.gate.is_cooling(now) && self.asked.is_suppressed(request) {
             // Counted while it ran: its end is no second one.
         } else if self.gate.slow(firing) {
@@ -204,13 +209,22 @@ impl<'s> Triggers<'s> {
         // While the capture of the one before is on its way, another one wants the same.
         let waits = |said: &Said| matches!(said.try_recv(), Err(TryRecvError::Empty));
         if usr2_came() && !self.signalled.as_ref().is_some_and(waits) {
-            self.signalled = Some(self.send("signal: SIGUSR2".to_owned()));
+            self.signalled = Some(self.send("signal: SIGUSR2".to_owned(), None));
         }
+    }
+
+    fn is_repeat(&self, firing: &Firing, now: u64) -> bool {
+        lock(&self.shared.repeats).is_repeat(&cause(firing), now)
+    }
+
+    fn repeated(&self, firing: &Firing) {
+        lock(&self.shared.repeats).count(&cause(firing));
+        self.shared.recorder.region().lose(losses::FIRINGS_REPEATED, 1);
     }
 
     /// Takes back what captures stood for that could not be written.
     fn hear(&mut self, now: u64) {
-        let Triggers { making, gate, quota, repeats, asked, excesses, .. } = self;
+        let Triggers { shared, making, gate, quota, asked, excesses, .. } = self;
         making.retain(|one| {
             match one.said.try_recv() {
                 Err(TryRecvError::Empty) => return true,
@@ -218,7 +232,7 @@ impl<'s> Triggers<'s> {
                 Ok(Err(_)) | Err(TryRecvError::Disconnected) => {
                     gate.failed(one.due_ns, now);
                     quota.give_back();
-                    repeats.forget(&one.cause);
+                    lock(&shared.repeats).forget(&one.cause);
                     asked.failed(one.number);
                     let lost = excesses.iter_mut().filter(|e| e.capture == one.number);
                     lost.for_each(|excess| excess.told = false);
@@ -317,9 +331,9 @@ impl<'s> Triggers<'s> {
         let request = NO_METRIC_REQUEST | excess.number;
         let firing = Firing { request, name: 0, took_ns: 0, why: Why::Metric { rule }, at_ns: now };
         let region = self.shared.recorder.region();
-        if self.repeats.is_repeat(&cause(&firing), now) {
+        if lock(&self.shared.repeats).is_repeat(&cause(&firing), now) {
             excess.told = true;
-            region.lose(losses::FIRINGS_REPEATED, 1);
+            self.repeated(&firing);
         } else if self.gate.is_cooling(now) {
             // Asked again after the cooldown, if it is over its limit still; counted once.
             region.lose(losses::FIRINGS_SUPPRESSED, u64::from(!excess.suppressed));
@@ -336,19 +350,29 @@ impl<'s> Triggers<'s> {
             return;
         }
         let cause = cause(&firing);
-        self.repeats.captured(cause, now);
-        let said = self.send(self.reason(&firing));
+        let text = self.cause_text(&firing);
+        lock(&self.shared.repeats).captured(cause, &text, now);
+        let said = self.send(self.reason(&firing), self.fired(&firing));
         self.making.push(Making { number: self.number, cause, due_ns: now, said });
         self.number += 1;
         self.captured_ns = now;
     }
 
-    fn send(&self, reason: String) -> Said {
+    fn send(&self, reason: String, fired: Option<Fired>) -> Said {
         // A capture is judged by the rules it was made under.
         let slow = (self.factor < 1.0).then(|| self.config.rules.scaled(self.factor).to_string());
         let (done, said) = sync_channel(1);
-        self.shared.post(Job { reason, slow, done: Some(done) });
+        self.shared.post(Job { reason, slow, fired, done: Some(done) });
         said
+    }
+
+    /// The request behind a firing; shares and metrics have none.
+    fn fired(&self, firing: &Firing) -> Option<Fired> {
+        let is_of_request = !matches!(firing.why, Why::Share { .. } | Why::Metric { .. });
+        is_of_request.then(|| {
+            let name = self.shared.recorder.limits().name_text(firing.name).unwrap_or_default();
+            Fired { name: name.to_owned(), took_ns: firing.took_ns }
+        })
     }
 
     fn reason(&self, firing: &Firing) -> String {
@@ -389,6 +413,23 @@ impl<'s> Triggers<'s> {
         }
     }
 
+    /// What a firing has in common with others of its cause.
+    fn cause_text(&self, firing: &Firing) -> String {
+        let name = self.shared.recorder.limits().name_text(firing.name).unwrap_or("a request");
+        match firing.why {
+            Why::Ended | Why::Running => format!("slow: {name}"),
+            Why::Share { rule, .. } => {
+                let text = self.errors.get(rule as usize).map_or("", |rule| rule.text.as_str());
+                format!("errors: {text}")
+            }
+            Why::Metric { rule } => {
+                format!("metric: {}", self.config.metric_rules.text(rule as usize).unwrap_or(""))
+            }
+            Why::Chosen => format!("when: {name}"),
+            Why::Failed { .. } => self.reason(firing),
+        }
+    }
+
     /// Lets limits fall while nothing fires, and sets them back when something did.
     fn decay(&mut self, now: u64) {
         let quiet_ns = now.saturating_sub(self.captured_ns);
@@ -419,7 +460,7 @@ impl<'s> Triggers<'s> {
             _ => return,
         };
         // Nobody is left to hear of it.
-        self.send(reason);
+        self.send(reason, None);
     }
 }
 
@@ -428,6 +469,13 @@ pub(crate) fn seen(recorder: &Recorder) -> [u64; 3] {
     let failures = recorder.failures();
     let failed = failures.take_failed(u64::MAX, |_| ());
     [recorder.limits().slow_count(), failed, failures.take_chosen(u64::MAX, |_| ())]
+}
+
+/// How often causes came again and were not captured, as JSON: those that did most often.
+pub(crate) fn repeated(shared: &Shared) -> String {
+    let repeats = lock(&shared.repeats);
+    let counts = repeats.counts(REPEATED).into_iter();
+    counts.fold(Object::new(), |object, (cause, again)| object.int(cause, again)).finish()
 }
 
 fn cause(firing: &Firing) -> Cause {

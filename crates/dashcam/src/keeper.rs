@@ -12,11 +12,12 @@ use format::region::losses;
 use format::trace::Trace;
 use recorder::Recorder;
 
+use crate::captures_log::CapturesLog;
 use crate::control::{lock, say, Job, Made, Shared};
 use crate::hook::Hooks;
 use crate::notes::Notes;
 use crate::windows::{self, Windows};
-use crate::{meta, snapshot};
+use crate::{firing, meta, snapshot};
 
 /// Between two looks at the jobs.
 const IDLE: Duration = Duration::from_millis(500);
@@ -32,6 +33,7 @@ pub(crate) fn run(shared: Arc<Shared>) {
     let mut populated = 0;
     let mut windows = Windows::new(&shared);
     let mut hooks = Hooks::default();
+    let mut log = CapturesLog::default();
     let mut notes = Notes::since(&shared.recorder.region().losses());
     loop {
         windows.tick();
@@ -60,6 +62,7 @@ pub(crate) fn run(shared: Arc<Shared>) {
         let result = save(&shared, &job, number);
         note(&shared, &result);
         if let Ok(made) = &result {
+            log.captured(&shared, &job, &made.path);
             hooks.captured(&shared, &made.path);
         }
         let result = result.map(|made| made.path);
@@ -112,7 +115,7 @@ fn save(shared: &Shared, job: &Job, number: u64) -> Result<Made, String> {
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
     let stats = shared.stats.json(start_ns, config.budget_percent);
     let from_ns = since_ns.max(start_ns);
-    let standing = standing.flag("open_told", true);
+    let standing = standing.flag("open_told", true).raw("repeated", &firing::repeated(shared));
     let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
     shared.saving.store(true, Ordering::Release);
     let written = snapshot::write(config, region, &text, since_ns, number);

@@ -215,7 +215,7 @@ impl Client {
             }
             Ok(Request::Snap(reason)) => {
                 let (done, result) = sync_channel(1);
-                shared.post(Job { reason, slow: None, done: Some(done) });
+                shared.post(Job { reason, slow: None, fired: None, done: Some(done) });
                 self.until_ns = now + CAPTURE_NS;
                 self.state = State::Saving(result);
             }

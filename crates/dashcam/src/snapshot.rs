@@ -161,6 +161,13 @@ pub fn utc(epoch_ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{h:02}-{m:02}-{s:02}")
 }
 
+/// `2026-11-21T10:14:03Z` of a Unix epoch time.
+pub fn utc_to_read(epoch_ns: u64) -> String {
+    let utc = utc(epoch_ns);
+    let (day, clock) = utc.split_at(utc.find('T').unwrap_or(utc.len()));
+    format!("{day}{}Z", clock.replace('-', ":"))
+}
+
 /// Days since 1970-01-01 -> year, month, day (H. Hinnant, "chrono-Compatible Low-Level Date
 /// Algorithms").
 fn civil(days: i64) -> (i64, u32, u32) {
@@ -240,6 +247,55 @@ mod tests {
         assert!(others.iter().all(|name| left.iter().any(|l| l == name)), "{left:?}");
         assert!(!left.iter().any(|name| name == own), "{left:?}");
         assert_eq!(left.len(), others.len() + 2, "{left:?}");
+        fs::remove_dir_all(&config.out).expect("ours");
+    }
+
+    /// Captures 1 to 6, of 100 to 600 bytes, the first the oldest; what is left of them.
+    fn left_of_six(keep: usize, keep_bytes: u64, newest: usize) -> Vec<usize> {
+        let config = Config { keep_bytes, ..service(&format!("{keep}-{keep_bytes}"), keep) };
+        let path = |n: usize| config.out.join(name("s", "2026-11-21T10-14-03", n as u64));
+        for n in 1..=6 {
+            let file = fs::File::create(path(n)).expect("created");
+            file.set_len(n as u64 * 100).expect("grown");
+            let written = std::time::UNIX_EPOCH + std::time::Duration::from_secs(n as u64);
+            file.set_modified(written).expect("dated");
+        }
+        // Neither counted nor removed, though it is the oldest and larger than all of them.
+        let other = config.out.join("s.captures.log");
+        fs::File::create(&other).expect("created").set_len(1 << 20).expect("grown");
+        let region = region();
+        keep_caps(&config, &region, &path(newest));
+        let left: Vec<usize> = (1..=6).filter(|n| path(*n).exists()).collect();
+        assert!(other.exists());
+        assert_eq!(region.losses()[losses::CAPTURES_REMOVED], 6 - left.len() as u64);
+        fs::remove_dir_all(&config.out).expect("ours");
+        left
+    }
+
+    #[test]
+    fn the_oldest_go_until_count_and_bytes_fit() {
+        assert_eq!(left_of_six(6, 2100, 6), [1, 2, 3, 4, 5, 6], "2100 bytes in six");
+        assert_eq!(left_of_six(6, 2099, 6), [2, 3, 4, 5, 6]);
+        assert_eq!(left_of_six(6, 1500, 6), [4, 5, 6], "1800 without two would be too many");
+        assert_eq!(left_of_six(2, 1500, 6), [5, 6], "of both caps the narrower");
+        assert_eq!(left_of_six(5, 1100, 6), [5, 6], "and here the other");
+        assert_eq!(left_of_six(6, 10, 6), [6], "the newest stays, however large");
+    }
+
+    /// As when its process got no CPU for a while, and others wrote theirs meanwhile.
+    #[test]
+    fn one_that_was_long_in_writing_is_the_newest_when_it_has_its_name() {
+        let (config, region) = (service("late", 3), region());
+        let time = "2026-11-21T10-14-03";
+        let file = WholeFile::create(&config.out.join(name("s", time, 9))).expect("created");
+        let late = fill(file, &region, "{}", 0).expect("filled");
+        // The kernel's time of a file goes by its ticks.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        (1..=3).for_each(|n| drop(write(&config, &region, "{}", 0, n).expect("written")));
+        let late = give_name(&config, late, time, 9).expect("named");
+        keep_caps(&config, &region, &late);
+        assert!(late.is_file());
+        assert_eq!(names(&config.out).len(), 3, "{:?}", names(&config.out));
         fs::remove_dir_all(&config.out).expect("ours");
     }
 

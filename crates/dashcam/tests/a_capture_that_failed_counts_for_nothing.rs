@@ -27,7 +27,10 @@ fn a_failed_write_and_a_storm_of_signals() {
     slow();
     until("it fails", || dashcam::status_json().contains(r#""captures_failed":1"#));
     std::fs::remove_file(&out).expect("ours");
-    let captures = || std::fs::read_dir(&out).map_or(0, |entries| entries.flatten().count());
+    let captures = || {
+        let entries = std::fs::read_dir(&out).into_iter().flatten().flatten().map(|e| e.path());
+        entries.filter(|path| path.extension().is_some_and(|x| x == "dashcam")).count()
+    };
     until("it is captured", || {
         slow();
         captures() == 1

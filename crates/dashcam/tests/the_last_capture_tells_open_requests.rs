@@ -14,8 +14,9 @@ fn requests_open_at_the_end_are_told_once_more() {
     dashcam::stop();
     drop(open);
 
-    let file = std::fs::read_dir(&out).expect("captures").flatten().next().expect("a capture");
-    let capture = Capture::open(&file.path()).expect("a capture");
+    let mut files = std::fs::read_dir(&out).expect("captures").flatten().map(|file| file.path());
+    let file = files.find(|path| path.extension().is_some_and(|x| x == "dashcam"));
+    let capture = Capture::open(&file.expect("a capture")).expect("a capture");
     let _ = std::fs::remove_dir_all(&out);
     assert_eq!(capture.meta.reason, "exit: recording ends");
     assert_eq!(capture.meta.all["open_told"], true);

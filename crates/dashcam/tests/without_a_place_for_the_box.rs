@@ -2,6 +2,7 @@
 //! `status` says why.
 #![allow(clippy::expect_used, missing_docs)]
 
+use std::path::Path;
 use std::process::Command;
 
 use dashcam::Runtime;
@@ -15,7 +16,8 @@ fn limited() {
     let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
     // SAFETY: the structure is whole.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) }, 0);
-    let out = std::env::temp_dir().display().to_string();
+    let out = std::env::temp_dir().join(format!("dashcam-limited-{}", std::process::id()));
+    let out = out.display().to_string();
     let given = [("memory", "8MiB"), ("out", out.as_str())];
     let given: Vec<_> = given.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
     assert!(dashcam::start_with_runtime(&given, Runtime::default()).expect("starts all the same"));
@@ -39,5 +41,7 @@ fn a_file_size_limit_does_not_kill_the_service() {
     assert!(text.contains("\"box\":\"process memory\""), "{text}");
     assert!(text.contains("File too large"), "{text}");
     let path = text.lines().find_map(|line| line.strip_prefix("captured "));
-    std::fs::remove_file(path.expect("a path")).expect("the capture is there");
+    let path = Path::new(path.expect("a path"));
+    assert!(path.is_file());
+    std::fs::remove_dir_all(path.parent().expect("a folder")).expect("ours");
 }

@@ -213,6 +213,8 @@ pub mod losses {
         SWITCHES_PAUSED_MS = 31, "switches_paused_ms";
         /// Passes of the sampler that left out threads since they had taken their time.
         PASSES_CUT = 32, "passes_cut";
+        /// Captures that were written, but not their lines in the log of captures.
+        CAPTURES_UNLISTED = 33, "captures_unlisted";
     }
 }
 

@@ -27,6 +27,7 @@ pub mod processes;
 pub mod random;
 pub mod room;
 pub mod send;
+pub mod shared_log;
 pub mod shelf;
 pub mod signal;
 pub mod socket;

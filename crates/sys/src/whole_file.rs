@@ -67,10 +67,13 @@ impl WholeFile {
         Ok(())
     }
 
-    /// Gives the file this name, in the folder it was created in. Error `AlreadyExists`: something has
-    /// that name, and keeps it; try another.
+    /// Gives the file this name, in the folder it was created in. Its time is this moment, not that of
+    /// its last byte: whoever sorts files by time finds them as they came. Error `AlreadyExists`:
+    /// something has that name, and keeps it; try another.
     pub fn keep_new(&mut self, name: &Path) -> io::Result<()> {
         self.file.flush()?;
+        // Where that cannot be set, the other is nearly as good.
+        let _ = self.file.set_modified(std::time::SystemTime::now());
         if !self.named {
             return link(&self.file, name);
         }

@@ -66,6 +66,11 @@ impl MetricRules {
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
+
+    /// The text of the rule of this number.
+    pub fn text(&self, rule: usize) -> Option<&str> {
+        self.rules.get(rule).map(|rule| rule.text.as_str())
+    }
 }
 
 impl MetricRule {
