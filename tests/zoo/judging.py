@@ -146,7 +146,8 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
     lesser = causes[1:2]
     if then := case.spec["then"]:
         if run.busy >= score.BUSY:
-            lesser = [cause for cause in causes[1:] if cause["cause"] != "cpu-starved"][:1]
+            # A want of CPU is the machine's, and what else the first cause did there lasts longer.
+            lesser = [c for c in causes[1:] if c["cause"] != "cpu-starved" and not same_ill(c, top)][:1]
         outcome.then_right = any(
             cause["cause"] == then["cause"] and fits(cause.get("where"), [then["where"]])
             for cause in lesser
@@ -188,6 +189,12 @@ def judge_places(case: cases.Case, top: dict[str, Any], outcome: Outcome) -> Non
             outcome.culprit_right = None
     told = blamed if fits(blamed, culprit) else found
     outcome.line_right = line_fits(told, where + culprit)
+
+
+def same_ill(one: dict[str, Any], first: dict[str, Any]) -> bool:
+    """Whether a cause stood where the first one did, or blames it."""
+    places = [place["function"] for key in ("where", "culprit") if (place := one.get(key))]
+    return bool(first.get("where")) and first["where"]["function"] in places
 
 
 def told_places(top: dict[str, Any]) -> str:
