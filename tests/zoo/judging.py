@@ -143,15 +143,9 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
     outcome.cause_strict = top["cause"] == case.spec["cause"]
     outcome.cause_in_three = any(cause["cause"] in right for cause in causes[:3])
     judge_places(case, top, outcome)
-    lesser = causes[1:2]
-    if then := case.spec["then"]:
-        if run.busy >= score.BUSY:
-            # A want of CPU is the machine's, and what else the first cause did there lasts longer.
-            lesser = [c for c in causes[1:] if c["cause"] != "cpu-starved" and not same_ill(c, top)][:1]
-        outcome.then_right = any(
-            cause["cause"] == then["cause"] and fits(cause.get("where"), [then["where"]])
-            for cause in lesser
-        )
+    lesser, shaken = causes[1:2], ""
+    if case.spec["then"]:
+        outcome.then_right, lesser, shaken = judge_second(case, run, causes)
     outcome.confidence = top["confidence"]
     if starved:
         outcome.valid = False
@@ -167,10 +161,10 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
         if value is False
     ]
     outcome.ok = not failed
-    told = [told_places(top)]
+    told = [told_places(top), shaken]
     if case.spec["then"]:
         told += [f"then {c['cause']} {c['share']:.2f}, {told_places(c)}" for c in lesser]
-    outcome.note = (f"WRONG {', '.join(failed)}; " if failed else "") + "; ".join(told)
+    outcome.note = (f"WRONG {', '.join(failed)}; " if failed else "") + "; ".join(text for text in told if text)
     return outcome
 
 
@@ -191,10 +185,22 @@ def judge_places(case: cases.Case, top: dict[str, Any], outcome: Outcome) -> Non
     outcome.line_right = line_fits(told, where + culprit)
 
 
-def same_ill(one: dict[str, Any], first: dict[str, Any]) -> bool:
-    """Whether a cause stood where the first one did, or blames it."""
-    places = [place["function"] for key in ("where", "culprit") if (place := one.get(key))]
-    return bool(first.get("where")) and first["where"]["function"] in places
+def judge_second(
+    case: cases.Case, run: Run, causes: list[dict[str, Any]]
+) -> tuple[Optional[bool], list[dict[str, Any]], str]:
+    """Whether what is wrong besides is told next, what is, and why that is not judged. On a machine that
+    is busy by its own figures a want of CPU is passed over; where it cost more than the second cause
+    the proportion is the machine's."""
+    then = case.spec["then"]
+    rest, starved = causes[1:], 0.0
+    if run.busy >= score.BUSY:
+        starved = max((c["share"] for c in causes if c["cause"] == "cpu-starved"), default=0.0)
+        rest = [cause for cause in rest if cause["cause"] != "cpu-starved"]
+    is_it = [c["cause"] == then["cause"] and fits(c.get("where"), [then["where"]]) for c in rest]
+    found = max((c["share"] for c, yes in zip(rest, is_it) if yes), default=0.0)  # noqa: B905
+    if is_it[:1] == [True] or starved <= found:
+        return is_it[:1] == [True], rest[:1], ""
+    return None, rest[:1], "busy machine: what comes second is not judged"
 
 
 def told_places(top: dict[str, Any]) -> str:
