@@ -301,6 +301,20 @@ pub fn worker_of_any(
     fulfiller(scene, line, segment).or_else(in_any)
 }
 
+/// What kept the thread that most likely works for the future that was awaited, where that was a lock somebody is known
+/// to have had: what the request waited for in the end.
+pub fn lock_of_worker(
+    scene: &Scene<'_>,
+    line: &Awaited<'_>,
+    segment: &Segment<'_>,
+) -> Option<Claim> {
+    let row = line.row;
+    let wait = scene.locked_worker(segment, row.stack, line.looks_ns, line.until_ns)?;
+    let claim = causes::claim(scene, &wait);
+    let known = claim.cause == causes::Cause::LockWait && claim.culprit.is_some();
+    known.then_some(Claim { waiter: row.stack, inferred: true, ..claim })
+}
+
 /// Who is to end a wait is searched for seldom: the task that was to end another one at the same place of
 /// the code, as long as it was seen around this one, too. An inference.
 fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<Culprit> {

@@ -170,6 +170,34 @@ impl<'c> Scene<'c> {
         self.who_ended(segment, &Ended { stack, lock: 0, from, end, done_ns, knows })
     }
 
+    /// A thread that waited for a lock for most of that time and was let go when the task's await ended: who works for
+    /// the future that was awaited, most likely. Its wait. None where several stood in different functions.
+    pub fn locked_worker(
+        &self,
+        segment: &Segment<'_>,
+        stack: u32,
+        looks_ns: (u64, u64),
+        until_ns: u64,
+    ) -> Option<Segment<'c>> {
+        if until_ns.saturating_sub(looks_ns.1) > APART_NS {
+            return None;
+        }
+        let end = (looks_ns.1.saturating_sub(SLACK_NS), until_ns + SLACK_NS);
+        let wait = Ended { stack, lock: 0, from: looks_ns.0, end, done_ns: None, knows: false };
+        let mut stays = self.stays_that_ended(segment.tid, &wait);
+        stays.retain(|s| s.locked);
+        stays.sort_by(|a, b| (&a.place, a.tid).cmp(&(&b.place, b.tid)));
+        let first = stays.first()?;
+        let function = |p: &Place| (p.qualified.clone(), p.file.clone());
+        if stays.iter().any(|s| function(&s.place) != function(&first.place)) {
+            return None;
+        }
+        let own = self.timeline(first.tid, segment.from_ns, segment.to_ns);
+        let locked = |s: &&Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Futex;
+        let longest = own.into_iter().filter(|s| locked(&s)).max_by_key(Segment::ns)?;
+        (longest.ns() * 2 > segment.ns()).then_some(longest)
+    }
+
     /// The thread whose stay took part of the wait and ended with it, or who kept that one; None where it may be
     /// one or another. Asked about one wait at a time: who kept a keeper is told by locks, not by stays again, which might
     /// lead in a circle.

@@ -14,7 +14,8 @@
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{
-    by_library, fulfiller, holder_of_any, likely_holder, target, worker_of_any, Awaited,
+    by_library, fulfiller, holder_of_any, likely_holder, lock_of_worker, target, worker_of_any,
+    Awaited,
 };
 use crate::frames::{last_part, Owner};
 use crate::scene::{Culprit, Scene};
@@ -407,6 +408,9 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
         }
         AwaitKind::Executor => {
             let ours = !futures_are_of_processes(scene);
+            if let Some(claim) = ours.then(|| lock_of_worker(scene, seen, segment)).flatten() {
+                return Some(claim);
+            }
             let culprit = ours.then(|| worker_of_any(scene, seen, segment)).flatten();
             let target = if culprit.is_some() { RESULT } else { EXECUTOR };
             Some(Claim { culprit, target: Some(target.to_owned()), ..own })
