@@ -24,6 +24,7 @@ mod forks;
 mod forward;
 mod held;
 mod hook;
+mod interpreter;
 mod keeper;
 mod live;
 mod macros;
