@@ -33,6 +33,7 @@ pub(crate) struct Looker {
     /// The recorder's id of each stack seen, by a hash of its frames.
     known: HashMap<u64, u32>,
     torn_told: u64,
+    unsettled_told: u64,
     pub native: Native,
 }
 
@@ -51,6 +52,7 @@ impl Looker {
             codes: Vec::new(),
             known: HashMap::new(),
             torn_told: 0,
+            unsettled_told: 0,
             native,
         }
     }
@@ -63,12 +65,14 @@ impl Looker {
         }
     }
 
-    /// Counts the stacks torn since the last call.
+    /// Counts the stacks torn, or not settled, since the last call.
     pub(crate) fn tell_torn(&mut self) {
         let Some(stacks) = &self.stacks else { return };
-        let torn = stacks.counters().torn_stacks;
-        self.recorder.region().lose(losses::STACKS_TORN, torn - self.torn_told);
-        self.torn_told = torn;
+        let (torn, unsettled) = (stacks.counters().torn_stacks, stacks.counters().unsettled_stacks);
+        let region = self.recorder.region();
+        region.lose(losses::STACKS_TORN, torn - self.torn_told);
+        region.lose(losses::STACKS_UNSETTLED, unsettled - self.unsettled_told);
+        (self.torn_told, self.unsettled_told) = (torn, unsettled);
     }
 
     /// Samples `tid`. `close`: it matters (a request past its usual time, or somebody in its way),

@@ -213,6 +213,8 @@ pub mod losses {
         SWITCHES_PAUSED_MS = 31, "switches_paused_ms";
         /// Passes of the sampler that left out threads since they had taken their time.
         PASSES_CUT = 32, "passes_cut";
+        /// Stacks whose innermost few frames moved at every look: taken as last read, or missing.
+        STACKS_UNSETTLED = 33, "stacks_unsettled";
     }
 }
 
