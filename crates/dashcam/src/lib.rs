@@ -47,6 +47,7 @@ mod suspended;
 mod switching;
 mod traces;
 mod tracks;
+pub mod under_gil;
 mod wakings;
 mod when;
 mod windows;
@@ -61,6 +62,7 @@ pub use control::{
 pub use format::record::Value;
 pub use held::Held::Later;
 pub use held::{Held, HeldText};
+pub use interpreter::can_be_read;
 pub use metrics::{
     counter, distribution, gauge, histogram, metric, set, timing, Counter, Gauge, Metric, Set,
     Timer, Values,

@@ -138,7 +138,7 @@ struct Sampler<'s> {
     shared: &'s Shared,
     /// The settings as of the last look.
     config: &'static Config,
-    looker: Looker,
+    looker: Looker<'s>,
     switching: Switching,
     tracks: Tracks,
     python: Vec<PyThread>,
@@ -202,7 +202,7 @@ impl<'s> Sampler<'s> {
         Some(Sampler {
             shared,
             config,
-            looker: Looker::new(shared.recorder, mem, stacks, native),
+            looker: Looker::new(shared, mem, stacks, native),
             switching,
             tracks: Tracks::new(),
             python: Vec::new(),
@@ -304,9 +304,10 @@ impl<'s> Sampler<'s> {
         }
         self.triggers.look(now, &self.open);
         self.answer_flush();
-        let watching_ns = self.looker.native.settle(self.shared.recorder);
-        self.book(watching_ns);
-        let spent = self.booked_ns.saturating_sub(cpu_before) + watching_ns;
+        let by_others_ns =
+            self.looker.native.settle(self.shared.recorder) + self.shared.under_gil.unpaid_ns();
+        self.book(by_others_ns);
+        let spent = self.booked_ns.saturating_sub(cpu_before) + by_others_ns;
         self.budget.spend(spent, sys::clock::now_ns(), look);
         self.shared.stats.passes.fetch_add(1, Ordering::Relaxed);
         self.shared.stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
@@ -433,6 +434,9 @@ impl<'s> Sampler<'s> {
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
+        if self.looker.stacks.is_none() {
+            self.shared.under_gil.want(&self.urgent, &self.chosen);
+        }
         let culprits = self.look_at_chosen(now, exact);
         let waits = |tid: &u32| {
             let last = self.tracks.by_tid.get(tid).and_then(|track| track.last);
