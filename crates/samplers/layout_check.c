@@ -67,6 +67,11 @@ static void runtime_and_threads(void) {
     show("thread_frame", offsetof(PyThreadState, frame));
     show("cframe_frame", -1);
 #endif
+#if PY_VERSION_HEX >= 0x030A0000 && PY_VERSION_HEX < 0x030B0000
+    show("thread_cframe", offsetof(PyThreadState, cframe));
+#else
+    show("thread_cframe", -1);
+#endif
 }
 
 static void frames(void) {

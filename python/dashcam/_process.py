@@ -18,6 +18,8 @@ import sysconfig
 import threading
 from typing import Any
 
+from dashcam import _under_gil
+
 _hooked = False
 _settings: dict[str, str] | None = None
 # The predicate that is asked.
@@ -59,6 +61,7 @@ def start(native: Any, settings: dict[str, Any]) -> bool:
     if started:
         _settings, _when = given, when
         _hook(native)
+        _under_gil.begin()
         if when is not None:
             native.when(when)
     return started
@@ -100,6 +103,7 @@ def _hook(native: Any) -> None:
 
 def _before_exit(native: Any) -> None:
     # Set by the interpreter when it has shown the exception that ends the program.
+    _under_gil.end()
     kind = getattr(sys, "last_type", None)
     native.before_exit(getattr(kind, "__name__", "") or "")
 

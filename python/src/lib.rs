@@ -19,6 +19,7 @@ mod names;
 mod process;
 mod streams;
 mod traces;
+mod under_gil;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
@@ -67,6 +68,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(traces::exception, module)?,
         wrap_pyfunction!(traces::lost_span, module)?,
         wrap_pyfunction!(traces::setting_is_on, module)?,
+        wrap_pyfunction!(under_gil::stacks_are_refused, module)?,
+        wrap_pyfunction!(under_gil::look_under_gil, module)?,
         wrap_pyfunction!(process::set_runtime, module)?,
         wrap_pyfunction!(process::start, module)?,
         wrap_pyfunction!(process::check_settings, module)?,

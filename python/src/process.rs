@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use recorder::Recorder;
 use samplers::python_stacks::{RuntimeInfo, TypeAddresses};
 
-use crate::names;
+use crate::{names, under_gil};
 
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
@@ -37,6 +37,7 @@ pub fn set_runtime(
         python,
         no_stacks,
     };
+    under_gil::note(py, &runtime);
     *RUNTIME.lock().unwrap_or_else(|p| p.into_inner()) = Some(runtime);
     Ok(())
 }
@@ -143,6 +144,7 @@ fn start_afresh(py: Python<'_>) {
     if let Ok(name) = thread_name() {
         recorder::name_thread(&name);
     }
+    under_gil::begin_again(py);
 }
 
 /// The recorder, while anybody takes records. In a forked child the first call starts it afresh.

@@ -25,6 +25,7 @@ use crate::config::{check_all, Config};
 use crate::excess::Excesses;
 use crate::live::{self, Live};
 use crate::stats::Stats;
+use crate::under_gil::UnderGil;
 use crate::{
     boxes, firing, forks, forward, keeper, meta, names, otlp, own, remote, sampler, scrape, stream,
     traces, windows,
@@ -113,6 +114,7 @@ pub(crate) struct Shared {
     pub stats: Stats,
     /// Metrics over a limit, on their way to the sampler.
     pub excesses: Excesses,
+    pub under_gil: UnderGil,
     pub endpoint: Option<Arc<openmetrics::Endpoint>>,
     /// What the recorder had counted before this start.
     pub before: own::Before,
@@ -302,6 +304,7 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         signal_is_ours: AtomicU8::new(2),
         stats: Stats::default(),
         excesses: Excesses::default(),
+        under_gil: UnderGil::default(),
         endpoint,
         before: own::Before::of(recorder),
     });

@@ -25,6 +25,7 @@ mod forks;
 mod forward;
 mod held;
 mod hook;
+mod interpreter;
 mod keeper;
 mod live;
 mod macros;
@@ -48,6 +49,7 @@ mod suspended;
 mod switching;
 mod traces;
 mod tracks;
+pub mod under_gil;
 mod wakings;
 mod when;
 mod windows;
@@ -62,6 +64,7 @@ pub use control::{
 pub use format::record::Value;
 pub use held::Held::Later;
 pub use held::{Held, HeldText};
+pub use interpreter::can_be_read;
 pub use metrics::{
     counter, distribution, gauge, histogram, metric, set, timing, Counter, Gauge, Metric, Set,
     Timer, Values,

@@ -5,7 +5,7 @@
 //! | switch records | off-CPU intervals | ns | each pass, all that came |
 //! | wakings of waiting threads in slow requests' way | who woke them | | each pass, all that came |
 //! | open requests | firings | | each pass |
-//! | at most `threads` threads: /proc, Python or native stack | samples | | each pass |
+//! | at most `threads` threads, who stands in slow requests' way among them: /proc, Python or native stack | samples | | each pass |
 //! | at most `threads` tasks of event loops, of requests past their usual time | awaits | | each pass |
 //! | counters of process and host | vitals | in the name | once a second |
 //! | its own wake-ups | `recorder_gap_ns` when late by 50 ms | ns | when it happens |
@@ -23,14 +23,15 @@ use format::region::losses;
 use format::wait::WaitKind;
 use recorder::OpenRequest;
 use samplers::budget::{Budget, Look, Width};
-use samplers::choice::{choose, Random};
-use samplers::python_stacks::{PyThread, PythonStacks};
+use samplers::choice::{choose, Places, Random};
+use samplers::python_stacks::PyThread;
 use sys::clock::Following;
 
 use crate::allotment::Allotment;
 use crate::config::Config;
 use crate::control::Shared;
 use crate::firing::Triggers;
+use crate::interpreter;
 use crate::native::Native;
 use crate::subject::Looker;
 use crate::suspended::Suspensions;
@@ -52,6 +53,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// so much for the others; the first thread of each kind is looked at in any case.
 const URGENT_NS: u64 = 4_000_000;
 const OTHERS_NS: u64 = 1_000_000;
+/// One in so many of a pass's places is for threads that ended waits of slow requests' threads, more if
+/// nobody else takes them.
+const WAKERS: usize = 4;
 /// After so much of a pass the CPU is offered to whoever waits for it (decision 0015).
 const TURN_NS: u64 = 50_000;
 /// After so many passes in a row that found nobody at work the next one comes that much later, or when a request
@@ -123,11 +127,18 @@ pub(crate) fn run(shared: Arc<Shared>) {
     sampler.last_words();
 }
 
+/// Who was looked at in a pass because he stands in a slow request's way.
+struct Culprits {
+    seen: Vec<u32>,
+    time: Allotment,
+    exact: bool,
+}
+
 struct Sampler<'s> {
     shared: &'s Shared,
     /// The settings as of the last look.
     config: &'static Config,
-    looker: Looker,
+    looker: Looker<'s>,
     switching: Switching,
     tracks: Tracks,
     python: Vec<PyThread>,
@@ -181,7 +192,7 @@ impl<'s> Sampler<'s> {
         let now = sys::clock::now_ns();
         let own = vec![sys::thread::cached_tid()];
         let config = shared.config();
-        let stacks = attach(shared);
+        let stacks = interpreter::attach(shared);
         let native = Native::new(shared.recorder, config.stacks);
         shared.set_source("native_stacks", native.state().to_owned());
         shared.set_source("running_stacks", native.running_state());
@@ -191,7 +202,7 @@ impl<'s> Sampler<'s> {
         Some(Sampler {
             shared,
             config,
-            looker: Looker::new(shared.recorder, mem, stacks, native),
+            looker: Looker::new(shared, mem, stacks, native),
             switching,
             tracks: Tracks::new(),
             python: Vec::new(),
@@ -293,9 +304,10 @@ impl<'s> Sampler<'s> {
         }
         self.triggers.look(now, &self.open);
         self.answer_flush();
-        let watching_ns = self.looker.native.settle(self.shared.recorder);
-        self.book(watching_ns);
-        let spent = self.booked_ns.saturating_sub(cpu_before) + watching_ns;
+        let by_others_ns =
+            self.looker.native.settle(self.shared.recorder) + self.shared.under_gil.unpaid_ns();
+        self.book(by_others_ns);
+        let spent = self.booked_ns.saturating_sub(cpu_before) + by_others_ns;
         self.budget.spend(spent, sys::clock::now_ns(), look);
         self.shared.stats.passes.fetch_add(1, Ordering::Relaxed);
         self.shared.stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
@@ -422,45 +434,10 @@ impl<'s> Sampler<'s> {
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
-        let mut culprits: Vec<u32> = Vec::new();
-        if !self.urgent.is_empty() {
-            culprits.extend(self.switching.wakers(now));
+        if self.looker.stacks.is_none() {
+            self.shared.under_gil.want(&self.urgent, &self.chosen);
         }
-        let (mut for_urgent, mut for_others) =
-            (Allotment::new(URGENT_NS), Allotment::new(OTHERS_NS));
-        for i in 0..self.chosen.len() {
-            let tid = self.chosen[i];
-            let close = self.urgent.contains(&tid);
-            if close && !self.due.contains(&tid) {
-                continue;
-            }
-            let allotment = if close { &mut for_urgent } else { &mut for_others };
-            if !allotment.is_left() {
-                continue;
-            }
-            self.give_way();
-            if let Some(sample) = self.look(tid, close, exact) {
-                culprits
-                    .extend([sample.gil_holder, sample.lock_holder].iter().filter(|t| **t != 0));
-            }
-        }
-        // Whoever stands in a slow request's way is looked at in the same pass; bounded as well.
-        culprits.sort_unstable();
-        culprits.dedup();
-        culprits.retain(|tid| !self.urgent.contains(tid));
-        // Whoever comes last may be left out: another one each time.
-        let first = self.random.below(culprits.len());
-        culprits.rotate_left(first);
-        culprits.truncate(most);
-        let mut for_culprits = Allotment::new(URGENT_NS);
-        for tid in &culprits {
-            if for_culprits.is_left() {
-                self.look(*tid, true, exact);
-            }
-        }
-        if [for_urgent, for_others, for_culprits].iter().any(|allotment| allotment.cut) {
-            self.shared.recorder.region().lose(losses::PASSES_CUT, 1);
-        }
+        let culprits = self.look_at_chosen(now, exact);
         let waits = |tid: &u32| {
             let last = self.tracks.by_tid.get(tid).and_then(|track| track.last);
             last.is_some_and(|sample| sample.wait == WaitKind::Futex)
@@ -471,6 +448,62 @@ impl<'s> Sampler<'s> {
         let seen = self.suspensions.look(&mut self.looker, &self.open, &self.overdue, most, poor);
         self.shared.stats.samples.fetch_add(seen, Ordering::Relaxed);
         self.looker.tell_torn();
+    }
+
+    /// Looks at the urgent threads chosen and, right behind each, at whoever stands in its way; then at the
+    /// others. Who stood in the way.
+    fn look_at_chosen(&mut self, now: u64, exact: bool) -> Vec<u32> {
+        let threads = self.config.threads;
+        let others = self.chosen.iter().filter(|tid| !self.urgent.contains(tid)).count();
+        let mut places = Places::new(threads, others);
+        let mut for_urgent = Allotment::new(URGENT_NS);
+        let mut for_others = Allotment::new(OTHERS_NS);
+        let mut culprits = Culprits { seen: Vec::new(), time: Allotment::new(URGENT_NS), exact };
+        let mut wakers: Vec<u32> = match self.urgent.is_empty() {
+            true => Vec::new(),
+            false => self.switching.wakers(now).collect(),
+        };
+        // Whoever comes last may be left out: another one each time.
+        let first = self.random.below(wakers.len());
+        wakers.rotate_left(first);
+        let (soon, late) = wakers.split_at((threads / WAKERS).max(1).min(wakers.len()));
+        self.look_at_culprits(soon, &mut culprits, &mut places);
+        let chosen = std::mem::take(&mut self.chosen);
+        // Urgent ones are in front.
+        let urgent = chosen.iter().take_while(|tid| self.due.contains(tid)).count();
+        for tid in &chosen[..urgent] {
+            if !for_urgent.is_left() || !places.urgent() {
+                break;
+            }
+            if let Some(sample) = self.look(*tid, true, exact) {
+                let in_its_way = [sample.lock_holder, sample.gil_holder];
+                self.look_at_culprits(&in_its_way, &mut culprits, &mut places);
+            }
+        }
+        self.look_at_culprits(late, &mut culprits, &mut places);
+        for tid in &chosen {
+            let seen = self.urgent.contains(tid) || culprits.seen.contains(tid);
+            if !seen && for_others.is_left() && places.other() {
+                self.give_way();
+                self.look(*tid, false, exact);
+            }
+        }
+        self.chosen = chosen;
+        if [for_urgent, for_others, culprits.time].iter().any(|allotment| allotment.cut) {
+            self.shared.recorder.region().lose(losses::PASSES_CUT, 1);
+        }
+        culprits.seen
+    }
+
+    /// Whoever stands in a slow request's way is looked at in the same pass; bounded as well.
+    fn look_at_culprits(&mut self, tids: &[u32], culprits: &mut Culprits, places: &mut Places) {
+        for tid in tids {
+            let known = *tid == 0 || self.urgent.contains(tid) || culprits.seen.contains(tid);
+            if !known && culprits.time.is_left() && places.culprit() {
+                culprits.seen.push(*tid);
+                self.look(*tid, true, culprits.exact);
+            }
+        }
     }
 
     /// Of the threads that are urgent, those with something to tell. However many they are, each has its turn.
@@ -558,22 +591,4 @@ impl<'s> Sampler<'s> {
 
 pub(crate) fn append_vital(name: ring::Name, now: u64, value: f64) {
     recorder::append(&[header(Kind::Vital, 3, 0, name), now, value.to_bits()], now);
-}
-
-fn attach(shared: &Shared) -> Option<PythonStacks> {
-    let (stacks, state) = match (&shared.runtime.python, shared.config().stacks) {
-        (_, false) => (None, TURNED_OFF.to_owned()),
-        // No Python here: nothing is missing.
-        (None, _) if shared.runtime.name.is_empty() => return None,
-        (None, _) => (None, format!("off: {}", shared.runtime.no_stacks)),
-        (Some(info), true) => match sys::mem::Reader::new() {
-            Err(error) => (None, format!("off: cannot read own memory: {error}")),
-            Ok(mem) => match PythonStacks::attach(*info, mem) {
-                Ok(stacks) => (Some(stacks), "on".to_owned()),
-                Err(unsupported) => (None, format!("off: {unsupported}")),
-            },
-        },
-    };
-    shared.set_source("stacks", state);
-    stacks
 }

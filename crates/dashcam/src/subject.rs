@@ -14,8 +14,10 @@ use sys::mem::Reader;
 use sys::processes::Kin;
 use sys::task::TaskCall;
 
+use crate::control::Shared;
 use crate::native::{self, Native};
 use crate::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
+use crate::under_gil::UnderGil;
 
 /// Most frames of a stack.
 const MOST_FRAMES: usize = 512;
@@ -23,34 +25,39 @@ const MOST_FRAMES: usize = 512;
 const MOST_STACKS: usize = 16 * 1024;
 
 /// Looks at threads and turns what it sees into samples.
-pub(crate) struct Looker {
+pub(crate) struct Looker<'s> {
     recorder: &'static Recorder,
     pub mem: Reader,
     pub stacks: Option<PythonStacks>,
+    /// Told by others, where there is no reader.
+    under_gil: &'s UnderGil,
     frames: Vec<Frame>,
     /// The recorder's id of each code object.
     codes: Vec<u32>,
     /// The recorder's id of each stack seen, by a hash of its frames.
     known: HashMap<u64, u32>,
     torn_told: u64,
+    unsettled_told: u64,
     pub native: Native,
 }
 
-impl Looker {
+impl<'s> Looker<'s> {
     pub(crate) fn new(
-        recorder: &'static Recorder,
+        shared: &'s Shared,
         mem: Reader,
         stacks: Option<PythonStacks>,
         native: Native,
-    ) -> Looker {
+    ) -> Looker<'s> {
         Looker {
-            recorder,
+            recorder: shared.recorder,
             mem,
             stacks,
+            under_gil: &shared.under_gil,
             frames: Vec::new(),
             codes: Vec::new(),
             known: HashMap::new(),
             torn_told: 0,
+            unsettled_told: 0,
             native,
         }
     }
@@ -63,12 +70,14 @@ impl Looker {
         }
     }
 
-    /// Counts the stacks torn since the last call.
+    /// Counts the stacks torn, or not settled, since the last call.
     pub(crate) fn tell_torn(&mut self) {
         let Some(stacks) = &self.stacks else { return };
-        let torn = stacks.counters().torn_stacks;
-        self.recorder.region().lose(losses::STACKS_TORN, torn - self.torn_told);
-        self.torn_told = torn;
+        let (torn, unsettled) = (stacks.counters().torn_stacks, stacks.counters().unsettled_stacks);
+        let region = self.recorder.region();
+        region.lose(losses::STACKS_TORN, torn - self.torn_told);
+        region.lose(losses::STACKS_UNSETTLED, unsettled - self.unsettled_told);
+        (self.torn_told, self.unsettled_told) = (torn, unsettled);
     }
 
     /// Samples `tid`. `close`: it matters (a request past its usual time, or somebody in its way),
@@ -135,13 +144,21 @@ impl Looker {
         let old_times = std::mem::replace(&mut track.times, times);
         let since_ns = std::mem::replace(&mut track.sampled_ns, now);
         let py = track.python;
+        // One that waits has stood there since it was first found in this wait; one that runs is where it
+        // was seen since its last sample.
+        let stood_ns = if blocked { track.waits_since_ns } else { since_ns };
         let carry = last.filter(|_| blocked && (still || unmoved));
+        let by_gil = self.stacks.is_none() && self.under_gil.knows(tid);
         self.describe_wait(&call, close, &mut sample);
         match carry {
-            Some(last) if last.wait == sample.wait => carry_over(&last, &mut sample),
+            Some(last) if last.wait == sample.wait && !(by_gil && last.stack == 0) => {
+                carry_over(&last, &mut sample)
+            }
+            _ if by_gil => self.take_stack(stood_ns, &mut sample),
             _ => self.read_stack(py, &mut sample),
         }
-        let told = self.look_native(&call, py.is_some(), close, (since_ns, last), &mut sample);
+        let is_python = py.is_some() || by_gil;
+        let told = self.look_native(&call, is_python, close, (since_ns, last), &mut sample);
         if ended && sample.t_ns == now {
             // Nothing was seen of it before its end, so there is nothing to tell of this instant.
             tracks.forget(tid);
@@ -266,6 +283,14 @@ impl Looker {
             sample.flags |= flag::TRUNCATED;
         }
         sample.stack = self.stack_id();
+    }
+
+    /// Takes the stack that was told of the thread, if it still holds.
+    fn take_stack(&self, stood_ns: u64, sample: &mut Sample) {
+        if let Some(seen) = self.under_gil.seen(sample.tid, stood_ns) {
+            sample.stack = seen.stack;
+            sample.flags |= if seen.truncated { flag::TRUNCATED } else { 0 };
+        }
     }
 
     /// The recorder's id of the stack in `frames` (innermost first).

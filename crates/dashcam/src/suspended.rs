@@ -142,7 +142,7 @@ impl Suspensions {
     /// soon as they move; `poor`: one of them is followed. Returns the number of records written.
     pub(crate) fn look(
         &mut self,
-        looker: &mut Looker,
+        looker: &mut Looker<'_>,
         open: &[OpenRequest],
         urgent: &[usize],
         most: usize,
@@ -194,7 +194,7 @@ impl Suspensions {
     }
 
     /// `count`: of requests that are late. `often`: whether one task moved is asked at any time.
-    fn what_is_due(&self, looker: &Looker, request: u64, count: u64, often: bool) -> Due {
+    fn what_is_due(&self, looker: &Looker<'_>, request: u64, count: u64, often: bool) -> Due {
         let Some(seen) = self.seen.get(&request) else { return Due::Follow };
         let (tasks, several) = (seen.stood.len() as u64, seen.stood.len() > 1);
         let several_ns = REPEAT_SEVERAL_NS * tasks.div_ceil(SEVERAL);
@@ -219,7 +219,12 @@ impl Suspensions {
     }
 
     /// Writes what was found of `request` again.
-    fn repeat(&mut self, looker: &mut Looker, open: &[OpenRequest], request: &OpenRequest) -> u64 {
+    fn repeat(
+        &mut self,
+        looker: &mut Looker<'_>,
+        open: &[OpenRequest],
+        request: &OpenRequest,
+    ) -> u64 {
         let Some(mut seen) = self.seen.remove(&request.id) else { return 0 };
         seen.seen_ns = sys::clock::now_ns();
         let written = self.write(looker, open, request, &seen);
@@ -230,7 +235,7 @@ impl Suspensions {
     /// Follows the tasks of `request`: how many, and records written.
     fn follow(
         &mut self,
-        looker: &mut Looker,
+        looker: &mut Looker<'_>,
         open: &[OpenRequest],
         request: &OpenRequest,
     ) -> (usize, u64) {
@@ -254,7 +259,7 @@ impl Suspensions {
     /// A record for each task of `request`, and of who is in their way.
     fn write(
         &mut self,
-        looker: &mut Looker,
+        looker: &mut Looker<'_>,
         open: &[OpenRequest],
         request: &OpenRequest,
         seen: &Seen,
@@ -278,7 +283,7 @@ impl Suspensions {
     }
 
     /// Looks at the next few tasks that work for no open request.
-    fn look_around(&mut self, looker: &mut Looker, open: &[OpenRequest], now: u64) -> u64 {
+    fn look_around(&mut self, looker: &mut Looker<'_>, open: &[OpenRequest], now: u64) -> u64 {
         self.tasks.clear();
         let (set, Some(stacks)) = (TASKS.load(Ordering::Relaxed), &mut looker.stacks) else {
             return 0;
@@ -328,7 +333,7 @@ impl Suspensions {
     /// known, or not asked now.
     fn find_holder(
         &mut self,
-        looker: &mut Looker,
+        looker: &mut Looker<'_>,
         open: &[OpenRequest],
         (request, waiter): (&OpenRequest, &Suspended),
         now: u64,
@@ -391,7 +396,7 @@ impl Suspensions {
 }
 
 impl Stood {
-    fn of(looker: &mut Looker, mut one: Suspended, now: u64) -> Stood {
+    fn of(looker: &mut Looker<'_>, mut one: Suspended, now: u64) -> Stood {
         let frames = std::mem::take(&mut one.frames);
         let stack = if frames.is_empty() { 0 } else { looker.stack_of(&frames) };
         let peer = match one.fd {
@@ -408,7 +413,7 @@ impl Stood {
     }
 
     /// Whether it is there still, as far as three guarded reads tell.
-    fn is_still(&self, looker: &Looker, now: u64) -> bool {
+    fn is_still(&self, looker: &Looker<'_>, now: u64) -> bool {
         let moved = |stacks: &PythonStacks| stacks.has_moved(self.one.mark);
         self.one.kind != AwaitKind::Running
             && self.is_fresh(now)

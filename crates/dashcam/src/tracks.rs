@@ -99,6 +99,7 @@ impl Tracks {
         }
         let grown = self.by_tid.len() > before;
         self.by_tid.retain(|_, track| track.alive);
+        // One that runs code in several interpreters is listed for each; any of its states stands for it.
         for thread in python {
             if let Some(track) = self.by_tid.get_mut(&thread.tid) {
                 track.python = Some(*thread);

@@ -215,6 +215,8 @@ pub mod losses {
         PASSES_CUT = 32, "passes_cut";
         /// Captures that were written, but not their lines in the log of captures.
         CAPTURES_UNLISTED = 33, "captures_unlisted";
+        /// Stacks whose innermost few frames moved at every look: taken as last read, or missing.
+        STACKS_UNSETTLED = 34, "stacks_unsettled";
     }
 }
 

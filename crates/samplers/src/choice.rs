@@ -54,9 +54,88 @@ pub fn choose(
     }
 }
 
+/// The places of one pass, which whoever it looks at takes: those chosen, and who stands in their way, who
+/// shows only when they were looked at. At most half of the places are such culprits', so that a crowd of
+/// slow requests, each in another's way, has its turn, too.
+pub struct Places {
+    left: usize,
+    /// Of them, the others' own.
+    others: usize,
+    culprits: usize,
+}
+
+impl Places {
+    /// `most` of them, of which `choose` gave `others` to threads that are not urgent.
+    pub fn new(most: usize, others: usize) -> Places {
+        Places { left: most, others: others.min(most / OTHERS), culprits: most / 2 }
+    }
+
+    /// Takes one for an urgent thread, if there is one.
+    pub fn urgent(&mut self) -> bool {
+        let free = self.left > self.others;
+        self.left -= usize::from(free);
+        free
+    }
+
+    /// Takes one for a thread in an urgent one's way.
+    pub fn culprit(&mut self) -> bool {
+        let taken = self.culprits > 0 && self.urgent();
+        self.culprits -= usize::from(taken);
+        taken
+    }
+
+    /// Takes one for any other thread. These come last.
+    pub fn other(&mut self) -> bool {
+        self.others = 0;
+        self.urgent()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Looks at all that there is room for, each urgent thread with `culprits` in its way that nobody else has
+    /// in its own: urgent ones, culprits and others looked at.
+    fn pass(most: usize, urgent: u32, culprits: u32, rest: u32) -> [usize; 3] {
+        let (urgent, mut rest): (Vec<u32>, Vec<u32>) =
+            ((0..urgent).collect(), (1000..1000 + rest).collect());
+        let mut chosen = Vec::new();
+        choose(&urgent, &mut rest, most, &mut Random::new(1), &mut chosen);
+        let others = chosen.iter().filter(|tid| **tid >= 1000).count();
+        let mut places = Places::new(most, others);
+        let mut seen = [0; 3];
+        for tid in chosen {
+            if tid >= 1000 {
+                seen[2] += usize::from(places.other());
+            } else if places.urgent() {
+                seen[0] += 1;
+                seen[1] += (0..culprits).filter(|_| places.culprit()).count();
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn no_pass_looks_at_more_threads_than_it_may() {
+        // One or a few slow requests: each with all that is in its way.
+        assert_eq!(pass(16, 1, 2, 100), [1, 2, 13]);
+        assert_eq!(pass(16, 4, 2, 100), [4, 8, 4]);
+        assert_eq!(pass(16, 2, 2, 0), [2, 4, 0]);
+        // A crowd: half of the places for those in their way, and an eighth for others.
+        assert_eq!(pass(16, 40, 1, 100), [7, 7, 2]);
+        assert_eq!(pass(16, 40, 2, 100), [6, 8, 2]);
+        assert_eq!(pass(16, 40, 0, 100), [14, 0, 2]);
+        for most in 1..40 {
+            for (urgent, culprits, rest) in [(0, 0, 99), (1, 1, 99), (9, 2, 5), (99, 3, 99)] {
+                let seen = pass(most, urgent, culprits, rest);
+                assert!(seen.iter().sum::<usize>() <= most && seen[1] <= most / 2, "{seen:?}");
+                let wanted =
+                    (urgent.min(1) as usize + (rest as usize).min(most / OTHERS)).min(most);
+                assert!(seen[0] + seen[2] >= wanted, "{most} {urgent} {rest}: {seen:?}");
+            }
+        }
+    }
 
     #[test]
     fn urgent_threads_come_first_and_the_cap_holds() {

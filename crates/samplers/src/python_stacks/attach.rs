@@ -6,8 +6,8 @@
 //! object, told by its type.
 //!
 //! What it promises: a wrong layout is refused with a reason and never yields garbage.
-//! What is missing on purpose: guessing. An unknown version is refused; the caller falls back to
-//! `sys._current_frames` under the GIL.
+//! What is missing on purpose: guessing. An unknown version is refused; the host's `under_gil` is told then
+//! by the interpreter itself, rarely.
 
 use super::frames::Walker;
 use super::layout::{object, Layout};
@@ -38,7 +38,7 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-const REMEDY: &str = "use CPython 3.9 to 3.13 with the GIL, or sample with sys._current_frames";
+const REMEDY: &str = "use CPython 3.9 to 3.13 with the GIL";
 
 pub(super) fn refused(thing: &'static str, found: String, wanted: &str) -> Unsupported {
     Unsupported { thing, found, wanted: wanted.to_owned(), remedy: REMEDY }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(
             why_not(info(0x030e_00f0, 0)),
             "cannot read Python stacks: Python version is 0x030e00f0, wanted 3.9 to 3.13; \
-             use CPython 3.9 to 3.13 with the GIL, or sample with sys._current_frames"
+             use CPython 3.9 to 3.13 with the GIL"
         );
         let zeros = vec![0u64; 4096];
         let runtime = zeros.as_ptr() as usize;

@@ -29,7 +29,7 @@ use std::io;
 use sys::mem::{Buffer, Piece, Reader};
 
 /// The owner byte of an entry trampoline on the C stack: not a frame of the program (3.12+).
-const OWNED_BY_C_STACK: u8 = 3;
+pub(super) const OWNED_BY_C_STACK: u8 = 3;
 /// The owner byte of a generator's frame: complete even before its first instruction.
 pub(super) const OWNED_BY_GENERATOR: u8 = 1;
 
@@ -301,6 +301,15 @@ impl Walker {
             None => self.frames.last().map(|frame| frame.owner),
         };
         !self.truncated && root == Some(OWNED_BY_GENERATOR)
+    }
+
+    /// The outermost frame of the last walk, and its code.
+    pub fn root(&self, layout: &Layout, state: usize) -> Option<(usize, usize)> {
+        let root = match self.same(state) {
+            Some(kept) => kept.frames(layout).last(),
+            None => self.frames.last().copied(),
+        };
+        root.map(|frame| (frame.address, frame.code))
     }
 
     pub fn is_same(&self) -> bool {

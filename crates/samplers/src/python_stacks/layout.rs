@@ -68,6 +68,8 @@ layout! {
     thread_frame,
     /// `_PyCFrame` -> innermost frame (3.11, 3.12).
     cframe_frame,
+    /// `PyThreadState` -> `CFrame` on the C stack of the loop that runs the innermost frame (3.10).
+    thread_cframe,
     /// Frame -> code object.
     frame_code,
     /// Frame -> instruction pointer, or `int f_lasti` up to 3.10.
@@ -149,6 +151,7 @@ const V3_9: Layout = Layout {
     thread_chunk_top: ABSENT,
     thread_frame: 24,
     cframe_frame: ABSENT,
+    thread_cframe: ABSENT,
     frame_code: 32,
     frame_instruction: 104,
     frame_previous: 24,
@@ -200,6 +203,7 @@ const V3_10: Layout = Layout {
     thread_chunk_top: ABSENT,
     thread_frame: 24,
     cframe_frame: ABSENT,
+    thread_cframe: 48,
     frame_code: 32,
     frame_instruction: 96,
     frame_previous: 24,
@@ -251,6 +255,7 @@ const V3_11: Layout = Layout {
     thread_chunk_top: 304,
     thread_frame: 56,
     cframe_frame: 8,
+    thread_cframe: ABSENT,
     frame_code: 32,
     frame_instruction: 56,
     frame_previous: 48,
@@ -302,6 +307,7 @@ const V3_12: Layout = Layout {
     thread_chunk_top: 240,
     thread_frame: 56,
     cframe_frame: 0,
+    thread_cframe: ABSENT,
     frame_code: 0,
     frame_instruction: 56,
     frame_previous: 8,
@@ -353,6 +359,7 @@ const V3_13: Layout = Layout {
     thread_chunk_top: 240,
     thread_frame: 72,
     cframe_frame: ABSENT,
+    thread_cframe: ABSENT,
     frame_code: 0,
     frame_instruction: 56,
     frame_previous: 8,
@@ -423,6 +430,12 @@ impl Layout {
             0x030d => Some(V3_13),
             _ => None,
         }
+    }
+
+    /// True up to 3.12: a state that is run by another thread than the one that made it goes on naming
+    /// that one.
+    pub fn ids_may_lie(&self) -> bool {
+        !self.has_chunks() || self.cframe_frame != ABSENT
     }
 
     /// True from 3.11 on: frames lie in data-stack chunks and not in objects of their own.

@@ -73,6 +73,7 @@ impl PythonStacks {
         threads: &[PyThread],
         waits: &dyn Fn(u32) -> bool,
     ) -> Option<LockHolder> {
+        let waiter = &self.innermost(waiter);
         if let Some(joined) = self.joined(waiter, threads) {
             return Some(joined);
         }
@@ -91,7 +92,7 @@ impl PythonStacks {
                         if holder.is_some() {
                             return None;
                         }
-                        holder = Some(thread.tid);
+                        holder = Some(self.runner(thread));
                     }
                 }
                 // The lock must still be the one waited for, or the walk compared old with new.

@@ -25,6 +25,7 @@
 //! never agrees; after `TRIES` its innermost few frames, which lie side by side and are copied in
 //! one piece, are taken as read, and up to 3.10, where they do not, left out: `Outcome::settled` is
 //! then false. What cannot be trusted is `Torn`, and counted.
+//! A thread that runs code in subinterpreters has its frames on several states: see `nested`.
 //! What is missing on purpose: C frames; free-threaded builds; stopping the world.
 
 mod attach;
@@ -40,6 +41,7 @@ mod layout;
 mod lines;
 mod locks;
 mod managers;
+mod nested;
 mod objects;
 mod published;
 mod texts;
@@ -101,7 +103,8 @@ pub struct TypeAddresses {
 }
 
 /// One Python thread, as its interpreter lists it. A thread that runs code in subinterpreters has
-/// one entry in each, with the same native id.
+/// one entry in each, with the same native id; any of them stands for the thread, and its stack is
+/// the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PyThread {
     /// The address of its `PyThreadState`.
@@ -235,6 +238,7 @@ impl PythonStacks {
         self.codes.begin_pass();
         self.objects.begin_pass();
         self.walker.begin_pass();
+        self.threads.begin_pass();
         self.last_gil = None;
     }
 
@@ -243,7 +247,7 @@ impl PythonStacks {
         self.counters
     }
 
-    /// Lists the threads of all interpreters into `out`. One guarded read a thread.
+    /// Lists the threads of all interpreters into `out`, the main interpreter's last. One guarded read a thread.
     pub fn threads(&mut self, out: &mut Vec<PyThread>) -> Result<(), Torn> {
         out.clear();
         let mut result = Ok(());
@@ -270,7 +274,8 @@ impl PythonStacks {
         if !gil.locked || gil.holder == 0 {
             return None;
         }
-        self.threads.tid_of(&self.mem, &self.layout, gil.holder)
+        let runner = self.runner_of(gil.holder);
+        runner.or_else(|| self.threads.tid_of(&self.mem, &self.layout, gil.holder))
     }
 
     /// True when a thread in a futex wait at `address` waits for a GIL.
@@ -291,13 +296,10 @@ impl PythonStacks {
         out: &mut Vec<Frame>,
     ) -> Result<Outcome, Torn> {
         self.counters.stacks += 1;
-        let mut result = Err(CODE_GONE);
-        for _ in 0..STACK_TRIES {
-            result = self.stack_once(thread.state, max_frames, out);
-            if result.is_ok() {
-                break;
-            }
-        }
+        let result = match self.threads.has_several(&self.mem, &self.layout) {
+            false => self.stack_of(thread.state, max_frames, out),
+            true => self.stack_through_interpreters(thread, max_frames, out),
+        };
         match result {
             Ok(outcome) => self.counters.unsettled_stacks += u64::from(!outcome.settled),
             Err(_) => {
@@ -329,7 +331,7 @@ impl PythonStacks {
     /// Whether the thread may have run since its stack was read.
     fn has_moved_on(&self, state: usize) -> bool {
         let now = self.threads.gil(&self.mem, &self.layout);
-        self.threads.is_foreign(state) || Gil::may_have_run(self.last_gil, now, state)
+        !self.threads.gil_tells() || Gil::may_have_run(self.last_gil, now, state)
     }
 
     /// Walks once more: a code object that still has one of its frames was alive when it was read, if
@@ -381,8 +383,7 @@ impl PythonStacks {
         let mut result = self.walker.again(mem, layout, state, limit);
         let after = self.threads.gil(mem, layout);
         self.last_gil = after;
-        let foreign = self.threads.is_foreign(state);
-        if !foreign && !Gil::may_have_run(before, after, state) {
+        if self.threads.gil_tells() && !Gil::may_have_run(before, after, state) {
             return result.map(|()| true);
         }
         let mut confirmed = result.is_ok();

@@ -53,9 +53,13 @@ pub(super) struct Threads {
     native_in_pthread: usize,
     main_gil: usize,
     gils: Vec<usize>,
-    /// States of subinterpreters: the main GIL says nothing about them.
-    foreign: Vec<usize>,
+    /// States of subinterpreters.
+    foreign: Vec<PyThread>,
+    /// There is more than one interpreter; `None`: not asked in this pass.
+    several: Option<bool>,
     pub seen: Vec<PyThread>,
+    /// The newest state of the main interpreter when `seen` was begun.
+    newest: Option<(usize, usize)>,
     /// The states of the list before, and the copies of their heads made for this one.
     known: Vec<usize>,
     heads: Vec<u8>,
@@ -74,47 +78,92 @@ impl Threads {
             main_gil,
             gils: vec![main_gil],
             foreign: Vec::new(),
+            several: None,
+            newest: None,
             seen: Vec::new(),
             known: Vec::new(),
             heads: Vec::new(),
         })
     }
 
-    /// Reads every interpreter's threads into `self.seen`.
+    /// Begins a pass.
+    pub fn begin_pass(&mut self) {
+        self.several = None;
+    }
+
+    /// Reads every interpreter's threads into `self.seen`, which stays as it was if that fails.
     pub fn refresh(&mut self, mem: &Reader, layout: &Layout) -> Result<(), Torn> {
-        self.known.clear();
-        self.known.extend(self.seen.iter().map(|thread| thread.state));
-        read_each(mem, &self.known, STATE_HEAD, &mut self.heads);
-        self.seen.clear();
-        self.foreign.clear();
-        self.gils.clear();
-        self.gils.push(self.main_gil);
-        let gone = |_| Torn("interpreter gone");
-        let main = mem.word(self.runtime + layout.runtime_main).map_err(gone)?;
-        let mut next = mem.word(self.runtime + layout.runtime_interpreters).map_err(gone)?;
-        for _ in 0..MAX_INTERPRETERS {
-            if next == 0 {
-                return Ok(());
+        let newest = self.newest(mem, layout);
+        self.copy_heads(mem, self.seen.iter().map(|thread| thread.state).collect());
+        let (mut seen, mut foreign) = (Vec::with_capacity(self.seen.len() + 8), 0);
+        let mut gils = vec![self.main_gil];
+        let interpreters = self.interpreters(mem, layout)?;
+        let last = interpreters.len() - 1;
+        for (index, interpreter) in interpreters.into_iter().enumerate() {
+            self.read_interpreter(mem, layout, interpreter, &mut seen)?;
+            if index < last {
+                foreign = seen.len();
+                let gil = gil_of(mem, layout, self.runtime, Some(interpreter));
+                gils.extend(gil.filter(|gil| *gil != self.main_gil));
             }
-            let first = self.seen.len();
-            self.read_interpreter(mem, layout, next)?;
-            if next != main {
-                self.foreign.extend(self.seen[first..].iter().map(|thread| thread.state));
-                let gil = gil_of(mem, layout, self.runtime, Some(next));
-                self.gils.extend(gil.filter(|gil| *gil != self.main_gil));
-            }
-            next = mem.word(next.wrapping_add(layout.interpreter_next)).map_err(gone)?;
         }
+        self.foreign = seen[..foreign].to_vec();
+        (self.seen, self.gils, self.newest) = (seen, gils, newest);
         Ok(())
     }
 
+    /// Whether there are subinterpreters. Asked once a pass: one guarded read.
+    pub fn has_several(&mut self, mem: &Reader, layout: &Layout) -> bool {
+        let ask = || {
+            let head = mem.word(self.runtime + layout.runtime_interpreters);
+            let main = mem.word(self.runtime + layout.runtime_main);
+            head.is_ok_and(|head| main.is_ok_and(|main| head != main))
+        };
+        let several = self.several.unwrap_or_else(ask);
+        self.several = Some(several);
+        several
+    }
+
+    /// Lists the states of subinterpreters anew: on 3.13 each call into one has its own.
+    pub fn refresh_foreign(&mut self, mem: &Reader, layout: &Layout) -> Result<(), Torn> {
+        self.copy_heads(mem, self.foreign.iter().map(|thread| thread.state).collect());
+        let mut foreign = Vec::with_capacity(self.foreign.len() + 1);
+        let interpreters = self.interpreters(mem, layout)?;
+        for interpreter in &interpreters[..interpreters.len() - 1] {
+            self.read_interpreter(mem, layout, *interpreter, &mut foreign)?;
+        }
+        self.foreign = foreign;
+        Ok(())
+    }
+
+    /// The subinterpreters, newest first, then the main interpreter.
+    fn interpreters(&self, mem: &Reader, layout: &Layout) -> Result<Vec<usize>, Torn> {
+        let gone = |_| Torn("interpreter gone");
+        let main = mem.word(self.runtime + layout.runtime_main).map_err(gone)?;
+        let mut next = mem.word(self.runtime + layout.runtime_interpreters).map_err(gone)?;
+        let mut found = Vec::with_capacity(1);
+        while next != 0 && next != main && found.len() + 1 < MAX_INTERPRETERS {
+            found.push(next);
+            next = mem.word(next.wrapping_add(layout.interpreter_next)).map_err(gone)?;
+        }
+        found.push(main);
+        Ok(found)
+    }
+
+    /// Copies the heads of states that are likely to be met again.
+    fn copy_heads(&mut self, mem: &Reader, states: Vec<usize>) {
+        self.known = states;
+        read_each(mem, &self.known, STATE_HEAD, &mut self.heads);
+    }
+
     fn read_interpreter(
-        &mut self,
+        &self,
         mem: &Reader,
         layout: &Layout,
         interpreter: usize,
+        out: &mut Vec<PyThread>,
     ) -> Result<(), Torn> {
-        let first = self.seen.len();
+        let first = out.len();
         let mut next = mem
             .word(interpreter.wrapping_add(layout.interpreter_threads))
             .map_err(|_| Torn("interpreter gone"))?;
@@ -140,26 +189,12 @@ impl Threads {
             let tid = self.native_id(mem, layout, &head, ident);
             if tid != 0 {
                 let thread = PyThread { state: next, tid, ident: ident as u64 };
-                self.seen.push(thread);
+                out.push(thread);
             }
             next = word_at(&head, layout.thread_next);
         }
-        self.drop_unborn(first);
+        drop_unborn(out, first);
         Ok(())
-    }
-
-    /// A state that its thread has not yet adopted carries its creator's ids. Newer ones come
-    /// first, so of several with one id the last is the thread that has it.
-    fn drop_unborn(&mut self, first: usize) {
-        let mut ids: Vec<(u32, usize)> =
-            self.seen[first..].iter().enumerate().map(|(i, t)| (t.tid, i + first)).collect();
-        ids.sort_unstable();
-        let mut unborn: Vec<usize> =
-            ids.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].1).collect();
-        unborn.sort_unstable();
-        for index in unborn.into_iter().rev() {
-            self.seen.remove(index);
-        }
     }
 
     fn native_id(&self, mem: &Reader, layout: &Layout, head: &[u8], ident: usize) -> u32 {
@@ -181,8 +216,35 @@ impl Threads {
         Some((state, mem.word(state.wrapping_add(layout.thread_ident)).ok()?))
     }
 
+    /// Whether a thread was born since the list was made.
+    pub fn is_old(&self, mem: &Reader, layout: &Layout) -> bool {
+        self.newest.is_none() || self.newest != self.newest(mem, layout)
+    }
+
+    /// The states of subinterpreters.
+    pub fn foreign(&self) -> &[PyThread] {
+        &self.foreign
+    }
+
+    /// Whether only the GIL's holder can run. With several interpreters not: a thread that goes from one into
+    /// another takes the GIL along, and the state that it was taken with goes on being named as the
+    /// holder (up to 3.11); from 3.12 on each may have its own.
+    pub fn gil_tells(&self) -> bool {
+        !self.several.unwrap_or(!self.foreign.is_empty())
+    }
+
     pub fn is_foreign(&self, state: usize) -> bool {
-        self.foreign.contains(&state)
+        self.foreign.iter().any(|thread| thread.state == state)
+    }
+
+    /// The thread on whose C stack an address lies. A thread's stack is below its `pthread_t`; the main
+    /// thread's, alone, above that of all.
+    pub fn owner_of_stack(&self, address: usize) -> Option<u32> {
+        let pid = std::process::id();
+        let others = self.seen.iter().filter(|thread| thread.tid != pid);
+        let above = others.filter(|thread| thread.ident as usize > address);
+        let nearest = above.min_by_key(|thread| thread.ident).map(|thread| thread.tid);
+        nearest.or_else(|| self.seen.iter().find(|t| t.tid == pid).map(|t| t.tid))
     }
 
     /// Reads the main interpreter's GIL.
@@ -218,6 +280,20 @@ impl Threads {
         let length = 2 * (size_of::<libc::pthread_cond_t>() + size_of::<libc::pthread_mutex_t>());
         let inside = |gil: &usize| address.wrapping_sub(gil.wrapping_add(layout.gil_cond)) < length;
         self.gils.iter().any(inside)
+    }
+}
+
+/// A state that its thread has not yet adopted carries its creator's ids. Newer ones come
+/// first, so of several with one id the last is the thread that has it.
+fn drop_unborn(out: &mut Vec<PyThread>, first: usize) {
+    let mut ids: Vec<(u32, usize)> =
+        out[first..].iter().enumerate().map(|(i, t)| (t.tid, i + first)).collect();
+    ids.sort_unstable();
+    let mut unborn: Vec<usize> =
+        ids.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].1).collect();
+    unborn.sort_unstable();
+    for index in unborn.into_iter().rev() {
+        out.remove(index);
     }
 }
 

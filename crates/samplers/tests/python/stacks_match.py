@@ -1,10 +1,16 @@
 """Parked threads with stacks of every shape: the reader must find what CPython itself reports."""
 
 import asyncio
+import os
 import sys
 import threading
 
 import probe
+
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
 
 gate = threading.Lock()
 gate.acquire()
@@ -180,6 +186,71 @@ def compare(shape, thread):
     return len(expected)
 
 
+PARKS = """
+def parked():
+    os.write(%d, b"x") and os.read(%d, 1)
+import os
+parked()
+"""
+CALLS = """
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+interpreters.run_string(%d, %r)
+"""
+PARKED, CALLED = [("parked", "<string>", 3), ("<module>", "<string>", 5)], ("<module>", "<string>", 6)
+
+
+def runs(number, code, callers):
+    # On the line of the call. (sys._current_frames() of threads in other interpreters breaks CPython itself.)
+    interpreters.run_string(number, callers.extend(probe.chain(sys._getframe())) or code)
+
+
+def makes_and_runs(code, callers):
+    number = interpreters.create()
+    runs(number, code, callers)
+    interpreters.destroy(number)
+
+
+def through_interpreters():
+    """Threads whose code was called from another interpreter's: the frames of both, the called
+    one's innermost. How many were compared."""
+    (ready, tells), (waits, ends) = os.pipe(), os.pipe()
+    parks = PARKS % (tells, waits)
+    made = [interpreters.create() for _ in range(5)]
+    a, b, c, d, e = map(int, made)
+    cases = [("made by itself", PARKED, makes_and_runs, parks)]
+    # On 3.9 nothing tells who runs an interpreter that another thread made.
+    told = sys.version_info >= (3, 10)
+    twice = PARKED + [CALLED]
+    cases.append(("made by another", PARKED if told else [], runs, a, parks))
+    cases.append(("a newer from an older", twice if told else [], runs, b, CALLS % (c, parks)))
+    cases.append(("an older from a newer", twice if told else [], runs, e, CALLS % (d, parks)))
+    threads = []
+    for what, inner, function, *arguments in cases:
+        callers = []
+        threads.append((what, inner, callers, probe.start(function, *arguments, callers)))
+        os.read(ready, 1)
+    for what, inner, callers, thread in threads:
+        expected = inner + callers
+        for _ in range(3):
+            found, truncated = probe.stack(thread.native_id)
+            assert found == expected and not truncated, (what, found, expected)
+        cut, truncated = probe.stack(thread.native_id, 3)
+        assert cut == expected[:3] and truncated, (what, cut)
+    # The thread that made them runs none of it.
+    names = [name for name, _, _ in probe.stack(threading.get_native_id())[0]]
+    assert "parked" not in names and names[-2:] == ["main", "<module>"], names
+    os.write(ends, b"x" * len(threads))
+    for what, *_, thread in threads:
+        thread.join(20)
+        assert not thread.is_alive(), what
+    for number in made:
+        interpreters.destroy(number)
+    return len(threads)
+
+
 def main():
     sys.setrecursionlimit(5000)
     threading.stack_size(64 << 20)
@@ -202,6 +273,7 @@ def main():
         thread.join(20)
         assert not thread.is_alive(), shape.__name__
     print("%d stacks, %d frames equal" % (len(SHAPES), total))
+    print("%d through interpreters equal" % through_interpreters())
 
 
 main()

@@ -1,5 +1,6 @@
 """Everything that moves, while a native thread samples all of it as fast as it can: threads born
-and dying, deep recursion, code made and freed, generators, exceptions, garbage collection, locks.
+and dying, deep recursion, code made and freed, generators, exceptions, garbage collection, locks,
+subinterpreters born, run by their maker or by another thread, and dying.
 Nothing may crash, and the counters must say what was lost."""
 
 import gc
@@ -11,10 +12,15 @@ import time
 
 import probe
 
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 4.0
 end = 0.0
 lock = threading.Lock()
-count = dict.fromkeys(["births", "codes", "dives", "collections", "generators"], 0)
+count = dict.fromkeys(["births", "codes", "dives", "collections", "generators", "interpreters"], 0)
 
 
 def births():
@@ -81,30 +87,66 @@ def collections():
         count["collections"] += 1
 
 
+# On lines that no string has which `site` executes in a new interpreter.
+LIVES = "\n" * 1000 + """
+def lives(depth):
+    return depth and lives(depth - 1)
+
+for _ in range(300):
+    lives(30)
+"""
+
+
+def enters(number):
+    interpreters.run_string(number, LIVES)
+
+
+def interpreters_born():
+    while time.monotonic() < end:
+        number = interpreters.create()
+        for _ in range(5):
+            enters(number)
+        by_another = threading.Thread(target=enters, args=(number,))
+        by_another.start()
+        by_another.join()
+        interpreters.destroy(number)
+        count["interpreters"] += 1
+
+
 def callers_of(name, first_line, line):
-    """The names of all who really call `name`, and whether it can be on that line."""
+    """None, or the names of all who really call `name`, and whether it can be on that line."""
+    if name == "lives":
+        return {"lives", "<module>"}, line in (1002, 1003)
+    if name == "<module>":
+        return {"enters"} if line in (1005, 1006) else None, True
     if re.fullmatch(r"f\d+", name):
         return {name, "codes"}, line in (first_line, first_line + 1)
     own = {
         "dive": {"dive", "dives", "run", "Thread.run"},
         "nest": {"nest", "generators"},
+        "enters": {"interpreters_born", "run", "Thread.run"},
     }
     return own.get(name), True
 
 
 def check_edges():
     """A stack put together from two instants would show a call that this program never makes. How
-    many calls could be checked."""
+    many calls could be checked, and how many of them from one interpreter into another."""
     edges = probe.text(probe.lib.probe_edges).splitlines()
-    checked = 0
+    checked = between_interpreters = 0
     for edge in edges[:-1]:
         name, file, first_line, line, caller, *_ = edge.split("\t")
         callers, line_fits = callers_of(name, int(first_line), int(line))
-        if callers is None or not (file == __file__ or file.startswith("<made")):
+        known = file == "<string>" if name in ("lives", "<module>") else file == __file__
+        if callers is None or not (known or file.startswith("<made") and name != "<module>"):
             continue
         assert caller in callers and line_fits, edge
         checked += 1
-    return checked
+        between_interpreters += name == "<module>"
+    return checked, between_interpreters
+
+
+LOOPS = (births, dives, codes, codes, generators, collections, interpreters_born)
 
 
 def storm():
@@ -112,7 +154,7 @@ def storm():
     global end
     end = time.monotonic() + SECONDS
     probe.lib.probe_storm_start()
-    threads = [probe.start(f) for f in (births, dives, codes, codes, generators, collections)]
+    threads = [probe.start(f) for f in LOOPS]
     for thread in threads:
         thread.join(SECONDS + 60)
         assert not thread.is_alive()
@@ -126,16 +168,17 @@ def main():
     # On a busy machine one storm may be sampled too seldom to say anything.
     passes = frames = 0
     for _ in range(15):
-        report, checked = storm(), check_edges()
-        print(report, count, "calls checked:", checked)
+        report, (checked, between) = storm(), check_edges()
+        print(report, count, "calls checked:", checked, "between interpreters:", between)
         more_passes, more_frames, stacks, torn = (
             int(re.search(word + r"[=:] ?(\d+)", report).group(1))
             for word in (r"\bpasses", r"\bframes", r"\bstacks", r"torn_stacks")
         )
         passes, frames = passes + more_passes, frames + more_frames
-        if checked > 10 and passes > 50 and frames > 1000:
+        if checked > 10 and between and passes > 50 and frames > 1000:
             break
     assert checked > 10 and passes > 50 and frames > 1000, (checked, passes, frames)
+    assert between, "no stack through two interpreters in %d passes" % passes
     assert torn * 4 < stacks, "more than a quarter of the stacks torn: " + report
 
 

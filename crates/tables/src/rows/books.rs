@@ -125,16 +125,18 @@ pub(crate) const SOURCES: Table = Table {
     columns: &[
         always("name", Kind::Text, "Which: switches, stacks, gc, ..."),
         always("is_on", Kind::Bool, "It was on"),
-        maybe("why_off", Kind::Text, "Why it was not"),
+        maybe("why_off", Kind::Text, "Why it was not; or, if it was on in part only, what it said"),
     ],
     rows: sources,
 };
 
 fn sources(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     for (name, state) in &source.capture.meta.sources {
-        let on = state == "on";
+        // `on; paused ...` and `on: under the GIL ...` are on, too.
+        let on = state == "on" || state.starts_with("on;") || state.starts_with("on:");
         let why = state.strip_prefix("off: ").unwrap_or(state);
-        sink.row([Cell::Text(name), Cell::Bool(on), text((!on).then_some(why))])?;
+        let why = (state != "on").then_some(why);
+        sink.row([Cell::Text(name), Cell::Bool(on), text(why)])?;
     }
     Ok(())
 }

@@ -1,0 +1,75 @@
+"""Stacks of an interpreter whose memory cannot be read (an unknown version): this thread asks the
+interpreter itself, a few times a second, for a few threads (crates/dashcam/src/under_gil.rs).
+
+It exists only where it is needed. It ends with recording, and before the interpreter does: from then on
+nothing of ours waits for the GIL. A forked child starts its own when it begins to record.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+# As they are before anything (gevent) puts its own in their place.
+_start, _lock = _thread.start_new_thread, _thread.allocate_lock
+_active: dict[int, Any] | None = getattr(threading, "_active", None)
+# How long its last look may take to end.
+_PATIENCE_S = 2.0
+
+# Of the thread that runs: the process it is in; released to end it; released by it when it has ended.
+_running: tuple[int, Any, Any] | None = None
+
+
+def begin() -> None:
+    """Starts it, if stacks cannot be read otherwise."""
+    from dashcam import _native
+
+    global _running
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    if not _native.stacks_are_refused() or _active is None or not has_gil:
+        return
+    _let_end()
+    stop, ended = _lock(), _lock()
+    stop.acquire()
+    ended.acquire()
+    _running = os.getpid(), stop, ended
+    try:
+        _start(_run, (_native, stop, ended))
+    except RuntimeError:  # no thread to be had, or none any more
+        _running = None
+
+
+def _run(native: Any, stop: Any, ended: Any) -> None:
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        native.name_thread("dashcam-under-gil")
+        pause = native.look_under_gil(_active)
+        while pause >= 0 and not stop.acquire(True, pause):
+            pause = native.look_under_gil(_active)
+    except Exception:  # noqa: BLE001  the source says what there is; the host is not told on stderr
+        pass
+    finally:
+        ended.release()
+
+
+def end() -> None:
+    """Ends it, and waits until it has; at most two seconds."""
+    ended = _let_end()
+    if ended is not None:
+        ended.acquire(True, _PATIENCE_S)
+
+
+def _let_end() -> Any:
+    global _running
+    running, _running = _running, None
+    # A parent's is not there in a forked child.
+    if running is None or running[0] != os.getpid():
+        return None
+    _, stop, ended = running
+    if stop.locked():
+        stop.release()
+    return ended

@@ -1,0 +1,160 @@
+//! Stacks as the interpreter tells them, where its memory cannot be read (`dashcam::under_gil`).
+//!
+//! How it works: a Python thread (python/dashcam/_under_gil.py) calls `look_under_gil`. First whatever may run Python
+//! code: which threads there are, and their kernel ids. Then, in one go that runs none, so that the GIL is not let go
+//! of and nobody moves: `sys._current_frames()` and the frames of those the sampler asked for, with the garbage
+//! collector off meanwhile, as it might run finalizers.
+//!
+//! What it promises: only what the interpreter offers everybody, no layout is assumed; bounded threads and frames.
+//! What is missing on purpose: processes with subinterpreters (`sys._current_frames()` makes frame
+//! objects of other interpreters' threads, which breaks their memory from 3.12 on), and threads that `threading` does
+//! not know.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dashcam::under_gil::{Look, Next, MOST_FRAMES};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+/// Stacks of this interpreter could not be read at the start; so they cannot in its forked children. Written with the
+/// GIL held, read by who holds it, too: Relaxed.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Whether somebody has to look under the GIL, since stacks cannot be read otherwise.
+#[pyfunction]
+pub fn stacks_are_refused() -> bool {
+    REFUSED.load(Ordering::Relaxed)
+}
+
+/// Remembers whether stacks of this interpreter can be read. Costs up to a tenth of a second if not.
+pub fn note(py: Python<'_>, runtime: &dashcam::Runtime) {
+    let readable = py.detach(|| dashcam::can_be_read(runtime));
+    REFUSED.store(!readable, Ordering::Relaxed);
+}
+
+/// In a forked child that has started afresh: its parent's thread is not there.
+pub fn begin_again(py: Python<'_>) {
+    if stacks_are_refused() {
+        let begin = py.import("dashcam._under_gil").and_then(|module| module.call_method0("begin"));
+        // Without a thread the source says that stacks are off.
+        drop(begin);
+    }
+}
+
+/// One look at threads. `active`: `threading._active`. The seconds to pause before the next; below 0: there
+/// will be none.
+#[pyfunction]
+pub fn look_under_gil(py: Python<'_>, active: &Bound<'_, PyDict>) -> PyResult<f64> {
+    let look = match Look::begin() {
+        Next::Look(look) => look,
+        Next::Pause(pause) => return Ok(pause.as_secs_f64()),
+        Next::End => return Ok(-1.0),
+    };
+    if is_alone() {
+        let known = known_threads(active);
+        look.threads(&known.keys().copied().collect::<Vec<u32>>());
+        hand_in(py, &look, &known)?;
+    }
+    Ok(look.end().as_secs_f64())
+}
+
+/// Whether this is the only interpreter of the process.
+fn is_alone() -> bool {
+    // SAFETY: the GIL is held, under which interpreters are made and ended; the list has at least this one.
+    unsafe {
+        let first = pyo3::ffi::PyInterpreterState_Head();
+        pyo3::ffi::PyInterpreterState_Next(first).is_null()
+    }
+}
+
+/// The kernel's ids of threads, and the interpreter's.
+fn known_threads<'py>(active: &Bound<'py, PyDict>) -> HashMap<u32, Bound<'py, PyAny>> {
+    // A copy: a thread's attribute may be the program's code, and other threads run then.
+    let threads = active.items();
+    let native = |pair: Bound<'py, PyAny>| {
+        let (ident, thread): (Bound<'py, PyAny>, Bound<'py, PyAny>) = pair.extract().ok()?;
+        Some((thread.getattr("_native_id").ok()?.extract().ok()?, ident))
+    };
+    threads.iter().filter_map(native).collect()
+}
+
+/// Runs `look` without the garbage collector: what runs no Python code does not let go of the GIL, then.
+fn undisturbed<R>(py: Python<'_>, look: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+    let gc = py.import("gc")?;
+    let is_enabled: bool = gc.call_method0("isenabled")?.extract()?;
+    if is_enabled {
+        gc.call_method0("disable")?;
+    }
+    let result = look();
+    if is_enabled {
+        gc.call_method0("enable")?;
+    }
+    result
+}
+
+fn hand_in(py: Python<'_>, look: &Look, known: &HashMap<u32, Bound<'_, PyAny>>) -> PyResult<()> {
+    let current = py.import("sys")?.getattr("_current_frames")?;
+    let mut walker = Walker::new(py, look);
+    undisturbed(py, || {
+        let frames = current.call0()?;
+        for tid in look.wanted() {
+            let Some(ident) = known.get(tid) else { continue };
+            // One that is ending has none.
+            if let Ok(frame) = frames.get_item(ident) {
+                let truncated = walker.walk(frame)?;
+                look.put(*tid, &walker.frames, truncated);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Walks frames from the innermost on.
+struct Walker<'a, 'py> {
+    look: &'a Look,
+    names: [Bound<'py, PyString>; 3],
+    /// Ids of the code objects met in this look: their frames keep them alive.
+    codes: HashMap<usize, u32>,
+    frames: Vec<(u32, u32)>,
+}
+
+impl<'a, 'py> Walker<'a, 'py> {
+    fn new(py: Python<'py>, look: &'a Look) -> Walker<'a, 'py> {
+        let names = ["f_code", "f_lineno", "f_back"].map(|name| PyString::new(py, name));
+        Walker { look, names, codes: HashMap::new(), frames: Vec::new() }
+    }
+
+    /// True when there are more frames than a look takes.
+    fn walk(&mut self, innermost: Bound<'py, PyAny>) -> PyResult<bool> {
+        self.frames.clear();
+        let [code, line, back] = self.names.clone();
+        let mut frame = innermost;
+        while !frame.is_none() {
+            if self.frames.len() >= MOST_FRAMES {
+                return Ok(true);
+            }
+            let id = self.code(&frame.getattr(&code)?)?;
+            let line: Option<u32> = frame.getattr(&line)?.extract()?;
+            self.frames.push((id, line.unwrap_or(0)));
+            frame = frame.getattr(&back)?;
+        }
+        Ok(false)
+    }
+
+    fn code(&mut self, code: &Bound<'py, PyAny>) -> PyResult<u32> {
+        let address = code.as_ptr() as usize;
+        if let Some(id) = self.codes.get(&address) {
+            return Ok(*id);
+        }
+        let qualified = code.getattr("co_qualname").or_else(|_| code.getattr("co_name"))?;
+        let file = code.getattr("co_filename")?;
+        let first_line: u32 = code.getattr("co_firstlineno")?.extract()?;
+        let releases = code.getattr("co_names")?.cast::<PyTuple>()?.contains("release")?;
+        let (qualified, file) = (qualified.cast::<PyString>()?, file.cast::<PyString>()?);
+        let (qualified, file) = (qualified.to_string_lossy(), file.to_string_lossy());
+        let id = self.look.code(&qualified, &file, first_line, releases);
+        self.codes.insert(address, id);
+        Ok(id)
+    }
+}
