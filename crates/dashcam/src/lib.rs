@@ -39,6 +39,7 @@ mod remote;
 mod running;
 mod sampler;
 mod scrape;
+mod sets;
 mod snapshot;
 mod stream;
 mod subject;

@@ -15,6 +15,7 @@ use sys::processes::Kin;
 use sys::task::TaskCall;
 
 use crate::native::{self, Native};
+use crate::sets::Sets;
 use crate::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
 
 /// Most frames of a stack.
@@ -33,6 +34,7 @@ pub(crate) struct Looker {
     /// The recorder's id of each stack seen, by a hash of its frames.
     known: HashMap<u64, u32>,
     torn_told: u64,
+    sets: Sets,
     pub native: Native,
 }
 
@@ -51,6 +53,7 @@ impl Looker {
             codes: Vec::new(),
             known: HashMap::new(),
             torn_told: 0,
+            sets: Sets::default(),
             native,
         }
     }
@@ -136,7 +139,7 @@ impl Looker {
         let since_ns = std::mem::replace(&mut track.sampled_ns, now);
         let py = track.python;
         let carry = last.filter(|_| blocked && (still || unmoved));
-        self.describe_wait(&call, close, &mut sample);
+        self.describe_wait(&call, close, carry, &mut sample);
         match carry {
             Some(last) if last.wait == sample.wait => carry_over(&last, &mut sample),
             _ => self.read_stack(py, &mut sample),
@@ -199,7 +202,14 @@ impl Looker {
         close && waits && now.saturating_sub(track.holder_asked_ns) >= ASK_HOLDER_NS
     }
 
-    fn describe_wait(&mut self, call: &TaskCall, close: bool, sample: &mut Sample) {
+    /// `carry`: its last sample, if it stood still since.
+    fn describe_wait(
+        &mut self,
+        call: &TaskCall,
+        close: bool,
+        carry: Option<Sample>,
+        sample: &mut Sample,
+    ) {
         let wait = calls::meaning(call, &self.mem);
         sample.wait = wait_kind(&wait);
         if let TaskCall::Syscall { nr, .. } = call {
@@ -217,7 +227,10 @@ impl Looker {
             sample.gil_holder =
                 self.stacks.as_mut().and_then(PythonStacks::gil_holder).unwrap_or(0);
         }
-        if close {
+        // What is polled does not change while it is; what it takes to tell is not spent twice.
+        let polls = |s: Sample| s.wait == WaitKind::Poll && s.target & TARGET_IS_NAME != 0;
+        let told = carry.is_some_and(polls) && self.sets.is_told(sample.tid);
+        if close && !(told && sample.wait == WaitKind::Poll) {
             self.name_target(call, &wait, sample);
         }
     }
@@ -231,7 +244,8 @@ impl Looker {
             }
             (WaitKind::FileLock, Some(fd)) => locked_file(call, fd),
             (WaitKind::ChildWait, _) => child(call, sample.tid),
-            (WaitKind::PipeRead | WaitKind::PipeWrite | WaitKind::Poll, Some(fd)) => {
+            (WaitKind::Poll, _) => self.sets.target(wait, sample.tid, sample.t_ns),
+            (WaitKind::PipeRead | WaitKind::PipeWrite, Some(fd)) => {
                 let writes = sample.wait == WaitKind::PipeWrite;
                 sys::fds::describe(fd).map(|info| pipe(fd, &info, sample.tid, writes))
             }
@@ -383,7 +397,7 @@ fn child(call: &TaskCall, tid: u32) -> Option<String> {
 }
 
 /// A descriptor; a pipe by the process that has its other end, where that is known.
-fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
+pub(crate) fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
     let of = |(kin, pid)| {
         let name = sys::processes::name(pid);
         let kin = match kin {

@@ -10,7 +10,8 @@
 //! | --- | --- | --- |
 //! | nanosleep, clock_nanosleep; poll, select of nothing | Sleep | length |
 //! | futex (wait, lock), futex_waitv, futex_wait | Futex | address, length |
-//! | poll, select, epoll_wait | Poll, or Connect | first descriptor, how many, length |
+//! | poll, select | Poll, or Connect | the first three descriptors, how many, length |
+//! | epoll_wait | Poll | the instance (`crate::epoll` tells what is registered there), length |
 //! | read, write, recv, send, sendfile, splice | by what the descriptor is | descriptor |
 //! | connect, accept | Connect, Accept | descriptor |
 //! | fsync, open, stat, unlink, rename, flock, F_SETLKW | FileSync, FileOpen, FileLock | |
@@ -78,6 +79,18 @@ pub const OUTSIDE_CALL: i64 = -1;
 /// In `WaitKind::Other`: not blocked.
 pub const RUNNING: i64 = -2;
 
+/// So many descriptors of a set are told.
+pub const NAMED: usize = 3;
+
+/// A descriptor of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// The descriptor.
+    pub fd: i32,
+    /// Whether it is waited for until it can be written to, and for nothing else.
+    pub writes: bool,
+}
+
 /// What a blocked call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -87,6 +100,8 @@ pub struct Wait {
     pub fd: Option<i32>,
     /// How many descriptors are waited for; an epoll instance counts as one.
     pub fds: u32,
+    /// The first of those that `poll` or `select` waits for, in the order of the call; none for other calls.
+    pub set: [Option<Polled>; NAMED],
     /// Address of the futex, or the first of several: the identity of the lock.
     pub futex: Option<u64>,
     /// How long it will wait at most: the length the caller gave, or, where the call takes a
@@ -98,7 +113,8 @@ pub struct Wait {
 
 impl Wait {
     fn of(kind: WaitKind) -> Wait {
-        Wait { kind, fd: None, fds: 0, futex: None, timeout_ns: None, timed: false }
+        let set = [None; NAMED];
+        Wait { kind, fd: None, fds: 0, set, futex: None, timeout_ns: None, timed: false }
     }
 
     fn on(kind: WaitKind, fd: i32) -> Wait {

@@ -43,14 +43,23 @@ fn futex_waits_tell_address_and_limit() {
     assert_eq!((many.futex, many.timed), (Some(0x3000), false));
 }
 
+fn told(wait: &Wait) -> Vec<(i32, bool)> {
+    wait.set.iter().flatten().map(|one| (one.fd, one.writes)).collect()
+}
+
 #[test]
-fn polls_tell_the_first_descriptor_that_counts() {
+fn polls_tell_the_first_descriptors_that_count() {
     let entry = |fd: i32, events: i16| fd as u32 as u64 | (events as u16 as u64) << 32;
     let set = [entry(-1, 1), entry(9, 1), entry(10, 1)];
     let limit = [2i64, 0];
     let wait = call(libc::SYS_ppoll, [address(&set), 3, address(&limit), 0, 0, 0]);
-    assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(9), 3));
+    assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(9), 2));
+    assert_eq!(told(&wait), [(9, false), (10, false)]);
     assert_eq!(wait.timeout_ns, Some(2_000_000_000));
+    let many: Vec<u64> = (5..45).map(|fd| entry(fd, if fd == 6 { 4 } else { 5 })).collect();
+    let wait = call(libc::SYS_ppoll, [address(&many[0]), 40, 0, 0, 0, 0]);
+    assert_eq!(told(&wait), [(5, false), (6, true), (7, false)]);
+    assert_eq!(wait.fds, 40);
     let none = call(libc::SYS_ppoll, [address(&set), 1, 0, 0, 0, 0]);
     assert_eq!((none.kind, none.fd, none.timed), (WaitKind::Sleep, None, false));
     let empty = call(libc::SYS_ppoll, [0, 0, address(&limit), 0, 0, 0]);
@@ -58,10 +67,14 @@ fn polls_tell_the_first_descriptor_that_counts() {
 }
 
 #[test]
-fn selects_tell_the_first_bit() {
+fn selects_tell_the_first_bits() {
     let set = [0u64, 1 << 6, 0];
     let wait = call(libc::SYS_pselect6, [128, address(&set), 0, 0, 0, 0]);
     assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(70), 1));
+    assert_eq!(told(&wait), [(70, false)]);
+    let (read, write) = ([1u64 << 3, 1 << 6], [1u64 << 3 | 1 << 5, 3 << 6]);
+    let wait = call(libc::SYS_pselect6, [128, address(&read), address(&write), 0, 0, 0]);
+    assert_eq!((wait.fds, told(&wait)), (4, vec![(3, false), (5, true), (70, false)]));
     let nothing = call(libc::SYS_pselect6, [0, 0, 0, 0, 0, 0]);
     assert_eq!(nothing.kind, WaitKind::Sleep);
 }
