@@ -249,6 +249,9 @@ impl Looker {
                 let writes = sample.wait == WaitKind::PipeWrite;
                 sys::fds::describe(fd).map(|info| pipe(fd, &info, sample.tid, writes))
             }
+            (WaitKind::SocketWrite, Some(fd)) => {
+                sys::fds::describe(fd).map(|info| receiver(&info, calls::sent_to(call, &self.mem)))
+            }
             (_, Some(fd)) => sys::fds::describe(fd).map(|info| info.text),
             _ => None,
         };
@@ -409,6 +412,15 @@ pub(crate) fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
     let is_pipe = info.kind == FdKind::Pipe;
     let end = is_pipe.then(|| sys::processes::other_end(fd, tid, writes)).flatten();
     end.and_then(of).unwrap_or_else(|| info.text.clone())
+}
+
+/// A socket that is sent to; where the call names the address, that is it. Others pass over what it names.
+fn receiver(info: &FdInfo, named: Option<String>) -> String {
+    match (info.kind, named) {
+        (FdKind::UdpSocket, Some(to)) => format!("udp {to}"),
+        (FdKind::UnixSocket, Some(to)) => format!("unix {to}"),
+        _ => info.text.clone(),
+    }
 }
 
 /// What a running thread has used so far: whether it computes or keeps the kernel busy.

@@ -1,10 +1,14 @@
 //! A capture says what a slow request waited for: of several descriptors three by name, and how many
-//! more there are.
+//! more there are; of a datagram socket without a peer to whom it sends, and no more than its own port
+//! while it receives.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
 use capture::read::Capture;
 use format::record::TARGET_IS_NAME;
@@ -51,6 +55,20 @@ fn waits_in_epoll(things: &[&dyn AsRawFd]) {
     unsafe { libc::epoll_wait(epoll.as_raw_fd(), &mut event, 1, SLOW_MS) };
 }
 
+/// A datagram socket without a peer and with a time limit, and the address of one that takes nothing any more.
+fn full_socket() -> (UnixDatagram, SocketAddr, UnixDatagram) {
+    let name = format!("dashcam-full-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(name).expect("a short name");
+    let deaf = UnixDatagram::bind_addr(&address).expect("the name is free");
+    let sender = UnixDatagram::unbound().expect("sockets are there");
+    sender.set_nonblocking(true).expect("an option");
+    while sender.send_to_addr(&[7], &address).is_ok() {}
+    sender.set_nonblocking(false).expect("an option");
+    let limit = Some(Duration::from_millis(SLOW_MS as u64));
+    sender.set_write_timeout(limit).expect("an option");
+    (sender, address, deaf)
+}
+
 /// Targets that the looks at a request's thread told while it waited for this.
 fn targets(capture: &Capture, request: &str, kind: WaitKind) -> BTreeSet<String> {
     let name = capture.name_id(request);
@@ -88,11 +106,29 @@ fn what_is_waited_for_is_named_in_a_capture() {
         let _request = dashcam::request!("loops alone");
         waits_in_epoll(&[]);
     }
+    let (anybody, full) =
+        (UdpSocket::bind("127.0.0.1:0").expect("loopback is there"), full_socket());
+    {
+        let _request = dashcam::request!("receives");
+        let limit = Some(Duration::from_millis(SLOW_MS as u64));
+        anybody.set_read_timeout(limit).expect("an option");
+        assert!(anybody.recv_from(&mut [0]).is_err());
+    }
+    {
+        let _request = dashcam::request!("sends");
+        assert!(full.0.send_to_addr(&[7], &full.1).is_err(), "nobody takes it");
+    }
     let path = dashcam::snap("test").expect("a capture");
     let capture = Capture::open(&path).expect("a whole capture");
     std::fs::remove_dir_all(out).expect("our folder");
     let told = |request| targets(&capture, request, WaitKind::Poll);
     let one = |text: String| BTreeSet::from([text]);
+    let port = anybody.local_addr().expect("it is bound").port();
+    let received = targets(&capture, "receives", WaitKind::SocketRead);
+    assert_eq!(received, one(format!("udp, own port {port}")));
+    let name = full.1.as_abstract_name().expect("it has one");
+    let sent = targets(&capture, "sends", WaitKind::SocketWrite);
+    assert_eq!(sent, one(format!("unix @{}", String::from_utf8_lossy(name))));
     assert_eq!(
         told("polls"),
         one(format!("udp 127.0.0.1:7001, tcp {address} and 3 more")),

@@ -18,7 +18,8 @@
 //! is wrong rarely, never harmfully.
 //!
 //! The target of a connection still being made is not told by the socket: `connecting::peer` finds
-//! it, at more cost; `calls::connect_target` reads it from the arguments of a blocked `connect`.
+//! it, at more cost; `calls::connect_target` reads it from the arguments of a blocked `connect`, and
+//! `calls::sent_to` those of a datagram that is sent to an address.
 
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -55,7 +56,8 @@ pub enum FdKind {
 pub struct FdInfo {
     /// The kind.
     pub kind: FdKind,
-    /// One line: "tcp 127.0.0.1:5432", "unix /run/x.sock", "pipe:\[123\]", "/path/file".
+    /// One line: "tcp 127.0.0.1:5432", "unix /run/x.sock", "pipe:\[123\]", "/path/file". Of a datagram socket
+    /// without a peer "udp, own port 47880".
     pub text: String,
     /// Port of the peer, for a connected internet socket.
     pub peer_port: Option<u16>,
@@ -193,6 +195,13 @@ fn socket(fd: i32) -> FdInfo {
             let to = connecting && kind == FdKind::TcpSocket;
             if let Some(to) = to.then(|| crate::connecting::peer(fd, family)).flatten() {
                 return FdInfo { kind, text: format!("tcp {to}"), peer_port: None, connecting };
+            }
+            if kind == FdKind::UdpSocket {
+                // Its own address, in the place of a peer's, would be taken for one.
+                let own = local.as_ref().and_then(|own| own.port).filter(|port| *port != 0);
+                let own =
+                    own.map_or("no port of its own".to_owned(), |port| format!("own port {port}"));
+                return FdInfo { kind, text: format!("udp, {own}"), peer_port: None, connecting };
             }
             let state = match (listening, connecting) {
                 (true, _) => " listening",

@@ -113,10 +113,33 @@ fn a_wait_for_one_child_names_it() {
 }
 
 #[test]
+fn a_message_that_names_an_address_tells_it() {
+    let mem = Reader::new().expect("a process may read itself");
+    let sent = |nr, args: [u64; 6]| sent_to(&TaskCall::Syscall { nr, args, sp: 0, pc: 0 }, &mem);
+    let mut to = [0u8; 16];
+    to[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+    to[2..8].copy_from_slice(&[0x1f, 0x90, 10, 0, 0, 7]);
+    let told = Some("10.0.0.7:8080".to_owned());
+    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, address(&to), 16]), told);
+    // The half behind the length is padding, and may hold anything.
+    let head = [address(&to), 0xdead_beef_0000_0010];
+    assert_eq!(sent(libc::SYS_sendmsg, [3, address(&head), 0, 0, 0, 0]), told);
+    assert_eq!(sent(libc::SYS_sendmmsg, [3, address(&head), 2, 0, 0, 0]), told);
+    // A connected socket's, half an address, one that is not there, and other calls.
+    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, 0, 0]), None);
+    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, address(&to), 1]), None);
+    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, 8, 16]), None);
+    assert_eq!(sent(libc::SYS_sendmsg, [3, u64::MAX - 4, 0, 0, 0, 0]), None);
+    assert_eq!(sent(libc::SYS_recvfrom, [3, 0x1000, 5, 0, address(&to), 16]), None);
+}
+
+#[test]
 fn no_number_with_wild_arguments_panics_or_blocks() {
     for nr in -130..500 {
         for args in [[0; 6], [u64::MAX; 6], [8; 6], [1 << 63; 6], [4096; 6]] {
             call(nr, args);
+            let mem = Reader::new().expect("a process may read itself");
+            sent_to(&TaskCall::Syscall { nr, args, sp: 0, pc: 0 }, &mem);
         }
     }
 }
