@@ -23,7 +23,7 @@ static TABLE: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// First number we use where we can, which is that of FD_SETSIZE, and the limit from which on we can.
-const HIGH_FD: (RawFd, u64) = (1024, 4096);
+pub(crate) const HIGH_FD: (RawFd, u64) = (1024, 4096);
 
 /// A descriptor of ours.
 #[derive(Debug)]
@@ -129,6 +129,11 @@ pub fn own_stderr() -> io::Result<OwnedFd> {
 /// How many descriptors of ours are open. Some microseconds.
 pub fn count() -> usize {
     TABLE.iter().filter(|slot| slot.load(Ordering::Relaxed) != 0).count()
+}
+
+/// How many of them have numbers from `HIGH_FD` on.
+pub(crate) fn count_high() -> usize {
+    TABLE.iter().filter(|slot| slot.load(Ordering::Relaxed) > HIGH_FD.0).count()
 }
 
 /// In a forked child: closes every descriptor of ours that came with the fork. The objects that

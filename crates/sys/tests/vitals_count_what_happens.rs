@@ -48,6 +48,67 @@ fn values_move() {
 }
 
 #[test]
+fn sockets_are_counted_one_by_one_and_apart_from_other_descriptors() {
+    let done = common::in_a_child(|| {
+        let mut vitals = Vitals::open();
+        let before = read(&mut vitals);
+        let _file = std::fs::File::open("/proc/self/exe").expect("/proc is there");
+        let socket = || std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+        let one = socket();
+        let with_one = read(&mut vitals);
+        assert_eq!(with_one["sockets"] - before["sockets"], 1.0);
+        assert_eq!(with_one["fds"] - before["fds"], 2.0);
+        let _pair = std::os::unix::net::UnixStream::pair().expect("sockets are there");
+        drop(one);
+        assert_eq!(read(&mut vitals)["sockets"] - before["sockets"], 2.0);
+        // Other processes of the namespace open and close theirs meanwhile.
+        let is_seen = || {
+            let before = read(&mut vitals)["namespace_sockets"];
+            let _some: Vec<_> = (0..50).map(|_| socket()).collect();
+            (read(&mut vitals)["namespace_sockets"] >= before + 25.0).then_some(())
+        };
+        common::wait_for("fifty more sockets in the namespace", is_seen);
+        0
+    });
+    assert_eq!(done, 0);
+}
+
+#[test]
+fn of_too_many_descriptors_it_is_said_that_sockets_are_not_counted() {
+    let done = common::in_a_child(|| {
+        let mut vitals = Vitals::open();
+        let is_said = |vitals: &Vitals| vitals.missing().iter().any(|m| m.source == "sockets");
+        assert!(read(&mut vitals).contains_key("sockets") && !is_said(&vitals));
+        let limit = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+        // SAFETY: the call only reads `limit`; it concerns this child only.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } != 0 {
+            common::skipped("no room for 1,024 descriptors");
+            return 0;
+        }
+        let file = std::fs::File::open("/proc/self/exe").expect("/proc is there");
+        let many: Vec<_> = (0..1100).map(|_| file.try_clone().expect("there is room")).collect();
+        let seen = read(&mut vitals);
+        assert!(!seen.contains_key("sockets") && seen["fds"] > 1100.0 && is_said(&vitals));
+        drop(many);
+        assert!(read(&mut vitals).contains_key("sockets") && !is_said(&vitals));
+        0
+    });
+    assert_eq!(done, 0);
+}
+
+/// The page lists every value that this host gives.
+#[test]
+fn docs_vitals_md_has_a_row_for_every_value() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/vitals.md");
+    let page = std::fs::read_to_string(page).expect("docs/vitals.md");
+    let names = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let named: std::collections::HashSet<&str> = names.collect();
+    let seen = read(&mut Vitals::open());
+    let missing: Vec<_> = seen.keys().filter(|name| !named.contains(*name)).collect();
+    assert!(missing.is_empty(), "docs/vitals.md has no row for {missing:?}");
+}
+
+#[test]
 fn counts_are_those_of_proc() {
     // In a process of its own, as above.
     let own = common::in_a_child(|| {
@@ -77,6 +138,8 @@ fn every_value_is_either_there_or_said_to_be_missing() {
         ("cgroup_throttled_ns", "cgroup throttling"),
         ("threads", "threads"),
         ("fds", "fds"),
+        ("sockets", "sockets"),
+        ("namespace_sockets", "sockets of the network namespace"),
     ];
     for (value, source) in sources {
         let missing = vitals.missing().iter().find(|m| m.source == source);
