@@ -25,6 +25,7 @@ mod forward;
 mod held;
 mod hook;
 mod keeper;
+mod lacking;
 mod live;
 mod macros;
 mod meta;

@@ -27,7 +27,7 @@ pub struct Meta {
     pub to_ns: u64,
     /// The rules of `slow=`, as text.
     pub slow: String,
-    /// Sources by name: "on" or "off: why".
+    /// Sources by name: "on", "on; and what is missing", or "off: why".
     pub sources: Vec<(String, String)>,
     /// Losses by name.
     pub losses: Vec<(String, u64)>,

@@ -36,6 +36,7 @@ mod cgroup;
 use crate::kept::{self, Kept};
 use crate::ours::{self, Fd};
 use crate::{clock, fds, task};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -185,7 +186,18 @@ impl Vitals {
     }
 }
 
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.source, self.reason)
+    }
+}
+
 impl Missing {
+    /// All of them in one line; "" when nothing is missing.
+    pub fn line(all: &[Missing]) -> String {
+        all.iter().map(Missing::to_string).collect::<Vec<_>>().join(", ")
+    }
+
     fn new(source: &'static str, error: &io::Error) -> Missing {
         Missing { source, reason: error.to_string() }
     }

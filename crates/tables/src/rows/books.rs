@@ -125,16 +125,16 @@ pub(crate) const SOURCES: Table = Table {
     columns: &[
         always("name", Kind::Text, "Which: switches, stacks, gc, ..."),
         always("is_on", Kind::Bool, "It was on"),
-        maybe("why_off", Kind::Text, "Why it was not"),
+        maybe("why_off", Kind::Text, "Why it was not, or what of it was missing"),
     ],
     rows: sources,
 };
 
 fn sources(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     for (name, state) in &source.capture.meta.sources {
-        let on = state == "on";
-        let why = state.strip_prefix("off: ").unwrap_or(state);
-        sink.row([Cell::Text(name), Cell::Bool(on), text((!on).then_some(why))])?;
+        let on = source.capture.meta.source_on(name);
+        let why = ["off: ", "on; "].iter().find_map(|how| state.strip_prefix(how)).unwrap_or(state);
+        sink.row([Cell::Text(name), Cell::Bool(on), text((state != "on").then_some(why))])?;
     }
     Ok(())
 }
