@@ -136,6 +136,8 @@ fn every_value_is_either_there_or_said_to_be_missing() {
         ("psi_memory_some_total_us", "pressure of memory"),
         ("host_steal_ticks", "steal"),
         ("cgroup_throttled_ns", "cgroup throttling"),
+        ("psi_cgroup_cpu_some_total_us", "pressure of the cgroup"),
+        ("psi_cgroup_memory_some_avg10_percent", "pressure of the cgroup"),
         ("threads", "threads"),
         ("fds", "fds"),
         ("sockets", "sockets"),
@@ -145,6 +147,55 @@ fn every_value_is_either_there_or_said_to_be_missing() {
         let missing = vitals.missing().iter().find(|m| m.source == source);
         assert_ne!(seen.contains_key(value), missing.is_some(), "{value}: {missing:?}");
     }
+}
+
+/// Where cgroups of version 2 lie.
+fn version_2() -> Option<std::path::PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+    line.split(' ').nth(4).map(Into::into)
+}
+
+#[test]
+fn a_process_that_was_moved_tells_the_pressure_of_its_new_cgroup() {
+    let Some(root) = version_2() else {
+        return common::skipped("no cgroups of version 2");
+    };
+    let own = root.join(format!("sys-test-{}", std::process::id()));
+    if std::fs::create_dir(&own).is_err() {
+        return common::skipped("not allowed to make a cgroup");
+    }
+    let (folder, name) = (own.clone(), "psi_cgroup_cpu_some_total_us");
+    let done = common::in_a_child(move || {
+        let total = || {
+            let text = std::fs::read_to_string(folder.join("cpu.pressure")).unwrap_or_default();
+            let some = text.lines().find(|line| line.starts_with("some "));
+            some.and_then(|line| line.rsplit("total=").next()?.parse::<f64>().ok())
+        };
+        let mut vitals = Vitals::open();
+        let before = read(&mut vitals);
+        if std::fs::write(folder.join("cgroup.procs"), "0").is_err() || total().is_none() {
+            common::skipped("not allowed to go there, or it tells no pressure");
+            return 0;
+        }
+        // It is new, so nobody can have waited in it for long yet, as they have on the host.
+        let told = read(&mut vitals)[name];
+        assert!(total().is_some_and(|now| told <= now), "{told} {:?}", total());
+        assert!(told < before["psi_cpu_some_total_us"].max(1e6), "{told}: the host's own");
+        assert!(!vitals.missing().iter().any(|m| m.source == "pressure of the cgroup"));
+        // Those that compute side by side wait for each other.
+        let grown = || {
+            let until = std::time::Instant::now() + std::time::Duration::from_millis(50);
+            let spin = move || while std::time::Instant::now() < until {};
+            let others: Vec<_> = (0..8).map(|_| std::thread::spawn(spin)).collect();
+            others.into_iter().for_each(|other| drop(other.join()));
+            (read(&mut vitals)[name] > told).then_some(())
+        };
+        common::wait_for("pressure in a cgroup of its own", grown);
+        0
+    });
+    assert_eq!(done, 0);
+    std::fs::remove_dir(&own).expect("nobody is there any more");
 }
 
 #[test]

@@ -15,20 +15,22 @@
 //! | /proc/self/net/sockstat | `namespace_sockets` | count now | 2.6 |
 //! | cpu.stat of the cgroup (v2, v1) | `cgroup_periods`, `cgroup_throttled_periods` | count | 3.2 |
 //! | same | `cgroup_throttled_ns` | ns | 3.2 |
+//! | cpu.pressure, io.pressure, memory.pressure of the cgroup (v2) | `psi_cgroup_cpu_some_avg10_percent`, ... | % | 4.20 |
+//! | same | `psi_cgroup_cpu_some_total_us`, ... | us | 4.20 |
 //! | /proc/pressure/cpu, io, memory | `psi_cpu_some_avg10_percent`, ... | % | 4.20 |
 //! | same | `psi_cpu_some_total_us`, ... | us | 4.20 |
 //! | /proc/stat | `host_steal_ticks` | ticks of 10 ms, all CPUs | 2.6.11 |
 //!
 //! What it promises: counters count up from the start of the process (pressure and steal: of the
-//! host) and are given raw; differences are the caller's business. Values this host does not have
+//! host or the cgroup) and are given raw; differences are the caller's business. Values this host does not have
 //! are not emitted, and `missing()` says which and why. No allocation on a repeated read unless a
 //! source fails, which is noted once. About 20 us a read, and 0.4 us a descriptor of the host.
 //!
 //! What it does not: `fds` are those of the process, what the recorder has open included; `sockets` leave that
 //! out, unless it has low numbers, and are not told of a process with descriptors of its own beyond `MOST_ASKED`;
 //! `namespace_sockets` are those of all processes of its network namespace (a container's, or the host's),
-//! and of the kernel: for programs with more descriptors than may be asked. Pressure and steal are those of
-//! the whole host, also inside a container. The cgroup is looked for again when the process was moved; a
+//! and of the kernel: for programs with more descriptors than may be asked. `psi_cpu_...` and steal are those
+//! of the whole host, also inside a container: what the service itself lacks `psi_cgroup_...` tell. The cgroup is looked for again when the process was moved; a
 //! quota set later above it is not noticed. In a forked child open it anew.
 
 mod cgroup;
@@ -41,8 +43,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The source that `follow_cgroup` replaces.
+/// The sources that `follow_cgroup` replaces.
 const CGROUP: &str = "cgroup throttling";
+const CGROUP_PRESSURE: &str = "pressure of the cgroup";
 /// The source that is there up to `MOST_ASKED` descriptors.
 const SOCKETS: &str = "sockets";
 /// So many descriptors are asked whether they are sockets: those with numbers below ours.
@@ -68,7 +71,7 @@ struct Source {
     failed: bool,
 }
 
-/// Reads the counters. Holds about eight descriptors.
+/// Reads the counters. Holds about a dozen descriptors.
 pub struct Vitals {
     sources: Vec<Source>,
     task_dir: Option<Fd>,
@@ -165,6 +168,28 @@ impl Vitals {
             Ok(path) => self.add(CGROUP, &path, emit_throttling),
             Err(reason) => self.missing.push(Missing { source: CGROUP, reason: reason.to_owned() }),
         }
+        match cgroup::with_pressure() {
+            Ok(folder) => self.add_cgroup_pressure(&folder),
+            Err(reason) => {
+                let reason = reason.to_owned();
+                self.missing.push(Missing { source: CGROUP_PRESSURE, reason });
+            }
+        }
+    }
+
+    fn add_cgroup_pressure(&mut self, folder: &str) {
+        self.add(CGROUP_PRESSURE, &format!("{folder}/cpu.pressure"), |text, emit| {
+            let names = ["psi_cgroup_cpu_some_avg10_percent", "psi_cgroup_cpu_some_total_us"];
+            emit_pressure(text, emit, names)
+        });
+        self.add(CGROUP_PRESSURE, &format!("{folder}/io.pressure"), |text, emit| {
+            let names = ["psi_cgroup_io_some_avg10_percent", "psi_cgroup_io_some_total_us"];
+            emit_pressure(text, emit, names)
+        });
+        self.add(CGROUP_PRESSURE, &format!("{folder}/memory.pressure"), |text, emit| {
+            let names = ["psi_cgroup_memory_some_avg10_percent", "psi_cgroup_memory_some_total_us"];
+            emit_pressure(text, emit, names)
+        });
     }
 
     /// The process may have been moved to another cgroup since.
@@ -175,7 +200,9 @@ impl Vitals {
         };
         let now = hash(text);
         if self.member_of.replace(now).is_some_and(|before| before != now) {
-            self.sources.retain(|source| source.name != CGROUP);
+            let of_cgroup = |name| matches!(name, CGROUP | CGROUP_PRESSURE);
+            self.sources.retain(|source| !of_cgroup(source.name));
+            self.missing.retain(|missing| !of_cgroup(missing.source));
             self.add_cgroup();
         }
     }
