@@ -142,11 +142,9 @@ fn control() -> Check {
 
 fn vitals() -> Check {
     let vitals = sys::vitals::Vitals::open();
-    let missing: Vec<String> =
-        vitals.missing().iter().map(|m| format!("{} ({})", m.source, m.reason)).collect();
-    let works = Ok(match missing.is_empty() {
-        true => "all counters".to_owned(),
-        false => format!("without {}", missing.join(", ")),
+    let works = Ok(match sys::vitals::Missing::line(vitals.missing()) {
+        nothing if nothing.is_empty() => "all counters".to_owned(),
+        missing => format!("without {missing}"),
     });
     Check { name: "vitals", works, gives: "faults, throttling, pressure, memory once a second" }
 }

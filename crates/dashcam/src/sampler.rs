@@ -26,12 +26,14 @@ use samplers::budget::{Budget, Look, Width};
 use samplers::choice::{choose, Places, Random};
 use samplers::python_stacks::PyThread;
 use sys::clock::Following;
+use sys::vitals::Vitals;
 
 use crate::allotment::Allotment;
 use crate::config::Config;
 use crate::control::Shared;
 use crate::firing::Triggers;
 use crate::interpreter;
+use crate::lacking::Lacking;
 use crate::native::Native;
 use crate::subject::Looker;
 use crate::suspended::Suspensions;
@@ -172,7 +174,8 @@ struct Sampler<'s> {
     suspensions: Suspensions,
     rest: Vec<u32>,
     chosen: Vec<u32>,
-    vitals: sys::vitals::Vitals,
+    vitals: Vitals,
+    lacking: Lacking,
     vital_names: Vec<(&'static str, ring::Name)>,
     vitals_ns: u64,
     throttled_ns: f64,
@@ -198,7 +201,7 @@ impl<'s> Sampler<'s> {
         shared.set_source("running_stacks", native.running_state());
         let switching = Switching::new(shared, &own);
         shared.set_source("threads", "on".to_owned());
-        shared.set_source("vitals", "on".to_owned());
+        let vitals = Vitals::open();
         Some(Sampler {
             shared,
             config,
@@ -228,7 +231,8 @@ impl<'s> Sampler<'s> {
             suspensions: Suspensions::default(),
             rest: Vec::new(),
             chosen: Vec::new(),
-            vitals: sys::vitals::Vitals::open(),
+            lacking: Lacking::new(shared, &vitals),
+            vitals,
             vital_names: Vec::new(),
             vitals_ns: 0,
             throttled_ns: 0.0,
@@ -550,6 +554,7 @@ impl<'s> Sampler<'s> {
             }
             append_vital(id, now, value);
         });
+        self.lacking.follow(self.shared, &self.vitals);
         self.switching.each_second(self.shared, now);
         self.own_delay_ns = self.own_delay().unwrap_or(self.own_delay_ns);
     }

@@ -16,6 +16,7 @@ use sys::task::TaskCall;
 
 use crate::control::Shared;
 use crate::native::{self, Native};
+use crate::sets::Sets;
 use crate::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
 use crate::under_gil::UnderGil;
 
@@ -38,6 +39,7 @@ pub(crate) struct Looker<'s> {
     known: HashMap<u64, u32>,
     torn_told: u64,
     unsettled_told: u64,
+    sets: Sets,
     pub native: Native,
 }
 
@@ -58,6 +60,7 @@ impl<'s> Looker<'s> {
             known: HashMap::new(),
             torn_told: 0,
             unsettled_told: 0,
+            sets: Sets::default(),
             native,
         }
     }
@@ -149,7 +152,7 @@ impl<'s> Looker<'s> {
         let stood_ns = if blocked { track.waits_since_ns } else { since_ns };
         let carry = last.filter(|_| blocked && (still || unmoved));
         let by_gil = self.stacks.is_none() && self.under_gil.knows(tid);
-        self.describe_wait(&call, close, &mut sample);
+        self.describe_wait(&call, close, carry, &mut sample);
         match carry {
             Some(last) if last.wait == sample.wait && !(by_gil && last.stack == 0) => {
                 carry_over(&last, &mut sample)
@@ -216,7 +219,14 @@ impl<'s> Looker<'s> {
         close && waits && now.saturating_sub(track.holder_asked_ns) >= ASK_HOLDER_NS
     }
 
-    fn describe_wait(&mut self, call: &TaskCall, close: bool, sample: &mut Sample) {
+    /// `carry`: its last sample, if it stood still since.
+    fn describe_wait(
+        &mut self,
+        call: &TaskCall,
+        close: bool,
+        carry: Option<Sample>,
+        sample: &mut Sample,
+    ) {
         let wait = calls::meaning(call, &self.mem);
         sample.wait = wait_kind(&wait);
         if let TaskCall::Syscall { nr, .. } = call {
@@ -234,7 +244,10 @@ impl<'s> Looker<'s> {
             sample.gil_holder =
                 self.stacks.as_mut().and_then(PythonStacks::gil_holder).unwrap_or(0);
         }
-        if close {
+        // What is polled does not change while it is; what it takes to tell is not spent twice.
+        let polls = |s: Sample| s.wait == WaitKind::Poll && s.target & TARGET_IS_NAME != 0;
+        let told = carry.is_some_and(polls) && self.sets.is_told(sample.tid);
+        if close && !(told && sample.wait == WaitKind::Poll) {
             self.name_target(call, &wait, sample);
         }
     }
@@ -248,9 +261,13 @@ impl<'s> Looker<'s> {
             }
             (WaitKind::FileLock, Some(fd)) => locked_file(call, fd),
             (WaitKind::ChildWait, _) => child(call, sample.tid),
-            (WaitKind::PipeRead | WaitKind::PipeWrite | WaitKind::Poll, Some(fd)) => {
+            (WaitKind::Poll, _) => self.sets.target(wait, sample.tid, sample.t_ns),
+            (WaitKind::PipeRead | WaitKind::PipeWrite, Some(fd)) => {
                 let writes = sample.wait == WaitKind::PipeWrite;
                 sys::fds::describe(fd).map(|info| pipe(fd, &info, sample.tid, writes))
+            }
+            (WaitKind::SocketWrite, Some(fd)) => {
+                sys::fds::describe(fd).map(|info| receiver(&info, calls::sent_to(call, &self.mem)))
             }
             (_, Some(fd)) => sys::fds::describe(fd).map(|info| info.text),
             _ => None,
@@ -408,7 +425,7 @@ fn child(call: &TaskCall, tid: u32) -> Option<String> {
 }
 
 /// A descriptor; a pipe by the process that has its other end, where that is known.
-fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
+pub(crate) fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
     let of = |(kin, pid)| {
         let name = sys::processes::name(pid);
         let kin = match kin {
@@ -420,6 +437,15 @@ fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
     let is_pipe = info.kind == FdKind::Pipe;
     let end = is_pipe.then(|| sys::processes::other_end(fd, tid, writes)).flatten();
     end.and_then(of).unwrap_or_else(|| info.text.clone())
+}
+
+/// A socket that is sent to; where the call names the address, that is it. Others pass over what it names.
+fn receiver(info: &FdInfo, named: Option<String>) -> String {
+    match (info.kind, named) {
+        (FdKind::UdpSocket, Some(to)) => format!("udp {to}"),
+        (FdKind::UnixSocket, Some(to)) => format!("unix {to}"),
+        _ => info.text.clone(),
+    }
 }
 
 /// What a running thread has used so far: whether it computes or keeps the kernel busy.

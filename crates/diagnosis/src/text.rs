@@ -257,7 +257,14 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
         matches!(f.cause, Cause::LockWait | Cause::PoolWait) && f.confidence < Confidence::Confirmed
     };
     let missed = d.findings.iter().any(guessed);
-    for (name, state) in off.filter(|(name, _)| name != "wakers" || missed) {
+    // Without the cgroup's counters nobody knows whether it was held back; of the others no verdict is made.
+    let starved = d.findings.iter().any(|f| f.cause == Cause::CpuStarved);
+    let matters = |(name, state): &&(String, String)| match name.as_str() {
+        "wakers" => missed,
+        "vitals" => starved && state.contains("cgroup throttling"),
+        _ => true,
+    };
+    for (name, state) in off.filter(matters) {
         let _ = writeln!(out, "Source {name} was {state}.");
     }
 }

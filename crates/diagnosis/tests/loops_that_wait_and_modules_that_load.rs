@@ -261,6 +261,31 @@ fn a_callback_that_polls_a_peer_keeps_the_loop_though_nobody_asked_whom() {
     }
 }
 
+/// Whoever its instance waits for, among them one that a request may wait for: the loop has nothing to do.
+#[test]
+fn a_loop_that_polls_its_instance_waits_for_something_to_do_whatever_is_registered_there() {
+    let run = [("run", APP, 1), ("Runner.run", "/lib/asyncio/runners.py", 118)];
+    let polled = |text: &str| {
+        let mut made = capture(true);
+        let waits = stack(&mut made, &run);
+        off(&mut made, THREAD, &[(0, 499), (500, 1000)]);
+        seen(&mut made, THREAD, 5, 499, WaitKind::Poll, waits);
+        made.names.push(text.to_owned());
+        let name = format::record::TARGET_IS_NAME | (made.names.len() as u64 - 1);
+        made.samples.get_mut(&THREAD).into_iter().flatten().for_each(|look| look.target = name);
+        findings(&made).into_iter().map(|f| (f.cause.text(), f.target)).collect::<Vec<_>>()
+    };
+    let plain = polled("anon_inode:[eventpoll]");
+    assert!(plain.iter().all(|(cause, _)| *cause == "unknown"), "{plain:?}");
+    for members in
+        ["tcp 10.0.0.7:5432", "udp 10.0.0.2:53", "a pipe of child process cat and 2 more"]
+    {
+        assert_eq!(polled(&format!("anon_inode:[eventpoll] of {members}")), plain);
+    }
+    // A set of a selector without an instance is a loop's if the loop's code polls it.
+    assert_ne!(polled("tcp 10.0.0.7:5432, pipe:[7] and 3 more"), plain);
+}
+
 #[test]
 fn who_waits_for_the_gil_of_a_siblings_work_in_a_pool_waits_for_that_work() {
     let mut made = capture(true);

@@ -246,18 +246,33 @@ fn who_oversleeps_while_another_forks_waits_for_the_fork() {
 /// The first look at a wait often comes too soon to tell its peer.
 #[test]
 fn all_of_one_wait_is_for_what_any_look_at_it_told() {
-    let mut made = capture();
-    made.requests.push(request(99, BEGIN, 500));
-    off(&mut made, 7, &[(0, 499)]);
-    seen(&mut made, 7, &[(100, WaitKind::Poll, 2), (400, WaitKind::Poll, 2)]);
-    made.names.push("udp 127.0.0.53:53".to_owned());
-    let name = made.names.len() as u64 - 1;
-    let looks = made.samples.get_mut(&7).expect("seen");
-    looks[1].target = format::record::TARGET_IS_NAME | name;
-    let verdict = diagnose(&made, |_| 300 * MS);
-    assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));
-    let first = &verdict.findings[0];
-    assert_eq!((first.cause.text(), first.share > 0.95), ("dns", true), "{}", to_text(&verdict));
+    for (target, cause) in [
+        ("udp 127.0.0.53:53", "dns"),
+        ("udp 10.0.0.2:53, udp 10.0.0.3:5353, pipe:[7] and 2 more", "dns"),
+        ("udp 10.0.0.2:53 and 1 more", "dns"),
+        ("tcp 10.0.0.7:5432, udp 10.0.0.2:53", "downstream-wait"),
+        // Its own port: it may be a resolver itself.
+        ("udp, own port 53", "downstream-wait"),
+    ] {
+        let mut made = capture();
+        made.requests.push(request(99, BEGIN, 500));
+        off(&mut made, 7, &[(0, 499)]);
+        seen(&mut made, 7, &[(100, WaitKind::Poll, 2), (400, WaitKind::Poll, 2)]);
+        made.names.push(target.to_owned());
+        let name = made.names.len() as u64 - 1;
+        let looks = made.samples.get_mut(&7).expect("seen");
+        looks[1].target = format::record::TARGET_IS_NAME | name;
+        let verdict = diagnose(&made, |_| 300 * MS);
+        assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));
+        let first = &verdict.findings[0];
+        assert_eq!(
+            (first.cause.text(), first.share > 0.95),
+            (cause, true),
+            "{}",
+            to_text(&verdict)
+        );
+        assert_eq!(first.target.as_deref(), Some(target));
+    }
 }
 
 /// It shares the waiter's file, and ran when the wait ended: as it did all along.

@@ -54,6 +54,24 @@ fn work_that_is_slow_only_for_want_of_a_cpu_is_starved() {
     assert!(first.share > 0.85, "{}", first.share);
 }
 
+/// A quota that is used up looks the same from inside: that it was not asked about is said, and no other vital.
+#[test]
+fn without_the_cgroups_counters_a_starved_thread_may_have_been_held_back() {
+    let said = |each: u64, state: &str| {
+        let mut made = crowded(each);
+        made.meta.sources.push(("vitals".to_owned(), state.to_owned()));
+        let verdict = judge(&made);
+        let text = to_text(&verdict);
+        let line = text.lines().find_map(|line| line.strip_prefix("Source vitals was "));
+        line.map(str::to_owned)
+    };
+    let cgroup = "on; missing: cgroup throttling (no cpu controller for this cgroup)";
+    assert_eq!(said(5, cgroup), Some(format!("{cgroup}.")));
+    assert_eq!(said(5, "on; missing: pressure of io (not found)"), None);
+    assert_eq!(said(5, "on"), None);
+    assert_eq!(said(50, cgroup), None, "it computed");
+}
+
 /// An event loop runs 20 of every 50 ms: for one callback it is kept by that, for a request of its own each time
 /// it lacks a CPU.
 #[test]

@@ -48,7 +48,7 @@ thread_local! {
 /// The peer that `fd` is being connected to; None unless its SYN is under way. `family`: AF_INET or
 /// AF_INET6. Cost: a look at what is remembered, or the kernel's walk; see above.
 pub fn peer(fd: i32, family: libc::c_int) -> Option<SocketAddr> {
-    let inode = inode(fd)?;
+    let inode = crate::fds::inode(fd)?;
     ASKED.with_borrow_mut(|asked| {
         if let Some((_, to)) = asked.known.iter().find(|(known, _)| *known == inode) {
             return Some(*to);
@@ -66,15 +66,6 @@ pub fn peer(fd: i32, family: libc::c_int) -> Option<SocketAddr> {
         asked.known.drain(..spare);
         own
     })
-}
-
-fn inode(fd: i32) -> Option<u64> {
-    // SAFETY: an all-zero stat is a valid value, and fstat only writes into it.
-    let stat = unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
-    }?;
-    Some(stat.st_ino)
 }
 
 /// Adds the connections of this family that are under way, by inode. None: the kernel refuses.

@@ -9,6 +9,7 @@
 //! | fstat | sort of thing | any kernel |
 //! | getsockopt SO_DOMAIN, SO_TYPE, SO_ACCEPTCONN | socket kind, listening | 2.6.32 |
 //! | getpeername, getsockname | "tcp 127.0.0.1:5432", peer port, connecting | any kernel |
+//! | /proc/sys/net/ipv4/ip_local_port_range | which connections were most likely accepted | 2.6 |
 //! | readlink /proc/self/fd/N | path, "pipe:\[123\]", "anon_inode:\[eventpoll\]" | any kernel |
 //!
 //! What it promises: an answer in 2-4 us, or None when nothing is open under that number. What it
@@ -17,9 +18,12 @@
 //! is wrong rarely, never harmfully.
 //!
 //! The target of a connection still being made is not told by the socket: `connecting::peer` finds
-//! it, at more cost; `calls::connect_target` reads it from the arguments of a blocked `connect`.
+//! it, at more cost; `calls::connect_target` reads it from the arguments of a blocked `connect`, and
+//! `calls::sent_to` those of a datagram that is sent to an address.
 
+use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 
 /// What kind of thing a descriptor leads to.
@@ -52,7 +56,8 @@ pub enum FdKind {
 pub struct FdInfo {
     /// The kind.
     pub kind: FdKind,
-    /// One line: "tcp 127.0.0.1:5432", "unix /run/x.sock", "pipe:\[123\]", "/path/file".
+    /// One line: "tcp 127.0.0.1:5432", "unix /run/x.sock", "pipe:\[123\]", "/path/file". Of a datagram socket
+    /// without a peer "udp, own port 47880".
     pub text: String,
     /// Port of the peer, for a connected internet socket.
     pub peer_port: Option<u16>,
@@ -79,13 +84,8 @@ pub enum Sort {
 pub fn sort(fd: i32) -> Option<Sort> {
     /// Character devices that are terminals: the old and the multiplexed ones, serial lines, the
     /// eight majors of pseudo terminals, USB serial, ARM serial, hypervisor console.
-    const TERMINALS: [std::ops::RangeInclusive<u32>; 5] =
-        [4..=5, 136..=143, 188..=188, 204..=204, 229..=229];
-    // SAFETY: an all-zero stat is a valid value, and fstat only writes into it.
-    let stat = unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
-    }?;
+    const TERMINALS: [RangeInclusive<u32>; 5] = [4..=5, 136..=143, 188..=188, 204..=204, 229..=229];
+    let stat = stat(fd)?;
     Some(match stat.st_mode & libc::S_IFMT {
         libc::S_IFSOCK => Sort::Socket,
         libc::S_IFIFO => Sort::Pipe,
@@ -99,6 +99,19 @@ pub fn sort(fd: i32) -> Option<Sort> {
         }
         _ => Sort::Other,
     })
+}
+
+fn stat(fd: i32) -> Option<libc::stat> {
+    // SAFETY: an all-zero stat is a valid value, and fstat only writes into it.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
+    }
+}
+
+/// The inode behind `fd`: tells sockets and pipes that are open at the same time apart.
+pub(crate) fn inode(fd: i32) -> Option<u64> {
+    stat(fd).map(|stat| stat.st_ino)
 }
 
 /// What `fd` leads to. Allocates the text. None when nothing is open there.
@@ -130,6 +143,33 @@ pub fn is_connecting(fd: i32) -> bool {
         && matches!(address(fd, libc::getpeername), Err(libc::ENOTCONN))
 }
 
+/// The own address of a TCP connection that was most likely accepted: its peer has one of the ports that
+/// the kernel gives to whoever asks for none, and it has not itself. None of all other things.
+pub fn accepted_at(fd: i32) -> Option<String> {
+    let internet = matches!(option(fd, libc::SO_DOMAIN), Some(libc::AF_INET | libc::AF_INET6));
+    let stream = internet && option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM);
+    let peer = stream.then(|| address(fd, libc::getpeername).ok()).flatten()?;
+    let own = address(fd, libc::getsockname).ok()?;
+    let given = given_ports();
+    (given.contains(&peer.port?) && !given.contains(&own.port?)).then_some(own.text)?
+}
+
+/// Ports that the kernel gives out by itself; asked for once a thread.
+fn given_ports() -> RangeInclusive<u16> {
+    const USUAL: (u16, u16) = (32768, 60999);
+    thread_local! {
+        static GIVEN: Cell<Option<(u16, u16)>> = const { Cell::new(None) };
+    }
+    let read = || {
+        let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+        let mut words = text.split_ascii_whitespace().map(str::parse);
+        Some((words.next()?.ok()?, words.next()?.ok()?))
+    };
+    let (first, last) = GIVEN.get().unwrap_or_else(|| read().unwrap_or(USUAL));
+    GIVEN.set(Some((first, last)));
+    first..=last
+}
+
 fn socket(fd: i32) -> FdInfo {
     let family = option(fd, libc::SO_DOMAIN).unwrap_or(-1);
     let stream = option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM);
@@ -155,6 +195,13 @@ fn socket(fd: i32) -> FdInfo {
             let to = connecting && kind == FdKind::TcpSocket;
             if let Some(to) = to.then(|| crate::connecting::peer(fd, family)).flatten() {
                 return FdInfo { kind, text: format!("tcp {to}"), peer_port: None, connecting };
+            }
+            if kind == FdKind::UdpSocket {
+                // Its own address, in the place of a peer's, would be taken for one.
+                let own = local.as_ref().and_then(|own| own.port).filter(|port| *port != 0);
+                let own =
+                    own.map_or("no port of its own".to_owned(), |port| format!("own port {port}"));
+                return FdInfo { kind, text: format!("udp, {own}"), peer_port: None, connecting };
             }
             let state = match (listening, connecting) {
                 (true, _) => " listening",

@@ -12,6 +12,7 @@ pub mod cell;
 pub mod claim;
 pub mod clock;
 pub mod connecting;
+pub mod epoll;
 pub mod exit;
 pub mod fds;
 pub mod file_locks;

@@ -16,14 +16,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 const SLOTS: usize = 8192;
-/// Descriptor + 1, or 0. Written by the owner of the slot; read by a child that is alone.
-/// Relaxed: fork itself orders what the child sees.
+/// Descriptor + 1, or 0. Written by the owner of the slot; read by a child that is alone, and to be counted.
+/// Relaxed: fork itself orders what the child sees, and a count is of no instant.
 static TABLE: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
 /// Where the next search for a free slot begins.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// First number we use where we can, which is that of FD_SETSIZE, and the limit from which on we can.
-const HIGH_FD: (RawFd, u64) = (1024, 4096);
+pub(crate) const HIGH_FD: (RawFd, u64) = (1024, 4096);
 
 /// A descriptor of ours.
 #[derive(Debug)]
@@ -124,6 +124,16 @@ impl Fd {
 /// A copy of the process's stderr, to be given to a child. Errors: it is closed.
 pub fn own_stderr() -> io::Result<OwnedFd> {
     std::io::stderr().as_fd().try_clone_to_owned()
+}
+
+/// How many descriptors of ours are open. Some microseconds.
+pub fn count() -> usize {
+    TABLE.iter().filter(|slot| slot.load(Ordering::Relaxed) != 0).count()
+}
+
+/// How many of them have numbers from `HIGH_FD` on.
+pub(crate) fn count_high() -> usize {
+    TABLE.iter().filter(|slot| slot.load(Ordering::Relaxed) > HIGH_FD.0).count()
 }
 
 /// In a forked child: closes every descriptor of ours that came with the fork. The objects that

@@ -32,7 +32,10 @@ fn internet_sockets_are_named_by_their_peer() {
     assert!(!info.connecting && info.peer_port.is_none());
     let udp = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
     let local = udp.local_addr().expect("it is bound");
-    assert_eq!(told(&udp), (FdKind::UdpSocket, format!("udp from {local}")));
+    assert_eq!(told(&udp), (FdKind::UdpSocket, format!("udp, own port {}", local.port())));
+    // SAFETY: makes a descriptor; no memory is involved.
+    let unbound = owned(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0) });
+    assert_eq!(told(&unbound), (FdKind::UdpSocket, "udp, no port of its own".to_owned()));
     udp.connect("127.0.0.1:53").expect("a datagram socket connects to anything");
     assert_eq!(told(&udp), (FdKind::UdpSocket, "udp 127.0.0.1:53".to_owned()));
     assert_eq!(describe(udp.as_raw_fd()).and_then(|info| info.peer_port), Some(53));

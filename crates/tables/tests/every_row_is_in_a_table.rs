@@ -55,6 +55,15 @@ fn texts(source: &Source, table: &str, column: &str) -> Vec<Option<String>> {
     out
 }
 
+fn flags(source: &Source, table: &str, column: &str) -> Vec<bool> {
+    let mut out = Vec::new();
+    for batch in batches(source, table) {
+        let column = batch.column_by_name(column).expect("a column");
+        out.extend(column.as_boolean().iter().flatten());
+    }
+    out
+}
+
 #[test]
 fn counts_are_those_of_the_summary() {
     for exact in [true, false] {
@@ -82,6 +91,22 @@ fn counts_are_those_of_the_summary() {
         let threads = ints(&made, "threads", "tid");
         assert_eq!(threads, [Some(7), Some(8), Some(9)]);
     }
+}
+
+#[test]
+fn a_source_that_lacks_something_is_on_and_says_what() {
+    let mut made = capture(true);
+    let states = ["on", "on; missing: steal (refused)", "off: turned off by settings"];
+    made.meta.sources = ["stacks", "vitals", "switches"]
+        .map(str::to_owned)
+        .into_iter()
+        .zip(states.map(str::to_owned))
+        .collect();
+    let made = source(made);
+    let why =
+        ["missing: steal (refused)", "turned off by settings"].map(|why| Some(why.to_owned()));
+    assert_eq!(texts(&made, "sources", "why_off"), [None, why[0].clone(), why[1].clone()]);
+    assert_eq!(flags(&made, "sources", "is_on"), [true, true, false]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub struct Meta {
     pub to_ns: u64,
     /// The rules of `slow=`, as text.
     pub slow: String,
-    /// Sources by name: "on" or "off: why".
+    /// Sources by name: "on", "on; and what is missing", or "off: why".
     pub sources: Vec<(String, String)>,
     /// Losses by name.
     pub losses: Vec<(String, u64)>,
@@ -79,7 +79,8 @@ impl Meta {
 
     /// Whether a source was on.
     pub fn source_on(&self, name: &str) -> bool {
-        let on = |state: &str| state == "on" || state.starts_with("on;");
+        let on =
+            |state: &str| state == "on" || state.starts_with("on;") || state.starts_with("on:");
         self.sources.iter().any(|(n, state)| n == name && on(state))
     }
 

@@ -26,7 +26,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let target = scene.target_of_wait(segment);
-    let port_53 = target.as_ref().is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
+    let port_53 =
+        target.as_deref().map(first).is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
     let resolves = || {
         let leaf = scene.frames.of(segment.stack()).next();
         leaf.is_some_and(|f| scene.frames.is_stdlib(&f, "socket.py", &["getaddrinfo", "getfqdn"]))
@@ -34,6 +35,12 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     };
     let found = port_53 || resolves() || in_resolver(scene, segment.stack());
     found.then(|| Claim { target, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
+}
+
+/// Of several descriptors that are polled the first: `udp 10.0.0.2:53, udp 10.0.0.3:53 and 2 more`.
+fn first(target: &str) -> &str {
+    let one = target.split_once(", ").map_or(target, |(one, _)| one);
+    one.split_once(" and ").map_or(one, |(one, _)| one)
 }
 
 /// The C library's functions that look names up.

@@ -10,9 +10,11 @@
 //! | --- | --- | --- |
 //! | nanosleep, clock_nanosleep; poll, select of nothing | Sleep | length |
 //! | futex (wait, lock), futex_waitv, futex_wait | Futex | address, length |
-//! | poll, select, epoll_wait | Poll, or Connect | first descriptor, how many, length |
+//! | poll, select | Poll, or Connect | the first three descriptors, how many, length |
+//! | epoll_wait | Poll | the instance (`crate::epoll` tells what is registered there), length |
 //! | read, write, recv, send, sendfile, splice | by what the descriptor is | descriptor |
-//! | connect, accept | Connect, Accept | descriptor |
+//! | sendto, sendmsg, sendmmsg | SocketWrite | the address they name, if they do (`sent_to`) |
+//! | connect, accept | Connect, Accept | descriptor; the address (`connect_target`) |
 //! | fsync, open, stat, unlink, rename, flock, F_SETLKW | FileSync, FileOpen, FileLock | |
 //! | wait4, waitid, vfork | ChildWait | |
 //! | sched_yield; mmap, munmap, madvise, brk, ... | Yield; Memory | |
@@ -78,6 +80,18 @@ pub const OUTSIDE_CALL: i64 = -1;
 /// In `WaitKind::Other`: not blocked.
 pub const RUNNING: i64 = -2;
 
+/// So many descriptors of a set are told.
+pub const NAMED: usize = 3;
+
+/// A descriptor of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// The descriptor.
+    pub fd: i32,
+    /// Whether it is waited for until it can be written to, and for nothing else.
+    pub writes: bool,
+}
+
 /// What a blocked call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -87,6 +101,8 @@ pub struct Wait {
     pub fd: Option<i32>,
     /// How many descriptors are waited for; an epoll instance counts as one.
     pub fds: u32,
+    /// The first of those that `poll` or `select` waits for, in the order of the call; none for other calls.
+    pub set: [Option<Polled>; NAMED],
     /// Address of the futex, or the first of several: the identity of the lock.
     pub futex: Option<u64>,
     /// How long it will wait at most: the length the caller gave, or, where the call takes a
@@ -98,7 +114,8 @@ pub struct Wait {
 
 impl Wait {
     fn of(kind: WaitKind) -> Wait {
-        Wait { kind, fd: None, fds: 0, futex: None, timeout_ns: None, timed: false }
+        let set = [None; NAMED];
+        Wait { kind, fd: None, fds: 0, set, futex: None, timeout_ns: None, timed: false }
     }
 
     fn on(kind: WaitKind, fd: i32) -> Wait {
@@ -136,17 +153,42 @@ pub fn meaning(call: &TaskCall, mem: &Reader) -> Wait {
 /// Where a blocked `connect` wants to go: "127.0.0.1:5432". None for other calls and when its
 /// argument cannot be read. Allocates.
 pub fn connect_target(call: &TaskCall, mem: &Reader) -> Option<String> {
-    /// Longest address there is: a unix path.
-    const LONGEST: usize = 110;
+    match call {
+        TaskCall::Syscall { nr: libc::SYS_connect, args, .. } => address(args[1], args[2], mem),
+        _ => None,
+    }
+}
+
+/// The address that a blocked `sendto`, `sendmsg` or `sendmmsg` names (of several messages the first does).
+/// None for other calls, without an address, and when it cannot be read. Allocates.
+pub fn sent_to(call: &TaskCall, mem: &Reader) -> Option<String> {
     let TaskCall::Syscall { nr, args, .. } = call else {
         return None;
     };
-    if *nr != libc::SYS_connect {
+    match *nr {
+        libc::SYS_sendto => address(args[4], args[5], mem),
+        // struct msghdr begins with the address and its length (32 bits); struct mmsghdr with a msghdr.
+        libc::SYS_sendmsg | libc::SYS_sendmmsg => {
+            let mut head = [0u64; 2];
+            for (word, at) in head.iter_mut().zip([0, 8]) {
+                *word = mem.word((args[1] as usize).checked_add(at)?).ok()? as u64;
+            }
+            address(head[0], head[1] & u64::from(u32::MAX), mem)
+        }
+        _ => None,
+    }
+}
+
+/// A `struct sockaddr` of the program's in words.
+fn address(at: u64, length: u64, mem: &Reader) -> Option<String> {
+    /// Longest address there is: a unix path.
+    const LONGEST: usize = 110;
+    let mut buf = [0u8; LONGEST];
+    let bytes = buf.get_mut(..(length as usize).min(LONGEST))?;
+    if at == 0 || bytes.len() < size_of::<libc::sa_family_t>() {
         return None;
     }
-    let mut buf = [0u8; LONGEST];
-    let bytes = buf.get_mut(..(args[2] as usize).min(LONGEST))?;
-    mem.read(args[1] as usize, bytes).ok()?;
+    mem.read(at as usize, bytes).ok()?;
     fds::in_words(bytes).text.filter(|text| !text.is_empty())
 }
 

@@ -1,14 +1,14 @@
-//! Waits for descriptors: which one, how many, and whether it is a connection being made.
+//! Waits for descriptors: which ones, how many, and whether it is a connection being made.
 //!
 //! How it works: the array of `poll` and the bit sets of `select` are copied through the guarded
 //! reader while the thread is blocked; the kernel writes its answers into them only at the end, so
 //! what is read is the question. Of long ones only the beginning is looked at.
 //!
 //! What it does not: look into an epoll instance. What is registered there takes a read of its
-//! fdinfo, and waiting on one is what idle event loops do.
+//! fdinfo (`crate::epoll`), and waiting on one is what idle event loops do.
 
 use super::timeout::{length, microseconds, milliseconds, Timeout};
-use super::{nr, Wait, WaitKind};
+use super::{nr, Polled, Wait, WaitKind, NAMED};
 use crate::fds;
 use crate::mem::Reader;
 
@@ -32,7 +32,7 @@ pub(super) fn meaning(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
 /// `poll` and `ppoll`: args are the array of struct pollfd (descriptor, events; 8 bytes) and its
 /// length. Entries with a negative descriptor are ignored, as the kernel does.
 fn poll(args: &[u64; 6], mem: &Reader) -> Wait {
-    /// As many entries as are looked at; the first good one is what we are after.
+    /// As many entries as are looked at; the first good ones are what we are after.
     const LOOKED_AT: usize = 16;
     let count = u32::try_from(args[1]).unwrap_or(u32::MAX);
     if count == 0 {
@@ -45,11 +45,11 @@ fn poll(args: &[u64; 6], mem: &Reader) -> Wait {
     }
     let entries = bytes.chunks_exact(8).map(|e| {
         let fd = i32::from_ne_bytes([e[0], e[1], e[2], e[3]]);
-        (fd, i16::from_ne_bytes([e[4], e[5]]))
+        Polled { fd, writes: wants_only_to_write(i16::from_ne_bytes([e[4], e[5]])) }
     });
-    let mut used = entries.filter(|(fd, _)| *fd >= 0);
-    match used.next() {
-        Some((fd, events)) => Wait { fds: count, ..ready(fd, wants_only_to_write(events)) },
+    let ignored = entries.clone().filter(|entry| entry.fd < 0).count() as u32;
+    match ready(entries.filter(|entry| entry.fd >= 0), true) {
+        Some(wait) => Wait { fds: count - ignored, ..wait },
         None if count as usize <= LOOKED_AT => Wait::of(WaitKind::Sleep),
         None => Wait { fds: count, ..Wait::of(WaitKind::Poll) },
     }
@@ -60,12 +60,15 @@ fn wants_only_to_write(events: i16) -> bool {
     events & libc::POLLOUT != 0 && events & read == 0
 }
 
-/// A descriptor waited for until it is ready; to be written to only, it may be connecting.
-fn ready(fd: i32, to_write: bool) -> Wait {
-    match to_write && fds::is_connecting(fd) {
-        true => Wait::on(WaitKind::Connect, fd),
-        false => Wait::on(WaitKind::Poll, fd),
-    }
+/// Descriptors waited for until one is ready. `connects`: the first may be a connection being made, if it is
+/// to be written to only. None: there are none.
+fn ready(mut used: impl Iterator<Item = Polled>, connects: bool) -> Option<Wait> {
+    let mut set = [None; NAMED];
+    set.fill_with(|| used.next());
+    let first = set[0]?;
+    let connecting = connects && first.writes && fds::is_connecting(first.fd);
+    let kind = if connecting { WaitKind::Connect } else { WaitKind::Poll };
+    Some(Wait { set, ..Wait::on(kind, first.fd) })
 }
 
 /// `select` and `pselect6`: args are the number of bits and the sets to read, write and except.
@@ -73,26 +76,28 @@ fn select(args: &[u64; 6], mem: &Reader) -> Wait {
     /// The kernel takes more than FD_SETSIZE; the bits behind these are not looked at.
     const WORDS: usize = 64;
     let words = (args[0] as usize).div_ceil(64).min(WORDS);
-    let mut all = [0u64; WORDS];
-    let mut to_read = false;
+    let (mut all, mut to_read) = ([0u64; WORDS], [0u64; WORDS]);
     for (set, address) in args[1..4].iter().enumerate() {
         let mut buf = [0u8; 8 * WORDS];
         let bytes = &mut buf[..8 * words];
         if *address == 0 || mem.read(*address as usize, bytes).is_err() {
             continue;
         }
-        for (word, bits) in all.iter_mut().zip(bytes.chunks_exact(8)) {
+        for (i, bits) in bytes.chunks_exact(8).enumerate() {
             let bits = bits.try_into().map_or(0, u64::from_ne_bytes);
-            to_read |= set == 0 && bits != 0;
-            *word |= bits;
+            all[i] |= bits;
+            to_read[i] |= if set == 0 { bits } else { 0 };
         }
     }
-    let first = all.iter().position(|word| *word != 0);
-    let Some(first) = first else {
-        let nothing = args[1..4].iter().all(|address| *address == 0) || words == 0;
-        let kind = if nothing { WaitKind::Sleep } else { WaitKind::Poll };
-        return Wait::of(kind);
-    };
-    let fd = first as i32 * 64 + all[first].trailing_zeros() as i32;
-    Wait { fds: all.iter().map(|word| word.count_ones()).sum(), ..ready(fd, !to_read) }
+    let bits = (0..64 * words).filter(|bit| all[bit / 64] >> (bit % 64) & 1 == 1);
+    let writes = |bit: usize| to_read[bit / 64] >> (bit % 64) & 1 == 0;
+    // A set to read, whatever is in it: nobody makes a connection with that.
+    let reads = to_read.iter().any(|word| *word != 0);
+    match ready(bits.map(|bit| Polled { fd: bit as i32, writes: writes(bit) }), !reads) {
+        Some(wait) => Wait { fds: all.iter().map(|word| word.count_ones()).sum(), ..wait },
+        None => {
+            let nothing = args[1..4].iter().all(|address| *address == 0) || words == 0;
+            Wait::of(if nothing { WaitKind::Sleep } else { WaitKind::Poll })
+        }
+    }
 }

@@ -43,14 +43,23 @@ fn futex_waits_tell_address_and_limit() {
     assert_eq!((many.futex, many.timed), (Some(0x3000), false));
 }
 
+fn told(wait: &Wait) -> Vec<(i32, bool)> {
+    wait.set.iter().flatten().map(|one| (one.fd, one.writes)).collect()
+}
+
 #[test]
-fn polls_tell_the_first_descriptor_that_counts() {
+fn polls_tell_the_first_descriptors_that_count() {
     let entry = |fd: i32, events: i16| fd as u32 as u64 | (events as u16 as u64) << 32;
     let set = [entry(-1, 1), entry(9, 1), entry(10, 1)];
     let limit = [2i64, 0];
     let wait = call(libc::SYS_ppoll, [address(&set), 3, address(&limit), 0, 0, 0]);
-    assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(9), 3));
+    assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(9), 2));
+    assert_eq!(told(&wait), [(9, false), (10, false)]);
     assert_eq!(wait.timeout_ns, Some(2_000_000_000));
+    let many: Vec<u64> = (5..45).map(|fd| entry(fd, if fd == 6 { 4 } else { 5 })).collect();
+    let wait = call(libc::SYS_ppoll, [address(&many[0]), 40, 0, 0, 0, 0]);
+    assert_eq!(told(&wait), [(5, false), (6, true), (7, false)]);
+    assert_eq!(wait.fds, 40);
     let none = call(libc::SYS_ppoll, [address(&set), 1, 0, 0, 0, 0]);
     assert_eq!((none.kind, none.fd, none.timed), (WaitKind::Sleep, None, false));
     let empty = call(libc::SYS_ppoll, [0, 0, address(&limit), 0, 0, 0]);
@@ -58,10 +67,14 @@ fn polls_tell_the_first_descriptor_that_counts() {
 }
 
 #[test]
-fn selects_tell_the_first_bit() {
+fn selects_tell_the_first_bits() {
     let set = [0u64, 1 << 6, 0];
     let wait = call(libc::SYS_pselect6, [128, address(&set), 0, 0, 0, 0]);
     assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(70), 1));
+    assert_eq!(told(&wait), [(70, false)]);
+    let (read, write) = ([1u64 << 3, 1 << 6], [1u64 << 3 | 1 << 5, 3 << 6]);
+    let wait = call(libc::SYS_pselect6, [128, address(&read), address(&write), 0, 0, 0]);
+    assert_eq!((wait.fds, told(&wait)), (4, vec![(3, false), (5, true), (70, false)]));
     let nothing = call(libc::SYS_pselect6, [0, 0, 0, 0, 0, 0]);
     assert_eq!(nothing.kind, WaitKind::Sleep);
 }
@@ -100,10 +113,33 @@ fn a_wait_for_one_child_names_it() {
 }
 
 #[test]
+fn a_message_that_names_an_address_tells_it() {
+    let mem = Reader::new().expect("a process may read itself");
+    let sent = |nr, args: [u64; 6]| sent_to(&TaskCall::Syscall { nr, args, sp: 0, pc: 0 }, &mem);
+    let mut to = [0u8; 16];
+    to[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+    to[2..8].copy_from_slice(&[0x1f, 0x90, 10, 0, 0, 7]);
+    let told = Some("10.0.0.7:8080".to_owned());
+    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, address(&to), 16]), told);
+    // The half behind the length is padding, and may hold anything.
+    let head = [address(&to), 0xdead_beef_0000_0010];
+    assert_eq!(sent(libc::SYS_sendmsg, [3, address(&head), 0, 0, 0, 0]), told);
+    assert_eq!(sent(libc::SYS_sendmmsg, [3, address(&head), 2, 0, 0, 0]), told);
+    // A connected socket's, half an address, one that is not there, and other calls.
+    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, 0, 0]), None);
+    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, address(&to), 1]), None);
+    assert_eq!(sent(libc::SYS_sendto, [3, 0x1000, 5, 0, 8, 16]), None);
+    assert_eq!(sent(libc::SYS_sendmsg, [3, u64::MAX - 4, 0, 0, 0, 0]), None);
+    assert_eq!(sent(libc::SYS_recvfrom, [3, 0x1000, 5, 0, address(&to), 16]), None);
+}
+
+#[test]
 fn no_number_with_wild_arguments_panics_or_blocks() {
     for nr in -130..500 {
         for args in [[0; 6], [u64::MAX; 6], [8; 6], [1 << 63; 6], [4096; 6]] {
             call(nr, args);
+            let mem = Reader::new().expect("a process may read itself");
+            sent_to(&TaskCall::Syscall { nr, args, sp: 0, pc: 0 }, &mem);
         }
     }
 }

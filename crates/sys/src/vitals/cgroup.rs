@@ -1,11 +1,12 @@
-//! Finds the file that tells how much CPU quota has held this process back.
+//! Finds the files that tell how much CPU quota has held this process back, and what pressure its cgroup is under.
 //!
 //! How it works: /proc/self/cgroup names the cgroup inside each hierarchy, /proc/self/mountinfo
 //! says where hierarchies are mounted, and from which cgroup on they are visible (a container
 //! usually sees its own as the root). Version 1 keeps the cpu controller in a hierarchy of its own;
 //! version 2 has one for everything, and when both exist the cpu controller is in the former.
 //! A quota may sit on the process's own cgroup or on one above it: the innermost that has one now
-//! is watched, else the process's own.
+//! is watched, else the process's own. Pressure only version 2 keeps: of the process's own cgroup, whatever
+//! controllers it has.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,17 @@ pub(super) fn find() -> Result<String, &'static str> {
     let limited = dir.ancestors().take_while(|d| d.starts_with(&point)).find(|d| has_quota(d));
     let chosen = limited.unwrap_or(&dir).join("cpu.stat");
     chosen.to_str().map(str::to_owned).ok_or("path is not UTF-8")
+}
+
+/// The directory of the process's own cgroup, with its `cpu.pressure`, or why there is none.
+pub(super) fn with_pressure() -> Result<String, &'static str> {
+    let own = fs::read_to_string("/proc/self/cgroup").map_err(|_| "no /proc/self/cgroup")?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|_| "no mountinfo")?;
+    let (dir, _) = own_dir(&own, &mounts, true).ok_or("no cgroup of version 2")?;
+    let told = dir.join("cpu.pressure").exists();
+    told.then_some(dir)
+        .and_then(|dir| dir.to_str().map(str::to_owned))
+        .ok_or("its cgroup tells none")
 }
 
 /// The directory of the process's own cgroup, and the mount point it lies under.

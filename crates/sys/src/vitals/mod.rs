@@ -11,31 +11,45 @@
 //! | /proc/self/statm | `rss_bytes` | bytes | 2.6 |
 //! | links of /proc/self/task | `threads` | count now | 2.6 |
 //! | size of /proc/self/fd (before 6.2 its entries, counted) | `fds` | count now | 2.6 |
+//! | fstat of each descriptor below `MOST_ASKED` | `sockets` | count now | 2.6 |
+//! | /proc/self/net/sockstat | `namespace_sockets` | count now | 2.6 |
 //! | cpu.stat of the cgroup (v2, v1) | `cgroup_periods`, `cgroup_throttled_periods` | count | 3.2 |
 //! | same | `cgroup_throttled_ns` | ns | 3.2 |
+//! | cpu.pressure, io.pressure, memory.pressure of the cgroup (v2) | `psi_cgroup_cpu_some_avg10_percent`, ... | % | 4.20 |
+//! | same | `psi_cgroup_cpu_some_total_us`, ... | us | 4.20 |
 //! | /proc/pressure/cpu, io, memory | `psi_cpu_some_avg10_percent`, ... | % | 4.20 |
 //! | same | `psi_cpu_some_total_us`, ... | us | 4.20 |
 //! | /proc/stat | `host_steal_ticks` | ticks of 10 ms, all CPUs | 2.6.11 |
 //!
 //! What it promises: counters count up from the start of the process (pressure and steal: of the
-//! host) and are given raw; differences are the caller's business. Values this host does not have
+//! host or the cgroup) and are given raw; differences are the caller's business. Values this host does not have
 //! are not emitted, and `missing()` says which and why. No allocation on a repeated read unless a
-//! source fails, which is noted once. About 20 us a read.
+//! source fails, which is noted once. About 20 us a read, and 0.4 us a descriptor of the host.
 //!
-//! What it does not: pressure and steal are those of the whole host, also inside a container. The
-//! cgroup is looked for again when the process was moved; a quota set later above it is not noticed. In a forked child open it anew.
+//! What it does not: `fds` are those of the process, what the recorder has open included; `sockets` leave that
+//! out, unless it has low numbers, and are not told of a process with descriptors of its own beyond `MOST_ASKED`;
+//! `namespace_sockets` are those of all processes of its network namespace (a container's, or the host's),
+//! and of the kernel: for programs with more descriptors than may be asked. `psi_cpu_...` and steal are those
+//! of the whole host, also inside a container: what the service itself lacks `psi_cgroup_...` tell. The cgroup is looked for again when the process was moved; a
+//! quota set later above it is not noticed. In a forked child open it anew.
 
 mod cgroup;
 
 use crate::kept::{self, Kept};
-use crate::ours::Fd;
-use crate::{clock, task};
+use crate::ours::{self, Fd};
+use crate::{clock, fds, task};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// The source that `follow_cgroup` replaces.
+/// The sources that `follow_cgroup` replaces.
 const CGROUP: &str = "cgroup throttling";
+const CGROUP_PRESSURE: &str = "pressure of the cgroup";
+/// The source that is there up to `MOST_ASKED` descriptors.
+const SOCKETS: &str = "sockets";
+/// So many descriptors are asked whether they are sockets: those with numbers below ours.
+const MOST_ASKED: i32 = ours::HIGH_FD.0;
 
 /// Takes a value: its name, with the unit at the end unless it is a count, and the value.
 type Emit<'a> = &'a mut dyn FnMut(&'static str, f64);
@@ -57,7 +71,7 @@ struct Source {
     failed: bool,
 }
 
-/// Reads the counters. Holds about eight descriptors.
+/// Reads the counters. Holds about a dozen descriptors.
 pub struct Vitals {
     sources: Vec<Source>,
     task_dir: Option<Fd>,
@@ -91,6 +105,8 @@ impl Vitals {
             emit_pressure(text, emit, names)
         });
         vitals.add("steal", "/proc/stat", emit_steal);
+        let all_sockets = "sockets of the network namespace";
+        vitals.add(all_sockets, "/proc/self/net/sockstat", emit_sockets);
         vitals.add_cgroup();
         vitals.task_dir = vitals.dir("threads", "/proc/self/task");
         vitals.fd_dir = vitals.dir("fds", "/proc/self/fd");
@@ -108,6 +124,7 @@ impl Vitals {
         }
         if let Some(fds) = self.fd_dir.as_ref().and_then(count_fds) {
             each("fds", fds as f64);
+            self.read_sockets(fds, &mut each);
         }
         for source in &mut self.sources {
             let mut buf = [0u8; 1024];
@@ -119,6 +136,18 @@ impl Vitals {
                 source.failed = true;
                 self.missing.push(Missing::new(source.name, &e));
             }
+        }
+    }
+
+    /// `fds`: how many descriptors are open.
+    fn read_sockets(&mut self, fds: u64, emit: Emit<'_>) {
+        let told = self.missing.iter().position(|missing| missing.source == SOCKETS);
+        if let Some(sockets) = count_sockets(fds) {
+            emit("sockets", sockets as f64);
+            told.map(|i| self.missing.swap_remove(i));
+        } else if told.is_none() {
+            let reason = format!("there are descriptors beyond the first {MOST_ASKED}");
+            self.missing.push(Missing { source: SOCKETS, reason });
         }
     }
 
@@ -139,6 +168,28 @@ impl Vitals {
             Ok(path) => self.add(CGROUP, &path, emit_throttling),
             Err(reason) => self.missing.push(Missing { source: CGROUP, reason: reason.to_owned() }),
         }
+        match cgroup::with_pressure() {
+            Ok(folder) => self.add_cgroup_pressure(&folder),
+            Err(reason) => {
+                let reason = reason.to_owned();
+                self.missing.push(Missing { source: CGROUP_PRESSURE, reason });
+            }
+        }
+    }
+
+    fn add_cgroup_pressure(&mut self, folder: &str) {
+        self.add(CGROUP_PRESSURE, &format!("{folder}/cpu.pressure"), |text, emit| {
+            let names = ["psi_cgroup_cpu_some_avg10_percent", "psi_cgroup_cpu_some_total_us"];
+            emit_pressure(text, emit, names)
+        });
+        self.add(CGROUP_PRESSURE, &format!("{folder}/io.pressure"), |text, emit| {
+            let names = ["psi_cgroup_io_some_avg10_percent", "psi_cgroup_io_some_total_us"];
+            emit_pressure(text, emit, names)
+        });
+        self.add(CGROUP_PRESSURE, &format!("{folder}/memory.pressure"), |text, emit| {
+            let names = ["psi_cgroup_memory_some_avg10_percent", "psi_cgroup_memory_some_total_us"];
+            emit_pressure(text, emit, names)
+        });
     }
 
     /// The process may have been moved to another cgroup since.
@@ -149,7 +200,9 @@ impl Vitals {
         };
         let now = hash(text);
         if self.member_of.replace(now).is_some_and(|before| before != now) {
-            self.sources.retain(|source| source.name != CGROUP);
+            let of_cgroup = |name| matches!(name, CGROUP | CGROUP_PRESSURE);
+            self.sources.retain(|source| !of_cgroup(source.name));
+            self.missing.retain(|missing| !of_cgroup(missing.source));
             self.add_cgroup();
         }
     }
@@ -160,7 +213,18 @@ impl Vitals {
     }
 }
 
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.source, self.reason)
+    }
+}
+
 impl Missing {
+    /// All of them in one line; "" when nothing is missing.
+    pub fn line(all: &[Missing]) -> String {
+        all.iter().map(Missing::to_string).collect::<Vec<_>>().join(", ")
+    }
+
     fn new(source: &'static str, error: &io::Error) -> Missing {
         Missing { source, reason: error.to_string() }
     }
@@ -213,6 +277,13 @@ fn emit_steal(text: &[u8], emit: Emit<'_>) -> Option<()> {
     all.then(|| emit("host_steal_ticks", steal as f64))
 }
 
+/// "sockets: used 77", and lines for each protocol.
+fn emit_sockets(text: &[u8], emit: Emit<'_>) -> Option<()> {
+    let line = text.split(|b| *b == b'\n').find_map(|l| l.strip_prefix(b"sockets: used "))?;
+    emit("namespace_sockets", kept::decimal(line).ok()? as f64);
+    Some(())
+}
+
 /// cpu.stat; the time is `throttled_usec` in v2 and `throttled_time`, in ns, in v1.
 fn emit_throttling(text: &[u8], emit: Emit<'_>) -> Option<()> {
     let micros = kept::value_of(text, "throttled_usec").map(|us| us as f64 * 1e3);
@@ -249,6 +320,24 @@ fn count_fds(dir: &Fd) -> Option<u64> {
     Some(count)
 }
 
+/// How many of the host's descriptors are sockets. `all`: how many are open, ours too. None: too many are to
+/// be asked.
+fn count_sockets(all: u64) -> Option<u64> {
+    let expected = all.saturating_sub(ours::count_high() as u64);
+    let (mut seen, mut sockets) = (0, 0);
+    if expected <= MOST_ASKED as u64 {
+        for sort in (0..MOST_ASKED).filter_map(fds::sort) {
+            seen += 1;
+            sockets += u64::from(sort == fds::Sort::Socket);
+            if seen >= expected {
+                break;
+            }
+        }
+    }
+    // Some may have been closed since they were counted.
+    (expected - seen <= 8 + expected / 16).then_some(sockets)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,6 +364,7 @@ mod tests {
             assert!(emitted(text, emit_throttling).is_empty(), "{text:?}");
             assert!(emitted(text, emit_memory).is_empty(), "{text:?}");
             assert!(emitted(text, emit_steal).is_empty(), "{text:?}");
+            assert!(emitted(text, emit_sockets).is_empty(), "{text:?}");
         }
     }
 }

@@ -132,11 +132,9 @@ pub(crate) const SOURCES: Table = Table {
 
 fn sources(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     for (name, state) in &source.capture.meta.sources {
-        // `on; paused ...` and `on: under the GIL ...` are on, too.
-        let on = state == "on" || state.starts_with("on;") || state.starts_with("on:");
-        let why = state.strip_prefix("off: ").unwrap_or(state);
-        let why = (state != "on").then_some(why);
-        sink.row([Cell::Text(name), Cell::Bool(on), text(why)])?;
+        let on = source.capture.meta.source_on(name);
+        let why = ["off: ", "on; "].iter().find_map(|how| state.strip_prefix(how)).unwrap_or(state);
+        sink.row([Cell::Text(name), Cell::Bool(on), text((state != "on").then_some(why))])?;
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) const SAMPLES: Table = Table {
             "How that is known: `owner field`, `with block`, `refers to it`, or `joined` (its end is waited for)",
         ),
         maybe("syscall", Kind::Int, "Number of the system call that it sat in"),
-        maybe("target", Kind::Text, "The peer, path or pipe waited for"),
+        maybe("target", Kind::Text, "The peer, path or pipe waited for; of several three, and how many more"),
         maybe("lock_address", Kind::Int, "The futex waited for"),
         maybe("timeout_ns", Kind::Int, "Time limit of the wait, what was left of it"),
         maybe("faults", Kind::Int, "Page faults of the thread so far; wraps at 2^32"),

@@ -7,7 +7,7 @@ use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const GC: Table = Table {
     name: "gc",
-    about: "A garbage collection. By begin.",
+    about: "A garbage collection: a record each, not a counter once a second. By begin.",
     columns: &[
         maybe("tid", Kind::Int, "Thread that collected"),
         always("generation", Kind::Int, "0, 1 or 2"),
@@ -37,7 +37,8 @@ fn gc(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
 
 pub(crate) const VITALS: Table = Table {
     name: "vitals",
-    about: "A counter of the host, the cgroup or the process, read once a second. By time. A gap in the recorder's own \
+    about: "A counter of the host, the cgroup or the process, read once a second: docs/vitals.md \
+            lists them. By time. A gap in the recorder's own \
             heartbeat (`recorder_gap_ns` and two more) is told when it is over, twice: that a process stood still \
             rests on it alone.",
     columns: &[

@@ -29,7 +29,7 @@ pub(crate) const WAITS: Table = Table {
         maybe("request_id", Kind::Int, "The thread's request in the middle of it"),
         maybe("stack_id", Kind::Int, "Where it waited"),
         maybe("place", Kind::Text, "The innermost frame of own code, `file:line function()`"),
-        maybe("target", Kind::Text, "The peer, path or pipe waited for"),
+        maybe("target", Kind::Text, "The peer, path or pipe waited for; of several three, and how many more"),
         maybe("lock_address", Kind::Int, "The futex waited for: the identity of a lock"),
         maybe("lock_holder_tid", Kind::Int, "Thread that held the lock, as it was seen"),
         maybe(

@@ -1,0 +1,39 @@
+//! Says in the source `vitals` which of them this host does not give, in the words of `dashcam doctor`.
+//!
+//! The source is on in any case: some of them are there everywhere. What is missing may change while the
+//! process runs: it opens more descriptors than are asked, it is moved to another cgroup.
+
+use sys::vitals::{Missing, Vitals};
+
+use crate::control::Shared;
+
+/// What the source told last.
+pub(crate) struct Lacking {
+    missing: Vec<Missing>,
+}
+
+impl Lacking {
+    /// Tells it for the first time.
+    pub(crate) fn new(shared: &Shared, vitals: &Vitals) -> Lacking {
+        let lacking = Lacking { missing: vitals.missing().to_vec() };
+        lacking.tell(shared);
+        lacking
+    }
+
+    /// Tells it anew where it changed.
+    pub(crate) fn follow(&mut self, shared: &Shared, vitals: &Vitals) {
+        if vitals.missing() != self.missing {
+            self.missing = vitals.missing().to_vec();
+            self.tell(shared);
+            shared.store_settings();
+        }
+    }
+
+    fn tell(&self, shared: &Shared) {
+        let state = match Missing::line(&self.missing) {
+            nothing if nothing.is_empty() => "on".to_owned(),
+            missing => format!("on; missing: {missing}"),
+        };
+        shared.set_source("vitals", state);
+    }
+}
