@@ -30,6 +30,7 @@ pub mod send;
 pub mod shelf;
 pub mod signal;
 pub mod socket;
+pub mod stay;
 pub mod stderr;
 pub mod task;
 pub mod thread;
