@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Who may import whom: holds ARCHITECTURE.md's picture against the code.
 
-Three rules, each with its own message: a crate depends only on the rooms named here; the host's
-side never reaches the reading side; unsafe code lives in the rooms that may have it. Files past the
-limit of lines are told too.
+Four rules, each with its own message: a crate depends only on the rooms named here; the host's
+side never reaches the reading side; unsafe code lives in the rooms that may have it; only the two
+Python modules can ask for the GIL. Files past the limit of lines are told too.
 """
 
 from __future__ import annotations
@@ -45,20 +45,25 @@ ROOMS: dict[str, set[str]] = {
 # What a host carries besides our own rooms. Each new one needs a line in ARCHITECTURE.md.
 HOST = {"format", "sys", "trigger", "metrics", "openmetrics", "otlp", "statsd", "ring", "recorder", "samplers", "capture", "dashcam",
         "python", "tracing-layer", "metrics-facade", "c"}
-HOST_MAY_LINK = {"libc", "crc32fast", "pyo3"}
+HOST_MAY_LINK = {"libc", "crc32fast"}
 # What one room alone may link besides.
 MAY_LINK = {
+    "python": {"pyo3"},
     "tracing-layer": {"tracing", "tracing-subscriber"},
     "metrics-facade": {"metrics-rs"},
     "export": {"prost", "flate2"},
     "view": {"miniz_oxide"},
     "symbols": {"addr2line", "gimli", "object"},
     "tables": {"arrow-array", "arrow-schema", "parquet"},
-    "reader": {"arrow-array"},
+    "reader": {"arrow-array", "pyo3"},
     "cli": {"rustls", "rustls-native-certs"},
 }
 READERS_MAY_LINK = HOST_MAY_LINK | {"serde_json", "clap"}
 UNSAFE = {"sys", "ring", "python", "samplers", "c"}
+# The other rooms, the sampler's above all, must work while the interpreter is stopped or dying: whatever they need
+# of it they read from memory. Wherever they name its API (optional, for tests, as a function of their own), it is wrong.
+CALLS_PYTHON = {"python", "reader"}
+PYTHON_API = re.compile(r"\bpyo3\b|\bPy(?:GILState|Eval|Thread|ThreadState|Interpreter(?:State)?|Runtime|Err|Object|Import)_\w+")
 # Rooms that are not in crates/, and where they are.
 BESIDE = {"python": "python", "reader": "python/reader", "c": "c"}
 MOST_LINES = 600
@@ -94,10 +99,15 @@ def check_room(room: str) -> list[str]:
             wrong.append(f"{room} links {name}; wanted one of {sorted(may_link)}, or a line in ARCHITECTURE.md")
         if name == "capture" and room in HOST and "read" in line:
             wrong.append(f"{room} turns on capture's reading half; the host carries the writing half only")
+    if room not in CALLS_PYTHON and PYTHON_API.search(manifest(room).read_text(encoding="utf-8")):
+        wrong.append(f"{room}: its Cargo.toml names pyo3; only {sorted(CALLS_PYTHON)} may ask for the GIL")
     for path in sources(room):
         text = path.read_text(encoding="utf-8")
         where = path.relative_to(ROOT)
         code = re.sub(r"//.*", "", text)
+        found = PYTHON_API.search(code) if room not in CALLS_PYTHON else None
+        if found:
+            wrong.append(f"{where}: {found.group()}; only {sorted(CALLS_PYTHON)} may call the interpreter")
         if re.search(r"\bunsafe\b", code) and room not in UNSAFE:
             wrong.append(f"{where}: unsafe; it lives in {sorted(UNSAFE)}")
         if text.count("\n") > MOST_LINES:

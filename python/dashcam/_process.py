@@ -167,5 +167,8 @@ def _name_new_threads(native: Any) -> None:
     def named(self: threading.Thread) -> None:
         original(self)
         native.name_thread(self.name)
+        # A thread that the interpreter did not start ends by rules of its own.
+        if not isinstance(self, threading._DummyThread):
+            native.thread_begins()
 
     threading.Thread._set_native_id = named  # type: ignore[attr-defined]

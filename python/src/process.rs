@@ -103,6 +103,7 @@ pub fn stop(py: Python<'_>) {
 #[pyo3(signature = (crash = ""))]
 pub fn before_exit(py: Python<'_>, crash: &str) {
     dashcam::when_no_more();
+    sys::stay::from_now_on();
     if !crash.is_empty() {
         dashcam::crashing(crash);
     }
@@ -190,6 +191,12 @@ pub fn is_on(py: Python<'_>) -> bool {
 #[pyfunction]
 pub fn is_started() -> bool {
     dashcam::is_started()
+}
+
+/// The calling thread, one of `threading`, does not unwind through code of ours when the interpreter ends.
+#[pyfunction]
+pub fn thread_begins() {
+    sys::stay::arm();
 }
 
 /// Names the calling thread.

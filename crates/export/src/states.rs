@@ -93,14 +93,22 @@ impl<'c> Threads<'c> {
     }
 
     /// The time in which something is known of a thread's states: from its first sample or switch
-    /// (not before the capture's window) to its end, or the capture's. None: nothing is.
+    /// (not before the capture's window) to its end, or the capture's. None: nothing is. The ring is
+    /// written while it is copied: some rows are of later, but who was off the CPU then is told up to
+    /// the copy's begin, and did not run from there on.
     pub fn bounds(&self, tid: u32) -> Option<(u64, u64)> {
         let sample = self.capture.samples.get(&tid).and_then(|s| s.first());
         let off = self.capture.off_cpu.get(&tid).and_then(|o| o.first());
         let first = [sample.map(|s| s.t_ns.saturating_sub(s.wall_ns)), off.map(|o| o.out_ns)];
         let from_ns = first.into_iter().flatten().min()?.max(self.capture.meta.from_ns);
         let end_ns = self.rows.get(&tid).and_then(|(_, end_ns)| *end_ns);
-        let to_ns = end_ns.map_or(self.end_ns, |end| end.min(self.end_ns));
+        let mut to_ns = end_ns.map_or(self.end_ns, |end| end.min(self.end_ns));
+        if self.is_exact(tid) {
+            let sample = self.capture.samples.get(&tid).and_then(|s| s.last());
+            let off = self.capture.off_cpu.get(&tid).and_then(|o| o.last());
+            let last = [sample.map_or(0, |s| s.t_ns), off.map_or(0, |o| o.in_ns)];
+            to_ns = last.into_iter().fold(self.capture.meta.to_ns, u64::max).min(to_ns);
+        }
         (from_ns < to_ns).then_some((from_ns, to_ns))
     }
 

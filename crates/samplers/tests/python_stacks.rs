@@ -4,7 +4,8 @@
 //! How it works: the probe (examples/stack_probe.rs) is built as a shared library; each script in
 //! tests/python loads it with ctypes and compares it with what CPython says about itself. They are
 //! run by every python3.9 to python3.13 on PATH, under ~/.pyenv/versions, or named in
-//! DASHCAM_PYTHONS (colon-separated). No interpreter at all is a failure.
+//! DASHCAM_PYTHONS (colon-separated). No interpreter at all is a failure; nor may a version be missing
+//! that DASHCAM_PYTHONS_REQUIRED names ("3.9 3.13"; tools/test sets it).
 
 // Helpers of a test are test code, which clippy knows only of functions marked #[test].
 #![allow(clippy::expect_used)]
@@ -78,12 +79,35 @@ fn run_everywhere(script: &str, arguments: &[&str]) {
         assert!(output.status.success(), "{script} on {version}: {}\n{complained}", output.status);
         assert!(complained.is_empty(), "{script} on {version}: {complained}");
     }
-    for minor in 9..=13 {
-        let prefix = format!("3.{minor}.");
-        if !found.keys().any(|version| version.starts_with(&prefix)) {
-            println!("{script}: skipped 3.{minor}, not installed");
-        }
+    let missing = missing(found.keys().map(String::as_str));
+    for version in &missing {
+        println!("{script}: skipped {version}, not installed");
     }
+    let required = std::env::var("DASHCAM_PYTHONS_REQUIRED").unwrap_or_default();
+    let absent = absent(&required, &missing);
+    assert!(absent.is_empty(), "{script}: DASHCAM_PYTHONS_REQUIRED, but not run: {absent:?}");
+}
+
+/// The versions we support that are not among those found.
+fn missing<'f>(found: impl Iterator<Item = &'f str>) -> Vec<String> {
+    let minor = |version: &str| version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+    let found: Vec<String> = found.map(minor).collect();
+    (9..=13).map(|minor| format!("3.{minor}")).filter(|version| !found.contains(version)).collect()
+}
+
+/// The required ones that were not run; a word that is none of our versions is one of them.
+fn absent<'r>(required: &'r str, missing: &[String]) -> Vec<&'r str> {
+    let known = |version: &str| (9..=13).any(|minor| version == format!("3.{minor}"));
+    let required = required.split_whitespace();
+    required.filter(|v| !known(v) || missing.iter().any(|missing| missing == v)).collect()
+}
+
+#[test]
+fn a_version_that_is_required_and_missing_is_a_failure() {
+    let missing = missing(["3.9.18", "3.10.13", "3.12.1"].into_iter());
+    assert_eq!(missing, ["3.11", "3.13"]);
+    assert_eq!(absent("3.9 3.10", &missing), [""; 0]);
+    assert_eq!(absent("3.10 3.11 3.14", &missing), ["3.11", "3.14"]);
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub mod shared_log;
 pub mod shelf;
 pub mod signal;
 pub mod socket;
+pub mod stay;
 pub mod stderr;
 pub mod task;
 pub mod thread;

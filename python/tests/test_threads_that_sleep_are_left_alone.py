@@ -1,0 +1,67 @@
+"""Threads that did not run since their last sample are not looked at again; where the kernel's switch
+records do not tell, their times are asked for now and then, and nothing else."""
+
+from __future__ import annotations
+
+import collections
+import json
+from pathlib import Path
+from typing import Any
+
+import dashcam
+import pyarrow
+import pytest
+from conftest import Bench
+
+THREADS = 300
+PROGRAM = f"""
+    import json, threading, time
+    import dashcam
+
+    end, asleep = threading.Event(), threading.Barrier({THREADS} + 1)
+    def sleeps():
+        asleep.wait()
+        end.wait()
+    threads = [threading.Thread(target=sleeps) for _ in range({THREADS})]
+    for thread in threads: thread.start()
+    asleep.wait()
+    dashcam.start(slow="10m")
+    # As many looks as there are threads; another 3 s are for those that are left, and to look again.
+    while dashcam.status()["sampler"]["samples"] < {THREADS}: time.sleep(0.1)
+    before = dashcam.status()
+    time.sleep(3)
+    after = dashcam.status()
+    print(json.dumps(dict(before=before["sampler"], after=after["sampler"], switches=after["sources"]["switches"],
+                          path=str(dashcam.snap()),
+                          sleeping=[thread.native_id for thread in threads])))
+    end.set()
+"""
+
+
+def run(bench: Bench, switches: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What the program told, and the samples of its sleeping threads."""
+    result = bench.python(PROGRAM, DASHCAM_SWITCHES=switches)
+    assert result.returncode == 0, result.stderr
+    told = json.loads(result.stdout)
+    samples = pyarrow.table(dashcam.open(Path(bench.folder, told["path"])).tables["samples"]).to_pylist()
+    return told, [row for row in samples if row["tid"] in set(told["sleeping"])]
+
+
+def test_with_switch_records_nobody_who_sleeps_is_looked_at_again(bench: Bench) -> None:
+    told, samples = run(bench, "on")
+    if told["switches"] != "on":
+        pytest.skip(f"switch records: {told['switches']}")
+    # A look at each; a second one where the interpreter's list of threads came later than the kernel's.
+    times = collections.Counter(row["tid"] for row in samples)
+    assert len(times) == THREADS and max(times.values()) <= 2, times
+    # In all the passes that there were.
+    assert told["after"]["passes"] - told["before"]["passes"] > 10, told
+
+
+def test_without_them_no_stack_is_read_again(bench: Bench) -> None:
+    told, samples = run(bench, "off")
+    assert told["switches"].startswith("off"), told
+    read = collections.Counter(row["tid"] for row in samples if not row["is_reused"])
+    assert max(read.values()) <= 2, read
+    again = [row for row in samples if row["is_reused"]]
+    assert again and all(row["cpu_ns"] == 0 and row["slices"] == 0 for row in again), again[:3]
