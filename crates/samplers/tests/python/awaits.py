@@ -356,7 +356,7 @@ async def groups():
     event = asyncio.Event()
     task = await parked(middleware(event))
     got = one(task)
-    assert got.kind == "sleep" and got.names == ["sleep", "child", "middleware"], got
+    assert got.kind == "sleep" and got.names == ["sleep", "child", "wait", "middleware"], got
     await drop(task)
     task = await parked(sleeps())
     assert one(task).names == ["sleep", "sleeps"], "it waits for its own time"
