@@ -4,7 +4,9 @@
 //! How it works: the keeper appends to OUT/SERVICE.captures.log (`sys::shared_log`) behind each
 //! capture that it wrote. Six fields with tabs between; `-` is one that is not known or does not apply:
 //!
-//!     2026-11-21T10:14:03Z  PATH  REASON  REQUEST  MS  PID
+//! ```text
+//! 2026-11-21T10:14:03Z  PATH  REASON  REQUEST  MS  PID
+//! ```
 //!
 //! MS is how long the request had taken when the rule fired; those that failed are told without.
 //!

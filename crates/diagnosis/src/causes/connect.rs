@@ -1,6 +1,9 @@
 //! connect: a connection is being set up and the peer does not answer.
 //!
 //! Signature: connect(), or poll for writing on a socket that has no peer yet.
+//!
+//! Quotes: the peer's address. Sure: the call was seen and switch records time it; unsure: without these, or where an
+//! event loop connects, whose looks are apart.
 
 use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use crate::awaits::{target, Awaited};

@@ -5,6 +5,9 @@
 //! waits, or to another of these, and then the one that waits stands behind the deadlock; no wake-up could have come.
 //! Where locks do not tell who has them: one went on when the other gave
 //! up (`crossed`). Without the time limit they would stand there still.
+//!
+//! Quotes: both holders, and who stands behind them. Sure: both locks tell who has them; unsure: crossed waits without
+//! owners.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

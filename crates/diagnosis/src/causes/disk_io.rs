@@ -3,6 +3,9 @@
 //! Signature: blocked in read, write, fsync or a metadata call on a regular file; its path comes
 //! from the descriptor. Or on a CPU, but mostly in the kernel, moving data from or to storage: fast
 //! devices keep a core busy rather than waiting.
+//!
+//! Quotes: the path, the kernel's share of the CPU time, KiB moved. Sure: the call was seen for most of the time; unsure:
+//! many short calls of which looks saw few.
 
 use super::page_fault::is_mostly_kernel;
 use super::{at, ms_text, repeats_text, target_text, Cause, Claim, Described, Rule};

@@ -2,6 +2,9 @@
 //!
 //! Signature: read or write on a socket or pipe, or poll on descriptors; the peer's address comes
 //! from the descriptor at sampling time.
+//!
+//! Quotes: the peer, calls in a loop. Sure: the call was seen and switch records time it; unsure: what an event loop of
+//! the thread's own awaited, or a task's await between two looks.
 
 use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, target, Awaited};

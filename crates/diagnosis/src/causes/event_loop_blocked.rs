@@ -9,6 +9,9 @@
 //!
 //! Where that code waits for another thread (for a lock, for something out of a pool), the culprit is
 //! who a thread would have waited for, known the same way: see `lock_wait` and `pool_wait`.
+//!
+//! Quotes: who kept it, and what that one did. Sure: it ran, or one call kept it, by switch records; unsure: hardly any
+//! look found it there.
 
 use super::{at, lock_wait, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

@@ -4,6 +4,8 @@
 //! the kernel (memory maps, page faults, a sleep longer than what it asked for), waited for the GIL or had
 //! not begun while another thread was; or it waited behind its fork until the child ran its program. Sure: the hooks measure it. Where it forked a look during that
 //! tells.
+//!
+//! Quotes: which thread forked, where. Sure: the hooks around it tell begin and end; unsure: no look saw where it was called.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

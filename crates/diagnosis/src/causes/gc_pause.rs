@@ -4,6 +4,8 @@
 //! Signature: begin and end of the collection come from the interpreter's own callbacks, so the
 //! time is exact; the thread it ran on and where its allocation came from are known. The part of it in
 //! which that thread got no CPU is not the collector's.
+//!
+//! Quotes: the collections' time. Sure: the interpreter's callbacks tell begin and end, and on which thread.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::{Culprit, Scene};

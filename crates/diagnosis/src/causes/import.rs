@@ -5,6 +5,9 @@
 //! modules that import others the one outside of them all, so one import is one finding however deep
 //! it goes. The module is told by the code that the import system runs for that call; a time in which it
 //! looks for the module, or reads it, tells none. A sleep, a peer or a lock inside the module's own code keeps its own name.
+//!
+//! Quotes: the module, the line of the program's own that loads it. Unsure: the request had not begun and waited for who
+//! most likely was to take it up, or few looks saw it load.
 
 use std::collections::BTreeMap;
 

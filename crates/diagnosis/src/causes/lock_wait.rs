@@ -7,6 +7,8 @@
 //! only thread that ran just before the wait ended. A sleep inside of SQLite is its busy handler's, which asks for the
 //! database's lock again and again; who has that is not known. Inferred holders make the verdict "likely", never
 //! "confirmed".
+//!
+//! Quotes: the holder, what it did, who kept that one. Sure: the lock, or the `with` block of the holder, tells who has it.
 
 use super::pool_wait::{hands_out, has_no_work};
 use super::{at, ms_text, Cause, Claim, Described, Rule};

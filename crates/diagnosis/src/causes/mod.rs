@@ -7,6 +7,7 @@
 mod connect;
 mod cpu;
 pub(crate) mod cpu_starved;
+mod cpu_throttled;
 mod deadlock_timeout;
 mod disk_io;
 mod dns;
@@ -204,6 +205,7 @@ pub const RULES: &[Rule] = &[
     downstream_wait::RULE,
     page_fault::RULE,
     disk_io::RULE,
+    cpu_throttled::RULE,
     cpu_starved::RULE,
     cpu::RULE,
 ];
@@ -250,7 +252,8 @@ pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
         Cause::GilWait => gil_wait::sentence(d),
         Cause::GcPause => gc_pause::sentence(d),
         Cause::Cpu => cpu::sentence(d),
-        Cause::CpuStarved | Cause::CpuThrottled => cpu_starved::sentence(cause, d),
+        Cause::CpuStarved => cpu_starved::sentence(d),
+        Cause::CpuThrottled => cpu_throttled::sentence(d),
         Cause::EventLoopBlocked => event_loop_blocked::sentence(d),
         Cause::PoolWait => pool_wait::sentence(d),
         Cause::DownstreamWait => downstream_wait::sentence(d),
@@ -278,7 +281,7 @@ pub fn advice(cause: Cause, target: Option<&str>) -> &'static str {
         Cause::GcPause => gc_pause::ADVICE,
         Cause::Cpu => cpu::ADVICE,
         Cause::CpuStarved => cpu_starved::ADVICE,
-        Cause::CpuThrottled => cpu_starved::ADVICE_THROTTLED,
+        Cause::CpuThrottled => cpu_throttled::ADVICE,
         Cause::EventLoopBlocked => event_loop_blocked::ADVICE,
         Cause::PoolWait => pool_wait::advice(target),
         Cause::DownstreamWait => downstream_wait::advice(target),

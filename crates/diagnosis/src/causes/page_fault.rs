@@ -4,6 +4,8 @@
 //! many short waits of which looks found most to be so, as a mapped file is read page by page); or on a
 //! CPU, but mostly in the kernel, with enough page faults to explain it (memory touched for the first
 //! time, or copied after a fork).
+//!
+//! Quotes: page faults and the kernel's share around the longest interval. Unsure: looks saw few of many short waits.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

@@ -1,6 +1,8 @@
 //! pipe-write: what reads our output does not keep up.
 //!
 //! Signature: blocked in write on a pipe or terminal.
+//!
+//! Quotes: which process has the other end, where /proc tells. Sure: the call was seen and switch records time it.
 
 use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

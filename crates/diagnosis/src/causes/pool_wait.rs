@@ -11,6 +11,9 @@
 //! ended, the task that is to end it, or another task that awaited something in the same file or
 //! library the while. These are inferences: *likely* at most. Workers of a pool of processes are not
 //! recorded, and whoever runs here when their answer comes only carries it.
+//!
+//! Quotes: what the workers did, who had what was waited for. Sure: the executor's records tell which worker took it up in
+//! the end, and looks what that did meanwhile.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{

@@ -5,6 +5,8 @@
 //! that can be interrupted. On an event loop: `asyncio.sleep`, or an Event or Condition whose
 //! `wait_for` ran out. Sure when the system call was seen; nobody else is involved, so there
 //! is no culprit but the caller.
+//!
+//! Quotes: the length asked for, what was called between pauses. Unsure: times are estimates, or an await between two looks.
 
 use super::{at, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;

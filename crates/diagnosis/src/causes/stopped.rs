@@ -4,6 +4,8 @@
 //! for the whole time. It was not runnable either (run delay), else it is cpu-starved, and the
 //! cgroup was not throttled, else cpu-throttled. That the recorder got no CPU says nothing of a thread
 //! that had one, or wanted none because it waited.
+//!
+//! Quotes: the gap. Sure: the beats are a source of their own. There is no place: all threads stood still.
 
 use super::{ms_text, Cause, Claim, Described, Rule};
 use crate::gaps::Gap;

@@ -2,6 +2,8 @@
 //!
 //! Signature: wait4/waitid, or reading a pipe or polling inside the `subprocess` module, or reading a pipe
 //! whose other end a child has. Which child it is comes from the call or the pipe at sampling time.
+//!
+//! Quotes: the child's program. Sure: the call was seen and switch records time it.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;

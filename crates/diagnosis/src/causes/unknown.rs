@@ -1,4 +1,6 @@
 //! unknown: what no rule claims. Said, not hidden; the place is where most of it was seen.
+//!
+//! Signature: none. Quotes: the stacks that most of it passed in (`unexplained`). Never surer than *possible*.
 
 use super::{at, ms_text, Described};
 use crate::crowded::SLIVERS;

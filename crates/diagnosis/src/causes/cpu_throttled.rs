@@ -1,0 +1,43 @@
+//! cpu-throttled: the thread was runnable, and the container's CPU quota was used up.
+//!
+//! Signature: as cpu-starved, while the cgroup's throttled time grew by a like amount: then it is the quota, not
+//! the neighbours. Where the recorder's own thread missed its beats as well it is told by these (`stopped`).
+//!
+//! Quotes: the time without a CPU. Sure: switch records tell it, and the kernel counts what it throttles. There is no
+//! culprit: a quota is used up by whoever ran, also long before.
+
+use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::scene::Scene;
+use crate::timeline::{Segment, State};
+
+pub const RULE: Rule = Rule { claim };
+pub const ADVICE: &str = "Raise the container's CPU limit, or run fewer threads than it allows.";
+
+fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+    let throttled = || throttled_ns(scene, segment.from_ns, segment.to_ns) * 2 > segment.ns();
+    let own = || Claim { seen: segment.exact, ..Claim::of(Cause::CpuThrottled, segment) };
+    (segment.state == State::Ready && throttled()).then(own)
+}
+
+/// Growth of the cgroup's throttled time over the seconds that contain `[from, to)`.
+fn throttled_ns(scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> u64 {
+    let capture = scene.capture;
+    let rows = capture.vitals.iter().filter(|v| capture.name(v.name) == "cgroup_throttled_ns");
+    let (mut before, mut after) = (None, None);
+    for row in rows {
+        if row.t_ns <= from_ns {
+            before = Some(row.value);
+        } else if row.t_ns >= to_ns && after.is_none() {
+            after = Some(row.value);
+        }
+    }
+    match (before, after) {
+        (Some(before), Some(after)) if after > before => (after - before) as u64,
+        _ => 0,
+    }
+}
+
+pub fn sentence(d: &Described<'_>) -> String {
+    let (at, time) = (at(d.place), ms_text(d.mean_ms));
+    format!("{at} could have run for {time} but the container's CPU quota was used up")
+}
