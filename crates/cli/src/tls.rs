@@ -107,9 +107,31 @@ fn system_roots() -> Result<RootCertStore, String> {
     }
 }
 
+impl Secured {
+    /// What the peer said before it closed (that it wants a certificate) is there to be read, though what is still to
+    /// be sent cannot be any more. `closed`, if it said nothing.
+    fn last_words(&mut self, into: &mut [u8], closed: io::Error) -> io::Result<usize> {
+        let StreamOwned { conn, sock } = &mut self.0;
+        while conn.wants_read() && conn.read_tls(sock).is_ok_and(|count| count > 0) {
+            conn.process_new_packets().map_err(io::Error::other)?;
+            match conn.reader().read(into) {
+                Ok(count) if count > 0 => return Ok(count),
+                _ => (),
+            }
+        }
+        Err(closed)
+    }
+}
+
 impl Read for Secured {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into)
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        match self.0.read(into) {
+            Err(closed) if matches!(closed.kind(), BrokenPipe | ConnectionReset) => {
+                self.last_words(into, closed)
+            }
+            read => read,
+        }
     }
 }
 

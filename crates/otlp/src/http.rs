@@ -110,6 +110,8 @@ fn exchange(
     let sent = send(stream, &[head.as_bytes(), body], deadline);
     match (sent, receive(stream, deadline)) {
         (_, Ok(answer)) => Ok(answer),
+        // That it closed says less than what it said.
+        (Err(closed), Err(error)) if closed.kind() == io::ErrorKind::BrokenPipe => Err(error),
         (Err(error), Err(_)) | (Ok(()), Err(error)) => Err(error),
     }
 }
