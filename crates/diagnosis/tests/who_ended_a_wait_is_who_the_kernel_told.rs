@@ -4,7 +4,7 @@
 
 mod made;
 
-use capture::read::{Capture, ThreadRow};
+use capture::read::Capture;
 use diagnosis::{diagnose, Confidence, Diagnosis, Finding};
 use format::wait::WaitKind;
 use format::wake::{Wake, Waker};
@@ -117,17 +117,7 @@ fn who_gave_back_to_a_pool_was_told_but_that_it_had_it_was_not() {
 fn the_thread_is_called_by_its_name() {
     let mut made = capture();
     woken(&mut made, WAITER, 489_500, Waker::Thread(HOLDER));
-    made.threads.push(ThreadRow {
-        tid: HOLDER,
-        serial: 1,
-        name: "jobs".to_owned(),
-        named: true,
-        nested: false,
-        start_ns: 0,
-        end_ns: None,
-        records: 1,
-        dropped: 0,
-    });
+    made.threads.push(made::thread(HOLDER, "jobs"));
     let verdict = verdict(&made);
     assert!(evidence(&verdict)[0].contains("ended by thread jobs (9)"), "{:?}", evidence(&verdict));
 }

@@ -48,11 +48,6 @@ const FRAME_HEAD: usize = 128;
 const MOST_INNER: usize = 8;
 const MOST_OWNERS: usize = 3;
 
-/// A greenlet's own memory, and the frame object it gave way in: 0 while it runs.
-struct Place {
-    frame: usize,
-}
-
 impl PythonStacks {
     pub(super) fn is_greenlet(&mut self, address: usize) -> bool {
         let kind = self.objects.type_of(&self.mem, &self.layout, address);
@@ -63,11 +58,12 @@ impl PythonStacks {
     pub(super) fn greenlet_has_moved(&self, mark: Mark) -> bool {
         let word = |address: usize| self.mem.word(address).unwrap_or(0);
         let place = mark.frame.wrapping_add(self.layout.frame_instruction);
-        self.place_of(mark.task).map_or(0, |place| place.frame) != mark.waiter
+        self.frame_object(mark.task).unwrap_or(0) != mark.waiter
             || mark.frame != 0 && word(place) != mark.instruction
     }
 
-    fn place_of(&self, greenlet: usize) -> Result<Place, Torn> {
+    /// The frame object a greenlet gave way in; 0 while it runs.
+    fn frame_object(&self, greenlet: usize) -> Result<usize, Torn> {
         let memory = self.mem.word(greenlet.wrapping_add(MEMORY)).unwrap_or(0);
         let mut bytes = [0u8; MEMORY_WORDS * 8];
         self.mem.read(memory, &mut bytes).map_err(|_| Torn("greenlet gone"))?;
@@ -79,23 +75,23 @@ impl PythonStacks {
         if word(STACK + more) == 0 {
             return Err(Torn("greenlet has ended"));
         }
-        Ok(Place { frame: word(FRAME + more) })
+        Ok(word(FRAME + more))
     }
 
     /// The frames of a greenlet that gave way; none while it runs.
     pub(super) fn greenlet_once(&mut self, greenlet: usize) -> Result<Chain, Torn> {
-        let place = self.place_of(greenlet)?;
+        let object = self.frame_object(greenlet)?;
         let mut chain = Chain {
             task: greenlet,
             event_loop: 0,
-            waiter: place.frame,
-            running: place.frame == 0,
+            waiter: object,
+            running: object == 0,
             is_greenlet: true,
             frames: Vec::new(),
         };
-        let mut next = match self.layout.has_chunks() && place.frame != 0 {
-            true => self.mem.word(place.frame.wrapping_add(OBJECT_FRAME)).unwrap_or(0),
-            false => place.frame,
+        let mut next = match self.layout.has_chunks() && object != 0 {
+            true => self.mem.word(object.wrapping_add(OBJECT_FRAME)).unwrap_or(0),
+            false => object,
         };
         while next != 0 && chain.frames.len() < MOST_FRAMES {
             let mut head = [0u8; FRAME_HEAD];
