@@ -7,6 +7,7 @@ mod columns;
 mod doctor;
 mod export;
 mod live;
+mod others;
 mod output;
 mod parquet;
 mod post;

@@ -1,13 +1,15 @@
 //! `dashcam why`, and finding the capture that is meant.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use capture::read::{Capture, ReadError, Wanted};
 use trigger::Rules;
 
+use crate::others::Others;
 use crate::progress;
 
 /// Exit code for input that cannot be read.
@@ -48,11 +50,27 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
     progress::stage("looking for causes");
     let diagnosis = diagnosis::diagnose(&capture, |name| rules.limit_ns(name));
     progress::clear();
-    let file = file.display().to_string();
+    // The answer first; how the rest of the folder judges comes behind it.
+    let others = || path.is_dir().then(|| Others::beside(&file, &diagnosis, slow.map(|_| &rules)));
+    let name = file.display().to_string();
     match form {
-        Form::Json => println!("{:#}", diagnosis::to_json(&diagnosis, &file)),
-        Form::Markdown => print!("{}", diagnosis::to_markdown(&diagnosis, &file)),
-        Form::Text => print!("{}", diagnosis::to_text(&diagnosis)),
+        Form::Json => {
+            let mut told = diagnosis::to_json(&diagnosis, &name);
+            if let (Some(others), Some(told)) = (others(), told.as_object_mut()) {
+                told.insert("others".to_owned(), others.to_json());
+            }
+            println!("{told:#}");
+        }
+        Form::Markdown => {
+            print!("{}", diagnosis::to_markdown(&diagnosis, &name));
+            let others = others().map(|others| others.to_text()).filter(|text| !text.is_empty());
+            others.into_iter().for_each(|text| println!("\n{}", diagnosis::escaped(&text)));
+        }
+        Form::Text => {
+            print!("{}", diagnosis::to_text(&diagnosis));
+            let _ = io::stdout().flush();
+            others().into_iter().for_each(|others| print!("{}", others.to_text()));
+        }
     }
     ExitCode::from(match diagnosis.findings.is_empty() {
         // "Nothing to blame" would be a guess: what there was to judge is lost.
@@ -66,11 +84,14 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
 pub fn judged_by(capture: &Capture, slow: Option<&str>) -> Result<Rules, ExitCode> {
     match slow {
         Some(text) => parsed(text),
-        // A recovered box whose settings were lost: judged by the default.
-        None => Ok(Rules::parse(&capture.meta.slow)
-            .or_else(|_| Rules::parse(DEFAULT_SLOW))
-            .unwrap_or_default()),
+        None => Ok(default_rules(capture)),
     }
+}
+
+/// A capture's own rules. A recovered box whose settings were lost is judged by the default.
+pub fn default_rules(capture: &Capture) -> Rules {
+    let own = Rules::parse(&capture.meta.slow);
+    own.or_else(|_| Rules::parse(DEFAULT_SLOW)).unwrap_or_default()
 }
 
 /// The rules of `--slow`; says on stderr what is wrong with them.
@@ -115,17 +136,11 @@ fn open_for(path: &Path, wanted: Wanted) -> Result<(PathBuf, Capture), ExitCode>
 
 /// The newest capture in a folder, by time of writing.
 pub fn newest(folder: &Path) -> Result<PathBuf, ExitCode> {
-    let entries = std::fs::read_dir(folder).map_err(|error| {
+    std::fs::read_dir(folder).map_err(|error| {
         unreadable(folder, &error);
         ExitCode::from(UNREADABLE)
     })?;
-    let captures = entries.flatten().filter_map(|entry| {
-        let path = entry.path();
-        let is_capture = path.extension().is_some_and(|x| x == "dashcam");
-        let modified = entry.metadata().ok().filter(|_| is_capture)?.modified().ok()?;
-        Some((modified, path))
-    });
-    captures.max().map(|(_, path)| path).ok_or_else(|| {
+    captures_in(folder).into_iter().max().map(|(_, _, path)| path).ok_or_else(|| {
         eprintln!(
             "dashcam: no capture (*.dashcam) in {}; a recorded service makes one when a request is \
              slow; `dashcam snap PID` makes one now",
@@ -133,6 +148,18 @@ pub fn newest(folder: &Path) -> Result<PathBuf, ExitCode> {
         );
         ExitCode::from(NOTHING)
     })
+}
+
+/// The captures in a folder: when it was written, how many bytes, where.
+pub fn captures_in(folder: &Path) -> Vec<(SystemTime, u64, PathBuf)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let captures = entries.filter_map(|entry| {
+        let path = entry.path();
+        let is_capture = path.extension().is_some_and(|x| x == "dashcam");
+        let found = entry.metadata().ok().filter(|_| is_capture)?;
+        Some((found.modified().ok()?, found.len(), path))
+    });
+    captures.collect()
 }
 
 /// Says why there is nothing to read at `path`, and what would help.

@@ -140,7 +140,8 @@ fn print_request(capture: &Capture, request: &RequestRow) {
         for off in rows {
             let ms = (off.in_ns - off.out_ns) as f64 / 1e6;
             let how = if off.preempted { "preempted" } else { "off" };
-            lines.push((off.out_ns, format!("{tid:>7} {how} for {ms:.3} ms")));
+            let cpu = off.cpu.map_or(String::new(), |cpu| format!(", then on CPU {cpu}"));
+            lines.push((off.out_ns, format!("{tid:>7} {how} for {ms:.3} ms{cpu}")));
         }
     }
     let around = from.saturating_sub(20_000_000)..to.saturating_add(20_000_000);

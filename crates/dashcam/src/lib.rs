@@ -38,6 +38,7 @@ mod native;
 mod notes;
 mod otlp;
 mod own;
+mod pulse;
 mod remote;
 mod running;
 mod sampler;

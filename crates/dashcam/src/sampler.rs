@@ -6,9 +6,9 @@
 //! | wakings of waiting threads in slow requests' way | who woke them | | each pass, all that came |
 //! | open requests | firings | | each pass |
 //! | at most `threads` threads, who stands in slow requests' way among them: /proc, Python or native stack | samples | | each pass |
+//! | where nothing tells of switches, the CPU clocks of 32 threads | the last sample again of one that did not run | ns | each pass, others each time |
 //! | at most `threads` tasks of event loops, of requests past their usual time | awaits | | each pass |
-//! | counters of process and host | vitals | in the name | once a second |
-//! | its own wake-ups | `recorder_gap_ns` when late by 50 ms | ns | when it happens |
+//! | counters of process and host, its own wake-ups (`pulse`) | vitals | in the name | once a second; when late |
 //!
 //! Each pass is paid from a purse (`samplers::budget`); while it is empty, threads are not looked
 //! at, but switches are still drained, before the kernel's rings are full, and requests still watched. While nobody works there are twenty passes a
@@ -18,7 +18,6 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use format::record::{header, Kind};
 use format::region::losses;
 use format::wait::WaitKind;
 use recorder::OpenRequest;
@@ -26,19 +25,18 @@ use samplers::budget::{Budget, Look, Width};
 use samplers::choice::{choose, Places, Random};
 use samplers::python_stacks::PyThread;
 use sys::clock::Following;
-use sys::vitals::Vitals;
 
 use crate::allotment::Allotment;
 use crate::config::Config;
 use crate::control::Shared;
 use crate::firing::Triggers;
 use crate::interpreter;
-use crate::lacking::Lacking;
 use crate::native::Native;
+use crate::pulse::Pulse;
 use crate::subject::Looker;
 use crate::suspended::Suspensions;
 use crate::switching::Switching;
-use crate::tracks::Tracks;
+use crate::tracks::{Moved, Tracks};
 
 /// A request younger than this is never past its usual time.
 const YOUNG_NS: u64 = 15_000_000;
@@ -48,13 +46,13 @@ const YOUNG_NS: u64 = 15_000_000;
 const LIST_EVERY_NS: u64 = 100_000_000;
 const LIST_SHARE: f64 = 0.1;
 const LIST_AT_LEAST_EVERY_NS: u64 = 1_000_000_000;
-/// A wake-up later than this is a gap worth a record.
-const LATE_NS: u64 = 50_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
 /// So much of a pass's CPU time is for the threads that are urgent, as much for whoever stands in their way, and
 /// so much for the others; the first thread of each kind is looked at in any case.
 const URGENT_NS: u64 = 4_000_000;
 const OTHERS_NS: u64 = 1_000_000;
+/// Without switch records so many threads are asked in a pass whether they ran since they were seen waiting, others
+/// in the next one.
+const ASKED: usize = 32;
 /// One in so many of a pass's places is for threads that ended waits of slow requests' threads, more if
 /// nobody else takes them.
 const WAKERS: usize = 4;
@@ -105,7 +103,9 @@ pub(crate) fn run(shared: Arc<Shared>) {
             continue;
         }
         let begin_ns = sys::clock::now_ns();
-        sampler.beat(next_ns, begin_ns);
+        if sampler.pulse.beat(&shared, next_ns, begin_ns) {
+            sampler.switching.each_second(&shared, begin_ns);
+        }
         sampler.pass(begin_ns);
         let usual_ns = sampler.config.period.as_nanos() as u64;
         // The kernel's rings must not be full at the next pass, as long as that can be paid somehow.
@@ -173,13 +173,10 @@ struct Sampler<'s> {
     overdue: Vec<usize>,
     suspensions: Suspensions,
     rest: Vec<u32>,
+    /// With which thread the asking begins, by its place among all.
+    asked_first: usize,
     chosen: Vec<u32>,
-    vitals: Vitals,
-    lacking: Lacking,
-    vital_names: Vec<(&'static str, ring::Name)>,
-    vitals_ns: u64,
-    throttled_ns: f64,
-    own_delay_ns: u64,
+    pulse: Pulse,
     clock: Following,
 }
 
@@ -201,7 +198,6 @@ impl<'s> Sampler<'s> {
         shared.set_source("running_stacks", native.running_state());
         let switching = Switching::new(shared, &own);
         shared.set_source("threads", "on".to_owned());
-        let vitals = Vitals::open();
         Some(Sampler {
             shared,
             config,
@@ -230,13 +226,9 @@ impl<'s> Sampler<'s> {
             overdue: Vec::new(),
             suspensions: Suspensions::default(),
             rest: Vec::new(),
+            asked_first: 0,
             chosen: Vec::new(),
-            lacking: Lacking::new(shared, &vitals),
-            vitals,
-            vital_names: Vec::new(),
-            vitals_ns: 0,
-            throttled_ns: 0.0,
-            own_delay_ns: 0,
+            pulse: Pulse::new(shared, sys::thread::cached_tid()),
             clock: Following::NotYet,
         })
     }
@@ -303,27 +295,29 @@ impl<'s> Sampler<'s> {
             self.shared.recorder.region().lose(losses::PASSES_SKIPPED, 1);
             self.looker.native.rest();
         }
-        if now.saturating_sub(self.vitals_ns) >= SECOND_NS {
-            self.read_vitals(now);
+        if self.pulse.is_due(now) {
+            self.pulse.read(self.shared, now);
+            self.switching.each_second(self.shared, now);
         }
         self.triggers.look(now, &self.open);
         self.answer_flush();
         let by_others_ns =
             self.looker.native.settle(self.shared.recorder) + self.shared.under_gil.unpaid_ns();
-        self.book(by_others_ns);
-        let spent = self.booked_ns.saturating_sub(cpu_before) + by_others_ns;
+        let spent = self.book(by_others_ns);
         self.budget.spend(spent, sys::clock::now_ns(), look);
         self.shared.stats.passes.fetch_add(1, Ordering::Relaxed);
-        self.shared.stats.longest_pass_ns.fetch_max(spent, Ordering::Relaxed);
+        let pass_ns = self.booked_ns.saturating_sub(cpu_before) + by_others_ns;
+        self.shared.stats.longest_pass_ns.fetch_max(pass_ns, Ordering::Relaxed);
     }
 
     /// Tells all CPU time of this thread since the last call, what it took to sleep and to wake up
-    /// included, and `more`, that others spent for it. The purse pays for passes alone (decision 0017).
-    fn book(&mut self, more: u64) {
+    /// included, and `more`, that others spent for it (decision 0017). How much that was.
+    fn book(&mut self, more: u64) -> u64 {
         let cpu_ns = sys::clock::thread_cpu_ns();
         let spent = cpu_ns.saturating_sub(self.booked_ns) + more;
         self.booked_ns = cpu_ns;
         self.shared.stats.cpu_ns.fetch_add(spent, Ordering::Relaxed);
+        spent
     }
 
     /// Offers the CPU to the threads of the service, which a pass may have kept from it since they woke
@@ -427,9 +421,7 @@ impl<'s> Sampler<'s> {
     /// `poor`: savings are spent, and what trickles in pays for it.
     fn look_at_threads(&mut self, now: u64, poor: bool) {
         let exact = self.switching.records();
-        self.rest.clear();
-        let fresh = self.tracks.by_tid.iter().filter(|(_, t)| t.ran || !exact || t.last.is_none());
-        self.rest.extend(fresh.map(|(tid, _)| *tid));
+        self.find_rest(now, exact);
         let low = self.budget.is_low();
         self.find_due(now, exact, low);
         let threads = self.config.threads;
@@ -452,6 +444,32 @@ impl<'s> Sampler<'s> {
         let seen = self.suspensions.look(&mut self.looker, &self.open, &self.overdue, most, poor);
         self.shared.stats.samples.fetch_add(seen, Ordering::Relaxed);
         self.looker.tell_torn();
+    }
+
+    /// Threads that may have something new to tell. Where no switch records tell who ran, some are asked each
+    /// time, and for those that did not their last sample is told again.
+    fn find_rest(&mut self, now: u64, exact: bool) {
+        self.rest.clear();
+        let tracks = &mut self.tracks.by_tid;
+        if exact {
+            let fresh = tracks.iter().filter(|(_, t)| t.ran || t.last.is_none());
+            self.rest.extend(fresh.map(|(tid, _)| *tid));
+            return;
+        }
+        let count = tracks.len();
+        let first = self.asked_first.checked_rem(count).unwrap_or(0);
+        self.asked_first = first + ASKED.min(count);
+        let before = self.asked_first.saturating_sub(count);
+        for (index, (tid, track)) in tracks.iter_mut().enumerate() {
+            let asked = index < before || (first..self.asked_first).contains(&index);
+            if !asked || self.urgent.contains(tid) {
+                continue;
+            }
+            match track.stands(*tid, now) {
+                Err(Moved) => self.rest.push(*tid),
+                Ok(sample) => sample.into_iter().for_each(|sample| tell(self.shared, &sample)),
+            }
+        }
     }
 
     /// Looks at the urgent threads chosen and, right behind each, at whoever stands in its way; then at the
@@ -521,8 +539,7 @@ impl<'s> Sampler<'s> {
 
     fn look(&mut self, tid: u32, close: bool, exact: bool) -> Option<format::record::Sample> {
         let sample = self.looker.look(&mut self.tracks, &self.python, tid, close, exact)?;
-        recorder::append(&sample.encode(), sample.t_ns);
-        self.shared.stats.samples.fetch_add(1, Ordering::Relaxed);
+        tell(self.shared, &sample);
         Some(sample)
     }
 
@@ -538,54 +555,6 @@ impl<'s> Sampler<'s> {
         self.shared.flushed.store(wanted, Ordering::Release);
     }
 
-    fn read_vitals(&mut self, now: u64) {
-        self.vitals_ns = now;
-        let (names, tables) = (&mut self.vital_names, self.shared.recorder.tables());
-        let throttled = &mut self.throttled_ns;
-        self.vitals.read(|name, value| {
-            let known = names.iter().find(|(n, _)| *n == name).map(|(_, id)| *id);
-            let id = known.unwrap_or_else(|| {
-                let id = tables.name(name);
-                names.push((name, id));
-                id
-            });
-            if name == "cgroup_throttled_ns" {
-                *throttled = value;
-            }
-            append_vital(id, now, value);
-        });
-        self.lacking.follow(self.shared, &self.vitals);
-        self.switching.each_second(self.shared, now);
-        self.own_delay_ns = self.own_delay().unwrap_or(self.own_delay_ns);
-    }
-
-    fn own_delay(&mut self) -> Option<u64> {
-        let tid = *self.own.first()?;
-        let mut reader = sys::task::TaskReader::open(tid).ok()?;
-        reader.schedstat().ok().map(|s| s.run_delay_ns)
-    }
-
-    /// Notes a late wake-up: proof that this thread, which waits for nobody, could not run.
-    fn beat(&mut self, planned_ns: u64, now: u64) {
-        let late_ns = now.saturating_sub(planned_ns);
-        if late_ns < LATE_NS {
-            return;
-        }
-        let (delay_before, throttled_before) = (self.own_delay_ns, self.throttled_ns);
-        self.read_vitals(now);
-        let tables = self.shared.recorder.tables();
-        let delay_ns = self.own_delay_ns.saturating_sub(delay_before);
-        for (name, value) in [
-            ("recorder_gap_ns", late_ns as f64),
-            ("recorder_gap_run_delay_ns", delay_ns as f64),
-            ("recorder_gap_throttled_ns", self.throttled_ns - throttled_before),
-        ] {
-            // Twice: that the process stood still rests on this record alone, and one may be torn or lost.
-            append_vital(tables.name(name), now, value);
-            append_vital(tables.name(name), now, value);
-        }
-    }
-
     /// The end: captures that are due are made now.
     fn last_words(&mut self) {
         self.drain_switches(sys::clock::now_ns());
@@ -594,6 +563,7 @@ impl<'s> Sampler<'s> {
     }
 }
 
-pub(crate) fn append_vital(name: ring::Name, now: u64, value: f64) {
-    recorder::append(&[header(Kind::Vital, 3, 0, name), now, value.to_bits()], now);
+fn tell(shared: &Shared, sample: &format::record::Sample) {
+    recorder::append(&sample.encode(), sample.t_ns);
+    shared.stats.samples.fetch_add(1, Ordering::Relaxed);
 }

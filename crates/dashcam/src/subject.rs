@@ -12,7 +12,7 @@ use sys::calls::{self, Wait, OUTSIDE_CALL, RUNNING};
 use sys::fds::{FdInfo, FdKind};
 use sys::mem::Reader;
 use sys::processes::Kin;
-use sys::task::TaskCall;
+use sys::task::{Schedstat, TaskCall};
 
 use crate::control::Shared;
 use crate::native::{self, Native};
@@ -105,6 +105,8 @@ impl<'s> Looker<'s> {
         {
             return None;
         }
+        // Before all that is read of it.
+        let clock_ns = sys::task::cpu_ns(tid);
         let reader = tracks.reader(tid)?;
         let times = reader.schedstat();
         let call = reader.call();
@@ -116,20 +118,20 @@ impl<'s> Looker<'s> {
             tracks.forget(tid);
             return None;
         }
-        let times = times.ok();
+        // Of one that runs the file tells its CPU time as of the scheduler's last tick.
+        let exact_ns =
+            |told: Schedstat| Schedstat { run_ns: clock_ns.unwrap_or(told.run_ns), ..told };
+        let times = times.ok().map(exact_ns);
         let track = tracks.by_tid.get_mut(&tid)?;
         // Without switch records: it was given no CPU since, nor has it used any.
         let both = times.zip(track.times).filter(|_| whole);
         let unmoved =
             both.is_some_and(|(new, old)| new.slices == old.slices && new.run_ns == old.run_ns);
         let call = call.unwrap_or(TaskCall::Running);
-        let recent = now.saturating_sub(track.sampled_ns) < REPEAT_NS;
         let blocked = call != TaskCall::Running;
-        if !exact && !close && unmoved && recent && blocked && track.last.is_some() {
-            return None;
-        }
         // A thread seen running goes on running: it has something new to tell next time.
         track.ran = !blocked;
+        track.clock_ns = clock_ns.unwrap_or(0);
         track.waits_since_ns = match (blocked, unmoved && track.waits_since_ns != 0) {
             (false, _) => 0,
             (true, true) => track.waits_since_ns,
@@ -170,7 +172,7 @@ impl<'s> Looker<'s> {
         if !told {
             // The next look tells of the time since the last.
             let track = tracks.by_tid.get_mut(&tid)?;
-            (track.times, track.sampled_ns) = (old_times, since_ns);
+            (track.times, track.sampled_ns, track.clock_ns) = (old_times, since_ns, 0);
             return None;
         }
         if close && sample.wait == WaitKind::Running {

@@ -19,7 +19,8 @@
 
 use std::sync::atomic::Ordering;
 
-use format::record::{flag, header, Kind, SWITCHES_PAUSED};
+use format::off_cpu;
+use format::record::SWITCHES_PAUSED;
 use format::region::{losses, word};
 use samplers::by_tid::ByTid;
 use samplers::pace::Pace;
@@ -28,7 +29,8 @@ use samplers::switches::{Off, Pairs};
 use sys::perf::{SwitchKind, SwitchStream};
 
 use crate::control::Shared;
-use crate::sampler::{append_vital, TURNED_OFF};
+use crate::pulse::append_vital;
+use crate::sampler::TURNED_OFF;
 use crate::tracks::Tracks;
 use crate::wakings::Followed;
 
@@ -279,8 +281,8 @@ fn tell_gap(shared: &Shared, from_ns: u64, until_ns: u64) {
 }
 
 fn append_off(off: Off, now: u64) {
-    let flags = if off.preempted { flag::PREEMPTED } else { 0 };
-    recorder::append(&[header(Kind::OffCpu, 3, flags, off.tid), off.out_ns, off.in_ns], now);
+    let Off { tid, preempted, out_ns, in_ns, cpu } = off;
+    recorder::append(&off_cpu::encode(tid, preempted, (out_ns, in_ns), cpu), now);
 }
 
 fn open(shared: &Shared, own: &[u32]) -> Option<SwitchStream> {

@@ -1,14 +1,21 @@
 //! What the sampler remembers of each thread between passes.
 
-use format::wait::WaitKind;
+use format::record::{flag, Sample};
+use format::wait::{HolderSource, WaitKind};
 use samplers::by_tid::ByTid;
 use samplers::python_stacks::PyThread;
 use sys::task::{Schedstat, TaskReader};
 
 /// A thread that stands is sampled again after this time.
 pub(crate) const REPEAT_NS: u64 = 100_000_000;
+/// So is one that has stood for `LONG_NS`, after this time; a reader takes it for one wait still.
+const MOST_REPEAT_NS: u64 = 250_000_000;
+const LONG_NS: u64 = 1_000_000_000;
 /// Who holds the lock that a thread waits for is asked again after this time.
 pub(crate) const ASK_HOLDER_NS: u64 = 40_000_000;
+
+/// A thread is not where it was, or may not be.
+pub(crate) struct Moved;
 
 /// A thread under observation.
 #[derive(Default)]
@@ -21,6 +28,8 @@ pub(crate) struct Track {
     pub sampled_ns: u64,
     /// Its times then.
     pub times: Option<Schedstat>,
+    /// Its CPU clock when the look that its last sample comes from, or goes back to, began; 0: not asked.
+    pub clock_ns: u64,
     /// When it was first found in the wait that its last sample saw, as far as its times tell; 0 if it ran then.
     pub waits_since_ns: u64,
     /// It was in the last list of threads.
@@ -28,7 +37,7 @@ pub(crate) struct Track {
     /// It has been on a CPU since its last sample, as far as switch records tell.
     pub ran: bool,
     /// Its last sample, for carrying over.
-    pub last: Option<format::record::Sample>,
+    pub last: Option<Sample>,
     /// That was taken with its interpreter state at hand.
     pub as_python: bool,
     /// When the holder of the lock it waits for was last looked up.
@@ -51,6 +60,37 @@ impl Track {
         }
         let waited_ns = self.sampled_ns.saturating_sub(self.waits_since_ns);
         !low || self.waits_since_ns == 0 || since_ns >= waited_ns / 2
+    }
+
+    /// Whether it still stands where its last sample saw it, by its CPU clock: the sample of that, or None if it is
+    /// too early for one. One that was woken and has no CPU yet stands, too: its next look tells for how long it was
+    /// runnable. For one that is not urgent, without switch records.
+    pub(crate) fn stands(&mut self, tid: u32, now: u64) -> Result<Option<Sample>, Moved> {
+        let known = self.was_whole() && self.waits_since_ns != 0 && self.clock_ns != 0;
+        let last = self.last.filter(|_| known).ok_or(Moved)?;
+        if sys::task::cpu_ns(tid) != Some(self.clock_ns) {
+            return Err(Moved);
+        }
+        let long = now.saturating_sub(self.waits_since_ns) >= LONG_NS;
+        let repeat_ns = if long { MOST_REPEAT_NS } else { REPEAT_NS };
+        let since_ns = now.saturating_sub(self.sampled_ns);
+        if since_ns < repeat_ns {
+            return Ok(None);
+        }
+        let sample = Sample {
+            t_ns: now,
+            wall_ns: since_ns,
+            cpu_ns: 0,
+            run_delay_ns: 0,
+            slices: 0,
+            flags: last.flags & flag::TRUNCATED | flag::REUSED | flag::TIMES,
+            lock_holder: 0,
+            holder_source: HolderSource::None,
+            gil_holder: 0,
+            ..last
+        };
+        (self.sampled_ns, self.last) = (now, Some(sample));
+        Ok(Some(sample))
     }
 
     /// Whether its last sample may be carried over while it stands. A thread may be listed before its

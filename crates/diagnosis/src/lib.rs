@@ -50,6 +50,6 @@ pub use confidence::Confidence;
 pub use finding::{diagnose, Diagnosis, Evidence, Finding};
 pub use frames::Place;
 pub use json::to_json;
-pub use markdown::to_markdown;
+pub use markdown::{escaped, to_markdown};
 pub use pieces::divided;
 pub use text::to_text;

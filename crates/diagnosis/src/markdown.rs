@@ -28,7 +28,7 @@ fn answer(out: &mut String, d: &Diagnosis<'_>) {
     headline(&mut text, d);
     let text = text.trim_end().trim_end_matches('.');
     let _ = match d.findings.first() {
-        None => writeln!(out, "**{}.**", plain(text)),
+        None => writeln!(out, "**{}.**", escaped(text)),
         Some(f) => {
             let place = f.place.as_ref().map_or(String::new(), |p| {
                 let file = p.file.rsplit('/').next().unwrap_or(&p.file);
@@ -37,7 +37,7 @@ fn answer(out: &mut String, d: &Diagnosis<'_>) {
                 format!(" in {function} at {at}")
             });
             let (cause, sure) = (f.cause.text(), f.confidence.text());
-            writeln!(out, "**{}: {cause}{place}, {sure}.**", plain(text))
+            writeln!(out, "**{}: {cause}{place}, {sure}.**", escaped(text))
         }
     };
 }
@@ -45,7 +45,7 @@ fn answer(out: &mut String, d: &Diagnosis<'_>) {
 fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     let (cause, share, sure) = (f.cause.text(), f.share * 100.0, f.confidence.text());
     let _ = writeln!(out, "\n### {rank}. {cause}: {share:.0} % of the excess, {sure}\n");
-    let _ = writeln!(out, "{}.", plain(&f.summary));
+    let _ = writeln!(out, "{}.", escaped(&f.summary));
     if !f.path.is_empty() && !matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         let calls = f.path.iter().map(|name| code(&format!("{name}()")));
         let request = f.called_by_request.then(|| code(&f.request));
@@ -58,25 +58,25 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     let _ = writeln!(out, "| normal requests that have it | {} of {normal} |", f.normal_requests);
     let seen = when(d, f);
     if !seen.is_empty() {
-        let _ = writeln!(out, "| seen | {} |", plain(seen.trim_start_matches("; ")));
+        let _ = writeln!(out, "| seen | {} |", escaped(seen.trim_start_matches("; ")));
     }
     if let Some(target) = &f.target {
         let _ = writeln!(out, "| waited for | {} |", cell(target));
     }
     for e in &f.evidence {
         let value = (e.value * 100.0).round() / 100.0;
-        let unit = if e.unit == "count" { String::new() } else { format!(" {}", plain(e.unit)) };
-        let _ = writeln!(out, "| {} | {value}{unit} |", plain(&e.what));
+        let unit = if e.unit == "count" { String::new() } else { format!(" {}", escaped(e.unit)) };
+        let _ = writeln!(out, "| {} | {value}{unit} |", escaped(&e.what));
     }
     let _ = writeln!(out, "| fingerprint | {} |", cell(&f.fingerprint));
     if !f.missing.is_empty() {
         let _ = writeln!(out, "\n**Not certain:**\n");
         for missing in &f.missing {
-            let _ = writeln!(out, "- {}", plain(missing));
+            let _ = writeln!(out, "- {}", escaped(missing));
         }
     }
     if has_advice(f) {
-        let _ = writeln!(out, "\n**Advice:** {}", plain(f.advice));
+        let _ = writeln!(out, "\n**Advice:** {}", escaped(f.advice));
     }
 }
 
@@ -93,7 +93,7 @@ fn rest(out: &mut String, d: &Diagnosis<'_>) {
     if !text.is_empty() {
         let _ = writeln!(out, "\n### What else was looked at, and what was missing\n");
         for line in text.lines() {
-            let _ = writeln!(out, "- {}", plain(line));
+            let _ = writeln!(out, "- {}", escaped(line));
         }
     }
 }
@@ -110,7 +110,7 @@ fn origin(out: &mut String, d: &Diagnosis<'_>, file: &str) {
 }
 
 /// Text inside a sentence: one line, and no character of it means anything to Markdown or HTML.
-fn plain(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in one_line(text).chars() {
         match c {
@@ -164,9 +164,9 @@ mod tests {
         assert_eq!(code("\n"), "(none)");
         assert_eq!(cell("a|b"), "`a\\|b`");
         assert_eq!(
-            plain("<img> a|b *c* __init__ `d` [e](f)\n# g & h"),
+            escaped("<img> a|b *c* __init__ `d` [e](f)\n# g & h"),
             "&lt;img&gt; a\\|b \\*c\\* \\_\\_init\\_\\_ \\`d\\` \\[e\\](f) \\# g &amp; h"
         );
-        assert_eq!(plain("\\*\u{2028}x"), "\\\\\\* x");
+        assert_eq!(escaped("\\*\u{2028}x"), "\\\\\\* x");
     }
 }

@@ -21,6 +21,7 @@ fn capture(names: [&str; 4], sick: bool, wait: WaitKind) -> Capture {
         out_ns: i * 1000 * MS + 2 * MS,
         in_ns: (i + 1) * 1000 * MS,
         preempted: false,
+        cpu: None,
     };
     let mut off: Vec<OffCpu> = (1..60).map(idle).collect();
     if sick {
@@ -92,7 +93,7 @@ fn a_timeline_is_exclusive_and_sums_to_the_wall_time() {
         for _ in 0..40 {
             let out_ns = at + random(30 * MS);
             let in_ns = out_ns + random(80 * MS);
-            off.push(OffCpu { out_ns, in_ns, preempted: random(3) == 0 });
+            off.push(OffCpu { out_ns, in_ns, preempted: random(3) == 0, cpu: None });
             at = in_ns;
             let kind = WaitKind::from_u8(random(24) as u8);
             let mut seen = sample(7, out_ns + random(90 * MS), kind, 0);

@@ -333,8 +333,12 @@ fn a_loop_that_nobody_saw_at_anything_may_have_polled_all_the_while() {
     let mut made = capture(true);
     let waits = (0..33).map(|i| (i * 15 + 1, i * 15 + 15));
     off(&mut made, THREAD, &waits.chain([(500, 9000)]).collect::<Vec<_>>());
-    let before =
-        capture::read::OffCpu { out_ns: BEGIN - 9000 * MS, in_ns: BEGIN, preempted: false };
+    let before = capture::read::OffCpu {
+        out_ns: BEGIN - 9000 * MS,
+        in_ns: BEGIN,
+        preempted: false,
+        cpu: None,
+    };
     made.off_cpu.get_mut(&THREAD).expect("it waits").insert(0, before);
     let reads = stack(&mut made, &[("pages", APP, 6)]);
     let awaits = (1..10).map(|i| {

@@ -29,7 +29,7 @@ fn capture(sampled: bool) -> Capture {
     made.switches_paused = vec![(30_000 * MS, 40_000 * MS)];
     let idle = |i: u64| {
         let (out_ns, in_ns) = (i * 1000 * MS + 2 * MS, (i + 1) * 1000 * MS);
-        OffCpu { out_ns, in_ns: in_ns.min(50_000 * MS), preempted: false }
+        OffCpu { out_ns, in_ns: in_ns.min(50_000 * MS), preempted: false, cpu: None }
     };
     let told = |i: &u64| !(30..40).contains(i);
     made.off_cpu.insert(TID, (0..50).filter(told).map(idle).collect());

@@ -194,7 +194,8 @@ fn a_thread_that_was_not_there_yet_did_not_run() {
     let mut made = capture();
     made.requests.iter_mut().for_each(|row| row.on_loop = false);
     let (found_ns, end_ns) = (BEGIN + 400 * MS, BEGIN + 490 * MS);
-    made.off_cpu.insert(TID, vec![OffCpu { out_ns: found_ns, in_ns: end_ns, preempted: false }]);
+    made.off_cpu
+        .insert(TID, vec![OffCpu { out_ns: found_ns, in_ns: end_ns, preempted: false, cpu: None }]);
     made.samples.insert(TID, vec![sample(found_ns + 20 * MS, WaitKind::Sleep)]);
     let told = diagnosis::divided(&made, SLOW);
     let known: Vec<_> = told.iter().map(|(from, to, c)| ((to - from) / MS, c.text())).collect();
@@ -208,7 +209,7 @@ fn time_in_the_programs_predicate_is_the_recorders() {
     // The request lay in its socket, for 400 ms of it while its thread slept in the predicate.
     let slow = made.requests.last_mut().expect("a slow request");
     slow.started_ns = BEGIN + 400 * MS;
-    let off = OffCpu { out_ns: BEGIN - MS, in_ns: BEGIN + 400 * MS, preempted: false };
+    let off = OffCpu { out_ns: BEGIN - MS, in_ns: BEGIN + 400 * MS, preempted: false, cpu: None };
     made.off_cpu.insert(TID, vec![off]);
     let seen = |i: u64| Sample { stack: STORE, ..sample(BEGIN + i * 50 * MS, WaitKind::Sleep) };
     made.samples.insert(TID, (0..8).map(seen).collect());

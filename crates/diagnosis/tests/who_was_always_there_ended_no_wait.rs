@@ -119,7 +119,12 @@ fn convoy(seed: u64) -> Capture {
         let (mut rows, mut looks, mut at) = (Vec::new(), Vec::new(), BEGIN);
         while at < BEGIN + 500 * MS {
             let (out_ns, in_ns) = (at + 20_000 + draw(MS), at + MS + draw(8) * MS);
-            rows.push(OffCpu { out_ns, in_ns: in_ns.max(out_ns + 1000), preempted: false });
+            rows.push(OffCpu {
+                out_ns,
+                in_ns: in_ns.max(out_ns + 1000),
+                preempted: false,
+                cpu: None,
+            });
             let code = codes[draw(3) as usize];
             let mut look = made::sample(tid, out_ns + 500, Futex, code);
             look.target = 16 + draw(2) * 16;
@@ -149,7 +154,7 @@ fn many_short_waits_for_a_lock_are_told_as_one_with_who_had_it() {
     let rebuild = stack(&mut made, &[("turn", "/srv/app.py", 40), ("rebuild", "/srv/app.py", 30)]);
     let (mut own, mut other) = (Vec::new(), Vec::new());
     for from in (0..1000).map(|turn| BEGIN + turn * 400_000) {
-        let row = |out_ns, in_ns| OffCpu { out_ns, in_ns, preempted: false };
+        let row = |out_ns, in_ns| OffCpu { out_ns, in_ns, preempted: false, cpu: None };
         own.push(row(from, from + 300_000));
         other.push(row(from + 300_000, from + 400_000));
     }

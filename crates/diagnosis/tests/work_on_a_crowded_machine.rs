@@ -210,7 +210,7 @@ fn in_slivers(run_ns: u64) -> Capture {
     let mut made = slow(1000);
     let pause = |i: u64| {
         let begin = BEGIN + i * 5 * MS;
-        OffCpu { out_ns: begin + run_ns, in_ns: begin + 5 * MS, preempted: true }
+        OffCpu { out_ns: begin + run_ns, in_ns: begin + 5 * MS, preempted: true, cpu: None }
     };
     made.off_cpu.insert(OWN, (0..200).map(pause).collect());
     made

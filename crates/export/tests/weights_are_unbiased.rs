@@ -156,7 +156,7 @@ impl Simulation {
     fn left(&mut self, tid: u32, in_ms: u64) {
         let (out_ns, in_ns) = (T0 + self.at(tid).since_ms * MS, T0 + in_ms * MS);
         if self.kind.is_exact() {
-            let row = OffCpu { out_ns, in_ns, preempted: false };
+            let row = OffCpu { out_ns, in_ns, preempted: false, cpu: None };
             self.capture.off_cpu.entry(tid).or_default().push(row);
         }
     }

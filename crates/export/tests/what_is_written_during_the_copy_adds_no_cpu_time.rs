@@ -14,7 +14,7 @@ fn a_row_behind_the_end_lengthens_nobodys_run() {
     // The worker went to sleep 10 ms before the copy began: until then is all that is known.
     let off = made.off_cpu.get_mut(&WORKER).expect("switch records");
     let (out_ns, in_ns) = (T0 + 2090 * MS, T0 + 2100 * MS);
-    off.push(OffCpu { out_ns, in_ns, preempted: false });
+    off.push(OffCpu { out_ns, in_ns, preempted: false, cpu: None });
     let before =
         [Value::Wall, Value::Cpu, Value::OffCpu].map(|value| text(&made, Format::Folded, value));
     // Another thread's event, 8 ms later.

@@ -16,6 +16,7 @@ pub mod ids;
 pub mod json;
 pub mod metric;
 pub mod native;
+pub mod off_cpu;
 pub mod own_span;
 pub mod record;
 pub mod region;

@@ -11,7 +11,7 @@
 //!                | target | timeout                          name: stack id
 //!                flags: REUSED, TRUNCATED, TIMES, USAGE (the last two words are `usage::Usage`),
 //!                from SLICES_SHIFT on how often it was given a CPU
-//!  OffCpu        out | in (u64::MAX: still out)              name: tid, flags: PREEMPTED
+//!  OffCpu        out | in (u64::MAX: still out)              name: tid, flags: see `off_cpu`
 //!  Gc            begin | end | collected                     flags: generation
 //!  Vital         t | f64 bits
 //!  Task          queued | begin | end | request              end: STILL_OUT when it begins
@@ -29,6 +29,7 @@
 use crate::block::unpack_pair;
 use crate::metric::Metric;
 use crate::native::NativeStack;
+use crate::off_cpu;
 use crate::trace::{Link, Trace};
 use crate::wait::{HolderSource, WaitKind};
 use crate::wake::Wake;
@@ -80,8 +81,6 @@ pub mod flag {
     /// RequestBegin: told again by the sampler for a request that still runs; its present name, and
     /// one more word, its thread.
     pub const AGAIN: u16 = 4;
-    /// OffCpu: preempted, that is runnable all the time.
-    pub const PREEMPTED: u16 = 1;
     /// Sample: the thread did not run since its last sample; stack and wait are carried over.
     pub const REUSED: u16 = 1;
     /// Sample: the stack was cut at the frame limit.
@@ -356,6 +355,7 @@ pub enum Record<'a> {
         preempted: bool,
         out_ns: u64,
         in_ns: u64,
+        cpu: Option<u16>,
     },
     Gc {
         generation: u16,
@@ -450,8 +450,8 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
         5 => Record::Sample(Sample::decode(name, flags, body)?),
         6 => {
             let &[out_ns, in_ns] = body else { return None };
-            let preempted = flags & flag::PREEMPTED != 0;
-            Record::OffCpu { tid: name, preempted, out_ns, in_ns }
+            let (preempted, cpu) = off_cpu::flags(flags);
+            Record::OffCpu { tid: name, preempted, out_ns, in_ns, cpu }
         }
         7 => {
             let &[begin_ns, end_ns, collected] = body else {

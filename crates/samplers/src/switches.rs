@@ -26,6 +26,8 @@ pub struct Off {
     pub out_ns: u64,
     /// Came back.
     pub in_ns: u64,
+    /// To which CPU, where it came back.
+    pub cpu: Option<u16>,
 }
 
 /// Pairs switches by thread.
@@ -50,7 +52,7 @@ impl Pairs {
                 let out = self.out.remove(&switch.tid).filter(|_| !early);
                 let (out_ns, preempted) = out.or(silent.then_some((self.begin_ns, false)))?;
                 let in_ns = switch.t_ns.max(out_ns);
-                Some(Off { tid: switch.tid, preempted, out_ns, in_ns })
+                Some(Off { tid: switch.tid, preempted, out_ns, in_ns, cpu: Some(switch.cpu) })
             }
             SwitchKind::Woken { .. } | SwitchKind::Lost { .. } => None,
             kind => {
@@ -70,6 +72,7 @@ impl Pairs {
             preempted,
             out_ns: out_ns.min(now_ns),
             in_ns: now_ns,
+            cpu: None,
         })
     }
 
@@ -105,6 +108,7 @@ impl Pairs {
             preempted: *preempted,
             out_ns: *out_ns,
             in_ns: open,
+            cpu: None,
         })
     }
 
@@ -127,11 +131,13 @@ mod tests {
     #[test]
     fn an_out_and_the_next_in_of_a_thread_are_one_interval() {
         let mut pairs = Pairs::default();
-        let mut feed = |t_ns, tid, kind| pairs.feed(Switch { t_ns, tid, cpu: 0, kind });
+        let mut feed = |t_ns, tid, kind| pairs.feed(Switch { t_ns, tid, cpu: 3, kind });
         assert_eq!(feed(5, 1, SwitchKind::In), None, "its out was before we looked");
         assert_eq!(feed(10, 1, SwitchKind::Out), None);
         assert_eq!(feed(11, 2, SwitchKind::Preempted), None);
-        let off = |tid, preempted, out_ns, in_ns| Some(Off { tid, preempted, out_ns, in_ns });
+        let off = |tid, preempted, out_ns, in_ns| {
+            Some(Off { tid, preempted, out_ns, in_ns, cpu: Some(3) })
+        };
         assert_eq!(feed(30, 1, SwitchKind::In), off(1, false, 10, 30));
         assert_eq!(pairs.out_since(2), Some(11));
         assert_eq!(pairs.still_out().count(), 1);
@@ -144,11 +150,11 @@ mod tests {
         let woken = SwitchKind::Woken { by: sys::perf::Waker::Thread(2) };
         pairs.feed(switch(10, 1, SwitchKind::Out));
         assert_eq!(pairs.feed(switch(20, 1, woken)), None);
-        let off = Off { tid: 1, preempted: false, out_ns: 10, in_ns: 30 };
+        let off = Off { tid: 1, preempted: false, out_ns: 10, in_ns: 30, cpu: Some(0) };
         assert_eq!(pairs.feed(switch(30, 1, SwitchKind::In)), Some(off));
         pairs.begin_at(100, [1].into_iter());
         assert_eq!(pairs.feed(switch(120, 1, woken)), None);
-        let off = Off { tid: 1, preempted: false, out_ns: 100, in_ns: 130 };
+        let off = Off { tid: 1, preempted: false, out_ns: 100, in_ns: 130, cpu: Some(0) };
         assert_eq!(pairs.feed(switch(130, 1, SwitchKind::In)), Some(off), "still out since then");
     }
 
@@ -157,8 +163,9 @@ mod tests {
         let mut pairs = Pairs::default();
         let switch = |t_ns, tid, kind| Switch { t_ns, tid, cpu: 0, kind };
         pairs.feed(switch(10, 1, SwitchKind::Out));
-        let off = |tid, out_ns, in_ns| Off { tid, preempted: false, out_ns, in_ns };
-        assert_eq!(pairs.end_at(50).collect::<Vec<_>>(), [off(1, 10, 50)]);
+        let off = |tid, out_ns, in_ns| Off { tid, preempted: false, out_ns, in_ns, cpu: Some(0) };
+        let ended = Off { cpu: None, ..off(1, 10, 50) };
+        assert_eq!(pairs.end_at(50).collect::<Vec<_>>(), [ended], "it came to no CPU");
         assert_eq!(pairs.still_out().count(), 0);
         pairs.begin_at(100, [1, 2].into_iter());
         assert_eq!(pairs.feed(switch(130, 1, SwitchKind::In)), Some(off(1, 100, 130)));

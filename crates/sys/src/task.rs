@@ -5,6 +5,8 @@
 //! stack. The handle names this very thread: once it has ended, reads fail with ESRCH, also when
 //! its id has been given to another thread.
 //!
+//! `cpu_ns` needs no file: the clock that POSIX gives each thread.
+//!
 //! | read | file in /proc/self/task/TID | emits | unit | from | cost |
 //! | --- | --- | --- | --- | --- | --- |
 //! | `schedstat` | schedstat | on-CPU time, run delay; slices | ns; count | 2.6.23 | 0.6-1.2 us |
@@ -96,6 +98,23 @@ pub struct Switches {
 pub fn last_id() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split_ascii_whitespace().nth(4)?.parse().ok()
+}
+
+/// CPU time of a thread of this process, ns, exact to this moment: as long as it does not grow the thread was
+/// given no CPU. Needs no descriptor; one system call, 0.3 us. None: it has ended, or is another process's.
+pub fn cpu_ns(tid: u32) -> Option<u64> {
+    /// `CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`, behind the complement of the id, as
+    /// `pthread_getcpuclockid` makes them.
+    const THREAD_CLOCK: libc::clockid_t = 4 | 2;
+    // 0 would be the caller; ids end at 2^22, and larger ones would not fit.
+    if tid == 0 || tid >= 1 << 22 {
+        return None;
+    }
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let clock = !(tid as libc::clockid_t) << 3 | THREAD_CLOCK;
+    // SAFETY: `ts` is a valid timespec we own; a clock that the kernel does not know is an error.
+    let told = unsafe { libc::clock_gettime(clock, &mut ts) } == 0;
+    told.then(|| ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64)
 }
 
 /// Puts the ids of all threads of this process into `out`, in ascending order, replacing what was

@@ -258,7 +258,12 @@ fn any_capture_gives_tables() {
             seen.flags = random() as u16;
             made.samples.entry(tid).or_default().push(seen);
             let (out_ns, in_ns) = (random(), random());
-            let off = OffCpu { out_ns, in_ns: in_ns.max(out_ns), preempted: random() % 2 == 0 };
+            let off = OffCpu {
+                out_ns,
+                in_ns: in_ns.max(out_ns),
+                preempted: random() % 2 == 0,
+                cpu: None,
+            };
             made.off_cpu.entry(tid).or_default().push(off);
             let mut row = request(random(), random() as u32, tid, 0, 0);
             (row.begin_ns, row.started_ns) = (random(), random());

@@ -41,7 +41,7 @@ fn capture(slow: u64, normal: u64) -> Capture {
         made.requests.push(request(i + 1, 7, begin, ms));
         if i < slow {
             let (out_ns, in_ns) = (begin + MS, begin + 499 * MS);
-            off.push(OffCpu { out_ns, in_ns, preempted: false });
+            off.push(OffCpu { out_ns, in_ns, preempted: false, cpu: None });
             samples.extend((1..49).map(|k| sample(begin + k * 10 * MS)));
         }
         made.spans.push(made::span(1, 7, i + 1, begin, ms / 2));

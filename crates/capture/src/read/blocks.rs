@@ -251,8 +251,8 @@ impl BlockReader {
                 capture.links.push(LinkRow { tid, link, attributes });
             }
             Record::Wake(wake) => capture.wakes.entry(wake.tid).or_default().push(wake),
-            Record::OffCpu { tid, preempted, out_ns, in_ns } => {
-                let row = OffCpu { out_ns, in_ns, preempted };
+            Record::OffCpu { tid, preempted, out_ns, in_ns, cpu } => {
+                let row = OffCpu { out_ns, in_ns, preempted, cpu };
                 capture.off_cpu.entry(tid).or_default().push(row);
             }
             Record::Gc { generation, begin_ns, end_ns, collected } => {

@@ -108,6 +108,8 @@ pub struct OffCpu {
     pub in_ns: u64,
     /// It was preempted: runnable all the time.
     pub preempted: bool,
+    /// The CPU it came back to and ran on until it left the next time, where that was told.
+    pub cpu: Option<u16>,
 }
 
 /// A garbage collection.

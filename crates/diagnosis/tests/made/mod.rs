@@ -127,7 +127,7 @@ pub fn awaited(at_ms: u64, request: u64, task: u64, kind: AwaitKind, stack: u32)
 
 /// Off the CPU from here to there, ms behind `BEGIN`.
 pub fn off_row(from_ms: u64, to_ms: u64, preempted: bool) -> OffCpu {
-    OffCpu { out_ns: BEGIN + from_ms * MS, in_ns: BEGIN + to_ms * MS, preempted }
+    OffCpu { out_ns: BEGIN + from_ms * MS, in_ns: BEGIN + to_ms * MS, preempted, cpu: None }
 }
 
 /// Thread `tid` is off the CPU in these stretches and no others.

@@ -165,6 +165,7 @@ fn worker(made: &mut Capture, exact: bool) {
             out_ns: T0 + out_ms * MS,
             in_ns: T0 + in_ms * MS,
             preempted,
+            cpu: None,
         };
         made.off_cpu.insert(WORKER, vec![off(490, 500, true), off(1000, 2000, false)]);
     }

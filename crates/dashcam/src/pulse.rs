@@ -1,0 +1,102 @@
+//! The sampler's pulse: once a second the vitals, and whenever it wakes up late how late that was.
+//!
+//! | reads | emits | unit | how often |
+//! | --- | --- | --- | --- |
+//! | counters of process and host (`sys::vitals`) | vitals | in the name | once a second |
+//! | its own wake-ups, run delay and throttling | `recorder_gap_ns`, `_run_delay_ns`, `_throttled_ns` | ns | when late by 50 ms |
+
+use format::record::{header, Kind};
+use sys::vitals::Vitals;
+
+use crate::control::Shared;
+use crate::lacking::Lacking;
+
+/// A wake-up later than this is a gap worth a record.
+const LATE_NS: u64 = 50_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// What is read and told.
+pub(crate) struct Pulse {
+    /// The sampler's thread.
+    tid: u32,
+    vitals: Vitals,
+    lacking: Lacking,
+    names: Vec<(&'static str, ring::Name)>,
+    read_ns: u64,
+    throttled_ns: f64,
+    own_delay_ns: u64,
+}
+
+impl Pulse {
+    /// Of the thread `tid`.
+    pub(crate) fn new(shared: &Shared, tid: u32) -> Pulse {
+        let vitals = Vitals::open();
+        Pulse {
+            tid,
+            lacking: Lacking::new(shared, &vitals),
+            vitals,
+            names: Vec::new(),
+            read_ns: 0,
+            throttled_ns: 0.0,
+            own_delay_ns: 0,
+        }
+    }
+
+    /// Whether the vitals are to be read.
+    pub(crate) fn is_due(&self, now: u64) -> bool {
+        now.saturating_sub(self.read_ns) >= SECOND_NS
+    }
+
+    /// Reads and tells the vitals.
+    pub(crate) fn read(&mut self, shared: &Shared, now: u64) {
+        self.read_ns = now;
+        let (names, tables) = (&mut self.names, shared.recorder.tables());
+        let throttled = &mut self.throttled_ns;
+        self.vitals.read(|name, value| {
+            let known = names.iter().find(|(n, _)| *n == name).map(|(_, id)| *id);
+            let id = known.unwrap_or_else(|| {
+                let id = tables.name(name);
+                names.push((name, id));
+                id
+            });
+            if name == "cgroup_throttled_ns" {
+                *throttled = value;
+            }
+            append_vital(id, now, value);
+        });
+        self.lacking.follow(shared, &self.vitals);
+        self.own_delay_ns = self.own_delay().unwrap_or(self.own_delay_ns);
+    }
+
+    fn own_delay(&self) -> Option<u64> {
+        let mut reader = sys::task::TaskReader::open(self.tid).ok()?;
+        reader.schedstat().ok().map(|s| s.run_delay_ns)
+    }
+
+    /// Notes a late wake-up: proof that this thread, which waits for nobody, could not run. Whether it was
+    /// late, and the vitals were read.
+    pub(crate) fn beat(&mut self, shared: &Shared, planned_ns: u64, now: u64) -> bool {
+        let late_ns = now.saturating_sub(planned_ns);
+        if late_ns < LATE_NS {
+            return false;
+        }
+        let (delay_before, throttled_before) = (self.own_delay_ns, self.throttled_ns);
+        self.read(shared, now);
+        let tables = shared.recorder.tables();
+        let delay_ns = self.own_delay_ns.saturating_sub(delay_before);
+        for (name, value) in [
+            ("recorder_gap_ns", late_ns as f64),
+            ("recorder_gap_run_delay_ns", delay_ns as f64),
+            ("recorder_gap_throttled_ns", self.throttled_ns - throttled_before),
+        ] {
+            // Twice: that the process stood still rests on this record alone, and one may be torn or lost.
+            append_vital(tables.name(name), now, value);
+            append_vital(tables.name(name), now, value);
+        }
+        true
+    }
+}
+
+pub(crate) fn append_vital(name: ring::Name, now: u64, value: f64) {
+    recorder::append(&[header(Kind::Vital, 3, 0, name), now, value.to_bits()], now);
+}
