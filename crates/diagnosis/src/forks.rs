@@ -20,14 +20,17 @@ impl Scene<'_> {
         own.map(|f| inside(f.begin_ns, f.end_ns)).sum()
     }
 
-    /// The fork of another thread that covers most of `segment`.
+    /// The other thread whose forks, one or several in a row, cover most of `segment`.
     pub fn fork_elsewhere(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let overlap = |f: &&SpanRow| {
             f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
         };
         let others = self.forks.iter().copied().filter(|f| f.tid != segment.tid);
-        let fork = others.max_by_key(overlap).filter(|f| overlap(f) * 2 > segment.ns())?;
-        Some(Culprit::thread(fork.tid, self.stack_in(fork), true))
+        let longest = others.max_by_key(overlap)?;
+        let of_it = self.forks.iter().copied().filter(|f| f.tid == longest.tid);
+        let forked_ns = of_it.map(|f| overlap(&f)).sum::<u64>();
+        let culprit = || Culprit::thread(longest.tid, self.stack_in(longest), true);
+        (forked_ns * 2 > segment.ns()).then(culprit)
     }
 
     /// Whether `segment` waits, behind its thread's own fork, for the child to leave the copy of this process that it is:

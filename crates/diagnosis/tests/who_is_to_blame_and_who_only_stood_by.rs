@@ -243,6 +243,28 @@ fn who_oversleeps_while_another_forks_waits_for_the_fork() {
     assert_eq!(diagnose(&made, |_| 300 * MS).findings[0].cause.text(), "sleep");
 }
 
+/// None of three forks in a row covers half of what waited for all of them; of two threads each has its own.
+#[test]
+fn forks_in_a_row_by_one_thread_count_together() {
+    let judged = |tids: [u32; 3]| {
+        let mut made = capture();
+        // It lay in its socket until they were over, and its thread was born behind them.
+        let mut row = request(99, BEGIN, 500);
+        row.started_ns = BEGIN + 490 * MS;
+        made.requests.push(row);
+        off(&mut made, 7, &[(491, 499)]);
+        seen(&mut made, 7, &[(495, WaitKind::Sleep, 2)]);
+        made.names.push(format::own_span::FORK.to_owned());
+        let name = made.names.len() as u32 - 1;
+        for (tid, (from_ms, ms)) in tids.into_iter().zip([(5, 150), (165, 140), (310, 160)]) {
+            made.own_spans.push(made::span(name, tid, 0, BEGIN + from_ms * MS, ms));
+        }
+        diagnose(&made, |_| 300 * MS).findings[0].cause.text()
+    };
+    assert_eq!(judged([9, 9, 9]), "fork");
+    assert_eq!(judged([9, 10, 11]), "unknown");
+}
+
 /// The first look at a wait often comes too soon to tell its peer.
 #[test]
 fn all_of_one_wait_is_for_what_any_look_at_it_told() {
