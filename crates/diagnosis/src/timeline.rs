@@ -11,6 +11,7 @@
 //! thread's next record. What neither covers, and what lies well before the first that is known of a
 //! thread, is `State::Unknown`, and stays visible as such.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use capture::read::{Capture, OffCpu};
@@ -219,11 +220,11 @@ fn exact<'c>(
                         exact,
                     });
                 }
-                _ => divide(&mut out, tid, state, begin, end, near),
+                _ => divide(&mut out, tid, state, begin, end, (near, all)),
             }
         }
         if whole_end > end {
-            divide(&mut out, tid, State::Ready, end, whole_end, near);
+            divide(&mut out, tid, State::Ready, end, whole_end, (near, all));
         }
         at = at.max(whole_end);
     }
@@ -349,7 +350,7 @@ fn ran<'c>(out: &mut Vec<Segment<'c>>, tid: u32, from_ns: u64, to_ns: u64, all: 
     if count >= DOUBTS || alone {
         out.extend(estimated(tid, all, from_ns, to_ns));
     } else {
-        divide(out, tid, State::Run, from_ns, to_ns, all);
+        divide(out, tid, State::Run, from_ns, to_ns, (all, all));
     }
 }
 
@@ -369,7 +370,7 @@ fn divide<'c>(
     state: State,
     from_ns: u64,
     to_ns: u64,
-    samples: &'c [Sample],
+    (samples, all): (&'c [Sample], &'c [Sample]),
 ) {
     // No other can be meant; a long stretch has many pieces, and its samples are many too.
     let samples = slice_between(samples, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
@@ -390,7 +391,8 @@ fn divide<'c>(
         let sample = sample.filter(|s| distance(s) <= NEAR_NS);
         // Many short waits, and every sample fell between them: at least where it was is known.
         let any = || samples.iter().min_by_key(distance).filter(|_| state == State::Wait);
-        let sample = sample.or_else(|| any().filter(|s| distance(s) <= NEAR_NS));
+        let near = || any().filter(|s| distance(s) <= NEAR_NS);
+        let sample = sample.or_else(|| near().map(|s| waits_there(all, s).unwrap_or(s)));
         out.push(Segment { tid, from_ns, to_ns, state, sample, sampled: false, exact: true });
         return;
     }
@@ -413,6 +415,23 @@ fn divide<'c>(
     }
 }
 
+/// Of many short waits in a row looks see few, and find the thread running in between. Those near `seen` that found
+/// it waiting at the very same place, all its callers included, say what for: the nearest of what most of them saw.
+/// One alone may be chance, and behind any call that lets go of the GIL a thread may wait for that.
+fn waits_there<'c>(all: &'c [Sample], seen: &Sample) -> Option<&'c Sample> {
+    let around = slice_between(all, seen.t_ns.saturating_sub(STALE_NS), seen.t_ns + STALE_NS);
+    let waits = |s: &Sample| {
+        !matches!(s.wait, WaitKind::Running | WaitKind::Unknown | WaitKind::Gil)
+            && seen.stack != 0
+            && s.stack == seen.stack
+    };
+    let mut counts = [0u16; 256];
+    around.iter().filter(|s| waits(s)).for_each(|s| counts[s.wait as usize] += 1);
+    let count = |s: &Sample| counts[s.wait as usize];
+    let there = around.iter().filter(|s| waits(s) && count(s) > 1);
+    there.max_by_key(|s| (count(s), Reverse(s.t_ns.abs_diff(seen.t_ns))))
+}
+
 fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> Vec<Segment<'c>> {
     let mut out = Vec::new();
     let first = samples.partition_point(|s| s.t_ns < from_ns);
@@ -428,14 +447,14 @@ fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> V
             // A look behind the end asked for may be at what came next: the one inside is at this.
             let inside = before.is_some_and(|b| b.t_ns >= from_ns);
             let looks = Looks { before, after: Some(sample), last: inside && sample.t_ns > to_ns };
-            between(&mut out, tid, at, end, looks, starved);
+            between(&mut out, tid, at, end, looks, (starved, samples));
             at = end;
         }
         before = Some(sample);
     }
     if at < to_ns {
         let looks = Looks { before, after: None, last: true };
-        between(&mut out, tid, at, to_ns, looks, false);
+        between(&mut out, tid, at, to_ns, looks, (false, samples));
     }
     out
 }
@@ -462,19 +481,20 @@ struct Looks<'c> {
 }
 
 /// Estimates `[from, to)` from the samples before and after it. `starved`: what neither explains
-/// is time without a CPU, if both saw the thread runnable.
+/// is time without a CPU, if both saw the thread runnable. `samples`: all of the thread.
 fn between<'c>(
     out: &mut Vec<Segment<'c>>,
     tid: u32,
     from_ns: u64,
     to_ns: u64,
     Looks { before, after, last }: Looks<'c>,
-    starved: bool,
+    (starved, samples): (bool, &'c [Sample]),
 ) {
     let length = to_ns - from_ns;
     // Two looks that saw the same saw what lies between them, too, however short a piece is asked for.
+    let target = |s: &Sample| if s.flags & flag::USAGE != 0 { 0 } else { s.target };
     let same = match (before, after) {
-        (Some(b), Some(a)) => (b.wait, b.stack, b.target) == (a.wait, a.stack, a.target),
+        (Some(b), Some(a)) => (b.wait, b.stack, target(b)) == (a.wait, a.stack, target(a)),
         _ => false,
     };
     let mut push = |begin: u64, end: u64, state: State, sample: Option<&'c Sample>| {
@@ -482,7 +502,8 @@ fn between<'c>(
             // Where in between it ran is not known: a look at either end saw it.
             let (from, to) = if state == State::Run { (from_ns, to_ns) } else { (begin, end) };
             let inside = |s: &Sample| (from..=to).contains(&s.t_ns);
-            let sampled = sample.is_some_and(|s| inside(s) || same && state != State::Ready);
+            let as_both = |s: &Sample| same && before.is_some_and(|b| b.wait == s.wait);
+            let sampled = sample.is_some_and(|s| inside(s) || as_both(s) && state != State::Ready);
             let segment =
                 Segment { tid, from_ns: begin, to_ns: end, state, sample, sampled, exact: false };
             out.push(segment);
@@ -512,9 +533,13 @@ fn between<'c>(
     push(from_ns, from_ns + cpu, State::Run, run.or(after).or(before));
     push(from_ns + cpu, from_ns + cpu + delay, State::Ready, run.or(after).or(before));
     let runnable = |s: Option<&Sample>| s.is_some_and(|s| s.wait == WaitKind::Running);
+    let counted = after.is_some_and(|s| s.flags & flag::TIMES != 0);
+    let no_cpu = starved && runnable(before) && runnable(after);
+    let there = || run.filter(|_| same && counted && !no_cpu).and_then(|s| waits_there(samples, s));
+    let wait = wait.or_else(there);
     let state = match wait {
         Some(_) => State::Wait,
-        None if starved && runnable(before) && runnable(after) => State::Ready,
+        None if no_cpu => State::Ready,
         None => State::Unknown,
     };
     push(from_ns + cpu + delay, to_ns, state, wait.or(after).or(before));
