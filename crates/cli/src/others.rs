@@ -19,8 +19,8 @@ use trigger::Rules;
 use crate::columns::{plain, utc};
 use crate::read::{captures_in, default_rules};
 
-const FOR: Duration = Duration::from_secs(1);
-const LARGEST: u64 = 32 << 20;
+const FOR: Duration = Duration::from_millis(500);
+const LARGEST: u64 = 16 << 20;
 /// Other causes that are told on the screen.
 const MOST: usize = 3;
 
