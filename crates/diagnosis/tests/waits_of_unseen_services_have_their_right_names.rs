@@ -354,6 +354,19 @@ fn a_wait_that_nobody_ended_is_no_lock_of_anybodys_with_and_without_switch_recor
     }
 }
 
+/// It is not back when the wait ends: somebody else let go of what it had for them.
+#[test]
+fn a_reader_that_stood_all_the_while_was_looked_at_before() {
+    let judged = |kind: WaitKind| {
+        let mut made = waiting(PUT);
+        off(&mut made, 9, &[(0, 520)]);
+        seen(&mut made, 9, &[(0, kind, UPLOAD)]);
+        judge(&made).findings[0].culprit.as_ref().map(|culprit| culprit.function.clone())
+    };
+    assert_eq!(judged(WaitKind::Sleep).as_deref(), Some("upload"));
+    assert_eq!(judged(WaitKind::SocketRead).as_deref(), Some("upload"));
+}
+
 #[test]
 fn a_holder_that_waits_for_room_in_a_queue_does_not_wait_for_another_lock() {
     let mut made = waiting(VIEW);

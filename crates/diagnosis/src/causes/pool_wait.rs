@@ -117,10 +117,17 @@ fn reader(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
     };
     // A wait is cut at looks: those of its whole length tell more.
     let (begin, end) = scene.whole_wait(segment, segment.sample?.target);
+    // With switch records one that stands is looked at once, which may have been before: it stood there until it ran.
+    let stood = |tid: u32| {
+        let before = scene.samples_in(tid, 0, to).last().filter(|s| segment.exact && works(s))?;
+        let until = scene.out_until(tid, before.t_ns)?.min(to);
+        (until.saturating_sub(before.t_ns.max(from)) * 4 >= (to - from) * 3).then_some(tid)
+    };
     let able = |tid: u32| {
         let looks = scene.samples_in(tid, begin.min(from), end.max(to));
         let there = looks.iter().filter(|s| works(s)).count();
-        (there >= LEAST_LOOKS && there * 4 >= looks.len() * 3).then_some(tid)
+        let often = there >= LEAST_LOOKS && there * 4 >= looks.len() * 3;
+        often.then_some(tid).or_else(|| stood(tid))
     };
     let mut all: Vec<u32> = scene.capture.samples.keys().copied().collect();
     all.sort_unstable();
