@@ -8,7 +8,8 @@ use sys::task::{Schedstat, TaskReader};
 
 /// A thread that stands is sampled again after this time.
 pub(crate) const REPEAT_NS: u64 = 100_000_000;
-/// So is one that has stood for `LONG_NS`, after this time; a reader takes it for one wait still.
+/// So is one that has stood for `LONG_NS`, after this time and, without switch records, without a look; a reader takes it
+/// for one wait still.
 const MOST_REPEAT_NS: u64 = 250_000_000;
 const LONG_NS: u64 = 1_000_000_000;
 /// Who holds the lock that a thread waits for is asked again after this time.
@@ -64,18 +65,18 @@ impl Track {
 
     /// Whether it still stands where its last sample saw it, by its CPU clock: the sample of that, or None if it is
     /// too early for one. One that was woken and has no CPU yet stands, too: its next look tells for how long it was
-    /// runnable. For one that is not urgent, without switch records.
+    /// runnable. One that has not stood for long is looked at, therefore. For one that is not urgent, without switch records.
     pub(crate) fn stands(&mut self, tid: u32, now: u64) -> Result<Option<Sample>, Moved> {
         let known = self.was_whole() && self.waits_since_ns != 0 && self.clock_ns != 0;
         let last = self.last.filter(|_| known).ok_or(Moved)?;
         if sys::task::cpu_ns(tid) != Some(self.clock_ns) {
             return Err(Moved);
         }
-        let long = now.saturating_sub(self.waits_since_ns) >= LONG_NS;
-        let repeat_ns = if long { MOST_REPEAT_NS } else { REPEAT_NS };
         let since_ns = now.saturating_sub(self.sampled_ns);
-        if since_ns < repeat_ns {
-            return Ok(None);
+        match now.saturating_sub(self.waits_since_ns) >= LONG_NS {
+            true if since_ns >= MOST_REPEAT_NS => (),
+            false if since_ns >= REPEAT_NS => return Err(Moved),
+            _ => return Ok(None),
         }
         let sample = Sample {
             t_ns: now,

@@ -447,7 +447,22 @@ fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> V
             // A look behind the end asked for may be at what came next: the one inside is at this.
             let inside = before.is_some_and(|b| b.t_ns >= from_ns);
             let looks = Looks { before, after: Some(sample), last: inside && sample.t_ns > to_ns };
-            between(&mut out, tid, at, end, looks, (starved, samples));
+            let woken = woken_at(&samples[index..]).map_or(end, |t_ns| t_ns.clamp(at, end));
+            if woken > at {
+                between(&mut out, tid, at, woken, looks, (starved, samples));
+            }
+            if end > woken {
+                let (state, sample) = (State::Ready, Some(sample));
+                out.push(Segment {
+                    tid,
+                    from_ns: woken,
+                    to_ns: end,
+                    state,
+                    sample,
+                    sampled: false,
+                    exact: false,
+                });
+            }
             at = end;
         }
         before = Some(sample);
@@ -469,6 +484,19 @@ fn told_later(from: &[Sample]) -> bool {
     };
     // The first that got a CPU at all decides.
     near.clone().find(|s| s.run_delay_ns > 0).is_some_and(|s| s.wall_ns > 0 && owes(s))
+}
+
+/// A thread that is told to stand where it stood, since it was given no CPU, may have been woken: the first sample that
+/// was more than that says for how long it was runnable by then. Since when, if the first of these is such a one.
+fn woken_at(from: &[Sample]) -> Option<u64> {
+    let stands = |s: &Sample| {
+        let carried = flag::REUSED | flag::TIMES;
+        s.flags & carried == carried && s.cpu_ns == 0 && s.run_delay_ns == 0
+    };
+    let next = from.iter().find(|s| !stands(s)).filter(|_| from.first().is_some_and(stands))?;
+    let owed_ns = next.cpu_ns.saturating_add(next.run_delay_ns);
+    let owes = next.flags & flag::TIMES != 0 && next.run_delay_ns > 0 && owed_ns > next.wall_ns;
+    owes.then(|| next.t_ns.saturating_sub(owed_ns))
 }
 
 /// The samples before and after a stretch of a thread's time.
