@@ -33,6 +33,7 @@ class Chronicle:
                     self._settle(file.fileno())
                 if time.monotonic() > end:
                     break
+        os.unlink(self.path)
 
     def _settle(self, descriptor: int) -> None:
         os.fsync(descriptor)
