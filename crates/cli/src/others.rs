@@ -66,11 +66,17 @@ impl Others {
         paths.sort_unstable();
         let began = Instant::now();
         for (_, bytes, path) in paths.into_iter().rev().filter(|(_, _, path)| path != file) {
-            let told = began.elapsed() < FOR && bytes <= LARGEST;
+            // A pipe would be waited for.
+            let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file());
+            let told = is_file && began.elapsed() < FOR && bytes <= LARGEST;
             let told = told.then(|| Capture::open_for(&path, Wanted::Causes, &mut |_, _| ()));
             match told {
                 Some(Ok(capture)) if capture.meta.service != main.capture.meta.service => (),
-                Some(Ok(capture)) => others.add(&capture, slow, path),
+                Some(Ok(mut capture)) => {
+                    // Native places have their names, and so the same fingerprint, from the binaries only.
+                    let _ = symbols::name_native(&mut capture);
+                    others.add(&capture, slow, path);
+                }
                 Some(Err(_)) | None => others.unread += 1,
             }
         }

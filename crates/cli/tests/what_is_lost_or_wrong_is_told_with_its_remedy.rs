@@ -69,6 +69,21 @@ fn what_is_no_capture_is_told_with_what_was_wanted() {
 }
 
 #[test]
+fn what_else_lies_in_the_folder_is_not_waited_for() {
+    let folder = Folder::new("pipe");
+    let made = std::process::Command::new("mkfifo").arg(folder.0.join("pipe.dashcam")).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    fs::create_dir(folder.0.join("folder.dashcam")).expect("a folder");
+    std::os::unix::fs::symlink("nowhere", folder.0.join("link.dashcam")).expect("a link");
+    // Clocks of files go in steps of some ms, and the newest is to be the capture.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    folder.capture();
+    let (code, out, err) = run(&folder, &["why", "."]);
+    assert_eq!((code, err.as_str()), (1, ""), "{out}");
+    assert!(out.ends_with("Other captures here: 3 not read.\n"), "{out}");
+}
+
+#[test]
 fn a_wrong_flag_is_wrong_usage_whatever_the_file_is() {
     let folder = Folder::new("flag");
     let bytes = fs::read(folder.capture()).expect("the capture");
