@@ -8,11 +8,11 @@ use std::io::{self, Write};
 
 use format::block::{pack_pair, unpack_pair, Head, BLOCK_WORDS, HEAD, HEADER_WORDS};
 use format::json::Object;
-use format::record::SCHEMA_JSON;
 use format::region::{
     losses, word, Layout, CODE_WORDS, MAGIC, MAX_BYTES, MIN_BYTES, OPEN_CHANGING, OPEN_HEAD_WORDS,
     OPEN_LINE_WORDS, OPEN_PLACE_WORDS, STACK_WORDS, THREAD_WORDS,
 };
+use format::schema::SCHEMA_JSON;
 
 use crate::read::ReadError;
 use crate::write::CaptureWriter;

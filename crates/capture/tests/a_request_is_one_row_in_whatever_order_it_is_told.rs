@@ -48,3 +48,31 @@ fn the_order_of_blocks_changes_no_request() {
         assert_eq!((row.tid, row.started_ns, row.end_ns), (WORKER, started_ns, end_ns), "{kept:?}");
     }
 }
+
+/// What the sampler tells a second time stands for what is lost, and for nothing else.
+#[test]
+fn what_is_told_twice_is_one_row() {
+    let begin = vec![header(Kind::RequestBegin, 4, 0, 1), 100, 7, 150];
+    let end = vec![header(Kind::RequestEnd, 4, flag::ERROR, 1), 100, 300, 7];
+    let gc = vec![header(Kind::Gc, 4, 2, 0), 500, 900, 44];
+    let twice = |record: &[u64]| {
+        let head = header(Kind::Again, record.len() + 2, 0, 0);
+        (KEEPER, [&[head, u64::from(WORKER)], record].concat())
+    };
+    let own = |record: &[u64]| (WORKER, record.to_vec());
+    let again = [own(&begin), twice(&end), twice(&gc)];
+    let end_alone = vec![own(&end), twice(&begin), twice(&gc)];
+    let all = [&again[..], &[own(&end), own(&gc), twice(&begin)]].concat();
+    for told in [again.to_vec(), end_alone, all] {
+        let read = capture(&told);
+        let [row] = &read.requests[..] else { panic!("{:?}", read.requests) };
+        assert_eq!((row.id, row.tid, row.started_ns, row.error), (7, WORKER, 150, true));
+        assert_eq!(row.end_ns, Some(300));
+        let [gc] = &read.gcs[..] else { panic!("{:?}", read.gcs) };
+        assert_eq!((gc.tid, gc.begin_ns, gc.end_ns, gc.collected), (WORKER, 500, 900, 44));
+    }
+    // A second telling of what makes no sense is nothing.
+    for bad in [&[][..], &[0], &[header(Kind::Gc, 9, 0, 0), 1]] {
+        assert!(capture(&[own(&begin), twice(bad)]).gcs.is_empty());
+    }
+}

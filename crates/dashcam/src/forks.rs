@@ -32,6 +32,6 @@ pub(crate) extern "C" fn behind() {
     let (name, begin_ns) = (NAME.load(Ordering::Relaxed), BEGAN_NS.replace(0));
     if name != 0 && begin_ns != 0 {
         let end_ns = sys::clock::now_ns();
-        recorder::append(&[header(Kind::Span, 4, 0, name), begin_ns, end_ns, 0], end_ns);
+        recorder::append_interval([header(Kind::Span, 4, 0, name), begin_ns, end_ns, 0], end_ns);
     }
 }

@@ -124,7 +124,7 @@ fn save(shared: &Shared, job: &Job, number: u64) -> Result<Made, String> {
     shared.stats.capture_ns.store(took_ns, Ordering::Relaxed);
     let name = shared.recorder.tables().name(own_span::CAPTURE);
     let (end_ns, head) = (begin_ns + took_ns, header(Kind::Span, 4, 0, name));
-    recorder::append(&[head, begin_ns, end_ns, 0], end_ns);
+    recorder::append_interval([head, begin_ns, end_ns, 0], end_ns);
     let made = |path| Made { path, from_ns, to_ns: begin_ns };
     written.map(made).map_err(|error| {
         let out = config.out.display();

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use format::json::{texts, Object};
-use format::record::SCHEMA_JSON;
 use format::region::{losses, word};
+use format::schema::SCHEMA_JSON;
 use ring::{Place, Region};
 
 use crate::config::Config;

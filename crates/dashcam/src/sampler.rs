@@ -300,6 +300,7 @@ impl<'s> Sampler<'s> {
             self.switching.each_second(self.shared, now);
         }
         self.triggers.look(now, &self.open);
+        self.shared.recorder.tell_twice();
         self.answer_flush();
         let by_others_ns =
             self.looker.native.settle(self.shared.recorder) + self.shared.under_gil.unpaid_ns();

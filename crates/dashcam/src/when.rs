@@ -60,7 +60,7 @@ fn took(begin_ns: u64) {
     }
     if let Some(shared) = shared() {
         let name = shared.recorder.tables().name(own_span::PREDICATE);
-        recorder::append(&[header(Kind::Span, 4, 0, name), begin_ns, end_ns, 0], end_ns);
+        recorder::append_interval([header(Kind::Span, 4, 0, name), begin_ns, end_ns, 0], end_ns);
     }
 }
 

@@ -4,7 +4,8 @@
 //! `judge CAPTURE SLOW_MS [SEEDS]` prints JSON:
 //! `leaf`: the places most samples of the slow requests' threads were in, most first; `off_cpu`: the
 //! places most time off the CPU of the whole process was spent in; `renamed`, `thinned`: in which of
-//! the altered captures the verdict was another, and how.
+//! the altered captures the verdict was another, and how; `needed`: the lost records without which alone
+//! it is another, none if it took several.
 
 #[path = "../tests/changed/mod.rs"]
 mod changed;
@@ -62,7 +63,13 @@ fn judge(bytes: &[u8], slow_ns: u64, seeds: u64) -> Result<Value, capture::read:
         let less = Capture::parse(&changed::thin(bytes, ONE_IN, seed))?;
         let now = verdict(&less, slow_ns, &HashMap::new());
         if now != original {
-            thinned.push(json!({"seed": seed, "was": original, "is": now}));
+            let stands = |bytes: &[u8]| {
+                let less = Capture::parse(bytes);
+                less.is_ok_and(|less| verdict(&less, slow_ns, &HashMap::new()) == original)
+            };
+            let needed = changed::needed(bytes, ONE_IN, seed, stands);
+            let needed: Vec<String> = needed.iter().map(|(_, words)| shown(words)).collect();
+            thinned.push(json!({"seed": seed, "was": original, "is": now, "needed": needed}));
         }
     }
     let broken = (renamed != wanted).then(|| json!({"was": wanted, "is": renamed}));
@@ -73,6 +80,12 @@ fn judge(bytes: &[u8], slow_ns: u64, seeds: u64) -> Result<Value, capture::read:
         "thinned": thinned,
         "seeds": seeds,
     }))
+}
+
+/// A record, to be told to a person.
+fn shown(words: &[u64]) -> String {
+    format::record::decode(words)
+        .map_or("no record".to_owned(), |(_, record)| format!("{record:?}"))
 }
 
 /// The first finding: cause, where, culprit; with names replaced.

@@ -21,6 +21,8 @@
 //!  Trace, Link   ids that came from outside, kinds, statuses, links: see `trace`
 //!  NativeStack   t | tid | offset | words                    name: file, see `native`
 //!  Wake          t | id of who woke it                       name: tid, flags: see `wake`
+//!  Again         tid | a Span, RequestBegin, RequestEnd or Gc of that thread, without attributes:
+//!                told a second time, by the sampler, since it was long
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
 //! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64 bytes).
@@ -70,6 +72,7 @@ pub enum Kind {
     Link = 14,
     NativeStack = 15,
     Wake = 16,
+    Again = 17,
 }
 
 /// Flags of the header word, per kind.
@@ -380,6 +383,11 @@ pub enum Record<'a> {
         serial: u32,
         seq: u64,
     },
+    /// Another thread's record, told a second time: the words of that record.
+    Again {
+        tid: u32,
+        record: &'a [u64],
+    },
     /// A kind this version does not know.
     Foreign {
         kind: u8,
@@ -486,6 +494,10 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
         }
         15 => Record::NativeStack(NativeStack::decode(name, body)?),
         16 => Record::Wake(Wake::decode(name, flags, body)?),
+        17 => {
+            let (tid, record) = body.split_first()?;
+            Record::Again { tid: *tid as u32, record }
+        }
         kind => Record::Foreign { kind },
     };
     Some((len, record))
@@ -500,23 +512,6 @@ fn interval(body: &[u64]) -> Option<(u64, u64, u64, Attributes<'_>)> {
         _ => None,
     }
 }
-
-/// The record kinds and their fields with units, as JSON, for the META chunk: with it a capture
-/// explains itself.
-pub const SCHEMA_JSON: &str = concat!(
-    r#"{"word_bits":64,"header":["kind:8","words:8","flags:16","name:32"],"clock":"CLOCK_MONOTONIC ns","#,
-    r#""records":{"event":["t_ns","request","attributes"],"#,
-    r#""span":["begin_ns","end_ns","request","attributes"],"#,
-    r#""request_begin":["t_ns","request","started_ns"],"request_end":["begin_ns","end_ns","request","attributes"],"#,
-    r#""sample":["t_ns","tid|gil_holder","wall_ns","cpu_ns","run_delay_ns","#,
-    r#""wait:8|holder_source:8|call:16|lock_holder:32","target","timeout_ns"],"#,
-    r#""off_cpu":["out_ns","in_ns"],"gc":["begin_ns","end_ns","collected"],"vital":["t_ns","f64"],"#,
-    r#""task":["queued_ns","begin_ns","end_ns","request"],"thread":["tid|serial","sequence"],"metric":["from_ns","to_ns","f64s","attributes"],"#,
-    r#""await":["t_ns","request","task","await_kind:8|holder_source:8","holder_task","target","timeout_ns"],"#,
-    r#""trace":["t_ns","request","trace_high","trace_low","span","parent","attributes"],"#,
-    r#""link":["t_ns","request","span","trace_high","trace_low","linked_span","attributes"],"#,
-    r#""native_stack":["t_ns","tid","offset","code:32|line:32 ..."],"wake":["t_ns","waker"]}}"#
-);
 
 #[cfg(test)]
 mod tests {
@@ -583,7 +578,7 @@ mod tests {
                 word ^= word << 17;
                 *slot = word;
             }
-            words[0] = (words[0] & !0xffff) | (word % 18) | ((word >> 20) % 14) << 8;
+            words[0] = (words[0] & !0xffff) | (word % 19) | ((word >> 20) % 14) << 8;
             match decode(&words) {
                 Some((_, Record::Event { attributes, .. }))
                 | Some((_, Record::Span { attributes, .. })) => attributes.each(|_, _| ()),

@@ -139,7 +139,7 @@ impl Failures {
             }
         }
         if bits & self.single.load(Ordering::Relaxed) != 0 {
-            self.failed.post(id, pack_pair(name, kind));
+            self.failed.post([id, pack_pair(name, kind)]);
         }
     }
 
@@ -154,7 +154,7 @@ impl Failures {
 
     /// Failed requests that rules want to be told of, as `Limits::take_slow`.
     pub fn take_failed(&self, seen: u64, mut each: impl FnMut(Told)) -> u64 {
-        self.failed.take(seen, |id, word| {
+        self.failed.take(seen, |[id, word], _| {
             let (name, detail) = unpack_pair(word);
             each(Told { id, name, detail });
         })
@@ -162,7 +162,7 @@ impl Failures {
 
     /// Requests that the predicate chose, as `Limits::take_slow`.
     pub fn take_chosen(&self, seen: u64, mut each: impl FnMut(Told)) -> u64 {
-        self.chosen.take(seen, |id, word| {
+        self.chosen.take(seen, |[id, word], _| {
             let (name, detail) = unpack_pair(word);
             each(Told { id, name, detail });
         })
@@ -170,7 +170,7 @@ impl Failures {
 
     fn choose(&self, id: u64, name: ring::Name, took_ns: u64) {
         let took_us = u32::try_from(took_ns / 1000).unwrap_or(u32::MAX);
-        self.chosen.post(id, pack_pair(name, took_us));
+        self.chosen.post([id, pack_pair(name, took_us)]);
     }
 }
 

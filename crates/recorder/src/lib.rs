@@ -22,6 +22,7 @@ mod recorder;
 mod session;
 mod thread;
 pub mod traces;
+mod twice;
 
 pub use failures::{set_predicate, Ended, ErrorJudge, Failures, Predicate, Told, ERROR_RULES};
 pub use latency::{Latencies, LatencyView, Slow, LATENCY_BOUNDS_NS};
@@ -34,6 +35,7 @@ pub use recorder::{
 pub use ring::OpenPlace;
 pub use session::{Filter, Session, SessionCounts, SESSIONS};
 pub use thread::{forget_after_fork, name_other_thread, name_thread};
+pub use twice::append_interval;
 
 use format::record::{
     are_few, flag, header, key_word, Builder, Kind, Value, FEW_WORDS, MAX_WORDS, STILL_OUT,
@@ -139,7 +141,7 @@ fn help(request: u64, done: bool) {
 pub fn gc(generation: u16, begin_ns: u64, collected: u64) {
     if is_on() {
         let now = sys::clock::now_ns();
-        append(&[header(Kind::Gc, 4, generation, 0), begin_ns, now, collected], now);
+        append_interval([header(Kind::Gc, 4, generation, 0), begin_ns, now, collected], now);
     }
 }
 

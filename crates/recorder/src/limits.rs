@@ -123,7 +123,8 @@ impl Limits {
         self.typical[entry(name)].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn ended(&self, id: u64, name: ring::Name, took_ns: u64) {
+    /// Tells the trigger when it took too long; returns whether it did.
+    pub(crate) fn ended(&self, id: u64, name: ring::Name, took_ns: u64) -> bool {
         let slot = &self.typical[entry(name)];
         let old = slot.load(Ordering::Relaxed);
         let new = match old {
@@ -143,6 +144,7 @@ impl Limits {
         if is_over {
             self.post(id, name, took_ns);
         }
+        is_over
     }
 
     /// The group a name is counted in; 0 none.
@@ -162,13 +164,13 @@ impl Limits {
     #[cold]
     fn post(&self, id: u64, name: ring::Name, took_ns: u64) {
         let took_us = u32::try_from(took_ns / 1000).unwrap_or(u32::MAX);
-        self.mailbox.post(id, pack_pair(name, took_us));
+        self.mailbox.post([id, pack_pair(name, took_us)]);
     }
 
     /// Slow requests posted since the count `seen` (start with 0), oldest first; returns the new
     /// count. More than 64 between two calls: the oldest are not told, their number is in the count.
     pub fn take_slow(&self, seen: u64, mut each: impl FnMut(SlowRequest)) -> u64 {
-        self.mailbox.take(seen, |id, word| {
+        self.mailbox.take(seen, |[id, word], _| {
             let (name, took_us) = unpack_pair(word);
             each(SlowRequest { id, name, took_us });
         })
@@ -194,7 +196,11 @@ mod tests {
         let limits = Limits::new(Box::new(|_| Limit { ns: 1, group: 1 }));
         limits.know(1, "checkout");
         std::thread::scope(|scope| {
-            scope.spawn(|| (0..2_000_000).for_each(|id| limits.ended(id, 1, 1000)));
+            scope.spawn(|| {
+                (0..2_000_000).for_each(|id| {
+                    limits.ended(id, 1, 1000);
+                })
+            });
             let mut seen = 0;
             while seen < 2_000_000 {
                 let (ended, past) = limits.counts(1);

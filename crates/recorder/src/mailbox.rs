@@ -1,29 +1,36 @@
-//! A mailbox between the threads of the host and the trigger: the newest 64 posts.
+//! A mailbox between the threads of the host and the sampler: the newest 64 posts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Posts it holds; the trigger polls it every few milliseconds.
+/// Posts it holds; the sampler polls it every few milliseconds.
 const SLOTS: usize = 64;
 
 /// Posted to by anybody without waiting, read by one.
-pub(crate) struct Mailbox {
-    slots: [[AtomicU64; 2]; SLOTS],
-    /// Posts ever. The stores of a slot's second word (release) pair with the loads in `take`.
+pub(crate) struct Mailbox<const WORDS: usize = 2> {
+    slots: [Slot<WORDS>; SLOTS],
+    /// Posts ever. The stores of a slot's sum (release) pair with the loads in `take`.
     posted: AtomicU64,
 }
 
-impl Mailbox {
-    pub(crate) fn new() -> Mailbox {
-        let slots = [const { [const { AtomicU64::new(0) }; 2] }; SLOTS];
-        Mailbox { slots, posted: AtomicU64::new(0) }
+struct Slot<const WORDS: usize> {
+    words: [AtomicU64; WORDS],
+    sum: AtomicU64,
+}
+
+impl<const WORDS: usize> Mailbox<WORDS> {
+    pub(crate) fn new() -> Mailbox<WORDS> {
+        let slot = || Slot { words: [const { AtomicU64::new(0) }; WORDS], sum: AtomicU64::new(0) };
+        Mailbox { slots: std::array::from_fn(|_| slot()), posted: AtomicU64::new(0) }
     }
 
-    /// Posts two words.
-    pub(crate) fn post(&self, id: u64, word: u64) {
+    /// Posts words.
+    pub(crate) fn post(&self, words: [u64; WORDS]) {
         let at = self.posted.fetch_add(1, Ordering::Relaxed);
         let slot = &self.slots[at as usize % SLOTS];
-        slot[0].store(id, Ordering::Relaxed);
-        slot[1].store(word, Ordering::Release);
+        for (place, word) in slot.words.iter().zip(words) {
+            place.store(word, Ordering::Relaxed);
+        }
+        slot.sum.store(sum(at, &words), Ordering::Release);
     }
 
     /// Posts ever.
@@ -31,16 +38,51 @@ impl Mailbox {
         self.posted.load(Ordering::Acquire)
     }
 
-    /// Those posted since the count `seen`, oldest first; returns the new count. Of more than 64
-    /// the oldest are not told. One being written at this instant may be told with a word of its
-    /// predecessor; the trigger needs no more than that there was one.
-    pub(crate) fn take(&self, seen: u64, mut each: impl FnMut(u64, u64)) -> u64 {
+    /// Those posted since the count `seen`, oldest first, and whether the words are whole; returns the
+    /// new count. Of more than 64 the oldest are not told. One being written at this instant is told
+    /// with words of its predecessor, and as not whole: that there was one is all the trigger needs.
+    pub(crate) fn take(&self, seen: u64, mut each: impl FnMut([u64; WORDS], bool)) -> u64 {
         let posted = self.posted();
         for at in seen.max(posted.saturating_sub(SLOTS as u64))..posted {
             let slot = &self.slots[at as usize % SLOTS];
-            let word = slot[1].load(Ordering::Acquire);
-            each(slot[0].load(Ordering::Relaxed), word);
+            let told = slot.sum.load(Ordering::Acquire);
+            let words = std::array::from_fn(|i| slot.words[i].load(Ordering::Relaxed));
+            each(words, told == sum(at, &words));
         }
         posted
+    }
+}
+
+/// Tells words of one post from those of two: FNV-1a over words, and over which post it is.
+fn sum(at: u64, words: &[u64]) -> u64 {
+    let mixed =
+        |sum: u64, word: &u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+    words.iter().fold(!at, mixed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words that belong together are told together, however many write at once.
+    #[test]
+    fn what_is_told_as_whole_was_posted_so() {
+        let mailbox = Mailbox::<3>::new();
+        let writes = |thread: u64| {
+            let own = |i: u64| [thread << 32 | i, i * i, thread * i];
+            (0..200_000).for_each(|i| mailbox.post(own(i)));
+        };
+        let (mut seen, mut whole) = (0, 0);
+        std::thread::scope(|scope| {
+            (1..4).for_each(|thread| drop(scope.spawn(move || writes(thread))));
+            while seen < 600_000 {
+                seen = mailbox.take(seen, |[who, square, product], is_whole| {
+                    let (thread, i) = (who >> 32, who & 0xffff_ffff);
+                    whole += u64::from(is_whole);
+                    assert!(!is_whole || (square == i * i && product == thread * i));
+                });
+            }
+        });
+        assert!(whole > 0);
     }
 }

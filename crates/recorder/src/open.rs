@@ -10,6 +10,7 @@ use format::trace::{self, Trace};
 use crate::failures::{self, Failed};
 use crate::latency::Slow;
 use crate::recorder::{current, is_on};
+use crate::twice;
 use crate::{append, put_span, Attribute};
 
 /// Slots in the table; a power of two. Requests beyond are judged only when they end.
@@ -310,7 +311,11 @@ impl Request {
             });
         recorder.nap().wake();
         let flags = if on_loop { flag::ASYNC } else { 0 };
-        append(&[header(Kind::RequestBegin, 4, flags, name), begin_ns, id, now], now);
+        let record = [header(Kind::RequestBegin, 4, flags, name), begin_ns, id, now];
+        append(&record, now);
+        if waited_ns >= twice::LONG_NS {
+            recorder.twice.post(record);
+        }
         Request { id, begin_ns }
     }
 
@@ -357,13 +362,16 @@ impl Request {
         let (name, on_loop, failed) = left.unwrap_or((fallback, false, Failed::default()));
         let error = error || failed.is();
         let now = sys::clock::now_ns();
+        let flags = (u16::from(error) * flag::ERROR) | (u16::from(on_loop) * flag::ASYNC);
+        let fixed @ [begin_ns, end_ns, id] = [self.begin_ns, now, self.id];
         if is_on() {
-            let flags = (u16::from(error) * flag::ERROR) | (u16::from(on_loop) * flag::ASYNC);
-            let fixed = [self.begin_ns, now, self.id];
             put_span(Kind::RequestEnd, flags, name, fixed, attributes, now);
         }
         let took_ns = now.saturating_sub(self.begin_ns);
-        recorder.limits().ended(self.id, name, took_ns);
+        if recorder.limits().ended(self.id, name, took_ns) && is_on() {
+            let head = header(Kind::RequestEnd, 4, flags, name);
+            recorder.twice.post([head, begin_ns, end_ns, id]);
+        }
         let trace = told.map_or(0, |told| told.trace);
         recorder.latencies().ended(name, Slow { id: self.id, took_ns, at_ns: now, trace });
         recorder.failures().ended(self.id, name, error, failed);

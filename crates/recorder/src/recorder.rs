@@ -12,6 +12,7 @@ use crate::failures::{ErrorJudge, Failures};
 use crate::latency::Latencies;
 use crate::limits::{LimitOf, Limits};
 use crate::open::OpenTable;
+use crate::twice::Twice;
 
 /// Everything that records share. Made once a process (again in a forked child) and never freed.
 pub struct Recorder {
@@ -26,6 +27,7 @@ pub struct Recorder {
     limits: Limits,
     failures: Failures,
     latencies: Latencies,
+    pub(crate) twice: Twice,
 }
 
 static CURRENT: StaticRef<Recorder> = StaticRef::empty();
@@ -55,6 +57,7 @@ impl Recorder {
             limits: Limits::new(limit_of),
             failures: Failures::new(),
             latencies: Latencies::default(),
+            twice: Twice::new(),
         }))
     }
 

@@ -46,6 +46,7 @@ pub fn to_json(capture: &Capture, file: &str) -> Value {
         "counts": counts(capture),
         "metrics": metrics(capture),
         "torn_blocks": capture.torn_blocks,
+        "switches_mended": capture.switches_mended,
         "damage": capture.damage,
     })
 }

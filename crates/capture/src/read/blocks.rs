@@ -9,6 +9,7 @@ use format::record::{decode, flag, Attributes, Record, Value, STILL_OUT, SWITCHE
 use format::region::OPEN_PLACE_WORDS;
 use format::trace::TRACESTATE;
 
+use super::mend;
 use super::native;
 use super::rows::{
     Coverage, EventRow, GcRow, MetricRow, OffCpu, RequestRow, SpanRow, TaskRow, Text, ThreadRow,
@@ -76,6 +77,8 @@ pub struct BlockReader {
     renamed: HashSet<u64>,
     runs: HashMap<(u32, u32), Run>,
     native: Vec<native::Row>,
+    /// What was told a second time: whose, and the words.
+    again: Vec<(u32, Vec<u64>)>,
     /// With more sums of spans than these, some are left out.
     most_sums: usize,
     /// With as many requests, some stand for others.
@@ -97,6 +100,7 @@ impl BlockReader {
             renamed: HashSet::new(),
             runs: HashMap::new(),
             native: Vec::new(),
+            again: Vec::new(),
             most_sums: MOST_SUMS,
             most_requests: thin::MOST,
             stood_for: HashSet::new(),
@@ -264,6 +268,7 @@ impl BlockReader {
             Record::Vital { name, t_ns, value } => {
                 capture.vitals.push(VitalRow { name, t_ns, value });
             }
+            Record::Again { tid, record } => self.again.push((tid, record.to_vec())),
             Record::Thread { .. } | Record::Foreign { .. } => (),
         }
     }
@@ -341,6 +346,31 @@ impl BlockReader {
         }
     }
 
+    /// Rows for what was told a second time and of which the first telling is lost.
+    fn add_told_twice(&mut self, capture: &mut Capture) {
+        let gcs: HashSet<(u32, u64)> = capture.gcs.iter().map(|g| (g.tid, g.begin_ns)).collect();
+        let spans: HashSet<(u32, u64)> =
+            capture.spans.iter().map(|s| (s.tid, s.begin_ns)).collect();
+        for (tid, words) in std::mem::take(&mut self.again) {
+            let Some((_, record)) = decode(&words) else { continue };
+            let is_lost = match record {
+                Record::Gc { begin_ns, .. } => !gcs.contains(&(tid, begin_ns)),
+                Record::Span { begin_ns, .. } => !spans.contains(&(tid, begin_ns)),
+                Record::RequestBegin { request, .. } => {
+                    self.begun.get(&request).is_some_and(|begun| !begun.first)
+                }
+                // One whose begin is lost, too, may be one that another row stands for.
+                Record::RequestEnd { request, .. } => {
+                    self.begun.get(&request).is_some_and(|begun| begun.row.end_ns.is_none())
+                }
+                _ => false,
+            };
+            if is_lost {
+                self.row(capture, tid, 0, record);
+            }
+        }
+    }
+
     /// Sorts the rows, ends what has no end, and says what is missing.
     pub fn finish(mut self, capture: &mut Capture) {
         if self.bad_blocks > 0 {
@@ -351,6 +381,7 @@ impl BlockReader {
         for id in capture.requests.iter().map(|row| &row.id).chain(&self.stood_for) {
             self.begun.remove(id);
         }
+        self.add_told_twice(capture);
         capture.requests.extend(self.begun.into_values().map(|begun| begun.row));
         capture.requests.sort_unstable_by_key(|r| (r.begin_ns, r.id));
         capture.spans.sort_by_key(|s| s.begin_ns);
@@ -377,6 +408,7 @@ impl BlockReader {
         }
         let end_ns = capture.meta.to_ns;
         capture.off_cpu.values_mut().for_each(|rows| settle(rows, end_ns));
+        mend_switches(capture);
         for row in &capture.threads {
             // Threads of which nothing is left, too: all their records are missing.
             let gone = Run { from_ns: end_ns, first: row.records, read: 0, last: row.records };
@@ -441,6 +473,17 @@ fn end_tasks(tasks: &mut Vec<TaskRow>, to_ns: u64) {
     tasks.dedup_by(|later, first| key(later) == key(first));
     let running = tasks.iter_mut().filter(|t| t.end_ns == STILL_OUT);
     running.for_each(|t| t.end_ns = to_ns.max(t.begin_ns));
+}
+
+/// Adds switch records that looks prove to be missing.
+fn mend_switches(capture: &mut Capture) {
+    let mut off = std::mem::take(&mut capture.off_cpu);
+    let blind = &capture.switches_paused;
+    for (tid, rows) in &mut off {
+        let looks = capture.samples.get(tid).map_or(&[][..], Vec::as_slice);
+        capture.switches_mended += mend::off_cpu(rows, looks, blind);
+    }
+    capture.off_cpu = off;
 }
 
 /// Sorts a thread's off-CPU times, closes the last open one, and drops what a later, complete

@@ -9,6 +9,7 @@
 
 mod blocks;
 mod chunks;
+mod mend;
 mod meta;
 mod native;
 mod rows;
@@ -138,7 +139,8 @@ pub struct Capture {
     pub samples: HashMap<u32, Vec<Sample>>,
     /// What tasks of event loops awaited, by request id, by time; 0: tasks in a request's way.
     pub awaits: HashMap<u64, Vec<Await>>,
-    /// Off-CPU intervals by thread id, by time.
+    /// Off-CPU intervals by thread id, by time; without CPU those that CPU clocks tell of, since their
+    /// records are lost.
     pub off_cpu: HashMap<u32, Vec<OffCpu>>,
     /// Who ended the waits of some threads (source `wakers`), by thread id, by time. One waking may be
     /// told twice.
@@ -158,6 +160,8 @@ pub struct Capture {
     pub coverage: Vec<Coverage>,
     /// Blocks that were overwritten while they were copied: their records are missing.
     pub torn_blocks: u64,
+    /// Rows of `off_cpu` that stand for a lost record.
+    pub switches_mended: u64,
     /// What is wrong with the file; empty for a whole one.
     pub damage: Vec<String>,
 }

@@ -62,20 +62,48 @@ fn mix(seed: u64) -> u64 {
 
 /// The bytes of a capture without about one record in `one_in`, drawn from `seed`.
 pub fn thin(bytes: &[u8], one_in: u64, seed: u64) -> Vec<u8> {
+    without(bytes, drawn(one_in, seed))
+}
+
+/// Of the records of `bytes` that `thin` loses, those without which alone `stands` is false: number,
+/// and words.
+pub fn needed(
+    bytes: &[u8],
+    one_in: u64,
+    seed: u64,
+    stands: impl Fn(&[u8]) -> bool,
+) -> Vec<(usize, Vec<u64>)> {
+    let (mut loses, mut lost) = (drawn(one_in, seed), Vec::new());
+    without(bytes, |number, words| {
+        let loses = loses(number, words);
+        lost.extend(loses.then(|| (number, words.to_vec())));
+        loses
+    });
+    lost.retain(|(number, _)| !stands(&without(bytes, |other, _| other == *number)));
+    lost
+}
+
+/// Draws which records are lost.
+fn drawn(one_in: u64, seed: u64) -> impl FnMut(usize, &[u64]) -> bool {
+    let mut drawn = mix(seed);
+    move |_, _| {
+        drawn = mix(drawn);
+        drawn % one_in == 0
+    }
+}
+
+/// The bytes of a capture without the records that `loses`, asked with the number and the words of each.
+pub fn without(bytes: &[u8], mut loses: impl FnMut(usize, &[u64]) -> bool) -> Vec<u8> {
     let mut out = chunk::MAGIC.to_vec();
     let mut rest = bytes.strip_prefix(chunk::MAGIC).unwrap_or_default();
-    let mut drawn = mix(seed);
+    let mut number = 0;
     while let Some((head, tail)) = rest.split_at_checked(chunk::HEADER_BYTES) {
         let tag = [head[0], head[1], head[2], head[3]];
         let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
         let Some((payload, next)) = tail.split_at_checked(length) else { break };
         rest = next;
-        let mut loses = || {
-            drawn = mix(drawn);
-            drawn % one_in == 0
-        };
         let payload = match tag == chunk::BLOCKS {
-            true => thin_blocks(payload, &mut loses),
+            true => thin_blocks(payload, &mut number, &mut loses),
             false => payload.to_vec(),
         };
         out.extend(tag);
@@ -86,7 +114,11 @@ pub fn thin(bytes: &[u8], one_in: u64, seed: u64) -> Vec<u8> {
     out
 }
 
-fn thin_blocks(payload: &[u8], loses: &mut impl FnMut() -> bool) -> Vec<u8> {
+fn thin_blocks(
+    payload: &[u8],
+    number: &mut usize,
+    loses: &mut impl FnMut(usize, &[u64]) -> bool,
+) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = payload;
     while let Some((head, tail)) = rest.split_at_checked(8) {
@@ -104,9 +136,10 @@ fn thin_blocks(payload: &[u8], loses: &mut impl FnMut() -> bool) -> Vec<u8> {
             let length = ((words[at] >> 8) & 0xff).max(1) as usize;
             let end = (at + length).min(words.len());
             // Kind 10 says whose the records behind it are: it is no record of anybody's.
-            if words[at] as u8 == 10 || !loses() {
+            if words[at] as u8 == 10 || !loses(*number, &words[at..end]) {
                 kept.extend(&words[at..end]);
             }
+            *number += 1;
             at = end;
         }
         out.extend((kept.len() as u32).to_le_bytes());

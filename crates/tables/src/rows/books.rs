@@ -146,7 +146,7 @@ pub(crate) const LOSSES: Table = Table {
         always(
             "kind",
             Kind::Text,
-            "`counter` of the recorder, `torn` blocks, `damage` of the file",
+            "`counter` of the recorder, `torn` blocks, `mended` records, `damage` of the file",
         ),
         always("what", Kind::Text, "The counter's name, or the damage in words"),
         always("count", Kind::Int, "How often; 0 too"),
@@ -161,6 +161,8 @@ fn losses(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     }
     let torn = "blocks overwritten while they were copied";
     sink.row([Cell::Text("torn"), Cell::Text(torn), int(capture.torn_blocks)])?;
+    let mended = "switch records lost, and told by CPU clocks";
+    sink.row([Cell::Text("mended"), Cell::Text(mended), int(capture.switches_mended)])?;
     for damage in &capture.damage {
         sink.row([Cell::Text("damage"), Cell::Text(damage), int(1)])?;
     }

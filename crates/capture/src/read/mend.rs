@@ -1,0 +1,120 @@
+//! Switch records that are lost, one at a time, are told by the CPU clocks.
+//!
+//! How it works: between two times off the CPU a thread ran. A look at it says how much CPU time it had
+//! since the look before, to the microsecond; where looks account for all of a long run and for hardly
+//! any CPU time in it, it did not run: a record is missing. If the looks in between found it at one wait,
+//! that is when and what for, and a row stands for the record. Without it the time would be told as a
+//! run, and the thread as one that was there when others went on.
+//!
+//! Missing on purpose: records lost by the kernel itself, or many in a row: it says so, and there are
+//! estimates (`Capture::blind_times`).
+
+use format::record::{flag, Sample};
+use format::wait::WaitKind;
+
+use super::rows::OffCpu;
+
+/// Runs shorter than this are not asked about: the looks around them are too far apart to tell.
+const LONG_NS: u64 = 20_000_000;
+/// A thread that had less than this part of a run as CPU time did not run.
+const RAN_PART: u64 = 4;
+
+/// Adds rows for records that are missing; returns how many. `off` and `looks` of one thread, by time;
+/// `blind`: times without switch records.
+pub fn off_cpu(off: &mut Vec<OffCpu>, looks: &[Sample], blind: &[(u64, u64)]) -> u64 {
+    let missing = |pair: &[OffCpu]| {
+        let (from_ns, to_ns) = (pair[0].in_ns, pair[1].out_ns);
+        let seen = !blind.iter().any(|(from, to)| *from < to_ns && *to > from_ns);
+        (seen && waited(looks, from_ns, to_ns)).then_some(OffCpu {
+            out_ns: from_ns,
+            in_ns: to_ns,
+            preempted: false,
+            cpu: None,
+        })
+    };
+    let found: Vec<OffCpu> = off.windows(2).filter_map(missing).collect();
+    if !found.is_empty() {
+        off.extend_from_slice(&found);
+        off.sort_by_key(|o| (o.out_ns, o.in_ns));
+    }
+    found.len() as u64
+}
+
+/// Whether looks say that their thread was at one wait for all of a time.
+fn waited(looks: &[Sample], from_ns: u64, to_ns: u64) -> bool {
+    let length = to_ns.saturating_sub(from_ns);
+    if length < LONG_NS {
+        return false;
+    }
+    let behind = &looks[looks.partition_point(|s| s.t_ns <= from_ns)..];
+    let mut may_have_run = length;
+    for look in behind {
+        let since_ns = look.t_ns.saturating_sub(look.wall_ns);
+        if since_ns >= to_ns {
+            break;
+        }
+        let inside = look.t_ns.min(to_ns).saturating_sub(since_ns.max(from_ns));
+        let told = look.flags & flag::TIMES != 0;
+        may_have_run -= if told { inside.saturating_sub(look.cpu_ns).min(may_have_run) } else { 0 };
+    }
+    let mut inside = behind.iter().take_while(|s| s.t_ns < to_ns);
+    let Some(first) = inside.next() else { return false };
+    let at_a_wait = !matches!(first.wait, WaitKind::Running | WaitKind::Unknown);
+    let same = |s: &Sample| (s.wait, s.stack) == (first.wait, first.stack);
+    at_a_wait && inside.all(same) && may_have_run.saturating_mul(RAN_PART) < length
+}
+
+#[cfg(test)]
+mod tests {
+    use format::record::{decode, header, Kind, Record};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn look(at_ms: u64, since_ms: u64, cpu_ms: u64, wait: WaitKind) -> Sample {
+        let words = [
+            header(Kind::Sample, 9, flag::TIMES, 7),
+            at_ms * MS,
+            5,
+            (at_ms - since_ms) * MS,
+            cpu_ms * MS,
+            0,
+            wait as u64,
+            0,
+            0,
+        ];
+        match decode(&words) {
+            Some((_, Record::Sample(sample))) => sample,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn out(from_ms: u64, to_ms: u64) -> OffCpu {
+        OffCpu { out_ns: from_ms * MS, in_ns: to_ms * MS, preempted: false, cpu: Some(0) }
+    }
+
+    #[test]
+    fn a_run_in_which_the_clock_stood_was_a_wait() {
+        let (waits, runs) = (WaitKind::Sleep, WaitKind::Running);
+        let rows = vec![out(0, 100), out(600, 700)];
+        let mended = |looks: &[Sample], blind: &[(u64, u64)]| {
+            let mut off = rows.clone();
+            let count = off_cpu(&mut off, looks, blind);
+            assert_eq!(off.len() as u64, 2 + count);
+            off.get(1).filter(|o| o.cpu.is_none()).map(|o| (o.out_ns / MS, o.in_ns / MS))
+        };
+        // Looked at behind its run and when it was back.
+        let told = [look(105, 50, 2, waits), look(605, 105, 1, runs)];
+        assert_eq!(mended(&told, &[]), Some((100, 600)));
+        // It had the CPU; nobody looked; it was at two waits; the kernel lost records just then.
+        assert_eq!(mended(&[look(105, 50, 2, waits), look(605, 105, 400, runs)], &[]), None);
+        assert_eq!(mended(&[look(605, 50, 2, runs)], &[]), None);
+        let two =
+            [look(105, 50, 2, waits), look(300, 105, 1, WaitKind::Futex), look(605, 300, 1, runs)];
+        assert_eq!(mended(&two, &[]), None);
+        assert_eq!(mended(&told, &[(500 * MS, 900 * MS)]), None);
+        // What no look accounts for may have been a run.
+        assert_eq!(mended(&told[..1], &[]), None);
+    }
+}
