@@ -84,7 +84,7 @@ fn counts_are_those_of_the_summary() {
         }
         assert_eq!(rows(&made, "spans"), counted("spans") + made.capture.own_spans.len());
         assert_eq!(rows(&made, "metrics"), made.capture.metrics.len());
-        assert_eq!(rows(&made, "losses"), 2 + 1, "two counters, torn blocks");
+        assert_eq!(rows(&made, "losses"), 2 + 2, "two counters, torn blocks, mended records");
         assert_eq!(rows(&made, "sources"), 1);
         assert_eq!(rows(&made, "capture"), 1);
         assert_eq!(texts(&made, "capture", "file"), [Some("a.dashcam".to_owned())]);
