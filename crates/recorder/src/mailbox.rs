@@ -53,11 +53,12 @@ impl<const WORDS: usize> Mailbox<WORDS> {
     }
 }
 
-/// Tells words of one post from those of two: FNV-1a over words, and over which post it is.
+/// Tells words of one post from those of two: FNV-1a over which post it is, and then over the words. (Words
+/// count up as posts do: mixed with the number at once, they would cancel it out.)
 fn sum(at: u64, words: &[u64]) -> u64 {
     let mixed =
-        |sum: u64, word: &u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
-    words.iter().fold(!at, mixed)
+        |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
+    words.iter().fold(mixed(mixed(!0, at), 0), |sum, word| mixed(sum, *word))
 }
 
 #[cfg(test)]
@@ -79,7 +80,10 @@ mod tests {
                 seen = mailbox.take(seen, |[who, square, product], is_whole| {
                     let (thread, i) = (who >> 32, who & 0xffff_ffff);
                     whole += u64::from(is_whole);
-                    assert!(!is_whole || (square == i * i && product == thread * i));
+                    assert!(
+                        !is_whole || (square == i * i && product == thread * i),
+                        "thread {thread}, {i}: {square}, {product}"
+                    );
                 });
             }
         });
