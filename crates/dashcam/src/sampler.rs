@@ -117,8 +117,11 @@ pub(crate) fn run(shared: Arc<Shared>) {
         if sampler.calm_passes >= CALM && longest_ns >= NAP.as_nanos() as u64 {
             next_ns = now + (NAP.as_nanos() as u64).max(period_ns);
             if shared.recorder.nap().sleep(Duration::from_nanos(next_ns - now)) {
+                // Woken at last: the process may have been stopped while the sampler slept.
+                let woken_ns = sys::clock::now_ns();
+                sampler.pulse.beat(&shared, next_ns, woken_ns);
                 // Who has just begun a request is not to be looked at, nor to be kept from a CPU, at once.
-                next_ns = sys::clock::now_ns() + period_ns;
+                next_ns = woken_ns + period_ns;
             }
         } else {
             next_ns = (next_ns + period_ns).max(now.saturating_sub(period_ns));

@@ -543,9 +543,14 @@ impl<'c> Scene<'c> {
         // Without switch records: as long as samples see the same wait, and what waits is not done.
         let later = self.samples_in(segment.tid, segment.from_ns, u64::MAX).iter();
         let same = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;
-        let end = later.clone().find(|s| !same(s)).or(later.last()).map(|s| s.t_ns);
+        let (other, last) = (later.clone().find(|s| !same(s)), later.last());
+        // A thread that ends with its request is not looked at behind its wait: that ended with the request, too.
+        let near = |done: &u64| last.is_some_and(|s| done.saturating_sub(s.t_ns) <= 2 * LOOKS_NS);
         let done = self.request_end(segment.tid, segment.from_ns);
-        let end = end.unwrap_or(segment.to_ns).min(done.unwrap_or(u64::MAX));
+        let end = match other {
+            Some(other) => other.t_ns.min(done.unwrap_or(u64::MAX)),
+            None => done.filter(near).or(last.map(|s| s.t_ns)).unwrap_or(segment.to_ns),
+        };
         (self.waited_since(segment, same), end.max(segment.to_ns))
     }
 

@@ -199,7 +199,7 @@ impl Scene<'_> {
         };
         match able.iter().any(|tid| knows(tid) || releases(tid)) {
             true => able.retain(|tid| knows(tid) || releases(tid)),
-            false => able.retain(shares),
+            false => able.retain(|tid| shares(tid) && busy(tid)),
         }
         // Who runs all the time ran just before as well, by chance.
         let quiet = |tid: &u32| !self.is_always_about(*tid, (from, to), just_before_ns);
