@@ -348,9 +348,15 @@ impl BlockReader {
 
     /// Rows for what was told a second time and of which the first telling is lost.
     fn add_told_twice(&mut self, capture: &mut Capture) {
-        let gcs: HashSet<(u32, u64)> = capture.gcs.iter().map(|g| (g.tid, g.begin_ns)).collect();
-        let spans: HashSet<(u32, u64)> =
-            capture.spans.iter().map(|s| (s.tid, s.begin_ns)).collect();
+        // What is told twice is little, what is told once may be millions.
+        let mut twice: HashSet<(u32, u64)> = HashSet::new();
+        for (tid, words) in &self.again {
+            twice.extend(words.get(1).map(|begin_ns| (*tid, *begin_ns)));
+        }
+        let gcs = capture.gcs.iter().map(|g| (g.tid, g.begin_ns));
+        let gcs: HashSet<(u32, u64)> = gcs.filter(|key| twice.contains(key)).collect();
+        let spans = capture.spans.iter().map(|s| (s.tid, s.begin_ns));
+        let spans: HashSet<(u32, u64)> = spans.filter(|key| twice.contains(key)).collect();
         for (tid, words) in std::mem::take(&mut self.again) {
             let Some((_, record)) = decode(&words) else { continue };
             let is_lost = match record {
