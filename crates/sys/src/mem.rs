@@ -16,10 +16,12 @@
 //! the same number for a file of its own, would have that file written to.
 //! Where a seccomp filter refuses the call, `process_vm_readv` and then `/proc/self/mem` do the same.
 //!
-//! Cost: two syscalls, one of them getpid, about 0.4 us + the copy; up to 1024 pieces in one.
+//! Cost: one syscall, 0.3 to 0.7 us + the copy; up to 1024 pieces in one. A piece whose memory is in
+//! no near cache costs 50 ns, one after the other: `prefetch` has them fetched side by side before.
 //! What it does not promise: atomicity. The bytes may be torn by a concurrent writer; callers must
 //! validate what they read.
 
+use crate::fork::Mark;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -48,6 +50,27 @@ impl Piece {
     }
 }
 
+/// Has the cache lines of the pieces up to `longest` bytes fetched, all at once and without waiting
+/// for them. Nothing is read: an address that is not mapped is passed over. A hint; on other
+/// machines than x86-64 it does nothing. Cost: 1 ns a line.
+pub fn prefetch(pieces: &[Piece], longest: usize) {
+    const LINE: usize = 64;
+    for piece in pieces.iter().filter(|piece| piece.length <= longest) {
+        let mut at = piece.address & !(LINE - 1);
+        let end = piece.address.saturating_add(piece.length);
+        while at < end {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the instruction is a hint that raises no exception, whatever the address.
+            unsafe {
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                    at as *const i8,
+                );
+            }
+            at += LINE;
+        }
+    }
+}
+
 /// Who copies.
 #[derive(Debug)]
 enum How {
@@ -62,7 +85,8 @@ enum How {
 /// Reads guarded memory of this process. Cheap to copy around by reference; holds no state but the
 /// choice of mechanism.
 pub struct Reader {
-    pid: libc::pid_t,
+    /// A forked child that was left this reader would have its parent's memory written to.
+    home: Mark,
     how: How,
 }
 
@@ -70,14 +94,13 @@ impl Reader {
     /// Finds out which mechanism works here. Must be called in the process that will be read, and
     /// again after a fork.
     pub fn new() -> io::Result<Reader> {
-        let pid = std::process::id() as libc::pid_t;
         for how in [How::Push, How::Pull] {
-            let reader = Reader { pid, how };
+            let reader = Reader { home: Mark::new(), how };
             if reader.works().is_ok() {
                 return Ok(reader);
             }
         }
-        let reader = Reader { pid, how: How::File(File::open("/proc/self/mem")?) };
+        let reader = Reader { home: Mark::new(), how: How::File(File::open("/proc/self/mem")?) };
         reader.works()?;
         Ok(reader)
     }
@@ -106,17 +129,16 @@ impl Reader {
     fn copy(&self, pieces: &[libc::iovec], out: &mut [u8]) -> isize {
         let ours = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
         let count = pieces.len() as libc::c_ulong;
-        // A forked child that was left this reader would have its parent's memory written to.
-        // SAFETY: no arguments, no memory.
-        if unsafe { libc::getpid() } != self.pid {
+        if !self.home.is_here() {
             return 0;
         }
+        let pid = self.home.pid();
         // SAFETY: the kernel writes to `ours` alone, which we own mutably for the call. The pieces
         // are only addresses to it, which it checks: a bad one ends the copy and never faults us.
         unsafe {
             match self.how {
-                How::Push => libc::process_vm_writev(self.pid, pieces.as_ptr(), count, &ours, 1, 0),
-                _ => libc::process_vm_readv(self.pid, &ours, 1, pieces.as_ptr(), count, 0),
+                How::Push => libc::process_vm_writev(pid, pieces.as_ptr(), count, &ours, 1, 0),
+                _ => libc::process_vm_readv(pid, &ours, 1, pieces.as_ptr(), count, 0),
             }
         }
     }
@@ -266,9 +288,9 @@ mod tests {
 
     /// One reader of each kind; a kind that this host refuses is told and left out.
     fn readers() -> Vec<Reader> {
-        let pid = std::process::id() as libc::pid_t;
         let file = File::open("/proc/self/mem").expect("own memory opens");
-        let all = [How::Push, How::Pull, How::File(file)].map(|how| Reader { pid, how });
+        let all = [How::Push, How::Pull, How::File(file)];
+        let all = all.map(|how| Reader { home: Mark::new(), how });
         let works = |reader: &Reader| reader.works().is_ok();
         let able: Vec<Reader> = all.into_iter().filter(works).collect();
         println!("{:?}", able.iter().map(|reader| &reader.how).collect::<Vec<_>>());

@@ -44,6 +44,8 @@ const MAX_COPIED: usize = 4 << 20;
 const ROOM: usize = 2 * MAX_COPIED + (64 << 10);
 /// The longest chain followed, entry trampolines included.
 const MAX_LINKS: usize = 64 * 1024;
+/// Longer pieces come fast enough by themselves.
+const SHORT: usize = 256;
 /// Long enough for the thread state's fields we read, in every version.
 const THREAD_HEAD: usize = 320;
 
@@ -204,6 +206,9 @@ impl Walker {
     ) -> Option<usize> {
         self.begin();
         let bytes = self.bytes.get_mut(..kept.length())?;
+        if !layout.has_chunks() {
+            sys::mem::prefetch(kept.pieces(), SHORT);
+        }
         if kept.limit() != max_frames || mem.read_pieces(kept.pieces(), bytes) < bytes.len() {
             return None;
         }
@@ -241,7 +246,7 @@ impl Walker {
                 let fits = self.frames.len() + count <= max_frames;
                 if count > 0 && fits {
                     for link in kept.links(at, count) {
-                        self.links.push(*link);
+                        self.links.push(link);
                         self.frames.extend(link.frame(layout));
                     }
                     if after == 0 && kept.is_whole(at + count, after) {
@@ -316,11 +321,25 @@ impl Walker {
         self.same
     }
 
+    /// The GIL's state as it was behind the last look, if that one found the stack unchanged.
+    pub fn gil_behind(&self, state: usize) -> Option<&[u8]> {
+        // Another order of the loads would be a lie; x86-64 has none.
+        let kept = self.same(state).filter(|_| cfg!(target_arch = "x86_64"))?;
+        self.bytes.get(kept.gil())
+    }
+
     /// Keeps the stack just walked for `again`; false when there is no room for it.
-    pub fn keep(&mut self, layout: &Layout, state: usize, limit: usize, shown: Shown) -> bool {
+    pub fn keep(
+        &mut self,
+        layout: &Layout,
+        (state, gil): (usize, Piece),
+        limit: usize,
+        shown: Shown,
+    ) -> bool {
         let outside = frame_head(layout);
         let head = Piece { address: state, length: thread_head(layout) };
-        let start = kept::Start { limit, head, c_frame: self.c_frame, truncated: self.truncated };
+        let (c_frame, truncated) = (self.c_frame, self.truncated);
+        let start = kept::Start { limit, head, c_frame, truncated, gil };
         let kept = Kept::new(layout, start, &self.chunks, &self.links, outside, shown);
         self.kept.insert(state, kept.filter(|kept| kept.length() + THREAD_HEAD <= ROOM))
     }

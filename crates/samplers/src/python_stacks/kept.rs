@@ -4,8 +4,8 @@
 //! are kept that its last walk was made of, and what every frame said:
 //!
 //! ```text
-//!   pieces: | thread state | C frame (3.11, 3.12) | chunk | chunk | ... | frames outside of chunks |
-//!   links:  (address, code, instruction, owner), where in the copy, which shown frame      a frame
+//!   pieces: | thread state | C frame (3.11, 3.12) | chunk | ... | frames outside of chunks | GIL |
+//!   links:  (address, code, instruction, owner), where in the copy, which shown frame   a frame
 //! ```
 //!
 //! The next look has all pieces copied by one call into one buffer, and follows the chain through
@@ -15,7 +15,8 @@
 //! kept one, from there on compared again, and the outer frames that agree to the root keep what
 //! was shown of them. The thread state, the heads of chunks and their tops are compared first: if
 //! one of them moved, the pieces are not the stack's any more and it is walked as if new.
-//! Up to 3.10 each frame is a piece: 12 ns apiece, where one alone costs 400.
+//! Up to 3.10 frames are objects of their own: those that lie close together are one piece, and a
+//! piece costs 10 to 50 ns, where one alone costs 400.
 //!
 //! What it promises: exactly the frames that a walk would have given. Nothing is believed for being
 //! known: every frame's words are read anew, a code object's identity is verified in every pass, and
@@ -40,10 +41,20 @@ const MAX_BYTES: usize = 8 << 20;
 const STALE_PASSES: u64 = 100;
 /// How many kept links are searched for the frame at hand.
 const WINDOW: usize = 64;
+/// A piece more costs as much as to copy so many bytes between two of them.
+const CLOSE: usize = 512;
 /// No frame's head is longer.
 const HEAD: usize = 128;
 /// In a chunk: previous, size, top, then frames.
 const CHUNK_HEAD: usize = 24;
+
+/// The word at `offset`, a multiple of eight, of a frame's head: without a check that costs.
+fn word_in(head: &[u8; HEAD], offset: usize) -> usize {
+    let offset = offset & (HEAD - 8);
+    let mut word = [0u8; 8];
+    word.copy_from_slice(&head[offset..offset + 8]);
+    usize::from_ne_bytes(word)
+}
 
 /// What a walk begins with.
 #[derive(Clone, Copy)]
@@ -56,6 +67,8 @@ pub(super) struct Start {
     pub c_frame: usize,
     /// The chain went on beyond the limit.
     pub truncated: bool,
+    /// The GIL's state, copied behind all of the stack.
+    pub gil: Piece,
 }
 
 /// What was shown of a stack.
@@ -70,10 +83,35 @@ pub(super) struct Shown {
     pub cut: bool,
 }
 
+/// One link of a kept stack; two of them fill a cache line.
 struct Step {
-    link: Link,
-    place: u32,
+    address: usize,
+    code: usize,
+    instruction: usize,
+    /// Where in the copy, below `OWNER`, and the owner byte above it.
+    place_and_owner: u32,
     shown: u32,
+}
+
+const OWNER: u32 = 24;
+
+impl Step {
+    /// None: too far behind in the copy to be told.
+    fn new(link: Link, place: usize, shown: u32) -> Option<Step> {
+        let place = u32::try_from(place).ok().filter(|place| *place < 1 << OWNER)?;
+        let Link { address, code, instruction, owner } = link;
+        let place_and_owner = place | u32::from(owner) << OWNER;
+        Some(Step { address, code, instruction, place_and_owner, shown })
+    }
+
+    fn place(&self) -> usize {
+        (self.place_and_owner & ((1 << OWNER) - 1)) as usize
+    }
+
+    fn link(&self) -> Link {
+        let Step { address, code, instruction, .. } = *self;
+        Link { address, code, instruction, owner: (self.place_and_owner >> OWNER) as u8 }
+    }
 }
 
 /// One stack.
@@ -113,17 +151,17 @@ impl Kept {
             let at = kept.push(Piece { address: chunk.base, length: chunk.copied.len() });
             kept.chunks.push(Chunk { copied: at..kept.length, ..chunk.clone() });
         }
-        let mut walked = 0;
         let mut current = 0;
-        for link in links {
-            let place = match kept.place_in_chunk(link.address, outside, &mut current) {
-                Some(place) => place,
-                None => kept.push(Piece { address: link.address, length: outside }),
-            };
+        let mut in_chunk = |link: &Link| kept.place_in_chunk(link.address, outside, &mut current);
+        let mut places: Vec<Option<usize>> = links.iter().map(&mut in_chunk).collect();
+        kept.push_outside(links, outside, &mut places);
+        kept.push(start.gil);
+        let mut walked = 0;
+        for (link, place) in links.iter().zip(places) {
             let shown = kept.shown.at.get(walked).copied();
             let shown = shown.unwrap_or(kept.shown.frames.len() as u32);
             walked += usize::from(link.is_frame());
-            kept.steps.push(Step { link: *link, place: u32::try_from(place).ok()?, shown });
+            kept.steps.push(Step::new(*link, place?, shown)?);
         }
         kept.shown.at = Vec::new();
         kept.pieces.shrink_to_fit();
@@ -135,6 +173,32 @@ impl Kept {
         self.pieces.push(piece);
         self.length += piece.length;
         at
+    }
+
+    /// Finds the links without a place a piece: one for all that lie close together, as frame objects
+    /// of one call chain often do.
+    fn push_outside(&mut self, links: &[Link], length: usize, places: &mut [Option<usize>]) {
+        let without = |index: &usize| places[*index].is_none();
+        let mut order: Vec<usize> = (0..links.len()).filter(without).collect();
+        order.sort_unstable_by_key(|index| links[*index].address);
+        for index in order {
+            let address = links[index].address;
+            let last = self.pieces.last_mut();
+            let joined = last.filter(|piece| {
+                let end = piece.address.wrapping_add(piece.length);
+                piece.length >= length && address.wrapping_sub(end) <= CLOSE
+            });
+            let place = match joined {
+                Some(piece) => {
+                    let longer = address.wrapping_add(length) - piece.address - piece.length;
+                    piece.length += longer;
+                    self.length += longer;
+                    self.length - length
+                }
+                None => self.push(Piece { address, length }),
+            };
+            places[index] = Some(place);
+        }
     }
 
     fn place_in_chunk(&self, address: usize, length: usize, current: &mut usize) -> Option<usize> {
@@ -161,6 +225,11 @@ impl Kept {
         &self.pieces
     }
 
+    /// Where in the copy the GIL's state lies.
+    pub fn gil(&self) -> std::ops::Range<usize> {
+        self.length - self.start.gil.length..self.length
+    }
+
     /// Bytes of all pieces.
     pub fn length(&self) -> usize {
         self.length
@@ -182,7 +251,7 @@ impl Kept {
 
     /// How many frames the `count` outermost links are.
     pub fn tail_frames(&self, count: usize) -> usize {
-        self.outermost(count).iter().filter(|step| step.link.is_frame()).count()
+        self.outermost(count).iter().filter(|step| step.link().is_frame()).count()
     }
 
     /// What was shown of the `count` outermost links.
@@ -195,16 +264,16 @@ impl Kept {
     pub fn tail_shown_at(&self, count: usize) -> impl Iterator<Item = u32> + '_ {
         let steps = self.outermost(count);
         let first = steps.first().map_or(0, |step| step.shown);
-        steps.iter().filter(|step| step.link.is_frame()).map(move |step| step.shown - first)
+        steps.iter().filter(|step| step.link().is_frame()).map(move |step| step.shown - first)
     }
 
     pub fn frames(&self, layout: &Layout) -> impl Iterator<Item = RawFrame> + '_ {
         let layout = *layout;
-        self.steps.iter().filter_map(move |step| step.link.frame(&layout))
+        self.steps.iter().filter_map(move |step| step.link().frame(&layout))
     }
 
-    pub fn links(&self, at: usize, count: usize) -> impl Iterator<Item = &Link> {
-        self.steps.iter().skip(at).take(count).map(|step| &step.link)
+    pub fn links(&self, at: usize, count: usize) -> impl Iterator<Item = Link> + '_ {
+        self.steps.iter().skip(at).take(count).map(Step::link)
     }
 
     /// The innermost frame, if the fresh copies still are of this thread's chunks, to their tops.
@@ -233,14 +302,36 @@ impl Kept {
     /// How many links from `at` on say in the fresh copies what they said before, if the chain
     /// comes to `next` there; and where it leads behind them.
     pub fn compare(&self, layout: &Layout, bytes: &[u8], at: usize, next: usize) -> (usize, usize) {
-        let mut next = next;
+        if !layout.has_chunks() {
+            return self.compare_by(layout, bytes, at, next, |head, step| {
+                let freed = word_at(head, object::REFERENCES) == 0;
+                !freed && Link::parse(layout, step.address, head) == step.link()
+            });
+        }
+        let (code, instruction) = (layout.frame_code, layout.frame_instruction);
+        let owner = layout.frame_owner % HEAD;
+        self.compare_by(layout, bytes, at, next, |head, step| {
+            let differs = (word_in(head, code) ^ step.code)
+                | (word_in(head, instruction) ^ step.instruction)
+                | (u32::from(head[owner]) ^ (step.place_and_owner >> OWNER)) as usize;
+            differs == 0
+        })
+    }
+
+    fn compare_by(
+        &self,
+        layout: &Layout,
+        bytes: &[u8],
+        at: usize,
+        mut next: usize,
+        says_the_same: impl Fn(&[u8; HEAD], &Step) -> bool,
+    ) -> (usize, usize) {
         let mut count = 0;
-        for step in self.steps.iter().skip(at) {
-            let head = bytes.get(step.place as usize..).and_then(|rest| rest.first_chunk::<HEAD>());
-            let Some(head) = head.filter(|_| step.link.address == next) else { break };
-            let freed = !layout.has_chunks() && word_at(head, object::REFERENCES) == 0;
-            let previous = word_at(head, layout.frame_previous);
-            if freed || previous == next || Link::parse(layout, next, head) != step.link {
+        for step in self.steps.get(at..).unwrap_or_default() {
+            let head = bytes.get(step.place()..).and_then(|rest| rest.first_chunk::<HEAD>());
+            let Some(head) = head.filter(|_| step.address == next) else { break };
+            let previous = word_in(head, layout.frame_previous);
+            if previous == next || !says_the_same(head, step) {
                 break;
             }
             (next, count) = (previous, count + 1);
@@ -256,12 +347,12 @@ impl Kept {
     /// The link for the frame at `address`, among the next few from `expected` on.
     pub fn find(&self, address: usize, expected: usize) -> Option<usize> {
         let near = self.steps.iter().skip(expected).take(WINDOW);
-        near.map(|step| step.link.address).position(|known| known == address).map(|i| i + expected)
+        near.map(|step| step.address).position(|known| known == address).map(|i| i + expected)
     }
 
     /// What the oldest link is, by its owner byte.
     pub fn root_owner(&self) -> Option<u8> {
-        self.steps.last().map(|step| step.link.owner)
+        self.steps.last().map(|step| step.link().owner)
     }
 
     fn bytes(&self) -> usize {
@@ -343,6 +434,7 @@ mod tests {
             head: Piece { address: 8, length: 8 },
             c_frame: 0,
             truncated: false,
+            gil: Piece { address: 16, length: 8 },
         };
         let layout = Layout::of(0x030d_00f0).expect("3.13 is known");
         let link = |i| Link { address: 16 + 8 * i, code: 1, instruction: 2, owner: 0 };

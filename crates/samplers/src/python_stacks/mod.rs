@@ -381,7 +381,10 @@ impl PythonStacks {
         let (mem, layout) = (&self.mem, &self.layout);
         let before = self.last_gil.or_else(|| self.threads.gil(mem, layout));
         let mut result = self.walker.again(mem, layout, state, limit);
-        let after = self.threads.gil(mem, layout);
+        let after = match self.walker.gil_behind(state) {
+            Some(bytes) => Some(Gil::parse(layout, bytes)),
+            None => self.threads.gil(mem, layout),
+        };
         self.last_gil = after;
         if self.threads.gil_tells() && !Gil::may_have_run(before, after, state) {
             return result.map(|()| true);
@@ -551,7 +554,8 @@ impl PythonStacks {
         let at = std::mem::take(&mut self.shown_at);
         let shown = Shown { frames: out.to_vec(), at, codes, cut };
         let limit = most.saturating_add(1);
-        let kept = self.walker.keep(&self.layout, state, limit, shown);
+        let gil = self.threads.gil_piece(&self.layout);
+        let kept = self.walker.keep(&self.layout, (state, gil), limit, shown);
         self.counters.stacks_not_kept += u64::from(!kept);
     }
 

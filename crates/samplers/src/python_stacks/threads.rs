@@ -16,12 +16,14 @@
 use super::layout::{object, Layout, ABSENT};
 use super::words::{int_at, read_each, word_at};
 use super::{PyThread, Torn};
-use sys::mem::Reader;
+use sys::mem::{Piece, Reader};
 
 const MAX_THREADS: usize = 16 * 1024;
 const MAX_INTERPRETERS: usize = 64;
 /// Long enough for the fields of a thread state read here, in every version.
 const STATE_HEAD: usize = 192;
+/// Long enough for the GIL fields read here, in every version.
+const GIL_HEAD: usize = 40;
 /// How many states of the list before are searched for the next one of this.
 const WINDOW: usize = 64;
 
@@ -34,6 +36,15 @@ pub(super) struct Gil {
 }
 
 impl Gil {
+    /// `bytes`: a copy of the piece that `Threads::gil_piece` names.
+    pub fn parse(layout: &Layout, bytes: &[u8]) -> Gil {
+        Gil {
+            holder: word_at(bytes, layout.gil_holder),
+            locked: int_at(bytes, layout.gil_locked) == 1,
+            switches: word_at(bytes, layout.gil_switches),
+        }
+    }
+
     /// True unless the thread `state` certainly ran no bytecode between the two readings: whoever
     /// takes the GIL from another thread becomes the holder and counts a switch.
     pub fn may_have_run(before: Option<Gil>, after: Option<Gil>, state: usize) -> bool {
@@ -93,11 +104,13 @@ impl Threads {
 
     /// Reads every interpreter's threads into `self.seen`, which stays as it was if that fails.
     pub fn refresh(&mut self, mem: &Reader, layout: &Layout) -> Result<(), Torn> {
-        let newest = self.newest(mem, layout);
+        let roots = self.roots(mem, layout).ok_or(Torn("interpreter gone"))?;
+        self.several = Some(roots.0 != roots.1);
+        let newest = self.newest_of(mem, layout, roots.1);
         self.copy_heads(mem, self.seen.iter().map(|thread| thread.state).collect());
         let (mut seen, mut foreign) = (Vec::with_capacity(self.seen.len() + 8), 0);
         let mut gils = vec![self.main_gil];
-        let interpreters = self.interpreters(mem, layout)?;
+        let interpreters = self.interpreters(mem, layout, roots)?;
         let last = interpreters.len() - 1;
         for (index, interpreter) in interpreters.into_iter().enumerate() {
             self.read_interpreter(mem, layout, interpreter, &mut seen)?;
@@ -114,11 +127,7 @@ impl Threads {
 
     /// Whether there are subinterpreters. Asked once a pass: one guarded read.
     pub fn has_several(&mut self, mem: &Reader, layout: &Layout) -> bool {
-        let ask = || {
-            let head = mem.word(self.runtime + layout.runtime_interpreters);
-            let main = mem.word(self.runtime + layout.runtime_main);
-            head.is_ok_and(|head| main.is_ok_and(|main| head != main))
-        };
+        let ask = || self.roots(mem, layout).is_some_and(|(first, main)| first != main);
         let several = self.several.unwrap_or_else(ask);
         self.several = Some(several);
         several
@@ -128,7 +137,8 @@ impl Threads {
     pub fn refresh_foreign(&mut self, mem: &Reader, layout: &Layout) -> Result<(), Torn> {
         self.copy_heads(mem, self.foreign.iter().map(|thread| thread.state).collect());
         let mut foreign = Vec::with_capacity(self.foreign.len() + 1);
-        let interpreters = self.interpreters(mem, layout)?;
+        let roots = self.roots(mem, layout).ok_or(Torn("interpreter gone"))?;
+        let interpreters = self.interpreters(mem, layout, roots)?;
         for interpreter in &interpreters[..interpreters.len() - 1] {
             self.read_interpreter(mem, layout, *interpreter, &mut foreign)?;
         }
@@ -136,11 +146,22 @@ impl Threads {
         Ok(())
     }
 
+    /// The newest interpreter and the main one, by one guarded read.
+    fn roots(&self, mem: &Reader, layout: &Layout) -> Option<(usize, usize)> {
+        let (mut words, at) = ([0u8; 16], self.runtime);
+        let places = [at + layout.runtime_interpreters, at + layout.runtime_main];
+        let read = mem.read_many(&places, 8, &mut words);
+        (read == places.len()).then(|| (word_at(&words, 0), word_at(&words, 8)))
+    }
+
     /// The subinterpreters, newest first, then the main interpreter.
-    fn interpreters(&self, mem: &Reader, layout: &Layout) -> Result<Vec<usize>, Torn> {
+    fn interpreters(
+        &self,
+        mem: &Reader,
+        layout: &Layout,
+        (mut next, main): (usize, usize),
+    ) -> Result<Vec<usize>, Torn> {
         let gone = |_| Torn("interpreter gone");
-        let main = mem.word(self.runtime + layout.runtime_main).map_err(gone)?;
-        let mut next = mem.word(self.runtime + layout.runtime_interpreters).map_err(gone)?;
         let mut found = Vec::with_capacity(1);
         while next != 0 && next != main && found.len() + 1 < MAX_INTERPRETERS {
             found.push(next);
@@ -211,7 +232,10 @@ impl Threads {
     /// The newest thread state of the main interpreter, and whose it is. States are put in front of the
     /// list: as long as the answer is the same, no other thread's has been.
     pub fn newest(&self, mem: &Reader, layout: &Layout) -> Option<(usize, usize)> {
-        let main = mem.word(self.runtime + layout.runtime_main).ok()?;
+        self.newest_of(mem, layout, self.roots(mem, layout)?.1)
+    }
+
+    fn newest_of(&self, mem: &Reader, layout: &Layout, main: usize) -> Option<(usize, usize)> {
         let state = mem.word(main.wrapping_add(layout.interpreter_threads)).ok()?;
         Some((state, mem.word(state.wrapping_add(layout.thread_ident)).ok()?))
     }
@@ -247,16 +271,18 @@ impl Threads {
         nearest.or_else(|| self.seen.iter().find(|t| t.tid == pid).map(|t| t.tid))
     }
 
+    /// Where the main interpreter's GIL has its state.
+    pub fn gil_piece(&self, layout: &Layout) -> Piece {
+        Piece { address: self.main_gil, length: layout.gil_cond.min(GIL_HEAD) }
+    }
+
     /// Reads the main interpreter's GIL.
     pub fn gil(&self, mem: &Reader, layout: &Layout) -> Option<Gil> {
-        let mut bytes = [0u8; 40];
-        let length = layout.gil_cond.min(bytes.len());
-        mem.read(self.main_gil, &mut bytes[..length]).ok()?;
-        Some(Gil {
-            holder: word_at(&bytes, layout.gil_holder),
-            locked: int_at(&bytes, layout.gil_locked) == 1,
-            switches: word_at(&bytes, layout.gil_switches),
-        })
+        let mut bytes = [0u8; GIL_HEAD];
+        let piece = self.gil_piece(layout);
+        let bytes = &mut bytes[..piece.length];
+        mem.read(piece.address, bytes).ok()?;
+        Some(Gil::parse(layout, bytes))
     }
 
     /// The GIL's switch interval, a value known from `sys.getswitchinterval` and so a landmark.
