@@ -13,21 +13,22 @@ import pyarrow
 import pytest
 from conftest import Bench
 
-THREADS = 300
-PROGRAM = f"""
-    import json, threading, time
+THREADS, FEW = 300, 8
+PROGRAM = """
+    import json, os, threading, time
     import dashcam
 
-    end, asleep = threading.Event(), threading.Barrier({THREADS} + 1)
+    count = int(os.environ["COUNT"])
+    end, asleep = threading.Event(), threading.Barrier(count + 1)
     def sleeps():
         asleep.wait()
         end.wait()
-    threads = [threading.Thread(target=sleeps) for _ in range({THREADS})]
+    threads = [threading.Thread(target=sleeps) for _ in range(count)]
     for thread in threads: thread.start()
     asleep.wait()
     dashcam.start(slow="10m")
     # As many looks as there are threads; another 3 s are for those that are left, and to look again.
-    while dashcam.status()["sampler"]["samples"] < {THREADS}: time.sleep(0.1)
+    while dashcam.status()["sampler"]["samples"] < count: time.sleep(0.1)
     before = dashcam.status()
     time.sleep(3)
     after = dashcam.status()
@@ -38,9 +39,9 @@ PROGRAM = f"""
 """
 
 
-def run(bench: Bench, switches: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def run(bench: Bench, switches: str, count: int = THREADS) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What the program told, and the samples of its sleeping threads."""
-    result = bench.python(PROGRAM, DASHCAM_SWITCHES=switches)
+    result = bench.python(PROGRAM, COUNT=str(count), DASHCAM_SWITCHES=switches)
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
     samples = pyarrow.table(dashcam.open(Path(bench.folder, told["path"])).tables["samples"]).to_pylist()
@@ -65,3 +66,12 @@ def test_without_them_no_stack_is_read_again(bench: Bench) -> None:
     assert max(read.values()) <= 2, read
     again = [row for row in samples if row["is_reused"]]
     assert again and all(row["cpu_ns"] == 0 and row["slices"] == 0 for row in again), again[:3]
+
+
+def test_without_them_a_clock_that_stands_takes_the_place_of_a_look(bench: Bench) -> None:
+    told, samples = run(bench, "off", FEW)
+    times = collections.Counter(row["tid"] for row in samples)
+    # Ten times in the first second, four times in each of the three others; looks would be as many as passes.
+    passes = told["after"]["passes"] - told["before"]["passes"]
+    assert passes > 60, told
+    assert len(times) == FEW and min(times.values()) >= 5 and max(times.values()) <= 40, (passes, times)

@@ -244,6 +244,9 @@ fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u
 /// Looks behind the wait within which a thread that takes connections goes back to waiting for them.
 const AFTER: usize = 8;
 
+/// The longest segments of a request that are looked at for what it did.
+const MOST_SEGMENTS: usize = 512;
+
 type Answer = Option<(u64, Claim)>;
 
 fn overlap(a: (u64, u64), b: &Segment<'_>) -> u64 {
@@ -343,6 +346,23 @@ fn is_between_asks(all: &[Segment<'_>], at: usize, asks: &impl Fn(&Segment<'_>) 
     before.is_some_and(asks) || after.is_some_and(asks)
 }
 
+/// What a thread did for most of the time, all segments of one cause together: a long one alone may be the least of it
+/// amid hundreds of short ones. The longest of them stands for all.
+fn mostly(scene: &Scene<'_>, timeline: &[Segment<'_>]) -> Option<Claim> {
+    let mut longest_first: Vec<&Segment<'_>> = timeline.iter().collect();
+    longest_first.sort_by_key(|s| std::cmp::Reverse(s.ns()));
+    let mut causes: Vec<(u64, Claim)> = Vec::new();
+    for segment in longest_first.into_iter().take(MOST_SEGMENTS) {
+        let claim = crate::causes::claim(scene, segment);
+        match causes.iter_mut().find(|(_, known)| known.cause == claim.cause) {
+            Some((ns, _)) => *ns += segment.ns(),
+            None => causes.push((segment.ns(), claim)),
+        }
+    }
+    // Of several with the same time the first, whose longest segment is longer.
+    causes.into_iter().rev().max_by_key(|(ns, _)| *ns).map(|(_, claim)| claim)
+}
+
 /// Its worker had other requests in hand. One of the same name that takes most of the time is the
 /// head of a line: what it did is what this one waited for. Otherwise it is the pool that is short.
 fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answer {
@@ -359,9 +379,7 @@ fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answe
     let longest = before.into_iter().max_by_key(|r| held(r))?;
     if held(longest) * 2 >= segment.ns() && longest.name == request.row.name {
         let (from, to) = (longest.started_ns, end(longest).min(segment.to_ns));
-        let timeline = scene.timeline(segment.tid, from, to);
-        let main = timeline.iter().max_by_key(|s| s.ns())?;
-        return Some((covered, crate::causes::claim(scene, main)));
+        return Some((covered, mostly(scene, &scene.timeline(segment.tid, from, to))?));
     }
     let meanwhile = scene.timeline(segment.tid, segment.from_ns, segment.to_ns);
     let longest = meanwhile.iter().max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());

@@ -3,11 +3,12 @@
 
 mod made;
 
-use capture::read::Capture;
+use capture::read::{Capture, RequestRow};
 use diagnosis::{diagnose, to_text};
+use format::record::{flag, Sample};
 use format::usage::Usage;
-use format::wait::WaitKind::{self, Fault, Running, SocketRead};
-use made::{also_off, also_seen, off, request, seen, stack, used, BEGIN, MS};
+use format::wait::WaitKind::{self, Fault, Poll, Running, SocketRead};
+use made::{also_off, also_seen, off, request, sample, seen, stack, stack_on, used, BEGIN, MS};
 
 const OWN: u32 = 7;
 
@@ -59,4 +60,40 @@ fn what_the_kernel_reads_from_storage_amid_faults_is_read_by_faults() {
     let mut made = many(SocketRead);
     used(&mut made, OWN, reads);
     assert!(share(&made, "disk-io") > 0.1, "{}", share(&made, "disk-io"));
+}
+
+/// Without switch records: a request of 500 ms that runs for 4 of each 10 ms. Looks find it running in between, or in
+/// `wait`, with what the interpreter called on its stack. A second one lies in the socket meanwhile. Their server
+/// waited for a connection until shortly before.
+fn by_looks(wait: WaitKind) -> Capture {
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.meta.sources = vec![("switches".to_owned(), "off: not permitted".to_owned())];
+    let scan = stack(&mut made, &[("view", "/srv/app.py", 12), ("scan", "/srv/app.py", 30)]);
+    let item = stack_on(&mut made, scan, &[("get", "/usr/lib/python3.11/mmap.py", 3)]);
+    let idle = stack(&mut made, &[("wait", "/usr/lib/python3.11/selectors.py", 9)]);
+    made.requests.push(request(99, OWN, BEGIN, 500));
+    let behind = request(100, OWN, BEGIN + 50 * MS, 452);
+    made.requests.push(RequestRow { started_ns: BEGIN + 500 * MS, ..behind });
+    seen(&mut made, OWN, &[]);
+    let look = |at_ms: u64, kind, stack| Sample {
+        wall_ns: 10 * MS,
+        cpu_ns: 4 * MS,
+        flags: flag::TIMES,
+        ..sample(OWN, BEGIN - 10 * MS + at_ms * MS, kind, stack)
+    };
+    let own = made.samples.entry(OWN).or_default();
+    own.push(Sample { cpu_ns: 0, ..look(9, Poll, idle) });
+    own.extend((20..=510).step_by(10).map(|at| match at % 30 {
+        0 => look(at, wait, item),
+        _ => look(at, Running, scan),
+    }));
+    made
+}
+
+#[test]
+fn without_switch_records_the_time_between_two_looks_amid_faults_is_theirs_too() {
+    let share_of = |wait, cause| share(&by_looks(wait), cause);
+    let faults = share_of(Fault, "page-fault");
+    assert!(faults > 0.75, "{faults}: {}", to_text(&diagnose(&by_looks(Fault), |_| 300 * MS)));
+    assert!(share_of(SocketRead, "page-fault") < 0.05);
 }

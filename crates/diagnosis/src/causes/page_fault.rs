@@ -10,6 +10,7 @@
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use crate::timeline::{Segment, State};
+use format::record::Sample;
 use format::usage::Usage;
 use format::wait::WaitKind;
 
@@ -26,11 +27,12 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         State::Wait => {
             segment.sampled && is_fault(segment.wait()) || is_one_of_many(scene, segment)
         }
+        State::Unknown => is_one_of_many(scene, segment),
         State::Run => scene.usage_around(segment).is_some_and(|used| {
             let cheap = || u64::from(used.system_us) <= FAULT_US * u64::from(used.faults);
             is_mostly_kernel(used) && used.faults > 0 && (cheap() || is_amid_faults(scene, segment))
         }),
-        _ => false,
+        State::Ready => false,
     };
     found.then(|| Claim::of(Cause::PageFault, segment))
 }
@@ -41,29 +43,51 @@ fn is_fault(wait: WaitKind) -> bool {
 
 /// A wait longer than this is looked at itself.
 const SHORT_NS: u64 = 20_000_000;
-/// So far around such a wait there are looks at others.
+/// So far around such a wait there are looks at others; at the very place, where the wait is an estimate.
 const AROUND_NS: u64 = 100_000_000;
+const AROUND_AT_PLACE_NS: u64 = 200_000_000;
 /// So many of them at faults.
 const LEAST_LOOKS: usize = 3;
 
-/// Whether nobody looked during this short wait, which is amid faults.
+/// Whether nobody looked during this short wait, which is amid faults. Without switch records that there was one is
+/// known from the thread's times: between two looks it neither ran nor was runnable for all of the time.
 fn is_one_of_many(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     let borrowed = segment.wait();
     let open = matches!(borrowed, WaitKind::Running | WaitKind::Unknown) || is_fault(borrowed);
-    !segment.sampled
-        && segment.exact
+    (!segment.sampled || segment.state == State::Unknown)
         && open
         && segment.ns() <= SHORT_NS
-        && is_amid_faults(scene, segment)
+        && match segment.exact {
+            true => is_amid_faults(scene, segment),
+            false => is_amid_faults_at_its_place(scene, segment),
+        }
 }
 
 /// Whether looks at the thread shortly before and behind found it blocked by faults, several times and mostly: faults that
 /// read from storage take longer in the kernel than others.
 fn is_amid_faults(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    let from_ns = segment.from_ns.saturating_sub(AROUND_NS);
-    let looks = scene.samples_in(segment.tid, from_ns, segment.to_ns + AROUND_NS).iter();
+    is_amid(scene, segment, AROUND_NS, |_| true)
+}
+
+fn is_amid_faults_at_its_place(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let place = scene.frames.innermost_user(segment.stack());
+    place.is_some()
+        && is_amid(scene, segment, AROUND_AT_PLACE_NS, |look| {
+            scene.frames.innermost_user(look.stack) == place
+        })
+}
+
+/// `counts`: whether a look at a fault does.
+fn is_amid(
+    scene: &Scene<'_>,
+    segment: &Segment<'_>,
+    around_ns: u64,
+    counts: impl Fn(&Sample) -> bool,
+) -> bool {
+    let from_ns = segment.from_ns.saturating_sub(around_ns);
+    let looks = scene.samples_in(segment.tid, from_ns, segment.to_ns + around_ns).iter();
     let waits = looks.filter(|s| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown));
-    let faults = waits.clone().filter(|s| is_fault(s.wait)).count();
+    let faults = waits.clone().filter(|s| is_fault(s.wait) && counts(s)).count();
     faults >= LEAST_LOOKS && faults * 2 > waits.count()
 }
 

@@ -415,6 +415,8 @@ pub(super) mod object {
     pub const METHOD_DEFINITION: usize = 16;
     /// Builtin method -> the object it is bound to.
     pub const METHOD_SELF: usize = 24;
+    /// A builtin type's method that is bound to no object -> `PyMethodDef *`.
+    pub const DESCRIPTOR_DEFINITION: usize = 40;
     /// `PyThreadState` -> its interpreter.
     pub const THREAD_INTERPRETER: usize = 16;
 }

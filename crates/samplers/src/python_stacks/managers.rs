@@ -9,7 +9,14 @@
 //!   with stripes.section(7):    __exit__ of _GeneratorContextManager ---> gen ---> frame: lock, or its __exit__
 //! ```
 //!
-//! `async with` is the same with `__aexit__` and a generator that is asynchronous.
+//! `async with` is the same with `__aexit__` and a generator that is asynchronous. What was entered by a
+//! `contextlib.ExitStack` lies in its deque, a tuple each with the way out of it, and is taken off
+//! before that way is gone:
+//!
+//! ```text
+//!   with ExitStack() as stack:   __exit__ of stack ---> stack ---> deque ---> (True, __exit__ of one)
+//!                                                                             (True, function of a callback)
+//! ```
 //!
 //! What it promises: who is in a method of that object (a Condition's `wait` has let the lock go) is not named, nor
 //! one whose `__exit__` lets go of nothing.
@@ -30,11 +37,70 @@ impl PythonStacks {
     pub(super) fn is_inside_manager(&mut self, kept: &[usize], heads: &[u8], lock: usize) -> bool {
         kept.iter().zip(heads.chunks_exact(32)).any(|(method, head)| {
             let kind = self.objects.type_in(&self.mem, &self.layout, head);
+            if kind.is_none_or(|kind| kind.sort != Sort::Method) {
+                return false;
+            }
             let manager = word_at(head, object::METHOD_SELF);
-            kind.is_some_and(|kind| kind.sort == Sort::Method)
-                && self.lets_go(word_at(head, object::METHOD_DEFINITION), manager, lock)
-                && !self.is_in_a_method(*method, manager)
+            let lets_go = self.lets_go(word_at(head, object::METHOD_DEFINITION), manager, lock);
+            lets_go && !self.is_in_a_method(*method, manager) || self.collects(manager, lock)
         })
+    }
+
+    /// Whether `manager` is an exit stack that has the way out of `lock` in it.
+    pub(super) fn collects(&mut self, manager: usize, lock: usize) -> bool {
+        let kind = self.objects.type_of(&self.mem, &self.layout, manager);
+        let Some(kind) = kind.filter(|kind| kind.sort == Sort::Instance) else { return false };
+        let attributes = self.objects.contents(&self.mem, &self.layout, manager, kind);
+        let entries = self.contents_of(&attributes, Sort::Deque);
+        let ways = self.contents_of(&entries, Sort::Tuple);
+        ways.into_iter().any(|way| self.is_way_out(way, lock))
+    }
+
+    /// What lies in those of the objects that are of one sort.
+    fn contents_of(&mut self, addresses: &[usize], sort: Sort) -> Vec<usize> {
+        let kinds = self.types_at(addresses);
+        let known = addresses.iter().zip(kinds).filter_map(|(a, kind)| Some((*a, kind?)));
+        let known = known.filter(|(_, kind)| kind.sort == sort);
+        known.flat_map(|(a, k)| self.objects.contents(&self.mem, &self.layout, a, k)).collect()
+    }
+
+    /// Whether calling `way`, a bound method or a function with what it calls in a cell, lets go of `lock`.
+    fn is_way_out(&mut self, way: usize, lock: usize) -> bool {
+        let mut head = [0u8; 32];
+        if self.mem.read(way, &mut head).is_err() {
+            return false;
+        }
+        let kind = self.objects.type_in(&self.mem, &self.layout, &head);
+        match kind.map(|kind| kind.sort) {
+            Some(Sort::Method) => {
+                let function = word_at(&head, object::METHOD_DEFINITION);
+                match word_at(&head, object::METHOD_SELF) {
+                    own if own == lock => {
+                        self.is_exit_descriptor(function) || self.code_of_exit(function).is_some()
+                    }
+                    own => self.lets_go(function, own, lock),
+                }
+            }
+            Some(Sort::Function) => {
+                let cells = self.contents_of(&[way], Sort::Function);
+                let called = self.contents_of(&cells, Sort::Single);
+                let releases = |word: &usize| {
+                    self.is_builtin(*word, b"release\0")
+                        && self.mem.word(word.wrapping_add(object::METHOD_SELF)).ok() == Some(lock)
+                };
+                called.iter().any(releases)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a function is a C type's `__exit__`, not bound to an object yet.
+    fn is_exit_descriptor(&self, function: usize) -> bool {
+        let word = |address: usize| self.mem.word(address).ok();
+        let definition = word(function.wrapping_add(object::DESCRIPTOR_DEFINITION));
+        let Some(name) = definition.and_then(word) else { return false };
+        let mut text = [0u8; 9];
+        self.mem.read(name, &mut text).is_ok() && &text == b"__exit__\0"
     }
 
     /// Whether `function` is an `__exit__` that lets go of `lock`, by `manager`, which it is bound to. What few

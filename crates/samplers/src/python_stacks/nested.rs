@@ -176,7 +176,8 @@ impl PythonStacks {
         words.any(|word| self.is_builtin(word, b"run_string\0"))
     }
 
-    fn is_builtin(&self, address: usize, wanted: &[u8]) -> bool {
+    /// Whether it is a builtin function, or method of a builtin type, of this name; the name ends in a zero.
+    pub(super) fn is_builtin(&self, address: usize, wanted: &[u8]) -> bool {
         let word = |address: usize, offset: usize| self.mem.word(address.wrapping_add(offset)).ok();
         if word(address, object::TYPE) != Some(self.types.builtin_method) {
             return false;

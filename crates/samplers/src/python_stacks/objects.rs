@@ -37,6 +37,7 @@ pub(super) enum Sort {
     Tuple,
     Set,
     Dict,
+    Deque,
     /// A closure's cell, a weak reference: one reference.
     Single,
     Function,
@@ -110,6 +111,9 @@ const FLAG_HEAP_TYPE: usize = 1 << 9;
 /// Set -> highest index, table of (item, hash).
 const SET_MASK: usize = 32;
 const SET_TABLE: usize = 40;
+/// Deque -> its first block, and the first item's place there.
+const DEQUE_LEFT_BLOCK: usize = 24;
+const DEQUE_LEFT_INDEX: usize = 40;
 /// Dict -> values in use, keys, values when they lie apart from the keys.
 const DICT_USED: usize = 16;
 const DICT_KEYS: usize = 32;
@@ -187,6 +191,7 @@ impl Objects {
             Sort::Tuple => words(mem, address.wrapping_add(object::ITEMS), at(object::SIZE)?),
             Sort::Set => set_items(mem, address, MOST_ITEMS),
             Sort::Dict => self.dict_values(mem, address),
+            Sort::Deque => deque_items(mem, address),
             Sort::Single => Some(vec![at(object::SIZE)?]),
             Sort::Method => Some(vec![at(object::METHOD_SELF)?]),
             Sort::Function => {
@@ -278,6 +283,27 @@ pub(super) fn set_items(mem: &Reader, set: usize, most: usize) -> Option<Vec<usi
     mem.read(table, &mut bytes).ok()?;
     let items = (0..slots).map(|i| word_at(&bytes, i * 16));
     Some(items.filter(|item| *item > 4096).take(most).collect())
+}
+
+/// The items of a deque, from the left: blocks of 64, each with its left neighbour in front and its
+/// right one behind.
+fn deque_items(mem: &Reader, deque: usize) -> Option<Vec<usize>> {
+    const BLOCK_ITEMS: usize = 64;
+    let mut head = [0u8; DEQUE_LEFT_INDEX + 8];
+    mem.read(deque, &mut head).ok()?;
+    let mut left = word_at(&head, object::SIZE).min(MOST_ITEMS);
+    let mut block = word_at(&head, DEQUE_LEFT_BLOCK);
+    let mut first = word_at(&head, DEQUE_LEFT_INDEX);
+    let mut items = Vec::with_capacity(left);
+    while left > 0 {
+        let here = BLOCK_ITEMS.checked_sub(first).filter(|here| *here > 0)?.min(left);
+        items.extend(words(mem, block.wrapping_add(8 + first * 8), here)?);
+        (left, first) = (left - here, 0);
+        if left > 0 {
+            block = mem.word(block.wrapping_add(8 + BLOCK_ITEMS * 8)).ok()?;
+        }
+    }
+    Some(items)
 }
 
 fn words(mem: &Reader, start: usize, count: usize) -> Option<Vec<usize>> {
@@ -385,6 +411,7 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
         // Ours around an ASGI application: python/src/moments/awaited.rs.
         "_asyncio.FutureIter" | "dashcam._native.Passing" => Some(Sort::Passing),
         "_socket.socket" => Some(Sort::Socket),
+        "collections.deque" => Some(Sort::Deque),
         "uvloop.loop.TCPTransport" | "uvloop.loop.UnixTransport" => Some(Sort::Transport),
         _ => None,
     };

@@ -451,7 +451,10 @@ impl PythonStacks {
                     true => {
                         self.asyncio_function(function).is_some_and(|(_, name)| name == "__aexit__")
                     }
-                    false => own != entered && self.lets_go(function, own, lock),
+                    false => {
+                        own != entered && self.lets_go(function, own, lock)
+                            || self.collects(own, lock)
+                    }
                 }
         })
     }

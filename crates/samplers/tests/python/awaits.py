@@ -208,6 +208,12 @@ async def locks():
         async with what:
             yield
 
+    async def stacked(*several):
+        async with contextlib.AsyncExitStack() as stack:
+            for what in several:
+                await stack.enter_async_context(what)
+            await asyncio.sleep(60)
+
     async def told(what):
         async with what:
             await what.wait()
@@ -236,6 +242,13 @@ async def locks():
         others = await parked(by_acquire(lock)), await parked(wants(made(lock)))
         assert lib.probe_task_holding(word(lock), word(task_set())) == 0, made
         await drop(*others)
+    for made in (lambda what: what), section, nested:
+        # The one that has it waits for another one, inside of a method of its stack.
+        blocker = await parked(by_acquire(semaphore))
+        holder, waiter = await parked(stacked(made(lock), semaphore)), await parked(stacked(made(lock)))
+        assert lib.probe_task_holding(word(lock), word(task_set())) == id(holder), made
+        await drop(waiter, holder, blocker)
+        assert lib.probe_task_holding(word(lock), word(task_set())) == 0, made
     waits = [(told(condition), "condition"), (event.wait(), "event"), (queue.get(), "queue")]
     for coroutine, kind in waits:
         task = await parked(coroutine)

@@ -184,6 +184,61 @@ def by_condition(lock, inside, leave):
         leave.wait()
 
 
+def by_exit_stack(lock, inside, leave):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(KeyError))
+        stack.enter_context(lock)
+        stack.callback(int)
+        inside.set()
+        leave.wait()
+
+
+def by_stacked_section(lock, inside, leave):
+    """More entries than a block of the deque has room for, and some taken off again."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(70):
+            stack.callback(int)
+        stack.enter_context(section(lock))
+        inside.set()
+        leave.wait()
+
+
+def by_callback(lock, inside, leave):
+    with contextlib.ExitStack() as stack:
+        lock.acquire()
+        stack.callback(lock.release)
+        inside.set()
+        leave.wait()
+
+
+class Waits:
+    """Keeps who enters it waiting."""
+
+    def __init__(self, inside, leave):
+        self.inside, self.leave = inside, leave
+
+    def __enter__(self):
+        self.inside.set()
+        self.leave.wait()
+
+    def __exit__(self, *_):
+        pass
+
+
+def while_entering_more(lock, inside, leave):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(section(lock))
+        stack.enter_context(Waits(inside, leave))
+
+
+def left_exit_stack(lock, inside, leave):
+    """What was taken off the stack has been left."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(lock)
+        stack.close()
+        by_acquire(lock, inside, leave)
+
+
 def by_method(lock, inside, leave):
     """What a method of the object does with the lock is not known: a Condition's `wait` lets it go."""
     with Guard(lock) as guard:
@@ -244,10 +299,12 @@ def plain_locks():
     for hold in with_body, deep_below, through_c, in_handler, in_generator:
         for take in TAKES:
             hold_and_wait(threading.Lock(), hold, take, True, "with")
+    for hold in by_exit_stack, by_stacked_section, by_callback, while_entering_more:
+        hold_and_wait(threading.Lock(), hold, take_timed, True, "with")
     for hold in by_section, by_nested, by_guard, by_condition:
         for take in TAKES:
             hold_and_wait(threading.Lock(), hold, take, True, "with")
-    for hold in by_method, by_other, stale_section:
+    for hold in by_method, by_other, stale_section, left_exit_stack:
         hold_and_wait(threading.Lock(), hold, take_with, False, "")
     for hold in by_acquire, stale_then_elsewhere:
         for take in TAKES:

@@ -26,8 +26,8 @@
 //! under a microsecond, longer if a hypervisor took that CPU away), which then comes in the next
 //! drain. A full ring loses the newest records and counts them in `lost()`; the count arrives with
 //! the next record that fits. `Lost` says from when until when, in time: behind the last record before
-//! the gap and before any of another CPU inside of it, also if the count is still to come. Cost: no allocation, lock or syscall in `drain` but two clock reads
-//! and one getpid; figures in `examples/costs.rs`. A switch from one thread of ours to another (two
+//! the gap and before any of another CPU inside of it, also if the count is still to come. Cost: no allocation, lock or syscall in `drain` but two clock
+//! reads; figures in `examples/costs.rs`. A switch from one thread of ours to another (two
 //! records) gets about 1.9 us dearer: 0.7 for the kernel's perf hooks being on at all, 0.3 for
 //! moving the events, the rest for the records (socket ping-pong on one vCPU of AMD EPYC under KVM,
 //! Linux 6.18; one CPU's event or two, the choice of clock and a full ring make little difference).
@@ -56,6 +56,7 @@ pub use refused::Refused;
 pub use wakings::{Wakings, MOST_FOLLOWED};
 pub use watch::{Seen, Watch, STACK_BYTES};
 
+use crate::fork::Mark;
 use crate::ours::{descriptor_limit, Fd};
 use crate::{clock, task};
 use ring::Ring;
@@ -137,6 +138,7 @@ pub struct SwitchStream {
     events: Vec<Fd>,
     ring_bytes: usize,
     pid: u32,
+    home: Mark,
     inherit_thread: bool,
     uncovered: usize,
     /// One event a CPU while threads are followed.
@@ -164,6 +166,7 @@ impl SwitchStream {
             events: Vec::new(),
             ring_bytes,
             pid: std::process::id(),
+            home: Mark::new(),
             inherit_thread: true,
             uncovered: 0,
             wakings: Vec::new(),
@@ -277,7 +280,7 @@ impl SwitchStream {
     }
 
     fn is_ours(&self) -> bool {
-        std::process::id() == self.pid
+        self.home.is_here()
     }
 
     /// Opens events for all threads on the rings from index `first` on.
