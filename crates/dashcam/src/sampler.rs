@@ -363,7 +363,7 @@ impl<'s> Sampler<'s> {
             return true;
         }
         if self.switching.records() {
-            return self.tracks.by_tid.values().any(|track| track.ran);
+            return self.tracks.anybody_ran();
         }
         let others_ns = sys::clock::process_cpu_ns().saturating_sub(sys::clock::thread_cpu_ns());
         let before_ns = std::mem::replace(&mut self.others_ns, others_ns);
@@ -454,12 +454,11 @@ impl<'s> Sampler<'s> {
     /// time, and for those that did not their last sample is told again.
     fn find_rest(&mut self, now: u64, exact: bool) {
         self.rest.clear();
-        let tracks = &mut self.tracks.by_tid;
         if exact {
-            let fresh = tracks.iter().filter(|(_, t)| t.ran || t.last.is_none());
-            self.rest.extend(fresh.map(|(tid, _)| *tid));
+            self.rest.extend(self.tracks.with_news());
             return;
         }
+        let tracks = &mut self.tracks.by_tid;
         let count = tracks.len();
         let first = self.asked_first.checked_rem(count).unwrap_or(0);
         self.asked_first = first + ASKED.min(count);
@@ -535,7 +534,10 @@ impl<'s> Sampler<'s> {
     /// Of the threads that are urgent, those with something to tell. However many they are, each has its turn.
     fn find_due(&mut self, now: u64, exact: bool, low: bool) {
         let tracks = &self.tracks.by_tid;
-        let is_due = |tid: &&u32| tracks.get(tid).is_none_or(|track| track.is_due(now, exact, low));
+        let ran = |tid: u32| self.tracks.has_run(tid);
+        let is_due = |tid: &&u32| {
+            tracks.get(tid).is_none_or(|track| track.is_due(ran(**tid), now, exact, low))
+        };
         self.due.clear();
         self.due.extend(self.urgent.iter().filter(is_due));
         self.due.sort_by_key(|tid| tracks.get(tid).map_or(0, |track| track.sampled_ns));

@@ -98,7 +98,7 @@ impl<'s> Looker<'s> {
         let track = tracks.by_tid.get(&tid)?;
         let whole = track.was_whole();
         // It was off the CPU when it was looked at last, and has been since.
-        let still = whole && exact && !track.ran && track.last.is_some();
+        let still = whole && exact && !tracks.has_run(tid) && track.last.is_some();
         if still
             && now.saturating_sub(track.sampled_ns) < REPEAT_NS
             && !self.holder_due(tracks, tid, now, close)
@@ -122,15 +122,14 @@ impl<'s> Looker<'s> {
         let exact_ns =
             |told: Schedstat| Schedstat { run_ns: clock_ns.unwrap_or(told.run_ns), ..told };
         let times = times.ok().map(exact_ns);
+        let call = call.unwrap_or(TaskCall::Running);
+        let blocked = call != TaskCall::Running;
+        tracks.looked_at(tid, !blocked);
         let track = tracks.by_tid.get_mut(&tid)?;
         // Without switch records: it was given no CPU since, nor has it used any.
         let both = times.zip(track.times).filter(|_| whole);
         let unmoved =
             both.is_some_and(|(new, old)| new.slices == old.slices && new.run_ns == old.run_ns);
-        let call = call.unwrap_or(TaskCall::Running);
-        let blocked = call != TaskCall::Running;
-        // A thread seen running goes on running: it has something new to tell next time.
-        track.ran = !blocked;
         track.clock_ns = clock_ns.unwrap_or(0);
         track.waits_since_ns = match (blocked, unmoved && track.waits_since_ns != 0) {
             (false, _) => 0,
@@ -185,6 +184,7 @@ impl<'s> Looker<'s> {
         // A running thread's sample is of the time it was seen at.
         track.sampled_ns = sample.t_ns;
         (track.last, track.as_python) = (Some(sample), py.is_some());
+        tracks.told(tid);
         Some(sample)
     }
 
@@ -374,8 +374,8 @@ impl<'s> Looker<'s> {
         };
         let waits = |tid: u32| {
             let last = tracks.by_tid.get(&tid).and_then(|t| t.last);
-            let out = tracks.by_tid.get(&tid).is_some_and(|t| !t.ran);
-            out && last.is_some_and(|s| s.wait == WaitKind::Futex && s.target == futex)
+            !tracks.has_run(tid)
+                && last.is_some_and(|s| s.wait == WaitKind::Futex && s.target == futex)
         };
         let holder = stacks.lock_holder(&py, futex, python, &waits);
         if let Some(holder) = holder {

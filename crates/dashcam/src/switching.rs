@@ -138,7 +138,7 @@ impl Switching {
             }
             if gap {
                 // Anybody may have run inside of it: who is not looked at again is told where it was.
-                tracks.by_tid.values_mut().for_each(|track| track.ran = true);
+                tracks.all_ran();
             }
             self.pace.drained(stream.filled(), now);
             let lost = stream.lost();
@@ -233,7 +233,7 @@ impl Switching {
         self.pause = None;
         append_vital(shared.recorder.tables().name(SWITCHES_PAUSED), now, 0.0);
         // What was seen of threads before says nothing of where they are now.
-        tracks.by_tid.values_mut().for_each(|track| track.ran = true);
+        tracks.all_ran();
         let mut alive = Vec::new();
         if sys::task::list(&mut alive).is_err() {
             alive.clear();

@@ -35,8 +35,6 @@ pub(crate) struct Track {
     pub waits_since_ns: u64,
     /// It was in the last list of threads.
     pub alive: bool,
-    /// It has been on a CPU since its last sample, as far as switch records tell.
-    pub ran: bool,
     /// Its last sample, for carrying over.
     pub last: Option<Sample>,
     /// That was taken with its interpreter state at hand.
@@ -46,10 +44,10 @@ pub(crate) struct Track {
 }
 
 impl Track {
-    /// Whether a thread that is urgent has something new to tell, or may have. `exact`: switch records tell
-    /// whether it ran; else, where savings are `low`, one that waits is asked again when it has waited half as long
+    /// Whether a thread that is urgent has something new to tell, or may have. `ran`: `Tracks::has_run`. `exact`: switch
+    /// records tell whether it did; else, where savings are `low`, one that waits is asked again when it has waited half as long
     /// again as at its last sample.
-    pub(crate) fn is_due(&self, now: u64, exact: bool, low: bool) -> bool {
+    pub(crate) fn is_due(&self, ran: bool, now: u64, exact: bool, low: bool) -> bool {
         let since_ns = now.saturating_sub(self.sampled_ns);
         let Some(last) = self.last.filter(|_| self.was_whole() && since_ns < REPEAT_NS) else {
             return true;
@@ -57,7 +55,7 @@ impl Track {
         if exact {
             let asks = last.wait == WaitKind::Futex;
             let asked_ns = now.saturating_sub(self.holder_asked_ns);
-            return self.ran || asks && asked_ns >= ASK_HOLDER_NS;
+            return ran || asks && asked_ns >= ASK_HOLDER_NS;
         }
         let waited_ns = self.sampled_ns.saturating_sub(self.waits_since_ns);
         !low || self.waits_since_ns == 0 || since_ns >= waited_ns / 2
@@ -101,11 +99,23 @@ impl Track {
     }
 }
 
+/// What is asked of a thread at each of its switches, and of all threads in each pass. Apart from the rest, of which each
+/// thread's lies in lines of memory of its own: with hundreds of threads these were half of what a record cost.
+#[derive(Clone, Copy)]
+struct News {
+    /// It has been on a CPU since its last look, as far as switch records tell.
+    ran: bool,
+    /// It has a sample.
+    told: bool,
+}
+
 /// All threads by kernel id.
 #[derive(Default)]
 pub(crate) struct Tracks {
     /// The threads.
     pub by_tid: ByTid<Track>,
+    /// Of the same ones.
+    news: ByTid<News>,
     /// A thread was found to have ended since the last list.
     pub stale: bool,
     open_readers: usize,
@@ -135,11 +145,12 @@ impl Tracks {
             (track.python, track.alive) = (None, false);
         }
         for tid in alive.iter().filter(|tid| !own.contains(tid)) {
-            let new = || Track { ran: true, ..Track::default() };
-            self.by_tid.entry(*tid).or_insert_with(new).alive = true;
+            self.by_tid.entry(*tid).or_default().alive = true;
+            self.news.entry(*tid).or_insert(News { ran: true, told: false });
         }
         let grown = self.by_tid.len() > before;
         self.by_tid.retain(|_, track| track.alive);
+        self.news.retain(|tid, _| self.by_tid.contains_key(tid));
         // One that runs code in several interpreters is listed for each; any of its states stands for it.
         for thread in python {
             if let Some(track) = self.by_tid.get_mut(&thread.tid) {
@@ -170,13 +181,45 @@ impl Tracks {
 
     /// The thread has ended, and the list of threads is older than that.
     pub(crate) fn forget(&mut self, tid: u32) {
+        self.news.remove(&tid);
         let reader = self.by_tid.remove(&tid).and_then(|track| track.reader);
         self.open_readers -= usize::from(reader.is_some());
     }
 
     /// A switch record brought the thread to a CPU. False: it is not known.
     pub(crate) fn ran(&mut self, tid: u32) -> bool {
-        self.by_tid.get_mut(&tid).map(|track| track.ran = true).is_some()
+        self.news.get_mut(&tid).map(|news| news.ran = true).is_some()
+    }
+
+    /// Any thread may have been on a CPU.
+    pub(crate) fn all_ran(&mut self) {
+        self.news.values_mut().for_each(|news| news.ran = true);
+    }
+
+    /// Whether a thread has been on a CPU since its last look, as far as switch records tell; one that is not known may
+    /// have been.
+    pub(crate) fn has_run(&self, tid: u32) -> bool {
+        self.news.get(&tid).is_none_or(|news| news.ran)
+    }
+
+    /// Whether any has.
+    pub(crate) fn anybody_ran(&self) -> bool {
+        self.news.values().any(|news| news.ran)
+    }
+
+    /// Those that have, or have no sample yet.
+    pub(crate) fn with_news(&self) -> impl Iterator<Item = u32> + '_ {
+        self.news.iter().filter(|(_, news)| news.ran || !news.told).map(|(tid, _)| *tid)
+    }
+
+    /// A thread is looked at. `runs`: it goes on running, so it has something new to tell next time.
+    pub(crate) fn looked_at(&mut self, tid: u32, runs: bool) {
+        self.news.entry(tid).and_modify(|news| news.ran = runs);
+    }
+
+    /// It has a sample now.
+    pub(crate) fn told(&mut self, tid: u32) {
+        self.news.entry(tid).and_modify(|news| news.told = true);
     }
 }
 
@@ -191,17 +234,41 @@ mod tests {
         let last = Some(format::record::Sample { wait: WaitKind::SocketRead, ..last });
         let new = |track: Track| Track { sampled_ns: ms(400), last, ..track };
         let waits = new(Track { waits_since_ns: ms(360), ..Track::default() });
-        assert!(!waits.is_due(ms(410), false, true) && waits.is_due(ms(420), false, true));
-        assert!(waits.is_due(ms(410), false, false), "there are savings");
+        assert!(
+            !waits.is_due(false, ms(410), false, true) && waits.is_due(false, ms(420), false, true)
+        );
+        assert!(waits.is_due(false, ms(410), false, false), "there are savings");
         let long = new(Track { waits_since_ns: ms(1), ..Track::default() });
-        assert!(!long.is_due(ms(490), false, true) && long.is_due(ms(500), false, true));
+        assert!(
+            !long.is_due(false, ms(490), false, true) && long.is_due(false, ms(500), false, true)
+        );
         let runs = new(Track::default());
-        assert!(runs.is_due(ms(401), false, true));
+        assert!(runs.is_due(false, ms(401), false, true));
         // Switch records tell that it did not run.
-        assert!(!waits.is_due(ms(499), true, false) && waits.is_due(ms(500), true, false));
-        let ran = new(Track { ran: true, ..Track::default() });
-        assert!(ran.is_due(ms(401), true, true));
-        assert!(Track::default().is_due(ms(1), true, true), "never looked at");
+        assert!(
+            !waits.is_due(false, ms(499), true, false) && waits.is_due(false, ms(500), true, false)
+        );
+        assert!(runs.is_due(true, ms(401), true, true));
+        assert!(Track::default().is_due(false, ms(1), true, true), "never looked at");
+    }
+
+    #[test]
+    fn who_ran_or_was_never_seen_has_news() {
+        let mut tracks = Tracks::default();
+        tracks.refresh(&[7, 8], &[], &[]);
+        assert!(tracks.has_run(7) && tracks.has_run(9), "new, and not known");
+        for tid in [7, 8] {
+            tracks.looked_at(tid, false);
+        }
+        tracks.told(7);
+        assert!(!tracks.anybody_ran() && tracks.with_news().eq([8]), "8 was looked at in vain");
+        assert!(tracks.ran(7) && !tracks.ran(9));
+        assert_eq!(tracks.with_news().count(), 2);
+        tracks.looked_at(7, true);
+        assert!(tracks.has_run(7), "it runs on");
+        tracks.forget(7);
+        tracks.refresh(&[9], &[], &[]);
+        assert!(tracks.with_news().eq([9]), "the others are gone");
     }
 
     #[test]

@@ -25,6 +25,7 @@
 use super::wakings::Layout;
 use super::{Switch, SwitchKind, Tally, Waker};
 use crate::clock;
+use crate::mem::{self, Piece};
 use crate::ours::Fd;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -39,6 +40,8 @@ const RECORD_SWITCH: u32 = 14;
 /// A ring with less room than this may have dropped a record: a waking and the RECORD_LOST in front of it
 /// take some 120 bytes.
 const ROOM_BYTES: u64 = 256;
+/// No more is fetched beforehand: it has to stay in a near cache until it is read.
+const MOST_PREFETCHED: u64 = 8192;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 
@@ -84,6 +87,18 @@ impl Mapping {
         // SAFETY: as in `head`; only we write this field.
         unsafe { AtomicU64::from_ptr(self.base.add(DATA_TAIL_AT).cast()) }
             .store(tail, Ordering::Release);
+    }
+
+    /// Has the unread bytes fetched, which another CPU wrote: side by side, where reading them would wait
+    /// for one line after the other.
+    fn prefetch(&self, at: u64, head: u64) {
+        let size = self.len - self.data_at;
+        let length = head.saturating_sub(at).min(MOST_PREFETCHED) as usize;
+        let offset = at as usize & (size - 1);
+        let first = length.min(size - offset);
+        let data = self.base as usize + self.data_at;
+        let piece = |offset, length| Piece { address: data + offset, length };
+        mem::prefetch(&[piece(offset, first), piece(0, length - first)], length);
     }
 
     /// The 8 bytes at `at` in the stream; `at` is a multiple of 8.
@@ -177,6 +192,7 @@ impl Ring {
         // All before `at` was given back by the drain before.
         self.used = self.head.saturating_sub(self.at);
         self.full = self.used + ROOM_BYTES > self.map.data_bytes();
+        self.map.prefetch(self.at, self.head);
         if self.next.is_none() {
             self.advance(pid);
         }
