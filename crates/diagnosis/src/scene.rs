@@ -405,9 +405,8 @@ impl<'c> Scene<'c> {
         while seen.len() < MOST_HOPS {
             let (from, to) = (segment.from_ns, segment.to_ns);
             let own = self.timeline(culprit.tid, from, to);
-            let waits =
-                own.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
-            let longest = waits.max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
+            let longest = timeline::longest_lock_wait(&own).filter(|(ns, _)| ns * 2 > segment.ns());
+            let longest = longest.map(|(_, wait)| wait);
             // Without switch records nobody is known who ran when a wait for a pool ended.
             let of_pool = |wait: &&Segment<'_>| {
                 let asks = pools && !measured && !wait.exact;

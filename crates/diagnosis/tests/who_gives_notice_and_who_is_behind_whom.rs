@@ -285,3 +285,37 @@ fn a_wait_for_the_gil_is_one_though_looks_are_few() {
         assert_eq!(first.culprit.as_ref().expect("a culprit").function, "parse", "{text}");
     });
 }
+
+/// Without switch records, who waits is looked at each 100 ms, who has its lock each 20 ms, and waits for another lock all
+/// the while: its one wait is in pieces shorter than half of the other's.
+#[test]
+fn a_holder_that_is_looked_at_more_often_still_waited_all_the_time() {
+    const PORTER: u32 = 20;
+    const KEEPER: u32 = 21;
+    let mut made = made::capture(OWN, &["GET /"]);
+    made.meta.sources = vec![("switches".to_owned(), "off: not permitted".to_owned())];
+    made.requests.push(made::request(99, OWN, BEGIN, 500));
+    let enter = stack(&mut made, &[("enter", "/srv/app.py", 41)]);
+    let carry = stack(&mut made, &[("carry", "/srv/app.py", 36)]);
+    let linger = stack(&mut made, &[("linger", "/srv/app.py", 19)]);
+    for (tid, every, wait, at, holder) in [
+        (OWN, 100, Futex, enter, PORTER),
+        (PORTER, 20, Futex, carry, KEEPER),
+        (KEEPER, 100, Sleep, linger, 0),
+    ] {
+        also_seen(&mut made, tid, (0..=500).step_by(every), wait, at);
+        for look in made.samples.get_mut(&tid).into_iter().flatten() {
+            look.flags |= format::record::flag::TIMES;
+            (look.wall_ns, look.target) = (every as u64 * MS, u64::from(holder) * 64);
+            look.lock_holder = holder;
+            look.holder_source = match holder {
+                0 => HolderSource::None,
+                _ => HolderSource::WithBlock,
+            };
+        }
+    }
+    let verdict = diagnose(&made, |_| 300 * MS);
+    let text = to_text(&verdict);
+    let first = verdict.findings.first().expect("a finding");
+    assert!(first.share > 0.9 && text.contains("linger()"), "{text}");
+}
