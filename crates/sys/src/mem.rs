@@ -56,17 +56,15 @@ impl Piece {
 pub fn prefetch(pieces: &[Piece], longest: usize) {
     const LINE: usize = 64;
     for piece in pieces.iter().filter(|piece| piece.length <= longest) {
-        let mut at = piece.address & !(LINE - 1);
         let end = piece.address.saturating_add(piece.length);
-        while at < end {
+        for _at in (piece.address & !(LINE - 1)..end).step_by(LINE) {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the instruction is a hint that raises no exception, whatever the address.
             unsafe {
                 std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                    at as *const i8,
+                    _at as *const i8,
                 );
             }
-            at += LINE;
         }
     }
 }
@@ -296,6 +294,13 @@ mod tests {
         println!("{:?}", able.iter().map(|reader| &reader.how).collect::<Vec<_>>());
         assert!(!able.is_empty());
         able
+    }
+
+    #[test]
+    fn no_address_is_too_odd_to_be_fetched() {
+        for address in [0, 8, 1 << 46, 1 << 63, usize::MAX - 70, usize::MAX] {
+            prefetch(&[Piece { address, length: 0 }, Piece { address, length: 300 }], 4096);
+        }
     }
 
     #[test]

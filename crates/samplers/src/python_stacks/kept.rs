@@ -184,13 +184,13 @@ impl Kept {
         for index in order {
             let address = links[index].address;
             let last = self.pieces.last_mut();
+            let end = |piece: &Piece| piece.address.wrapping_add(piece.length);
             let joined = last.filter(|piece| {
-                let end = piece.address.wrapping_add(piece.length);
-                piece.length >= length && address.wrapping_sub(end) <= CLOSE
+                piece.length >= length && address.wrapping_sub(end(piece)) <= CLOSE
             });
             let place = match joined {
                 Some(piece) => {
-                    let longer = address.wrapping_add(length) - piece.address - piece.length;
+                    let longer = address.wrapping_sub(end(piece)) + length;
                     piece.length += longer;
                     self.length += longer;
                     self.length - length
