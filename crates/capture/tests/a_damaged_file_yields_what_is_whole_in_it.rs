@@ -48,6 +48,8 @@ fn sample() -> Sample {
         slices: 0,
         target: 0,
         timeout_ns: 5,
+        task: 0,
+        lock: 0,
     }
 }
 

@@ -481,6 +481,8 @@ pub(crate) fn blank(tid: u32, now: u64, sampled_ns: u64) -> Sample {
         slices: 0,
         target: 0,
         timeout_ns: 0,
+        task: 0,
+        lock: 0,
     }
 }
 

@@ -39,6 +39,8 @@ fn sample(tid: u32, t_ns: u64, wait: WaitKind, stack: u32, holder: u32) -> Vec<u
         slices: 0,
         target: 0x5000,
         timeout_ns: 0,
+        task: 0,
+        lock: 0,
     };
     row.encode().to_vec()
 }

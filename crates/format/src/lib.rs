@@ -20,6 +20,7 @@ pub mod off_cpu;
 pub mod own_span;
 pub mod record;
 pub mod region;
+pub mod sample;
 pub mod schema;
 pub mod trace;
 pub mod traceparent;

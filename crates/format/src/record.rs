@@ -8,7 +8,7 @@
 //!                flags: ASYNC, AGAIN (told again at a snapshot: | thread; its present name)
 //!  RequestEnd    begin | end | request | attributes          flags: ERROR, ASYNC
 //!  Sample        t | tid, gil holder | wall | cpu | run delay | wait, how, nr, lock holder
-//!                | target | timeout                          name: stack id
+//!                | target | timeout [ | running task [ | lock object ]]   name: stack id
 //!                flags: REUSED, TRUNCATED, TIMES, USAGE (the last two words are `usage::Usage`),
 //!                from SLICES_SHIFT on how often it was given a CPU
 //!  OffCpu        out | in (u64::MAX: still out)              name: tid, flags: see `off_cpu`
@@ -33,9 +33,9 @@ use crate::metric::Metric;
 use crate::native::NativeStack;
 use crate::off_cpu;
 use crate::trace::{Link, Trace};
-use crate::wait::{HolderSource, WaitKind};
 use crate::wake::Wake;
 
+pub use crate::sample::{Sample, MOST_SLICES, TARGET_IS_NAME};
 pub use crate::wait::Await;
 
 /// Most words a record may have.
@@ -218,98 +218,6 @@ fn cut_text(text: &str) -> &str {
         end -= 1;
     }
     &text[..end]
-}
-
-/// A sample's values; see the table on top.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// When it was taken.
-    pub t_ns: u64,
-    /// Whose.
-    pub tid: u32,
-    /// Stack id, 0 when there is none.
-    pub stack: u32,
-    /// Flags of the header.
-    pub flags: u16,
-    /// Thread that held the GIL at that instant, 0 unknown or nobody.
-    pub gil_holder: u32,
-    /// Wall time since this thread's sample before.
-    pub wall_ns: u64,
-    /// CPU time since then (when flag TIMES is set).
-    pub cpu_ns: u64,
-    /// Time runnable without a CPU since then (when flag TIMES is set).
-    pub run_delay_ns: u64,
-    /// What it waits for.
-    pub wait: WaitKind,
-    /// How `lock_holder` is known.
-    pub holder_source: HolderSource,
-    /// System call number, when blocked in one.
-    pub call: u16,
-    /// Thread that holds the lock this one waits for, 0 unknown.
-    pub lock_holder: u32,
-    /// How often it was given a CPU since its sample before (when flag TIMES is set), at most `MOST_SLICES`;
-    /// 0 also where it is not told.
-    pub slices: u16,
-    /// Futex address, or the name id of the descriptor's text when `TARGET_IS_NAME` is set in it.
-    /// With flag USAGE: what the thread has used so far, see `Usage`.
-    pub target: u64,
-    /// Time limit of the wait in ns, 0 none. With flag USAGE: the other half of it.
-    pub timeout_ns: u64,
-}
-
-/// The most that a sample tells of slices.
-pub const MOST_SLICES: u16 = u16::MAX >> flag::SLICES_SHIFT;
-/// The bits of a sample's flags that are none of them.
-const OWN_FLAGS: u16 = (1 << flag::SLICES_SHIFT) - 1;
-
-/// Set in `Sample.target` when its low half is a name id (a peer, a path) and not an address.
-pub const TARGET_IS_NAME: u64 = 1 << 63;
-
-impl Sample {
-    /// As words.
-    pub fn encode(&self) -> [u64; 9] {
-        let slices = self.slices.min(MOST_SLICES) << flag::SLICES_SHIFT;
-        let flags = self.flags & OWN_FLAGS | slices;
-        let how = u64::from(self.wait as u8)
-            | (u64::from(self.holder_source as u8) << 8)
-            | (u64::from(self.call) << 16)
-            | (u64::from(self.lock_holder) << 32);
-        [
-            header(Kind::Sample, 9, flags, self.stack),
-            self.t_ns,
-            u64::from(self.tid) | (u64::from(self.gil_holder) << 32),
-            self.wall_ns,
-            self.cpu_ns,
-            self.run_delay_ns,
-            how,
-            self.target,
-            self.timeout_ns,
-        ]
-    }
-
-    fn decode(name: u32, flags: u16, w: &[u64]) -> Option<Sample> {
-        let &[t_ns, who, wall_ns, cpu_ns, run_delay_ns, how, target, timeout_ns] = w else {
-            return None;
-        };
-        let (tid, gil_holder) = unpack_pair(who);
-        Some(Sample {
-            t_ns,
-            tid,
-            stack: name,
-            flags: flags & OWN_FLAGS,
-            gil_holder,
-            wall_ns,
-            cpu_ns,
-            run_delay_ns,
-            wait: WaitKind::from_u8(how as u8),
-            holder_source: HolderSource::from_u8((how >> 8) as u8),
-            call: (how >> 16) as u16,
-            lock_holder: (how >> 32) as u32,
-            slices: flags >> flag::SLICES_SHIFT,
-            target,
-            timeout_ns,
-        })
-    }
 }
 
 /// A decoded record.
@@ -540,31 +448,6 @@ mod tests {
         attributes.each(|key, value| seen.push(format!("{key}={value:?}")));
         assert_eq!(seen[..4], ["1=Int(-3)", "2=Float(2.5)", "3=Bool(true)", "4=Text(\"päris\")"]);
         assert_eq!(seen.len(), MAX_ATTRIBUTES);
-    }
-
-    #[test]
-    fn a_sample_comes_back_as_it_was() {
-        let sample = Sample {
-            t_ns: 1,
-            tid: 2,
-            stack: 3,
-            flags: flag::TIMES,
-            gil_holder: 4,
-            wall_ns: 5,
-            cpu_ns: 6,
-            run_delay_ns: 7,
-            wait: WaitKind::Futex,
-            holder_source: HolderSource::OwnerField,
-            call: 202,
-            lock_holder: 8,
-            slices: 83,
-            target: 9,
-            timeout_ns: 10,
-        };
-        assert_eq!(decode(&sample.encode()), Some((9, Record::Sample(sample))));
-        let many = Sample { slices: u16::MAX, ..sample };
-        let most = Sample { slices: MOST_SLICES, ..sample };
-        assert_eq!(decode(&many.encode()), Some((9, Record::Sample(most))));
     }
 
     #[test]

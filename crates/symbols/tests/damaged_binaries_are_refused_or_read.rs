@@ -67,6 +67,8 @@ fn capture_of(path: &str, tag: &str, offsets: &[u64]) -> Capture {
         slices: 0,
         target: 0,
         timeout_ns: 0,
+        task: 0,
+        lock: 0,
     };
     capture.samples.insert(1, vec![sample]);
     capture

@@ -107,6 +107,8 @@ pub fn sample(tid: u32, t_ns: u64, wait: WaitKind, stack: u32) -> Sample {
         slices: 0,
         target: 0,
         timeout_ns: 0,
+        task: 0,
+        lock: 0,
     }
 }
 

@@ -66,6 +66,8 @@ pub fn sample(
         slices: 0,
         target: 0,
         timeout_ns: 0,
+        task: 0,
+        lock: 0,
     }
 }
 
