@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
 use format::native::Builder;
-use format::record::{flag, Sample};
+use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::region::code_flag::{GAP_BITS, RUNNING};
 use format::region::losses;
 use format::wait::WaitKind;
@@ -46,6 +46,8 @@ pub(crate) struct Native {
     sights: Vec<(u64, Builder)>,
     /// Name ids of the files that running threads were seen in.
     files: Vec<u32>,
+    /// Name ids of locks in static memory, by file and place.
+    locks: HashMap<(u32, u64), u32>,
 }
 
 impl Native {
@@ -58,6 +60,7 @@ impl Native {
             running,
             sights: Vec::new(),
             files: Vec::new(),
+            locks: HashMap::new(),
             state: match &stacks {
                 None => "off: turned off by settings",
                 Some(None) => "off: only stacks of x86-64 are understood",
@@ -253,6 +256,26 @@ impl Native {
         parent
     }
 
+    /// The lock whose waiters sleep at `futex`, for `Sample.lock`, if it is a variable of a program or library: its
+    /// place as a name, `path TAB tag TAB 0xOFFSET from the file's first page`. 0: it lies elsewhere.
+    pub(crate) fn lock(&mut self, recorder: &Recorder, mem: &Reader, futex: u64, now: u64) -> u64 {
+        let found = self.stacks.as_mut().and_then(|stacks| stacks.variable(mem, futex, now));
+        let Some((file, offset)) = found else { return 0 };
+        let id = match self.locks.get(&(file, offset)) {
+            Some(id) => *id,
+            None => {
+                let text = self.stacks.as_ref().and_then(|stacks| stacks.text(file)).unwrap_or("?");
+                let id = recorder.tables().name(&format!("{text}\t{offset:#x}"));
+                self.locks.insert((file, offset), id);
+                id
+            }
+        };
+        match id {
+            0 => 0,
+            id => TARGET_IS_NAME | u64::from(id),
+        }
+    }
+
     fn code_id(&mut self, recorder: &Recorder, site: u32) -> u32 {
         let tables = recorder.tables();
         let index = site as usize;
@@ -304,26 +327,4 @@ fn append_earlier(sights: &mut [(u64, Builder)], now: u64, python: bool, sample:
         recorder::append(record.finish(*t_ns), now);
         recorder::append(&earlier.encode(), now);
     }
-}
-
-/// The thread that holds the mutex of the C library whose waiters sleep at `futex`; None when that
-/// is no such mutex, as far as its fields tell. Source: `struct __pthread_mutex_s` of glibc 2.x on
-/// 64 bits: lock, count, owner, users, kind, 4 bytes each. Rust's own mutex names no owner.
-pub(crate) fn mutex_owner(mem: &Reader, futex: u64) -> Option<u32> {
-    /// Locked, and somebody waits.
-    const CONTENDED: u32 = 2;
-    /// Normal, recursive, error-checking and adaptive mutexes; above are bits of their own.
-    const KINDS: u32 = 4;
-    const KIND_BITS: u32 = 0x7f;
-    if !cfg!(all(target_env = "gnu", target_pointer_width = "64")) {
-        return None;
-    }
-    let mut bytes = [0u8; 20];
-    mem.read(futex as usize, &mut bytes).ok()?;
-    let mut fields = [0u32; 5];
-    for (field, bytes) in fields.iter_mut().zip(bytes.chunks_exact(4)) {
-        *field = bytes.try_into().map(u32::from_le_bytes).unwrap_or_default();
-    }
-    let [lock, _, owner, users, kind] = fields;
-    (lock == CONTENDED && owner != 0 && users != 0 && kind & KIND_BITS < KINDS).then_some(owner)
 }

@@ -10,12 +10,14 @@ use recorder::Recorder;
 use samplers::python_stacks::{CodeId, Frame, HowKnown, PyThread, PythonStacks};
 use sys::calls::{self, Wait, OUTSIDE_CALL, RUNNING};
 use sys::fds::{FdInfo, FdKind};
+use sys::lock_owners;
 use sys::mem::Reader;
 use sys::processes::Kin;
 use sys::task::{Schedstat, TaskCall};
 
 use crate::control::Shared;
-use crate::native::{self, Native};
+use crate::native::Native;
+
 use crate::sets::Sets;
 use crate::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
 use crate::under_gil::UnderGil;
@@ -178,7 +180,7 @@ impl<'s> Looker<'s> {
             read_usage(tracks, tid, &mut sample);
         }
         if close && sample.wait == WaitKind::Futex {
-            self.find_holder(tracks, python, py, &mut sample, now);
+            self.find_holder(tracks, python, (py, &call), &mut sample, now);
         }
         let track = tracks.by_tid.get_mut(&tid)?;
         // A running thread's sample is of the time it was seen at.
@@ -351,40 +353,44 @@ impl<'s> Looker<'s> {
         id
     }
 
+    /// What is waited for at a futex, and who has it: of Python's, else of the C library's.
     fn find_holder(
         &mut self,
         tracks: &mut Tracks,
         python: &[PyThread],
-        py: Option<PyThread>,
+        (py, call): (Option<PyThread>, &TaskCall),
         sample: &mut Sample,
         now: u64,
     ) {
         let futex = sample.target;
-        let (Some(py), Some(stacks)) = (py, &mut self.stacks) else {
-            let owner = native::mutex_owner(&self.mem, futex);
-            let owner = owner.filter(|o| *o != sample.tid && tracks.by_tid.contains_key(o));
-            if let Some(owner) = owner {
-                sample.lock_holder = owner;
-                sample.holder_source = HolderSource::OwnerField;
-            }
-            if let Some(track) = tracks.by_tid.get_mut(&sample.tid) {
-                track.holder_asked_ns = now;
-            }
-            return;
-        };
         let waits = |tid: u32| {
             let last = tracks.by_tid.get(&tid).and_then(|t| t.last);
             !tracks.has_run(tid)
                 && last.is_some_and(|s| s.wait == WaitKind::Futex && s.target == futex)
         };
-        let holder = stacks.lock_holder(&py, futex, python, &waits);
-        if let Some(holder) = holder {
-            sample.lock_holder = holder.tid;
-            sample.holder_source = match holder.how {
-                HowKnown::OwnerField => HolderSource::OwnerField,
-                HowKnown::WithBlock => HolderSource::WithBlock,
-                HowKnown::Joined => HolderSource::Joined,
-            };
+        let found = self.stacks.as_mut().zip(py);
+        let found = found.and_then(|(stacks, py)| stacks.waited_for(&py, futex, python, &waits));
+        match found {
+            Some(found) => {
+                sample.lock = found.object as u64;
+                if let Some(holder) = found.holder {
+                    sample.lock_holder = holder.tid;
+                    sample.holder_source = match holder.how {
+                        HowKnown::OwnerField => HolderSource::OwnerField,
+                        HowKnown::WithBlock => HolderSource::WithBlock,
+                        HowKnown::Joined => HolderSource::Joined,
+                    };
+                }
+            }
+            None => {
+                sample.lock = self.native.lock(self.recorder, &self.mem, futex, now);
+                let owner = lock_owners::owner(&self.mem, call, futex);
+                let owner = owner.filter(|o| *o != sample.tid && tracks.by_tid.contains_key(o));
+                if let Some(owner) = owner {
+                    sample.lock_holder = owner;
+                    sample.holder_source = HolderSource::OwnerField;
+                }
+            }
         }
         if let Some(track) = tracks.by_tid.get_mut(&sample.tid) {
             track.holder_asked_ns = now;

@@ -154,6 +154,10 @@ fn native_waits_are_named_by_line() {
         assert_eq!((place.function.as_str(), place.line), (function, line), "{place:?}");
         assert!(place.file.ends_with("tests/native_waits_are_named_by_line.rs"), "{place:?}");
         assert!(finding.path.iter().any(|f| f == "price"), "{:?}", finding.path);
+        // The lock, too: it lies in static memory.
+        let target = finding.target.as_deref().unwrap_or_default();
+        let named = target.contains("STOCK in native_waits_are_named_by_line-");
+        assert_eq!(named, cause == Cause::LockWait, "{target}");
     }
     // Every frame of a recursion, and none that an earlier one left behind.
     let stacks = capture.samples.values().flatten().filter(|s| s.stack != 0).map(|s| s.stack);

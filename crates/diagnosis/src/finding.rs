@@ -470,6 +470,7 @@ impl Judge<'_, '_> {
             out.push(number(&what, (100.0 * part).round(), "%"));
         }
         out.extend(crate::woken::evidence(self.scene, group));
+        out.extend(crate::waiters::evidence(self.scene, group));
         if let Some(repeats) = repeats {
             let told = repeats.evidence().into_iter();
             out.extend(told.map(|(what, times)| number(&what, times as f64, "count")));

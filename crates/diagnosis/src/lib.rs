@@ -43,6 +43,7 @@ mod text;
 pub mod timeline;
 mod unexplained;
 mod unheld;
+mod waiters;
 mod wakers;
 mod woken;
 

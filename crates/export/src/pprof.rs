@@ -178,7 +178,7 @@ fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
         wait,
         // An address is of use to nobody outside of the process: names only.
         target: sample
-            .map(|s| text::target_and_limit(s).0)
+            .map(text::named_target)
             .filter(|target| text::target(capture, *target).is_some())
             .unwrap_or(0),
         holder: sample.map_or(0, text::holder),

@@ -297,8 +297,8 @@ fn wait<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> (Cow<'c, str>, Vec<
     if let Some(sample) = segment.sample {
         place(&mut list, capture, sample.stack);
         if segment.state == State::Wait {
-            let (wanted, limit_ns) = text::target_and_limit(sample);
-            target(&mut list, capture, wanted);
+            let (_, limit_ns) = text::target_and_limit(sample);
+            target(&mut list, capture, text::named_target(sample));
             if limit_ns != 0 {
                 put(&mut list, "dashcam.wait.limit_ns", limit_ns);
             }

@@ -8,6 +8,26 @@ pub fn target(capture: &Capture, target: u64) -> Option<&str> {
     (target & TARGET_IS_NAME != 0).then(|| capture.name(target as u32))
 }
 
+/// The word that names what a sample's thread waits for: a peer, a path, a lock in static memory; 0: none does.
+pub fn named_target(sample: &Sample) -> u64 {
+    let named = |word: &u64| word & TARGET_IS_NAME != 0;
+    [target_and_limit(sample).0, sample.lock].into_iter().find(named).unwrap_or(0)
+}
+
+/// A lock's name, by `Sample.lock`: one in static memory.
+pub fn lock_name(capture: &Capture, lock: u64) -> Option<&str> {
+    target(capture, lock).filter(|name| !name.is_empty())
+}
+
+/// The address of the object that all who wait for the same have in common, by `Sample.lock`; 0: none.
+pub fn lock_object(lock: u64) -> u64 {
+    if lock & TARGET_IS_NAME == 0 {
+        lock
+    } else {
+        0
+    }
+}
+
 /// A sample's target and time limit in ns; (0, 0) where these words tell what a running thread used.
 pub fn target_and_limit(sample: &Sample) -> (u64, u64) {
     match sample.usage() {

@@ -172,17 +172,30 @@ pub extern "C" fn probe_lock_holder(tid: u32, out: *mut c_char, capacity: usize)
         return answer("no thread", out, capacity);
     };
     let waits = |tid| futex_of(tid) == futex;
-    match stacks.lock_holder(&waiter, futex, &threads, &waits) {
-        Some(holder) => {
+    let found = stacks.waited_for(&waiter, futex, &threads, &waits);
+    match found.and_then(|found| Some((found.object, found.holder?))) {
+        Some((object, holder)) => {
             let how = match holder.how {
                 HowKnown::OwnerField => "owner",
                 HowKnown::WithBlock => "with",
                 HowKnown::Joined => "joined",
             };
-            answer(&format!("{} {how} {}", holder.tid, holder.lock), out, capacity)
+            answer(&format!("{} {how} {object}", holder.tid), out, capacity)
         }
         None => answer("none", out, capacity),
     }
+}
+
+/// The address of the object that a thread in a futex wait waits for, 0 not known.
+#[no_mangle]
+pub extern "C" fn probe_waited_for(tid: u32) -> u64 {
+    let futex = futex_of(tid);
+    let mut guard = reader();
+    let Some(stacks) = guard.as_mut().filter(|_| futex != 0) else { return 0 };
+    stacks.begin_pass();
+    let Some((waiter, threads)) = find(stacks, tid) else { return 0 };
+    let found = stacks.waited_for(&waiter, futex, &threads, &|_| false);
+    found.map_or(0, |found| found.object as u64)
 }
 
 /// Every (callee, caller) met in the storm: mixed-up stacks would show calls that do not exist.
@@ -258,7 +271,7 @@ fn storm() -> [u64; 4] {
         for waiter in threads.iter().take(4) {
             let futex = futex_of(waiter.tid);
             let waits = |tid| tid != waiter.tid && tid % 3 == 0;
-            sums[2] += u64::from(stacks.lock_holder(waiter, futex, &threads, &waits).is_some());
+            sums[2] += u64::from(stacks.waited_for(waiter, futex, &threads, &waits).is_some());
         }
     }
     sums

@@ -126,6 +126,11 @@ fn the_gil_and_lock_holders_are_named_and_never_guessed() {
 }
 
 #[test]
+fn waiters_for_the_same_are_told_the_same_object() {
+    run_everywhere("waited_for.py", &[]);
+}
+
+#[test]
 fn a_storm_is_survived_and_shows_no_call_that_never_was() {
     run_everywhere("storm.py", &["4"]);
 }

@@ -10,6 +10,8 @@
 //! cut at the interpreter's loop, and what the interpreter does between its loop and a library is
 //! left out.
 //!
+//! A lock in static memory is named by its variable's symbol.
+//!
 //! What it promises: no file makes it panic, none but regular files are opened, bounded memory.
 //! What it does not: a frame whose frame pointer is not known is a guess (`walk`); without the binary a frame
 //! is `libfoo.so+0x1234` and there may be leftovers among the frames.
@@ -20,9 +22,10 @@ mod prologue;
 mod text;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use capture::read::{Capture, Code, StackNode};
+use format::record::TARGET_IS_NAME;
 use format::region::code_flag::{GAP_BITS, LINK_BITS, RUNNING};
 
 use module::{Line, Module, Step};
@@ -39,10 +42,11 @@ const MOST_MODULES: usize = 512;
 /// Replaces the native stacks of a capture by named ones. Returns what is to be said about it, a
 /// sentence each. Cost: reads the binaries' debug information, if there are native stacks at all.
 pub fn name_native(capture: &mut Capture) -> Vec<String> {
-    if !capture.codes.iter().any(|code| code.native) {
-        return Vec::new();
-    }
     let mut namer = Namer::default();
+    namer.name_locks(capture);
+    if !capture.codes.iter().any(|code| code.native) {
+        return namer.notes;
+    }
     let mut samples = std::mem::take(&mut capture.samples);
     // In order, so that ids, and with them what exports write, are the same each time.
     let mut threads: Vec<_> = samples.iter_mut().collect();
@@ -81,6 +85,33 @@ struct Binary {
 }
 
 impl Namer {
+    /// Locks in static memory, which the host recorded as `path TAB tag TAB 0xOFFSET`, get their
+    /// variable's name: `CACHE in libfoo.so`; without the binary `libfoo.so+0x4040`.
+    fn name_locks(&mut self, capture: &mut Capture) {
+        let locks = capture.samples.values().flatten().map(|sample| sample.lock);
+        let named = locks.filter(|lock| lock & TARGET_IS_NAME != 0).map(|lock| lock as u32);
+        let ids: BTreeSet<u32> = named.collect();
+        for id in ids {
+            let Some((text, offset)) = capture.name(id).rsplit_once('\t') else { continue };
+            let digits = offset.strip_prefix("0x");
+            let Some(offset) = digits.and_then(|hex| u64::from_str_radix(hex, 16).ok()) else {
+                continue;
+            };
+            let text = text.to_owned();
+            let path = text.split('\t').next().unwrap_or_default();
+            let base = path.rsplit('/').next().unwrap_or(path).to_owned();
+            let binary =
+                self.open(&text).and_then(|index| self.binaries.all[index].module.as_ref());
+            let name = match binary.and_then(|binary| binary.variable(offset)) {
+                Some(variable) => format!("{} in {base}", clean(&variable)),
+                None => format!("{base}+{offset:#x}"),
+            };
+            if let Some(slot) = capture.names.get_mut(id as usize) {
+                *slot = name;
+            }
+        }
+    }
+
     fn renamed(&mut self, capture: &mut Capture, stack: u32) -> u32 {
         let is_native = |code: u32| {
             let code = (code as usize).checked_sub(1).and_then(|i| capture.codes.get(i));

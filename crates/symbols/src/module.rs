@@ -91,6 +91,8 @@ pub struct Module {
     plt: Vec<(u64, u64)>,
     /// Function symbols by address.
     symbols: Vec<Symbol>,
+    /// Those of variables.
+    variables: Vec<Symbol>,
     lines: Option<addr2line::Context<Slice>>,
     unwind: Option<Unwind>,
     /// What was left alone, a sentence's end.
@@ -141,12 +143,16 @@ impl Module {
         let split_elf = split_cache.as_ref().and_then(|cache| parse(cache).ok());
         let split_elf = split_elf.filter(|s| s.build_id().ok() == elf.build_id().ok());
         let with_lines = split_elf.as_ref().unwrap_or(&elf);
-        let mut symbols = Vec::new();
-        take_symbols(&elf, &mut symbols);
-        if let Some(split) = &split_elf {
-            take_symbols(split, &mut symbols);
-        }
-        symbols.sort_by_key(|s| s.address);
+        let of = |kind| {
+            let mut found = Vec::new();
+            take_symbols(&elf, kind, &mut found);
+            if let Some(split) = &split_elf {
+                take_symbols(split, kind, &mut found);
+            }
+            found.sort_by_key(|s| s.address);
+            found
+        };
+        let (symbols, variables) = (of(SymbolKind::Text), of(SymbolKind::Data));
         let segments = elf.segments().map(|s| {
             let (offset, size) = s.file_range();
             Segment { offset, size, address: s.address() }
@@ -161,6 +167,7 @@ impl Module {
             segments: segments.collect(),
             plt: plt.map(|s| (s.address(), s.address().saturating_add(s.size()))).collect(),
             symbols,
+            variables,
             lines,
             unwind: unwind(&elf),
             file,
@@ -227,6 +234,21 @@ impl Module {
         let found = before.find(fits)?;
         let name = addr2line::demangle_auto(found.name.as_str().into(), None);
         Some(name.into_owned())
+    }
+
+    /// The variable that lies `offset` bytes behind the binary's first page in memory, by its symbol.
+    pub fn variable(&self, offset: u64) -> Option<String> {
+        let address = self.first_page()?.checked_add(offset)?;
+        let behind = self.variables.partition_point(|s| s.address <= address);
+        let mut before = self.variables[..behind].iter().rev().take(16);
+        let found = before.find(|s| address - s.address < s.size)?;
+        Some(addr2line::demangle_auto(found.name.as_str().into(), None).into_owned())
+    }
+
+    fn first_page(&self) -> Option<u64> {
+        /// Segments begin at a multiple of it in memory.
+        const PAGE: u64 = 4096;
+        self.segments.iter().map(|s| s.address / PAGE * PAGE).min()
     }
 
     /// How to get from the frame that runs at `address` to its caller.
@@ -320,10 +342,10 @@ fn split_off(elf: &Elf<'_>) -> Option<File> {
     Path::new(&path).is_file().then(|| File::open(path).ok())?
 }
 
-fn take_symbols(elf: &Elf<'_>, out: &mut Vec<Symbol>) {
+fn take_symbols(elf: &Elf<'_>, kind: SymbolKind, out: &mut Vec<Symbol>) {
     let all = elf.symbols().chain(elf.dynamic_symbols());
-    let functions = all.filter(|s| s.kind() == SymbolKind::Text && s.is_definition());
-    for symbol in functions.take(MOST_SYMBOLS) {
+    let wanted = all.filter(|s| s.kind() == kind && s.is_definition());
+    for symbol in wanted.take(MOST_SYMBOLS) {
         if let Ok(name) = symbol.name() {
             let name = name.to_owned();
             out.push(Symbol { address: symbol.address(), size: symbol.size(), name });

@@ -19,6 +19,7 @@ pub mod file_locks;
 pub mod fork;
 mod kept;
 pub mod local;
+pub mod lock_owners;
 pub mod map;
 pub mod mem;
 pub mod nap;

@@ -43,7 +43,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
                 // The end of a thread that nobody saw: no lock, and nobody held one.
                 return None;
             }
-            let target = notice(scene, segment).map(str::to_owned);
+            let notice = notice(scene, segment).map(str::to_owned);
+            let target = notice.or_else(|| scene.lock_name(segment));
             Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
@@ -219,7 +220,8 @@ pub fn waited_for(d: &Described<'_>) -> String {
     let what = match (notice, d.target) {
         (Some(notice), _) => notice.what.to_owned(),
         (None, Some(SQLITE)) => format!("a lock of {SQLITE}, asking again"),
-        (None, Some(target)) => format!("the file lock of {target}"),
+        (None, Some(target)) if target.starts_with('/') => format!("the file lock of {target}"),
+        (None, Some(target)) => format!("the lock {target}"),
         (None, None) => "a lock".to_owned(),
     };
     let limit = if d.timed_out { " until its time limit" } else { "" };

@@ -98,6 +98,11 @@ fn wait(args: &mut Args<'_>, threads: &Threads<'_>, sample: &Sample) {
         None if target != 0 => arg(args, "futex", Arg::Text(format!("{target:#x}"))),
         None => (),
     }
+    match text::lock_name(threads.capture, sample.lock) {
+        Some(name) => arg(args, "lock", Arg::Text(name.to_owned())),
+        None if sample.lock != 0 => arg(args, "lock", Arg::Text(format!("{:#x}", sample.lock))),
+        None => (),
+    }
     let held = match sample.holder_source {
         HolderSource::Joined => "joined thread",
         _ => "lock holder",

@@ -28,6 +28,7 @@ mod maps;
 mod module;
 mod owner;
 mod signal;
+mod variables;
 
 use std::collections::HashMap;
 use sys::mem::Reader;
@@ -115,6 +116,8 @@ pub struct NativeStacks {
     maps: Maps,
     /// Texts by index in `maps.files`, once asked for.
     files: HashMap<usize, u32>,
+    /// How far files reach in memory, by index in `maps.files`, once asked for.
+    extents: HashMap<usize, u64>,
     /// `path TAB tag` of every file met.
     texts: Vec<String>,
     read_ns: u64,
@@ -149,6 +152,7 @@ impl NativeStacks {
         cfg!(all(target_arch = "x86_64", target_pointer_width = "64")).then(|| NativeStacks {
             maps: Maps::default(),
             files: HashMap::new(),
+            extents: HashMap::new(),
             texts: Vec::new(),
             read_ns: 0,
             took_ns: 0,
@@ -397,6 +401,7 @@ impl NativeStacks {
         }
         // Files have new numbers; texts stay, since sites refer to them.
         self.files.clear();
+        self.extents.clear();
         self.maps = maps;
     }
 

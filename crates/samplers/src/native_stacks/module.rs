@@ -4,7 +4,10 @@ use sys::mem::Reader;
 
 use super::maps::Mapped;
 
+const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
+/// Segments begin at a multiple of it in memory.
+const PAGE: usize = 4096;
 const NT_GNU_BUILD_ID: u32 = 3;
 /// Bytes of a 64-bit ELF header, and of a program header.
 const EHDR: usize = 64;
@@ -32,8 +35,20 @@ pub fn tag(mem: &Reader, mapped: &Mapped) -> String {
     }
 }
 
-/// The build id of the 64-bit ELF file whose first page is mapped at `head`.
-fn build_id(mem: &Reader, head: usize) -> Option<Vec<u8>> {
+/// Bytes from the first page of the 64-bit ELF file mapped at `head` to the end of its last segment, as far as
+/// it reaches in memory.
+pub fn extent(mem: &Reader, head: usize) -> Option<u64> {
+    let headers = program_headers(mem, head)?;
+    let loads = headers.chunks_exact(PHDR).filter(|h| word(h, 0) == Some(PT_LOAD));
+    let ranges = loads.filter_map(|load| {
+        let (address, size) = (long(load, 16)?, long(load, 40)?);
+        Some((address, address.checked_add(size)?))
+    });
+    let (first, end) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    Some((end - first / PAGE * PAGE) as u64)
+}
+
+fn program_headers(mem: &Reader, head: usize) -> Option<Vec<u8>> {
     let mut header = [0u8; EHDR];
     mem.read(head, &mut header).ok()?;
     // Magic, 64 bits, and the size of a program header.
@@ -43,6 +58,12 @@ fn build_id(mem: &Reader, head: usize) -> Option<Vec<u8>> {
     let (at, count) = (long(&header, 32)?, half(&header, 56)? as usize);
     let mut headers = vec![0u8; count.min(MOST_HEADERS) * PHDR];
     mem.read(head.checked_add(at)?, &mut headers).ok()?;
+    Some(headers)
+}
+
+/// The build id of the 64-bit ELF file whose first page is mapped at `head`.
+fn build_id(mem: &Reader, head: usize) -> Option<Vec<u8>> {
+    let headers = program_headers(mem, head)?;
     let notes = headers.chunks_exact(PHDR).filter(|h| word(h, 0) == Some(PT_NOTE));
     notes.into_iter().find_map(|note| {
         // By offset in the file: notes lie in the first pages, which are mapped from `head` on.

@@ -12,7 +12,8 @@
 //! What is missing on purpose: idents of other things (a process's `join` waits in a system call that
 //! says whom it waits for).
 
-use super::locks::{HowKnown, LockHolder};
+use super::frames::RawFrame;
+use super::locks::{HowKnown, WaitedFor, THREADING};
 use super::objects::Sort;
 use super::{PyThread, PythonStacks};
 
@@ -24,9 +25,13 @@ const JOINS: [&str; 2] = ["join", "_wait_for_tstate_lock"];
 impl PythonStacks {
     /// The thread whose end `waiter` waits for. Costs a look at the innermost frames, and of a thread
     /// that joins, a dozen reads more.
-    pub(super) fn joined(&mut self, waiter: &PyThread, threads: &[PyThread]) -> Option<LockHolder> {
+    pub(super) fn joined(&mut self, waiter: &PyThread, threads: &[PyThread]) -> Option<WaitedFor> {
         self.walk_known(waiter.state, FRAMES).ok()?;
-        let frame = *self.walker.frames.iter().find(|frame| self.joins(frame.code))?;
+        let joins = |frame: &&RawFrame| {
+            let function = self.function(frame);
+            function.is_some_and(|(file, name)| file.ends_with(THREADING) && JOINS.contains(&name))
+        };
+        let frame = *self.walker.frames.iter().find(joins)?;
         let object = self.slots(&frame, 0, 1).first().copied()?;
         let kind = self.objects.type_of(&self.mem, &self.layout, object)?;
         if kind.sort != Sort::Instance {
@@ -43,14 +48,6 @@ impl PythonStacks {
         // A class of the program's may keep the ident of another thread as well.
         let mut found = threads.iter().filter(other).map(|thread| thread.tid);
         let tid = found.next()?;
-        found.next().is_none().then_some(LockHolder { tid, how: HowKnown::Joined, lock: object })
-    }
-
-    fn joins(&self, code: usize) -> bool {
-        let info = self.codes.id(code).and_then(|id| self.codes.get(id)).map(|code| &code.info);
-        info.is_some_and(|info| {
-            let name = info.qualname.rsplit('.').next().unwrap_or_default();
-            info.file.ends_with("threading.py") && JOINS.contains(&name)
-        })
+        found.next().is_none().then(|| WaitedFor::held(object, tid, HowKnown::Joined))
     }
 }

@@ -23,6 +23,7 @@
 use super::blocks::kept_depth;
 use super::frames::RawFrame;
 use super::layout::object;
+use super::objects::Sort;
 use super::words::{int_at, read_each, word_at};
 use super::{PyThread, PythonStacks};
 
@@ -30,6 +31,11 @@ use super::{PyThread, PythonStacks};
 const WAITER_FRAMES: usize = 4;
 /// The holder's `with` is looked for in this many innermost frames of every thread.
 const HOLDER_FRAMES: usize = 512;
+/// Where waiting for notice is written in Python.
+pub(super) const THREADING: &str = "/threading.py";
+const QUEUE: &str = "/queue.py";
+/// What calls the function of a thread.
+const THREADS: [&str; 3] = ["run", "_bootstrap", "_bootstrap_inner"];
 /// Slots read of one frame.
 const MAX_SLOTS: usize = 512;
 /// The size of one `PyTryBlock` and where its stack level is (up to 3.10).
@@ -53,65 +59,118 @@ pub struct LockHolder {
     pub tid: u32,
     /// How that is known.
     pub how: HowKnown,
-    /// The address of the lock object, or of the `Thread`.
-    pub lock: usize,
+}
+
+/// What a thread in a futex wait waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitedFor {
+    /// The address of the object all who wait for the same have in common: a lock, a Condition, a
+    /// queue, the `Thread` that is joined.
+    pub object: usize,
+    /// Who has it, or whose end it is, where that is known.
+    pub holder: Option<LockHolder>,
+}
+
+impl WaitedFor {
+    pub(super) fn held(object: usize, tid: u32, how: HowKnown) -> WaitedFor {
+        WaitedFor { object, holder: Some(LockHolder { tid, how }) }
+    }
 }
 
 enum Lock {
     Plain(usize),
-    Recursive { lock: usize, owner: u64 },
+    Recursive {
+        lock: usize,
+        owner: u64,
+    },
+    /// An object with a lock of its own inside: a `SimpleQueue`, up to 3.12.
+    Inside(usize),
 }
 
 impl PythonStacks {
-    /// Finds who holds the lock that `waiter`, in a futex wait at `futex`, waits for, or whose end. `threads` are
+    /// Finds what `waiter`, in a futex wait at `futex`, waits for: which object, and who holds it. `threads` are
     /// all threads; `waits` tells of a native id whether that thread is known to wait on this same
-    /// futex. Costs a walk of every stack for a plain lock: ask once a wait, not once a sample.
-    pub fn lock_holder(
+    /// futex. None: nothing that is known here. Costs a walk of every stack for a plain lock: ask once a wait, not
+    /// once a sample.
+    pub fn waited_for(
         &mut self,
         waiter: &PyThread,
         futex: u64,
         threads: &[PyThread],
         waits: &dyn Fn(u32) -> bool,
-    ) -> Option<LockHolder> {
+    ) -> Option<WaitedFor> {
         let waiter = &self.innermost(waiter);
         if let Some(joined) = self.joined(waiter, threads) {
             return Some(joined);
         }
-        match self.lock_waited_for(waiter, futex as usize)? {
-            Lock::Recursive { lock, owner } => {
-                let holder = threads.iter().find(|thread| thread.ident == owner)?;
-                let known = owner != 0 && holder.tid != waiter.tid;
-                known.then_some(LockHolder { tid: holder.tid, how: HowKnown::OwnerField, lock })
+        match self.lock_waited_for(waiter, futex as usize) {
+            Some(Lock::Recursive { lock, owner }) => {
+                let holder = threads.iter().find(|thread| thread.ident == owner && owner != 0);
+                let holder = holder.filter(|holder| holder.tid != waiter.tid);
+                let known = |t: &PyThread| LockHolder { tid: t.tid, how: HowKnown::OwnerField };
+                Some(WaitedFor { object: lock, holder: holder.map(known) })
             }
-            Lock::Plain(_) if self.is_in_condition() => None,
-            Lock::Plain(lock) => {
-                let others = threads.iter().filter(|t| t.tid != waiter.tid && !waits(t.tid));
-                let mut holder = None;
-                for thread in others {
-                    if self.is_inside_with(thread, lock) {
-                        if holder.is_some() {
-                            return None;
-                        }
-                        holder = Some(self.runner(thread));
-                    }
-                }
+            Some(Lock::Plain(_)) if self.waits_for_notice() => self.gives_notice(),
+            Some(Lock::Plain(lock)) => {
+                let holder = self.holder_by_with(waiter, lock, threads, waits);
                 // The lock must still be the one waited for, or the walk compared old with new.
                 let word = self.mem.word(lock.wrapping_add(object::LOCK_WORD)).ok()?;
-                let tid = holder.filter(|_| word == futex as usize)?;
-                Some(LockHolder { tid, how: HowKnown::WithBlock, lock })
+                (word == futex as usize).then_some(WaitedFor { object: lock, holder })
+            }
+            Some(Lock::Inside(object)) => Some(WaitedFor { object, holder: None }),
+            None => self.gives_notice(),
+        }
+    }
+
+    /// The only thread inside a `with` block of `lock`, which `waiter` waits for.
+    fn holder_by_with(
+        &mut self,
+        waiter: &PyThread,
+        lock: usize,
+        threads: &[PyThread],
+        waits: &dyn Fn(u32) -> bool,
+    ) -> Option<LockHolder> {
+        let others = threads.iter().filter(|t| t.tid != waiter.tid && !waits(t.tid));
+        let mut holder = None;
+        for thread in others {
+            if self.is_inside_with(thread, lock) {
+                if holder.is_some() {
+                    return None;
+                }
+                holder = Some(self.runner(thread));
             }
         }
+        holder.map(|tid| LockHolder { tid, how: HowKnown::WithBlock })
     }
 
     /// Whether the thread that was walked last waits for a Condition's notice: that is a lock of its own, which it
     /// has taken itself and nobody else ever will.
-    fn is_in_condition(&self) -> bool {
-        let leaf = self.walker.frames.first().and_then(|frame| self.codes.id(frame.code));
-        let info = leaf.and_then(|id| self.codes.get(id)).map(|code| &code.info);
-        info.is_some_and(|info| {
-            let name = info.qualname.rsplit('.').next();
-            info.file.ends_with("threading.py") && name == Some("wait")
-        })
+    fn waits_for_notice(&self) -> bool {
+        let leaf = self.walker.frames.first().and_then(|leaf| self.function(leaf));
+        leaf.is_some_and(|(file, name)| file.ends_with(THREADING) && name == "wait")
+    }
+
+    /// The object that the thread that was walked last waits for notice of: its `wait` is a method of a Condition,
+    /// which may be an Event's, a Barrier's, a Semaphore's, a queue's; the outermost of these is what the
+    /// program knows.
+    fn gives_notice(&self) -> Option<WaitedFor> {
+        let (leaf, _) = self.walker.frames.first().and_then(|leaf| self.function(leaf))?;
+        let folder = leaf.strip_suffix(THREADING).filter(|_| self.waits_for_notice())?;
+        let of_library = |frame: &&RawFrame| {
+            let function = self.function(frame).filter(|(_, name)| !THREADS.contains(name));
+            let file = function.and_then(|(file, _)| file.strip_prefix(folder));
+            file.is_some_and(|file| file == THREADING || file == QUEUE)
+        };
+        let own = |frame: &RawFrame| self.slots(frame, 0, 1).first().copied();
+        let frames = self.walker.frames.iter().take_while(of_library);
+        let object = frames.filter_map(own).last().filter(|object| is_address(*object))?;
+        Some(WaitedFor { object, holder: None })
+    }
+
+    /// File and plain name of a frame's function.
+    pub(super) fn function(&self, frame: &RawFrame) -> Option<(&str, &str)> {
+        let info = &self.codes.get(self.codes.id(frame.code)?)?.info;
+        Some((&info.file, info.qualname.rsplit('.').next()?))
     }
 
     fn lock_waited_for(&mut self, waiter: &PyThread, futex: usize) -> Option<Lock> {
@@ -128,6 +187,7 @@ impl PythonStacks {
         let mut heads = Vec::new();
         read_each(&self.mem, &candidates, 32, &mut heads);
         let found = self.lock_among(&candidates, &heads, futex);
+        let found = found.or_else(|| self.queue_among(&candidates, &heads, futex));
         if found.is_some() {
             return found;
         }
@@ -157,6 +217,26 @@ impl PythonStacks {
             }
         }
         None
+    }
+
+    /// The queue written in C whose `get` is waited in: up to 3.12 it has a lock inside, where a lock object has its
+    /// own; later every waiter has one of its own, and the queue must be the only one there.
+    fn queue_among(&mut self, objects: &[usize], heads: &[u8], futex: usize) -> Option<Lock> {
+        let mut found = None;
+        for (address, head) in objects.iter().zip(heads.chunks_exact(32)) {
+            let kind = self.objects.type_in(&self.mem, &self.layout, head);
+            if kind.is_none_or(|kind| kind.sort != Sort::SimpleQueue) {
+                continue;
+            }
+            if word_at(head, object::LOCK_WORD) == futex {
+                return Some(Lock::Inside(*address));
+            }
+            match found {
+                None => found = Some(*address),
+                Some(_) => return None,
+            }
+        }
+        found.filter(|_| self.objects.has_parking_lots()).map(Lock::Inside)
     }
 
     fn is_inside_with(&mut self, thread: &PyThread, lock: usize) -> bool {
@@ -245,7 +325,11 @@ impl PythonStacks {
 
 /// Leaves only what can be the address of an object, each once.
 fn tidy(words: &mut Vec<usize>) {
-    words.retain(|word| *word > 4096 && word % 8 == 0);
+    words.retain(|word| is_address(*word));
     words.sort_unstable();
     words.dedup();
+}
+
+fn is_address(word: usize) -> bool {
+    word > 4096 && word % 8 == 0
 }

@@ -52,7 +52,7 @@ mod words;
 pub use attach::Unsupported;
 pub use awaits::{Mark, Suspended};
 pub use codes::MAX_CODES;
-pub use locks::{HowKnown, LockHolder};
+pub use locks::{HowKnown, LockHolder, WaitedFor};
 use waits_for::WithoutSocket;
 pub use waits_for::UNKNOWN_PEER;
 

@@ -43,6 +43,8 @@ pub(super) enum Sort {
     Function,
     Method,
     Socket,
+    /// A queue written in C, with a lock of its own inside.
+    SimpleQueue,
     /// A connection whose descriptor is not kept in an object.
     Transport,
     Float,
@@ -122,6 +124,11 @@ const DICT_VALUES: usize = 40;
 impl Objects {
     pub fn new(version_hex: u32) -> Objects {
         Objects { minor: (version_hex >> 16) & 0xff, pass: 1, types: HashMap::new() }
+    }
+
+    /// Whether waiters for what is written in C sleep on a futex each of their own (3.13).
+    pub fn has_parking_lots(&self) -> bool {
+        self.minor >= 13
     }
 
     /// From here on, every type is verified again when it is next met.
@@ -412,6 +419,7 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
         "_asyncio.FutureIter" | "dashcam._native.Passing" => Some(Sort::Passing),
         "_socket.socket" => Some(Sort::Socket),
         "collections.deque" => Some(Sort::Deque),
+        "_queue.SimpleQueue" => Some(Sort::SimpleQueue),
         "uvloop.loop.TCPTransport" | "uvloop.loop.UnixTransport" => Some(Sort::Transport),
         _ => None,
     };

@@ -233,11 +233,22 @@ fn locking(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
     Some(wait.limited(timeout))
 }
 
+/// FUTEX_LOCK_PI2 (5.14), not in the libc crate.
+const LOCK_PI2: i32 = 13;
+
+fn futex_command(args: &[u64; 6]) -> i32 {
+    args[1] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME)
+}
+
+/// Whether a call waits for a lock whose word holds its owner's thread id: the kernel asks for that.
+pub fn is_priority_inheriting(call: &TaskCall) -> bool {
+    let TaskCall::Syscall { nr: libc::SYS_futex, args, .. } = call else { return false };
+    matches!(futex_command(args), libc::FUTEX_LOCK_PI | LOCK_PI2)
+}
+
 fn futex_timeout(args: &[u64; 6], mem: &Reader) -> Timeout {
-    /// FUTEX_LOCK_PI2 (5.14), not in the libc crate.
-    const LOCK_PI2: i32 = 13;
     let op = args[1] as i32;
-    let command = op & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+    let command = futex_command(args);
     let clock = match op & libc::FUTEX_CLOCK_REALTIME {
         0 => libc::CLOCK_MONOTONIC,
         _ => libc::CLOCK_REALTIME,

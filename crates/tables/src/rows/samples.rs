@@ -41,6 +41,13 @@ pub(crate) const SAMPLES: Table = Table {
         always("is_reused", Kind::Bool, "It did not run since its last sample, which stands in"),
         always("is_truncated", Kind::Bool, "The stack was cut at the limit of frames"),
         maybe("slices", Kind::Int, "How often it was given a CPU since its own sample before, at most 1,023"),
+        maybe(
+            "lock_object",
+            Kind::Int,
+            "Address of Python's object behind it, the same for all who wait for the same: a lock, a Condition, an \
+             Event, a queue, a joined Thread",
+        ),
+        maybe("lock_name", Kind::Text, "Of a lock in static memory: its variable, `CACHE in libfoo.so`"),
     ],
     rows: samples,
 };
@@ -92,5 +99,7 @@ fn sample(
         Cell::Bool(has(flag::REUSED)),
         Cell::Bool(has(flag::TRUNCATED)),
         timed(row.slices.into()),
+        id(words::lock_object(row.lock)),
+        text(words::lock_name(capture, row.lock)),
     ])
 }

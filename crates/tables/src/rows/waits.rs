@@ -42,6 +42,13 @@ pub(crate) const WAITS: Table = Table {
         maybe("timeout_ns", Kind::Int, "Time limit of the wait, as it was first seen"),
         always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
         always("is_sampled", Kind::Bool, "A sample was taken in it; else one nearby stands in"),
+        maybe(
+            "lock_object",
+            Kind::Int,
+            "Address of Python's object behind it, the same for all who wait for the same: a lock, a Condition, an \
+             Event, a queue, a joined Thread",
+        ),
+        maybe("lock_name", Kind::Text, "Of a lock in static memory: its variable, `CACHE in libfoo.so`"),
     ],
     rows: waits,
 };
@@ -53,6 +60,7 @@ struct Wait {
     kind: WaitKind,
     stack: u32,
     target: u64,
+    lock: u64,
     timeout_ns: u64,
     call: u16,
     lock_holder: u32,
@@ -72,6 +80,7 @@ impl Wait {
             kind: segment.wait(),
             stack: segment.stack(),
             target,
+            lock: seen.map_or(0, |s| s.lock),
             timeout_ns,
             call: seen.map_or(0, |s| s.call),
             lock_holder: seen.map_or(0, |s| s.lock_holder),
@@ -92,6 +101,7 @@ impl Wait {
             && (self.kind, self.exact) == (next.kind, next.exact)
             && same(self.stack.into(), next.stack.into())
             && same(self.target, next.target)
+            && same(self.lock, next.lock)
             && holders;
         if !goes_on {
             return false;
@@ -100,6 +110,7 @@ impl Wait {
         self.sampled |= next.sampled;
         self.stack = first(self.stack, next.stack);
         self.target = first(self.target, next.target);
+        self.lock = first(self.lock, next.lock);
         self.timeout_ns = first(self.timeout_ns, next.timeout_ns);
         self.call = first(self.call, next.call);
         self.gil_holder = first(self.gil_holder, next.gil_holder);
@@ -162,6 +173,8 @@ fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
                 id(wait.timeout_ns),
                 Cell::Bool(wait.exact),
                 Cell::Bool(wait.sampled),
+                id(words::lock_object(wait.lock)),
+                text(words::lock_name(capture, wait.lock)),
             ])?;
         }
     }
