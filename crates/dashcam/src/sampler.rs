@@ -42,10 +42,12 @@ use crate::tracks::{Moved, Tracks};
 const YOUNG_NS: u64 = 15_000_000;
 /// The list of threads is read this often while something says that it is old, and when a request runs
 /// on a thread not known; less often where there are so many that this would cost more than `LIST_SHARE`
-/// of the budget. At least each `LIST_AT_LEAST_EVERY_NS` in any case.
+/// of the budget. At least each `LIST_AT_LEAST_EVERY_NS` where switch records do not tell of births, and each
+/// `LIST_IN_ANY_CASE_NS` where they do.
 const LIST_EVERY_NS: u64 = 100_000_000;
 const LIST_SHARE: f64 = 0.1;
 const LIST_AT_LEAST_EVERY_NS: u64 = 1_000_000_000;
+const LIST_IN_ANY_CASE_NS: u64 = 5_000_000_000;
 /// So much of a pass's CPU time is for the threads that are urgent, as much for whoever stands in their way, and
 /// so much for the others; the first thread of each kind is looked at in any case.
 const URGENT_NS: u64 = 4_000_000;
@@ -382,7 +384,9 @@ impl<'s> Sampler<'s> {
             return false;
         }
         self.asked_ns = now;
-        now.saturating_sub(self.listed_ns) >= LIST_AT_LEAST_EVERY_NS
+        let most =
+            if self.switching.records() { LIST_IN_ANY_CASE_NS } else { LIST_AT_LEAST_EVERY_NS };
+        now.saturating_sub(self.listed_ns) >= most
             || self.list_grew
             || self.tracks.stale
             || self.switching.may_know_more()

@@ -73,10 +73,15 @@ impl PythonStacks {
         if self.contain(&slots, object) {
             return true;
         }
-        let Some(own) = slots.first().copied() else { return false };
-        let kind = self.objects.type_of(&self.mem, &self.layout, own);
-        let Some(kind) = kind.filter(|kind| kind.sort == Sort::Instance) else { return false };
-        self.objects.contents(&self.mem, &self.layout, own, kind).contains(&object)
+        slots.first().is_some_and(|own| self.attributes(*own).contains(&object))
+    }
+
+    /// What an object of a program's class has as attributes; of others nothing.
+    pub(super) fn attributes(&mut self, object: usize) -> Vec<usize> {
+        let kind = self.objects.type_of(&self.mem, &self.layout, object);
+        let kind = kind.filter(|kind| kind.sort == Sort::Instance);
+        let contents = |kind| self.objects.contents(&self.mem, &self.layout, object, kind);
+        kind.map(contents).unwrap_or_default()
     }
 
     /// Whether a container among `slots` has `object` in it, or something that has it: a pair, an entry.
@@ -99,7 +104,11 @@ impl PythonStacks {
     }
 
     /// What lies in each of the objects at `addresses` that is of a sort that is `wanted`.
-    fn inside(&mut self, addresses: &[usize], wanted: impl Fn(Sort) -> bool) -> Vec<Vec<usize>> {
+    pub(super) fn inside(
+        &mut self,
+        addresses: &[usize],
+        wanted: impl Fn(Sort) -> bool,
+    ) -> Vec<Vec<usize>> {
         let kinds = self.types_at(addresses);
         let known = addresses.iter().zip(kinds).filter_map(|(a, kind)| Some((*a, kind?)));
         let known = known.filter(|(_, kind)| wanted(kind.sort));

@@ -14,7 +14,6 @@
 
 use super::frames::RawFrame;
 use super::locks::{HowKnown, WaitedFor, THREADING};
-use super::objects::Sort;
 use super::{PyThread, PythonStacks};
 
 /// `join` is at most this far from the innermost frame.
@@ -33,11 +32,7 @@ impl PythonStacks {
         };
         let frame = *self.walker.frames.iter().find(joins)?;
         let object = self.slots(&frame, 0, 1).first().copied()?;
-        let kind = self.objects.type_of(&self.mem, &self.layout, object)?;
-        if kind.sort != Sort::Instance {
-            return None;
-        }
-        let attributes = self.objects.contents(&self.mem, &self.layout, object, kind);
+        let attributes = self.attributes(object);
         let idents = attributes
             .into_iter()
             .filter_map(|attribute| self.objects.whole_number(&self.mem, &self.layout, attribute));

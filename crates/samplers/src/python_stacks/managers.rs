@@ -41,27 +41,23 @@ impl PythonStacks {
                 return false;
             }
             let manager = word_at(head, object::METHOD_SELF);
-            let lets_go = self.lets_go(word_at(head, object::METHOD_DEFINITION), manager, lock);
-            lets_go && !self.is_in_a_method(*method, manager) || self.collects(manager, lock)
+            let attributes = self.attributes(manager);
+            self.lets_go(word_at(head, object::METHOD_DEFINITION), &attributes, lock)
+                && !self.is_in_a_method(*method, manager)
+                || self.collects(&attributes, lock)
         })
     }
 
-    /// Whether `manager` is an exit stack that has the way out of `lock` in it.
-    pub(super) fn collects(&mut self, manager: usize, lock: usize) -> bool {
-        let kind = self.objects.type_of(&self.mem, &self.layout, manager);
-        let Some(kind) = kind.filter(|kind| kind.sort == Sort::Instance) else { return false };
-        let attributes = self.objects.contents(&self.mem, &self.layout, manager, kind);
-        let entries = self.contents_of(&attributes, Sort::Deque);
+    /// Whether what has these attributes is an exit stack that has the way out of `lock` in it.
+    pub(super) fn collects(&mut self, attributes: &[usize], lock: usize) -> bool {
+        let entries = self.contents_of(attributes, Sort::Deque);
         let ways = self.contents_of(&entries, Sort::Tuple);
         ways.into_iter().any(|way| self.is_way_out(way, lock))
     }
 
     /// What lies in those of the objects that are of one sort.
     fn contents_of(&mut self, addresses: &[usize], sort: Sort) -> Vec<usize> {
-        let kinds = self.types_at(addresses);
-        let known = addresses.iter().zip(kinds).filter_map(|(a, kind)| Some((*a, kind?)));
-        let known = known.filter(|(_, kind)| kind.sort == sort);
-        known.flat_map(|(a, k)| self.objects.contents(&self.mem, &self.layout, a, k)).collect()
+        self.inside(addresses, |kind| kind == sort).concat()
     }
 
     /// Whether calling `way`, a bound method or a function with what it calls in a cell, lets go of `lock`.
@@ -78,7 +74,10 @@ impl PythonStacks {
                     own if own == lock => {
                         self.is_exit_descriptor(function) || self.code_of_exit(function).is_some()
                     }
-                    own => self.lets_go(function, own, lock),
+                    own => {
+                        let attributes = self.attributes(own);
+                        self.lets_go(function, &attributes, lock)
+                    }
                 }
             }
             Some(Sort::Function) => {
@@ -103,12 +102,9 @@ impl PythonStacks {
         self.mem.read(name, &mut text).is_ok() && &text == b"__exit__\0"
     }
 
-    /// Whether `function` is an `__exit__` that lets go of `lock`, by `manager`, which it is bound to. What few
+    /// Whether `function` is an `__exit__` that lets go of `lock`, by the attributes of what it is bound to. What few
     /// have is asked first.
-    pub(super) fn lets_go(&mut self, function: usize, manager: usize, lock: usize) -> bool {
-        let kind = self.objects.type_of(&self.mem, &self.layout, manager);
-        let Some(kind) = kind.filter(|kind| kind.sort == Sort::Instance) else { return false };
-        let attributes = self.objects.contents(&self.mem, &self.layout, manager, kind);
+    pub(super) fn lets_go(&mut self, function: usize, attributes: &[usize], lock: usize) -> bool {
         if attributes.contains(&lock) {
             let code = self.code_of_exit(function).unwrap_or(0);
             return self.codes.names(&self.mem, &self.layout, code, &LEAVES);
@@ -116,9 +112,9 @@ impl PythonStacks {
         let is_generator = |kind: &Option<Type>| {
             kind.is_some_and(|kind| matches!(kind.sort, Sort::Generator | Sort::AsyncGenerator))
         };
-        let kinds = self.types_at(&attributes);
-        let mut all = attributes.into_iter().zip(kinds).filter(|(_, kind)| is_generator(kind));
-        all.any(|(generator, _)| self.stands_inside(generator, lock))
+        let kinds = self.types_at(attributes);
+        let mut all = attributes.iter().zip(kinds).filter(|(_, kind)| is_generator(kind));
+        all.any(|(generator, _)| self.stands_inside(*generator, lock))
             && self.code_of_exit(function).is_some()
     }
 

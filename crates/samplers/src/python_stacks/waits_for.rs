@@ -452,8 +452,9 @@ impl PythonStacks {
                         self.asyncio_function(function).is_some_and(|(_, name)| name == "__aexit__")
                     }
                     false => {
-                        own != entered && self.lets_go(function, own, lock)
-                            || self.collects(own, lock)
+                        let attributes = self.attributes(own);
+                        own != entered && self.lets_go(function, &attributes, lock)
+                            || self.collects(&attributes, lock)
                     }
                 }
         })
