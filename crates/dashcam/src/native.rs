@@ -11,6 +11,7 @@ use format::region::code_flag::{GAP_BITS, RUNNING};
 use format::region::losses;
 use format::wait::WaitKind;
 use recorder::Recorder;
+use ring::Class;
 use samplers::native_stacks::{Frame, NativeStacks, FRAME_POINTER, MOST_SITES, NO_SITE};
 use sys::mem::Reader;
 use sys::perf::Seen;
@@ -26,6 +27,8 @@ const SILENT_NS: u64 = 30_000_000;
 const MUCH_NS: u64 = 2_000_000;
 /// Distinct stacks whose ids are remembered; beyond, the memory is emptied.
 const MOST_STACKS: usize = 8 * 1024;
+/// Locks shared with other processes whose names are remembered; beyond, the memory is emptied.
+const MOST_SHARED: usize = 256;
 
 /// Reads native stacks and interns them. Their stale words differ from stack to stack, so they get
 /// half of the tables at most: Python's stacks keep the other half.
@@ -48,6 +51,8 @@ pub(crate) struct Native {
     files: Vec<u32>,
     /// Name ids of locks in static memory, by file and place.
     locks: HashMap<(u32, u64), u32>,
+    /// Words for locks that other processes may have, by futex.
+    shared: HashMap<u64, u64>,
 }
 
 impl Native {
@@ -61,6 +66,7 @@ impl Native {
             sights: Vec::new(),
             files: Vec::new(),
             locks: HashMap::new(),
+            shared: HashMap::new(),
             state: match &stacks {
                 None => "off: turned off by settings",
                 Some(None) => "off: only stacks of x86-64 are understood",
@@ -257,8 +263,18 @@ impl Native {
     }
 
     /// The lock whose waiters sleep at `futex`, for `Sample.lock`, if it is a variable of a program or library: its
-    /// place as a name, `path TAB tag TAB 0xOFFSET from the file's first page`. 0: it lies elsewhere.
-    pub(crate) fn lock(&mut self, recorder: &Recorder, mem: &Reader, futex: u64, now: u64) -> u64 {
+    /// place as a name, `path TAB tag TAB 0xOFFSET from the file's first page`. One that is `shared` with other
+    /// processes: `NAME in shared memory`. 0: it lies elsewhere.
+    pub(crate) fn lock(
+        &mut self,
+        recorder: &Recorder,
+        mem: &Reader,
+        (futex, shared): (u64, bool),
+        now: u64,
+    ) -> u64 {
+        if shared {
+            return self.shared_lock(recorder, futex);
+        }
         let found = self.stacks.as_mut().and_then(|stacks| stacks.variable(mem, futex, now));
         let Some((file, offset)) = found else { return 0 };
         let id = match self.locks.get(&(file, offset)) {
@@ -270,10 +286,26 @@ impl Native {
                 id
             }
         };
-        match id {
-            0 => 0,
-            id => TARGET_IS_NAME | u64::from(id),
+        word_of(id)
+    }
+
+    fn shared_lock(&mut self, recorder: &Recorder, futex: u64) -> u64 {
+        if let Some(word) = self.shared.get(&futex) {
+            return *word;
         }
+        let path = sys::mapped::file_at(futex).ok().flatten().unwrap_or_default();
+        let path = path.strip_suffix(" (deleted)").unwrap_or(&path);
+        let name = match path.rsplit('/').next() {
+            // What the kernel calls memory without a file.
+            Some("zero") | Some("") | None => "a lock",
+            Some(name) => name,
+        };
+        let target = recorder.tables().classed(Class::Target, &format!("{name} in shared memory"));
+        if self.shared.len() >= MOST_SHARED {
+            self.shared.clear();
+        }
+        self.shared.insert(futex, word_of(target));
+        word_of(target)
     }
 
     fn code_id(&mut self, recorder: &Recorder, site: u32) -> u32 {
@@ -295,6 +327,15 @@ impl Native {
         }
         self.codes[index] = id;
         id
+    }
+}
+
+/// A name's id as `Sample.target` and `Sample.lock` have it; 0 where there was no room for the name.
+fn word_of(name: u32) -> u64 {
+    if name == 0 {
+        0
+    } else {
+        TARGET_IS_NAME | u64::from(name)
     }
 }
 

@@ -265,6 +265,8 @@ impl<'s> Looker<'s> {
             }
             (WaitKind::FileLock, Some(fd)) => locked_file(call, fd),
             (WaitKind::ChildWait, _) => child(call, sample.tid),
+            (WaitKind::FileOpen, fd) => calls::path(call, &self.mem)
+                .or_else(|| fd.and_then(sys::fds::describe).map(|info| info.text)),
             (WaitKind::Poll, _) => self.sets.target(wait, sample.tid, sample.t_ns),
             (WaitKind::PipeRead | WaitKind::PipeWrite, Some(fd)) => {
                 let writes = sample.wait == WaitKind::PipeWrite;
@@ -274,6 +276,7 @@ impl<'s> Looker<'s> {
                 sys::fds::describe(fd).map(|info| receiver(&info, calls::sent_to(call, &self.mem)))
             }
             (_, Some(fd)) => sys::fds::describe(fd).map(|info| info.text),
+            (WaitKind::Other, None) => calls::name(sample.call.into()).map(str::to_owned),
             _ => None,
         };
         if let Some(text) = text {
@@ -383,7 +386,8 @@ impl<'s> Looker<'s> {
                 }
             }
             None => {
-                sample.lock = self.native.lock(self.recorder, &self.mem, futex, now);
+                let shared = calls::is_shared_futex(call);
+                sample.lock = self.native.lock(self.recorder, &self.mem, (futex, shared), now);
                 let owner = lock_owners::owner(&self.mem, call, futex);
                 let owner = owner.filter(|o| *o != sample.tid && tracks.by_tid.contains_key(o));
                 if let Some(owner) = owner {

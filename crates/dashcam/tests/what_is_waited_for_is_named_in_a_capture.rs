@@ -1,6 +1,7 @@
 //! A capture says what a slow request waited for: of several descriptors three by name, and how many
 //! more there are; of a datagram socket without a peer to whom it sends, and no more than its own port
-//! while it receives.
+//! while it receives; the path that is opened; the name of a call for which there is no word; a lock that lies in
+//! memory shared with other processes.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeSet;
@@ -69,6 +70,45 @@ fn full_socket() -> (UnixDatagram, SocketAddr, UnixDatagram) {
     (sender, address, deaf)
 }
 
+/// Opens a FIFO for reading, with nobody who writes for a while.
+fn opens(path: &std::path::Path) {
+    let text = std::ffi::CString::new(path.to_str().expect("plain")).expect("no zero");
+    // SAFETY: the path lives through the call.
+    assert_eq!(unsafe { libc::mkfifo(text.as_ptr(), 0o600) }, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(SLOW_MS as u64));
+            std::fs::OpenOptions::new().write(true).open(path).expect("it has a reader");
+        });
+        let _request = dashcam::request!("opens");
+        std::fs::File::open(path).expect("it has a writer");
+    });
+}
+
+/// Waits for a signal that does not come.
+fn waits_for_a_signal() {
+    let limit = libc::timespec { tv_sec: 0, tv_nsec: i64::from(SLOW_MS) * 1_000_000 };
+    // SAFETY: an empty set, zeroed; set and limit live through the call.
+    unsafe {
+        let set: libc::sigset_t = std::mem::zeroed();
+        libc::sigtimedwait(&set, std::ptr::null_mut(), &limit);
+    }
+}
+
+/// Waits for a futex in memory that children would share.
+fn waits_for_a_shared_lock() {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let kind = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    let limit = libc::timespec { tv_sec: 0, tv_nsec: i64::from(SLOW_MS) * 1_000_000 };
+    // SAFETY: a new mapping of a page, unmapped behind the only use of it.
+    unsafe {
+        let word = libc::mmap(std::ptr::null_mut(), 4096, access, kind, -1, 0);
+        assert_ne!(word, libc::MAP_FAILED);
+        libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, 0, &raw const limit);
+        libc::munmap(word, 4096);
+    }
+}
+
 /// Targets that the looks at a request's thread told while it waited for this.
 fn targets(capture: &Capture, request: &str, kind: WaitKind) -> BTreeSet<String> {
     let name = capture.name_id(request);
@@ -77,8 +117,9 @@ fn targets(capture: &Capture, request: &str, kind: WaitKind) -> BTreeSet<String>
     let inside = looks.iter().filter(|s| {
         (row.begin_ns..=row.end_ns.unwrap_or(u64::MAX)).contains(&s.t_ns) && s.wait == kind
     });
-    let named = inside.filter(|s| s.target & TARGET_IS_NAME != 0);
-    named.map(|s| capture.name(s.target as u32).to_owned()).collect()
+    let words = inside.map(|s| if kind == WaitKind::Futex { s.lock } else { s.target });
+    let named = words.filter(|word| word & TARGET_IS_NAME != 0);
+    named.map(|word| capture.name(word as u32).to_owned()).collect()
 }
 
 #[test]
@@ -118,11 +159,27 @@ fn what_is_waited_for_is_named_in_a_capture() {
         let _request = dashcam::request!("sends");
         assert!(full.0.send_to_addr(&[7], &full.1).is_err(), "nobody takes it");
     }
+    std::fs::create_dir_all(&out).expect("our folder");
+    let fifo = out.join("fifo");
+    opens(&fifo);
+    {
+        let _request = dashcam::request!("signal");
+        waits_for_a_signal();
+    }
+    {
+        let _request = dashcam::request!("shared");
+        waits_for_a_shared_lock();
+    }
     let path = dashcam::snap("test").expect("a capture");
     let capture = Capture::open(&path).expect("a whole capture");
     std::fs::remove_dir_all(out).expect("our folder");
     let told = |request| targets(&capture, request, WaitKind::Poll);
     let one = |text: String| BTreeSet::from([text]);
+    let opened = targets(&capture, "opens", WaitKind::FileOpen);
+    assert_eq!(opened, one(fifo.display().to_string()));
+    assert_eq!(targets(&capture, "signal", WaitKind::Other), one("sigtimedwait".to_owned()));
+    let shared = targets(&capture, "shared", WaitKind::Futex);
+    assert_eq!(shared, one("a lock in shared memory".to_owned()));
     let port = anybody.local_addr().expect("it is bound").port();
     let received = targets(&capture, "receives", WaitKind::SocketRead);
     assert_eq!(received, one(format!("udp, own port {port}")));

@@ -249,7 +249,7 @@ impl Judge<'_, '_> {
         let group = &group;
         let mean_ns = mean_ns(group, &slow);
         let normal_requests = self.normals_with(group, mean_ns);
-        let target = main_target(group);
+        let target = main_target(self.scene, group);
         let (mut confidence, mut missing) =
             self.confidence(group, share, slow.len(), normal_requests);
         if let Some(alone) = self.alone(&slow) {
@@ -262,7 +262,8 @@ impl Judge<'_, '_> {
         let slowest = slow.iter().take(TRACES).map(|i| self.requests.slow[*i].row.id);
         let traces: Vec<_> = slowest.map(|id| self.traces.request(id)).collect();
         let tids = slow.iter().map(|i| self.requests.slow[*i].row.tid);
-        let heaviest = group.heaviest();
+        let seen = group.at_place(self.scene).into_iter().filter(|w| w.piece.claim.stack != 0);
+        let heaviest = seen.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
         let waiter = self.waiter(group);
         let path = match (&group.place, heaviest) {
             _ if waiter.is_some() => waiter.iter().flat_map(|w| w.1.clone()).collect(),
@@ -539,9 +540,9 @@ fn starved_ns(group: &Group<'_>, of: &[usize]) -> f64 {
 }
 
 /// What most of the group's time was spent on that is known of it.
-fn main_target(group: &Group<'_>) -> Option<String> {
+fn main_target(scene: &Scene<'_>, group: &Group<'_>) -> Option<String> {
     let mut sums: std::collections::BTreeMap<&str, f64> = Default::default();
-    for piece in &group.pieces {
+    for piece in group.at_place(scene) {
         if let Some(target) = &piece.piece.claim.target {
             *sums.entry(target).or_default() += piece.excess_ns;
         }

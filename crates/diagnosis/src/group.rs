@@ -57,6 +57,21 @@ impl<'c> Group<'c> {
         })
     }
 
+    /// The pieces at the group's own place; all of them where none is. Small groups of one cause are joined, and
+    /// what is told of the place must be what happened there.
+    pub fn at_place(&self, scene: &Scene<'_>) -> Vec<&Weighed<'c>> {
+        let there = |w: &&Weighed<'c>| {
+            let place = place_of(scene, w);
+            let both = place.as_ref().zip(self.place.as_ref());
+            both.is_some_and(|(a, b)| (&a.qualified, &a.file) == (&b.qualified, &b.file))
+        };
+        let some: Vec<_> = self.pieces.iter().filter(there).collect();
+        match some.is_empty() {
+            true => self.pieces.iter().collect(),
+            false => some,
+        }
+    }
+
     /// The piece that costs most, of those whose code was seen.
     pub fn heaviest(&self) -> Option<&Weighed<'c>> {
         let seen = self.pieces.iter().filter(|p| p.piece.claim.stack != 0);

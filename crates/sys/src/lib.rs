@@ -21,6 +21,7 @@ mod kept;
 pub mod local;
 pub mod lock_owners;
 pub mod map;
+pub mod mapped;
 pub mod mem;
 pub mod nap;
 pub mod ours;

@@ -234,7 +234,10 @@ pub(crate) fn kernel_work(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'
 /// The claim on a segment; `unknown` when no rule wants it.
 pub fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Claim {
     let first = RULES.iter().find_map(|rule| (rule.claim)(scene, segment));
-    first.unwrap_or_else(|| Claim::of(Cause::Unknown, segment))
+    first.unwrap_or_else(|| {
+        let target = unknown::target(scene, segment);
+        Claim { target, ..Claim::of(Cause::Unknown, segment) }
+    })
 }
 
 /// Whether what an event loop's thread did is told, whichever request or task it did it for: not what the

@@ -2,11 +2,21 @@
 //!
 //! Signature: none. Quotes: the stacks that most of it passed in (`unexplained`). Never surer than *possible*.
 
+use format::wait::WaitKind;
+
 use super::{at, ms_text, Described};
 use crate::crowded::SLIVERS;
+use crate::scene::Scene;
+use crate::timeline::{Segment, State};
 
 pub const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing\"), or look at \
      the stacks in `dashcam show`.";
+
+/// The system call that a thread sat in for which there is no rule: its name, or what its descriptor is.
+pub fn target(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<String> {
+    let sits = segment.state == State::Wait && segment.wait() == WaitKind::Other;
+    segment.sample.filter(|_| sits).and_then(|sample| scene.target(sample))
+}
 
 pub fn sentence(d: &Described<'_>) -> String {
     let time = ms_text(d.mean_ms);
@@ -17,7 +27,8 @@ pub fn sentence(d: &Described<'_>) -> String {
             at(place)
         ),
         Some(place) => {
-            format!("{time} could not be explained; most of it passed in {}", place.short())
+            let call = d.target.map_or_else(String::new, |t| format!(", in a system call: {t}"));
+            format!("{time} could not be explained; most of it passed in {}{call}", place.short())
         }
         None => format!("{time} could not be explained: nothing was seen of it"),
     }

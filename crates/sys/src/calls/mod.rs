@@ -15,14 +15,17 @@
 //! | read, write, recv, send, sendfile, splice | by what the descriptor is | descriptor |
 //! | sendto, sendmsg, sendmmsg | SocketWrite | the address they name, if they do (`sent_to`) |
 //! | connect, accept | Connect, Accept | descriptor; the address (`connect_target`) |
-//! | fsync, open, stat, unlink, rename, flock, F_SETLKW | FileSync, FileOpen, FileLock | |
+//! | fsync, flock, F_SETLKW | FileSync, FileLock | descriptor |
+//! | open, stat, unlink, rename, ... | FileOpen | the path they name (`path`) |
 //! | wait4, waitid, vfork | ChildWait | |
 //! | sched_yield; mmap, munmap, madvise, brk, ... | Yield; Memory | |
 //!
 //! What it promises: never a panic, a fault or a blocked caller, whatever the arguments are; no
 //! allocation; 0.1-1 us. What it does not: the thread may have gone on since its call was read, so
-//! memory behind its pointers may be stale. A call without a row here is `Other` with its number.
+//! memory behind its pointers may be stale. A call without a row here is `Other` with its number, some with
+//! a name (`name`).
 
+mod names;
 mod nr;
 mod poll;
 mod timeout;
@@ -30,6 +33,7 @@ mod timeout;
 use crate::fds::{self, Sort};
 use crate::mem::Reader;
 use crate::task::TaskCall;
+pub use names::{name, path};
 use timeout::{length, until, Timeout};
 
 /// What a thread waits for.
@@ -240,6 +244,12 @@ fn futex_command(args: &[u64; 6]) -> i32 {
     args[1] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME)
 }
 
+/// Whether a call waits for a futex that other processes may wait for, too.
+pub fn is_shared_futex(call: &TaskCall) -> bool {
+    let TaskCall::Syscall { nr: libc::SYS_futex, args, .. } = call else { return false };
+    args[1] as i32 & libc::FUTEX_PRIVATE_FLAG == 0
+}
+
 /// Whether a call waits for a lock whose word holds its owner's thread id: the kernel asks for that.
 pub fn is_priority_inheriting(call: &TaskCall) -> bool {
     let TaskCall::Syscall { nr: libc::SYS_futex, args, .. } = call else { return false };
@@ -362,6 +372,17 @@ fn is_metadata(nr: i64) -> bool {
 }
 
 fn others(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
+    let timeout = match nr {
+        libc::SYS_rt_sigtimedwait => length(args[2], mem),
+        libc::SYS_semtimedop => length(args[3], mem),
+        libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => {
+            until(args[4], libc::CLOCK_REALTIME, mem)
+        }
+        _ => Timeout::None,
+    };
+    if timeout != Timeout::None {
+        return Some(Wait::of(WaitKind::Other(nr)).limited(timeout));
+    }
     let kind = match nr {
         libc::SYS_wait4 | libc::SYS_waitid | nr::VFORK => WaitKind::ChildWait,
         // The caller of a plain fork or thread start does not wait; that of a vfork does.
@@ -375,6 +396,9 @@ fn others(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
             WaitKind::Memory
         }
         libc::SYS_brk | libc::SYS_madvise | libc::SYS_mlock | libc::SYS_munlock => WaitKind::Memory,
+        libc::SYS_ioctl | libc::SYS_close | libc::SYS_shutdown => {
+            return Some(Wait::on(WaitKind::Other(nr), args[0] as i32));
+        }
         _ => return None,
     };
     Some(Wait::of(kind))

@@ -33,6 +33,7 @@ only_x86! {
     CHMOD = SYS_chmod else -118;
     CHOWN = SYS_chown else -119;
     VFORK = SYS_vfork else -120;
+    PAUSE = SYS_pause else -121;
 }
 
 /// futex_wait (6.7); numbers from 424 on are the same on all machines.

@@ -4,7 +4,7 @@ use export::context::Contexts;
 use export::text as words;
 use format::record::{flag, Sample};
 
-use super::waits::lock_address;
+use super::waits::{lock_address, syscall};
 use super::{holder_source, request_at, sorted};
 use crate::cell::{always, id, int, maybe, opt, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};
@@ -88,7 +88,7 @@ fn sample(
         id(row.gil_holder),
         id(row.lock_holder),
         holder_source(row.holder_source),
-        id(row.call),
+        syscall(row.wait, row.call),
         text(words::target(capture, target)),
         lock_address(target),
         id(timeout_ns),

@@ -169,7 +169,7 @@ fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
                 id(wait.lock_holder),
                 holder_source(wait.holder_source),
                 id(wait.gil_holder),
-                id(wait.call),
+                syscall(wait.kind, wait.call),
                 id(wait.timeout_ns),
                 Cell::Bool(wait.exact),
                 Cell::Bool(wait.sampled),
@@ -182,6 +182,17 @@ fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
 }
 
 /// The target of a wait that is no name.
+/// The number of a wait's system call. `read` is 0 on x86-64, and so is what is no call at all.
+pub(super) fn syscall<'a>(kind: WaitKind, call: u16) -> Cell<'a> {
+    use WaitKind::{FileRead, Other, PipeRead, SocketRead};
+    let reads = matches!(kind, FileRead | Other | PipeRead | SocketRead);
+    if call != 0 || reads {
+        int(call)
+    } else {
+        Cell::Null
+    }
+}
+
 pub(super) fn lock_address<'a>(target: u64) -> Cell<'a> {
     if target & TARGET_IS_NAME == 0 {
         id(target)
