@@ -4,7 +4,7 @@ use export::context::Contexts;
 use export::text as words;
 use format::record::{flag, Sample};
 
-use super::waits::lock_address;
+use super::waits::{lock_address, task};
 use super::{holder_source, request_at, sorted};
 use crate::cell::{always, id, int, maybe, opt, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};
@@ -41,6 +41,11 @@ pub(crate) const SAMPLES: Table = Table {
         always("is_reused", Kind::Bool, "It did not run since its last sample, which stands in"),
         always("is_truncated", Kind::Bool, "The stack was cut at the limit of frames"),
         maybe("slices", Kind::Int, "How often it was given a CPU since its own sample before, at most 1,023"),
+        maybe(
+            "running_task",
+            Kind::Text,
+            "asyncio's task that ran on it: the name given to it, else its coroutine as `refresh()`",
+        ),
     ],
     rows: samples,
 };
@@ -92,5 +97,6 @@ fn sample(
         Cell::Bool(has(flag::REUSED)),
         Cell::Bool(has(flag::TRUNCATED)),
         timed(row.slices.into()),
+        task(capture, row.task),
     ])
 }

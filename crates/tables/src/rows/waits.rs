@@ -42,6 +42,11 @@ pub(crate) const WAITS: Table = Table {
         maybe("timeout_ns", Kind::Int, "Time limit of the wait, as it was first seen"),
         always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
         always("is_sampled", Kind::Bool, "A sample was taken in it; else one nearby stands in"),
+        maybe(
+            "running_task",
+            Kind::Text,
+            "asyncio's task that waited, with its loop: the name given to it, else its coroutine as `refresh()`",
+        ),
     ],
     rows: waits,
 };
@@ -58,6 +63,7 @@ struct Wait {
     lock_holder: u32,
     holder_source: HolderSource,
     gil_holder: u32,
+    task: u32,
     exact: bool,
     sampled: bool,
 }
@@ -77,6 +83,7 @@ impl Wait {
             lock_holder: seen.map_or(0, |s| s.lock_holder),
             holder_source: seen.map_or(HolderSource::None, |s| s.holder_source),
             gil_holder: seen.map_or(0, |s| s.gil_holder),
+            task: seen.map_or(0, |s| s.task),
             exact: segment.exact,
             sampled: segment.sampled,
         }
@@ -92,6 +99,7 @@ impl Wait {
             && (self.kind, self.exact) == (next.kind, next.exact)
             && same(self.stack.into(), next.stack.into())
             && same(self.target, next.target)
+            && same(self.task.into(), next.task.into())
             && holders;
         if !goes_on {
             return false;
@@ -103,6 +111,7 @@ impl Wait {
         self.timeout_ns = first(self.timeout_ns, next.timeout_ns);
         self.call = first(self.call, next.call);
         self.gil_holder = first(self.gil_holder, next.gil_holder);
+        self.task = first(self.task, next.task);
         if self.lock_holder == 0 {
             (self.lock_holder, self.holder_source) = (next.lock_holder, next.holder_source);
         }
@@ -162,10 +171,16 @@ fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
                 id(wait.timeout_ns),
                 Cell::Bool(wait.exact),
                 Cell::Bool(wait.sampled),
+                task(capture, wait.task),
             ])?;
         }
     }
     Ok(())
+}
+
+/// The name of an asyncio task.
+pub(super) fn task(capture: &Capture, task: u32) -> Cell<'_> {
+    text(words::task(capture, task))
 }
 
 /// The target of a wait that is no name.
