@@ -92,6 +92,7 @@ static void frames(void) {
     show("frame_value_stack", -1);
     show("frame_blocks", -1);
     show("frame_block_count", -1);
+    show("frame_generator", -1);
 #else
     show("frame_previous", offsetof(PyFrameObject, f_back));
     show("frame_owner", -1);
@@ -99,6 +100,7 @@ static void frames(void) {
     show("frame_value_stack", offsetof(PyFrameObject, f_valuestack));
     show("frame_blocks", offsetof(PyFrameObject, f_blockstack));
     show("frame_block_count", offsetof(PyFrameObject, f_iblock));
+    show("frame_generator", offsetof(PyFrameObject, f_gen));
 #endif
 }
 

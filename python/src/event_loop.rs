@@ -3,7 +3,8 @@
 //! How it works: asyncio keeps the running task of each loop in one dict for the life of the
 //! process. Once `_asyncio` was imported (never by us), the function that tells the running loop and
 //! that dict are looked up once; from then on a question is one call and one dict lookup, about
-//! 60 ns. The same first look tells the sampler where asyncio keeps all its tasks.
+//! 60 ns. The same first look, at the latest when `asyncio.tasks` was imported, tells the sampler where
+//! asyncio keeps all its tasks, and the running ones.
 //!
 //! Where no loop of asyncio's runs and `greenlet` was imported, its `getcurrent` is asked: one call, and the
 //! attribute that tells whether it is the thread's own (then the thread is one like any other).
@@ -15,6 +16,7 @@
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use samplers::python_stacks::RunningTasks;
 use sys::cell::StaticRef;
 
 use crate::kept::word;
@@ -58,6 +60,14 @@ fn asyncio_task(py: Python<'_>) -> Option<u64> {
     Some(task.map_or(0, |task| task.as_ptr() as u64))
 }
 
+/// asyncio was imported: from now on the sampler can tell which of its tasks runs.
+#[pyfunction]
+pub fn asyncio_is_here(py: Python<'_>) {
+    if ASYNCIO.get().is_none() {
+        look(py);
+    }
+}
+
 /// A module that was imported.
 fn module<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
     // SAFETY: a borrowed reference to the dict of modules, which lives as long as the interpreter;
@@ -77,6 +87,13 @@ fn look(py: Python<'_>) -> Option<&Asyncio> {
     if let Ok(set) = all.and_then(|all| all.getattr("data")) {
         // Leaked on purpose: the sampler keeps the address for the life of the process.
         dashcam::set_asyncio_tasks(set.into_ptr() as usize);
+    }
+    if let Ok(kind) = module.getattr("Task") {
+        // The dict stays as long as `ASYNCIO`, which is for ever; the type is leaked on purpose.
+        dashcam::set_asyncio_running(RunningTasks {
+            by_loop: asyncio.current_tasks.as_ptr() as usize,
+            kind: kind.into_ptr() as usize,
+        });
     }
     Some(ASYNCIO.get_or_make(|| asyncio))
 }

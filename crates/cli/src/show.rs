@@ -124,10 +124,14 @@ fn print_request(capture: &Capture, request: &RequestRow) {
     for sample in capture.samples.values().flatten() {
         let leaf = capture.frames(sample.stack).next();
         let leaf = leaf.map_or("-".to_owned(), |f| format!("{}:{} {}", f.file, f.line, f.function));
+        let task = match sample.task {
+            0 => String::new(),
+            task => format!(", in task {}", capture.name(task)),
+        };
         let (wait, holder, gil) = (sample.wait.text(), sample.lock_holder, sample.gil_holder);
         lines.push((
             sample.t_ns,
-            format!("{:>7} sample {wait}, holder {holder}, gil {gil}, at {leaf}", sample.tid),
+            format!("{:>7} sample {wait}, holder {holder}, gil {gil}, at {leaf}{task}", sample.tid),
         ));
     }
     for seen in capture.awaits.get(&request.id).into_iter().flatten() {

@@ -50,6 +50,7 @@ mod stream;
 mod subject;
 mod suspended;
 mod switching;
+mod task_names;
 mod traces;
 mod tracks;
 pub mod under_gil;
@@ -86,6 +87,7 @@ pub use stream::{Stream, StreamConfig};
 pub use suspended::set_asyncio_tasks;
 pub use sys::clock::now_ns;
 pub use sys::shelf::Shelf;
+pub use task_names::set_asyncio_running;
 pub use traces::{
     continue_trace, setting_is_on, tell_span, this_thread, trace_id, trace_id_of, traceparent,
     traceparent_of, tracestate_of, SpanKey,

@@ -19,6 +19,7 @@ use crate::control::Shared;
 use crate::native::Native;
 
 use crate::sets::Sets;
+use crate::task_names::TaskNames;
 use crate::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
 use crate::under_gil::UnderGil;
 
@@ -41,6 +42,7 @@ pub(crate) struct Looker<'s> {
     known: HashMap<u64, u32>,
     torn_told: u64,
     unsettled_told: u64,
+    task_names: TaskNames,
     sets: Sets,
     pub native: Native,
 }
@@ -62,6 +64,7 @@ impl<'s> Looker<'s> {
             known: HashMap::new(),
             torn_told: 0,
             unsettled_told: 0,
+            task_names: TaskNames::default(),
             sets: Sets::default(),
             native,
         }
@@ -306,6 +309,7 @@ impl<'s> Looker<'s> {
         if outcome.truncated {
             sample.flags |= flag::TRUNCATED;
         }
+        sample.task = self.task_names.running(self.recorder, stacks);
         sample.stack = self.stack_id();
     }
 
@@ -498,7 +502,7 @@ pub(crate) fn blank(tid: u32, now: u64, sampled_ns: u64) -> Sample {
 
 /// A thread that stood still since its last sample stands where it stood.
 fn carry_over(last: &Sample, sample: &mut Sample) {
-    sample.stack = last.stack;
+    (sample.stack, sample.task) = (last.stack, last.task);
     sample.flags |= flag::REUSED | (last.flags & flag::TRUNCATED);
     if sample.target == 0 {
         sample.target = last.target;

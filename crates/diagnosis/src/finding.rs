@@ -12,6 +12,7 @@ use crate::own_cost;
 use crate::repeats::{self, Repeats};
 use crate::requests::{count, Judged, Requests};
 use crate::retries;
+use crate::running_task;
 use crate::scene::Scene;
 use crate::timeline::State;
 use crate::unexplained;
@@ -478,6 +479,9 @@ impl Judge<'_, '_> {
         }
         for (calls, part) in unexplained::stacks(self.scene, group) {
             out.push(number(&format!("{SEEN_IN}{calls}"), (100.0 * part).round(), "%"));
+        }
+        if let Some((what, part)) = running_task::evidence(self.scene, group) {
+            out.push(number(&what, (100.0 * part).round(), "%"));
         }
         if let Some((function, part)) = self.native_part(group) {
             let what =

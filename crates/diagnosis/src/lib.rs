@@ -37,6 +37,7 @@ mod regulars;
 mod repeats;
 pub mod requests;
 mod retries;
+mod running_task;
 pub mod scene;
 mod takers;
 mod text;

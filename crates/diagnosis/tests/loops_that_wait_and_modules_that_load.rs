@@ -62,6 +62,30 @@ fn loop_waits(code: &[(&str, &str, u32)]) -> Capture {
 }
 
 #[test]
+fn the_task_that_kept_a_loop_is_evidence_and_changes_nothing_else() {
+    let told = |task: u32| {
+        let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
+        made.names.push("refresh prices".to_owned());
+        let name = made.names.len() as u32 - 1;
+        for look in made.samples.get_mut(&THREAD).into_iter().flatten() {
+            (look.wait, look.task) = (WaitKind::Sleep, task * name);
+        }
+        only(&made)
+    };
+    let (with, without) = (told(1), told(0));
+    let rows = |finding: &Finding| finding.evidence.clone();
+    let own = |finding: &Finding| {
+        let of = |row: &&diagnosis::Evidence| row.what.contains("`refresh prices`");
+        rows(finding).iter().find(of).map(|row| (row.value, row.unit))
+    };
+    assert_eq!(with.cause.text(), "event-loop-blocked");
+    assert!(own(&with).is_some_and(|(part, unit)| part > 90.0 && unit == "%"), "{:?}", rows(&with));
+    assert_eq!(own(&without), None);
+    assert_eq!(rows(&with).len(), rows(&without).len() + 1);
+    assert_eq!((&with.summary, &with.fingerprint), (&without.summary, &without.fingerprint));
+}
+
+#[test]
 fn who_holds_the_lock_that_a_loop_waits_for_kept_the_loop() {
     let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
     held_by(&mut made, OTHER, HolderSource::WithBlock);

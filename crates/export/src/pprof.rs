@@ -3,8 +3,8 @@
 //! The messages are those of github.com/google/pprof/proto/profile.proto, the fields that are used.
 //! Values are integers: samples/count, wall, cpu, off-cpu/nanoseconds (`weights` says where from).
 //! Labels: `thread`, `thread id`, `request`, `request id`, `span` (the innermost open one), `wait`,
-//! `target` (peer or path), `holder` (thread that had the lock or the GIL), `trace id`. Functions
-//! are Python's qualified names; every location is one function at one line, without an address.
+//! `target` (peer or path), `holder` (thread that had the lock or the GIL), `task` (asyncio's that ran),
+//! `trace id`. Functions are Python's qualified names; every location is one function at one line, without an address.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -141,6 +141,8 @@ struct Key {
     wait: Option<&'static str>,
     target: u64,
     holder: u32,
+    /// Name id.
+    task: u32,
 }
 
 /// The profile of all threads, not packed.
@@ -182,6 +184,7 @@ fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
             .filter(|target| text::target(capture, *target).is_some())
             .unwrap_or(0),
         holder: sample.map_or(0, text::holder),
+        task: weighted.sample.map_or(0, |sample| sample.task),
     }
 }
 
@@ -270,6 +273,9 @@ impl<'t, 'c> Maker<'t, 'c> {
         }
         if key.holder != 0 {
             out.push(self.text_label("holder", &self.threads.name(key.holder)));
+        }
+        if let Some(task) = text::task(capture, key.task) {
+            out.push(self.text_label("task", task));
         }
         out
     }

@@ -28,6 +28,11 @@ pub fn lock_object(lock: u64) -> u64 {
     }
 }
 
+/// The name of an asyncio task that ran, by a sample's word for it.
+pub fn task(capture: &Capture, task: u32) -> Option<&str> {
+    (task != 0).then(|| capture.name(task))
+}
+
 /// A sample's target and time limit in ns; (0, 0) where these words tell what a running thread used.
 pub fn target_and_limit(sample: &Sample) -> (u64, u64) {
     match sample.usage() {

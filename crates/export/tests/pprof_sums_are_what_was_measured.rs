@@ -86,6 +86,20 @@ fn time_asleep_stands_at_the_line_that_slept_with_its_request_span_and_peer() {
 }
 
 #[test]
+fn stacks_of_two_tasks_are_apart_and_bear_their_names() {
+    let mut capture = capture(true);
+    for (i, sample) in capture.samples.get_mut(&common::WORKER).into_iter().flatten().enumerate() {
+        sample.task = [14, 0, 11][i % 3];
+    }
+    let made = profile(&capture, &mut |_, _| ());
+    let named = |task: Option<&str>| {
+        let of = |s: &&Sample| labels(&made, s).get("task").map(String::as_str) == task;
+        made.sample.iter().filter(of).map(|s| s.value[0]).sum::<i64>()
+    };
+    assert_eq!([named(Some("cache.miss")), named(None), named(Some("rss_bytes"))], [35, 34, 34]);
+}
+
+#[test]
 fn a_preempted_thread_waits_for_a_cpu_and_for_nothing_else() {
     let made = profile(&capture(true), &mut |_, _| ());
     let ready = made.sample.iter().find(|s| s.value[3] == 10 * MS as i64).expect("a sample");

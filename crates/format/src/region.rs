@@ -217,6 +217,9 @@ pub mod losses {
         CAPTURES_UNLISTED = 33, "captures_unlisted";
         /// Stacks whose innermost few frames moved at every look: taken as last read, or missing.
         STACKS_UNSETTLED = 34, "stacks_unsettled";
+        /// Samples of asyncio tasks whose own name was refused, since there were 1,000 others: they bear
+        /// their coroutine's.
+        TASK_NAMES_REFUSED = 35, "task_names_refused";
     }
 }
 

@@ -26,13 +26,15 @@ pub struct Tables {
 }
 
 /// Names that come from outside the program's source and could be new for ever: each class has a
-/// number of distinct ones; past it, digits become `#`, so that they fall together.
+/// number of distinct ones.
 #[derive(Clone, Copy, Debug)]
 pub enum Class {
     /// Names of threads.
     Thread,
     /// Peers, paths, pipes.
     Target,
+    /// Names of asyncio tasks.
+    Task,
 }
 
 impl Class {
@@ -40,6 +42,7 @@ impl Class {
         match self {
             Class::Thread => 1000,
             Class::Target => 4000,
+            Class::Task => 1000,
         }
     }
 }
@@ -47,7 +50,7 @@ impl Class {
 #[derive(Default)]
 struct Inner {
     /// Distinct names by class.
-    classes: [usize; 2],
+    classes: [usize; 3],
     names: HashMap<Box<str>, Name>,
     codes: HashMap<(Name, Name, u32), u32>,
     stacks: HashMap<(u32, u32, u32), u32>,
@@ -72,19 +75,25 @@ impl Tables {
         self.intern(text, 32 * 1024)
     }
 
-    /// As `name`, for names of a class that is bounded.
+    /// As `name`, for names of a class that is bounded. None: there are too many of that class.
+    pub fn bounded(&self, class: Class, text: &str) -> Option<Name> {
+        let mut inner = self.lock();
+        if let Some(id) = inner.names.get(text) {
+            return Some(*id);
+        }
+        let count = &mut inner.classes[class as usize];
+        if *count >= class.most() {
+            return None;
+        }
+        *count += 1;
+        drop(inner);
+        Some(self.name(text))
+    }
+
+    /// As `bounded`, for a class where they fall together past that: digits become `#`.
     pub fn classed(&self, class: Class, text: &str) -> Name {
-        {
-            let mut inner = self.lock();
-            if let Some(id) = inner.names.get(text) {
-                return *id;
-            }
-            let count = &mut inner.classes[class as usize];
-            if *count < class.most() {
-                *count += 1;
-                drop(inner);
-                return self.name(text);
-            }
+        if let Some(name) = self.bounded(class, text) {
+            return name;
         }
         let digit = |c: char| if c.is_ascii_digit() { '#' } else { c };
         self.name(&text.chars().map(digit).collect::<String>())

@@ -65,6 +65,18 @@ fn thread_slots_are_used_again_only_when_the_table_is_full() {
 }
 
 #[test]
+fn names_of_ever_new_tasks_are_refused_past_their_bound() {
+    let tables = Tables::new(region(), |_, _| ());
+    let name = |i: usize| tables.bounded(ring::Class::Task, &format!("job {i:x}"));
+    let known: Vec<_> = (0..50_000).map_while(name).collect();
+    assert_eq!(known.len(), 1000);
+    assert_eq!(name(50_000), None);
+    assert_eq!(name(999), known.last().copied(), "what is known goes on being told");
+    let target = tables.bounded(ring::Class::Target, "tcp 127.0.0.1:5432");
+    assert!(target.is_some(), "other classes have bounds of their own");
+}
+
+#[test]
 fn names_of_ever_new_threads_fall_together_past_their_bound() {
     let tables = Tables::new(region(), |_, _| ());
     let mut ids: Vec<u32> = (0..50_000)

@@ -6,11 +6,11 @@
 //! What it promises: nothing beyond the tests. What is missing on purpose: everything else.
 
 use samplers::python_stacks::{
-    CodeId, Frame, HowKnown, PyThread, PythonStacks, RuntimeInfo, TypeAddresses,
+    CodeId, Frame, HowKnown, PyThread, PythonStacks, RunningTasks, RuntimeInfo, TypeAddresses,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -304,6 +304,119 @@ fn await_storm(set: usize) -> [u64; 4] {
         stacks.tasks_in(set, 512, &mut tasks);
     }
     sums
+}
+
+/// The name of the task that runs on the thread whose stack was just read, "" if it was given none, and
+/// its coroutine's; None: it cannot be said.
+fn running(stacks: &mut PythonStacks, tasks: RunningTasks) -> Option<(String, String)> {
+    let task = stacks.running_task(tasks)?;
+    let (name, code) = (task.name.unwrap_or_default().to_owned(), task.code);
+    Some((name, stacks.code(code).map_or_else(|| "?".into(), |code| code.qualname.clone())))
+}
+
+/// Writes the name of the task that runs on a thread, a tab, its coroutine's; or "none". `by_loop`: the
+/// dict of running tasks; `kind`: the type of tasks.
+#[no_mangle]
+pub extern "C" fn probe_running(
+    tid: u32,
+    by_loop: usize,
+    kind: usize,
+    out: *mut c_char,
+    capacity: usize,
+) -> c_int {
+    let (mut guard, mut frames) = (reader(), Vec::new());
+    let Some(stacks) = guard.as_mut() else {
+        return answer("not attached", out, capacity);
+    };
+    stacks.begin_pass();
+    let read = find(stacks, tid).is_some_and(|(t, _)| stacks.stack(&t, 1024, &mut frames).is_ok());
+    let tasks = RunningTasks { by_loop, kind };
+    match running(stacks, tasks).filter(|_| read) {
+        Some((name, code)) => answer(&format!("{name}\t{code}"), out, capacity),
+        None => answer("none", out, capacity),
+    }
+}
+
+/// The median time of a look at a thread's stack, and of asking for its task behind that, in
+/// nanoseconds: in the low and the high half.
+#[no_mangle]
+pub extern "C" fn probe_time_running(tid: u32, by_loop: usize, kind: usize, times: usize) -> u64 {
+    let (mut guard, mut frames) = (reader(), Vec::new());
+    let Some(stacks) = guard.as_mut() else { return 0 };
+    let Some((thread, _)) = find(stacks, tid) else { return 0 };
+    let mut took = [Vec::new(), Vec::new()];
+    for _ in 0..times.max(1) {
+        stacks.begin_pass();
+        let start = Instant::now();
+        let _ = stacks.stack(&thread, 1024, &mut frames);
+        took[0].push(start.elapsed().as_nanos() as u64);
+        let start = Instant::now();
+        let _ = stacks.running_task(RunningTasks { by_loop, kind });
+        took[1].push(start.elapsed().as_nanos() as u64);
+    }
+    took.iter_mut().for_each(|took| took.sort_unstable());
+    let [stack, task] = took.map(|took| took[took.len() / 2]);
+    task << 32 | stack
+}
+
+/// What was wrong with the names met in `running_storm`.
+static WRONG: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Asks for the running task of every thread, until the storm is stopped. Tasks named `FUNCTION NUMBER` run
+/// that function, and write their number, one more than the last, to `number` when they begin. How many
+/// stacks were read, tasks found, tasks of such a name, stacks torn.
+fn running_storm(tasks: RunningTasks, number: &AtomicU64) -> [u64; 4] {
+    let (mut threads, mut frames, mut sums) = (Vec::new(), Vec::new(), [0u64; 4]);
+    let mut wrong = WRONG.lock().unwrap_or_else(PoisonError::into_inner);
+    while !STOP.load(Ordering::Relaxed) {
+        let mut guard = reader();
+        let Some(stacks) = guard.as_mut() else { break };
+        stacks.begin_pass();
+        let _ = stacks.threads(&mut threads);
+        for thread in &threads {
+            let before = number.load(Ordering::SeqCst);
+            let torn = stacks.stack(thread, 1024, &mut frames).is_err();
+            sums[0] += 1;
+            sums[3] += u64::from(torn);
+            let Some((name, code)) = running(stacks, tasks) else { continue };
+            let after = number.load(Ordering::SeqCst);
+            sums[1] += 1;
+            let Some((function, n)) = name.rsplit_once(' ') else { continue };
+            sums[2] += 1;
+            let n = n.parse().unwrap_or(0);
+            // It runs before it writes its number; 0: it has none.
+            let known = n == 0 || (before..=after + 1).contains(&n);
+            if function != code || !known || torn {
+                wrong.insert(format!("{name} in {code}, {before} to {after}, torn: {torn}"));
+            }
+        }
+    }
+    sums
+}
+
+/// Starts the storm of running tasks, as `await_storm`.
+///
+/// # Safety
+/// `number` stays what it is until the storm is stopped.
+#[no_mangle]
+pub unsafe extern "C" fn probe_running_storm_start(
+    by_loop: usize,
+    kind: usize,
+    number: *const u64,
+) {
+    STOP.store(false, Ordering::Relaxed);
+    // SAFETY: the caller's promise, kept by tests/python/running_storm.py; eight bytes, aligned.
+    let number: &'static AtomicU64 = unsafe { &*number.cast() };
+    let run = move || running_storm(RunningTasks { by_loop, kind }, number);
+    let started = std::thread::Builder::new().name("storm".into()).spawn(run);
+    *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
+}
+
+/// Writes what was wrong in the storm of running tasks, a line each.
+#[no_mangle]
+pub extern "C" fn probe_wrong(out: *mut c_char, capacity: usize) -> c_int {
+    let wrong = WRONG.lock().unwrap_or_else(PoisonError::into_inner);
+    answer(&wrong.iter().map(|line| format!("{line}\n")).collect::<String>(), out, capacity)
 }
 
 /// Starts the storm over the tasks of a set.

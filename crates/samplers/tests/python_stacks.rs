@@ -141,6 +141,16 @@ fn suspended_tasks_tell_where_they_stand_and_what_they_await() {
 }
 
 #[test]
+fn the_running_task_is_named_and_never_another_one() {
+    run_everywhere("running.py", &[]);
+}
+
+#[test]
+fn short_tasks_never_lend_each_other_their_names() {
+    run_everywhere("running_storm.py", &["3"]);
+}
+
+#[test]
 fn tasks_that_die_while_they_are_read_harm_nobody() {
     run_everywhere("await_storm.py", &["4"]);
 }

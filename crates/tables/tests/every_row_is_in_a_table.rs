@@ -173,12 +173,14 @@ fn states_follow_each_other_and_waits_are_their_waits() {
 #[test]
 fn the_words_of_a_sample_come_back() {
     let mut made = Capture { names: vec![String::new(), "pipe".to_owned()], ..Capture::default() };
+    made.names.push("refresh prices".to_owned());
     let mut lock = sample(7, 1, WaitKind::Futex, 0, 3, 2);
     (lock.target, lock.lock_holder, lock.gil_holder, lock.timeout_ns) = (0xabc0, 8, 9, 5);
     let mut named = sample(7, 2, WaitKind::PipeRead, 0, 1, 0);
     (named.target, named.flags) = (TARGET_IS_NAME | 1, flag::REUSED | flag::TRUNCATED);
     let mut ran = sample(7, 3, WaitKind::Running, 0, 1, 1);
     ran.flags |= flag::USAGE;
+    (named.task, ran.task) = (2, 0);
     (ran.target, ran.timeout_ns) = (12 | 34 << 32, 56 | 78 << 32);
     made.samples.insert(7, vec![lock, named, ran]);
     let made = source(made);
@@ -192,6 +194,10 @@ fn the_words_of_a_sample_come_back() {
     assert_eq!(int("storage_kib"), [None, None, Some(34)]);
     assert_eq!([int("user_us")[2], int("system_us")[2]], [Some(56), Some(78)]);
     assert_eq!(texts(&made, "samples", "target")[1].as_deref(), Some("pipe"));
+    let tasks = texts(&made, "samples", "running_task");
+    assert_eq!(tasks, [None, Some("refresh prices".to_owned()), None]);
+    let waits = texts(&made, "waits", "running_task");
+    assert!(waits.contains(&tasks[1]) && waits.contains(&None), "{waits:?}");
     for (table, column) in [("samples", "is_reused"), ("samples", "is_truncated")] {
         let batch = &batches(&made, table)[0];
         let bools = batch.column_by_name(column).expect("a column").as_boolean().clone();

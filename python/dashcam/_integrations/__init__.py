@@ -20,6 +20,7 @@ from dashcam import _process
 from dashcam._integrations import (
     aiohttp,
     anyio,
+    asyncio_tasks,
     celery,
     cheroot,
     django,
@@ -44,6 +45,7 @@ PATCHES: dict[str, Patch] = {
     "aiohttp.web_protocol": aiohttp.patch,
     "aiohttp.web_urldispatcher": aiohttp.patch_routes,
     "anyio.to_thread": anyio.patch,
+    "asyncio.tasks": asyncio_tasks.patch,
     "celery.app.base": outgoing.patch_celery,
     "celery.app.trace": celery.patch,
     "cheroot.wsgi": cheroot.patch,

@@ -66,6 +66,9 @@ fn state<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> Slice<'c> {
     // A running thread is at many places; those are the samples'.
     if let Some(sample) = segment.sample.filter(|_| segment.state != State::Run) {
         place(&mut args, threads.capture, sample.stack);
+        if let Some(task) = text::task(threads.capture, sample.task) {
+            arg(&mut args, "task", Arg::Text(task.to_owned()));
+        }
         if segment.state == State::Wait {
             wait(&mut args, threads, sample);
         }

@@ -40,7 +40,7 @@ const MOST_LINKS: usize = 256;
 /// Frames of a chain.
 const MOST_FRAMES: usize = 512;
 /// A coroutine's head and the beginning of its frame.
-const LINK_BYTES: usize = 256;
+pub(super) const LINK_BYTES: usize = 256;
 /// The states of a coroutine's frame from 3.11 on (one byte): suspended in an `await`.
 const AWAITING: i8 = -1;
 
@@ -48,13 +48,15 @@ const AWAITING: i8 = -1;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskLayout {
     /// Bytes of a task; another number is another layout.
-    size: usize,
+    pub size: usize,
     /// Future -> `int`: 0 pending.
-    state: usize,
+    pub state: usize,
     /// Task -> the future it waits for.
     waiter: usize,
     /// Task -> its coroutine.
-    coroutine: usize,
+    pub coroutine: usize,
+    /// Task -> its name.
+    pub name: usize,
 }
 
 impl TaskLayout {
@@ -66,7 +68,12 @@ impl TaskLayout {
             0x030b | 0x030c => (176, 88, 128),
             _ => (144, 96, 112),
         };
-        TaskLayout { size, state, waiter, coroutine: waiter + 8 }
+        TaskLayout { size, state, waiter, coroutine: waiter + 8, name: waiter + 16 }
+    }
+
+    /// Whether tasks of this type have it.
+    pub fn is_of(&self, kind: Type) -> bool {
+        kind.sort == Sort::Task && kind.sort_size == self.size
     }
 }
 
@@ -250,7 +257,7 @@ impl PythonStacks {
 
     /// Whether `kind` is a task of the layout known.
     pub(super) fn is_task(&self, kind: Option<Type>) -> bool {
-        kind.is_some_and(|kind| kind.sort == Sort::Task && kind.sort_size == self.tasks.size)
+        kind.is_some_and(|kind| self.tasks.is_of(kind))
     }
 
     /// Whether the future or task at `address` has no result yet.

@@ -23,6 +23,7 @@
 
 use super::kept::{self, Kept, KeptStacks, Shown};
 use super::layout::{object, Layout, ABSENT};
+use super::running::GENERATORS_OBJECT;
 use super::words::{int_at, word_at};
 use super::Torn;
 use std::io;
@@ -78,7 +79,11 @@ impl Link {
             return Link { address, code, instruction, owner };
         }
         let instruction = int_at(head, layout.frame_instruction) as isize as usize;
-        Link { address, code, instruction, owner: 0 }
+        let owner = match word_at(head, layout.frame_generator) {
+            0 => 0,
+            _ => GENERATORS_OBJECT,
+        };
+        Link { address, code, instruction, owner }
     }
 
     /// False for an entry trampoline.
@@ -279,6 +284,16 @@ impl Walker {
     /// The kept stack and how many of its outermost links the last walk ended in, if in any.
     pub fn tail(&self, state: usize) -> Option<(&Kept, usize)> {
         self.kept.get(state).filter(|_| self.tail > 0).map(|kept| (kept, self.tail))
+    }
+
+    /// The generators' frames of the last walk, innermost first; and where the innermost frame of all is.
+    pub fn generators(&self, state: usize, out: &mut Vec<RawFrame>) -> usize {
+        if let Some(kept) = self.same(state) {
+            out.extend_from_slice(kept.generators());
+            return kept.leaf();
+        }
+        out.extend(self.frames.iter().filter(|frame| frame.is_generators()));
+        self.frames.first().map_or(0, |frame| frame.address)
     }
 
     /// Forgets that the last walk found anything again; `frames` holds all of it.

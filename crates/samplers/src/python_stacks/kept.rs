@@ -121,6 +121,8 @@ pub(super) struct Kept {
     length: usize,
     chunks: Vec<Chunk>,
     steps: Vec<Step>,
+    /// Frames of generators, innermost first.
+    generators: Vec<RawFrame>,
     shown: Shown,
 }
 
@@ -140,6 +142,7 @@ impl Kept {
             length: 0,
             chunks: Vec::with_capacity(chunks.len()),
             steps: Vec::with_capacity(links.len()),
+            generators: Vec::new(),
             shown,
         };
         kept.push(start.head);
@@ -163,6 +166,8 @@ impl Kept {
             walked += usize::from(link.is_frame());
             kept.steps.push(Step::new(*link, place?, shown)?);
         }
+        let frames = links.iter().filter_map(|link| link.frame(layout));
+        kept.generators = frames.filter(RawFrame::is_generators).collect();
         kept.shown.at = Vec::new();
         kept.pieces.shrink_to_fit();
         Some(kept)
@@ -272,6 +277,16 @@ impl Kept {
         self.steps.iter().filter_map(move |step| step.link().frame(&layout))
     }
 
+    /// Where the innermost frame is.
+    pub fn leaf(&self) -> usize {
+        let frame = self.steps.iter().find(|step| step.link().is_frame());
+        frame.map_or(0, |step| step.address)
+    }
+
+    pub fn generators(&self) -> &[RawFrame] {
+        &self.generators
+    }
+
     pub fn links(&self, at: usize, count: usize) -> impl Iterator<Item = Link> + '_ {
         self.steps.iter().skip(at).take(count).map(Step::link)
     }
@@ -360,6 +375,7 @@ impl Kept {
             + self.pieces.capacity() * size_of::<Piece>()
             + self.chunks.capacity() * size_of::<Chunk>()
             + self.steps.capacity() * size_of::<Step>()
+            + self.generators.capacity() * size_of::<RawFrame>()
             + self.shown.frames.capacity() * size_of::<Frame>()
             + self.shown.codes.capacity() * size_of::<(usize, CodeId)>()
     }

@@ -86,6 +86,8 @@ layout! {
     frame_blocks,
     /// Frame -> `int`: blocks in use (up to 3.10).
     frame_block_count,
+    /// Frame -> the generator or coroutine it belongs to (up to 3.10).
+    frame_generator,
     /// Frame, suspended -> `int`: locals and value stack in use (3.11+), value stack in use (3.10);
     /// pointer behind its last word (3.9).
     frame_top,
@@ -160,6 +162,7 @@ const V3_9: Layout = Layout {
     frame_value_stack: 64,
     frame_blocks: 120,
     frame_block_count: 112,
+    frame_generator: 96,
     frame_top: 72,
     generator_frame: 16,
     generator_state: ABSENT,
@@ -212,6 +215,7 @@ const V3_10: Layout = Layout {
     frame_value_stack: 64,
     frame_blocks: 112,
     frame_block_count: 104,
+    frame_generator: 88,
     frame_top: 80,
     generator_frame: 16,
     generator_state: ABSENT,
@@ -264,6 +268,7 @@ const V3_11: Layout = Layout {
     frame_value_stack: ABSENT,
     frame_blocks: ABSENT,
     frame_block_count: ABSENT,
+    frame_generator: ABSENT,
     frame_top: 64,
     generator_frame: 80,
     generator_state: 75,
@@ -316,6 +321,7 @@ const V3_12: Layout = Layout {
     frame_value_stack: ABSENT,
     frame_blocks: ABSENT,
     frame_block_count: ABSENT,
+    frame_generator: ABSENT,
     frame_top: 64,
     generator_frame: 72,
     generator_state: 67,
@@ -368,6 +374,7 @@ const V3_13: Layout = Layout {
     frame_value_stack: ABSENT,
     frame_blocks: ABSENT,
     frame_block_count: ABSENT,
+    frame_generator: ABSENT,
     frame_top: 64,
     generator_frame: 72,
     generator_state: 67,

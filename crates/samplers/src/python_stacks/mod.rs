@@ -15,7 +15,7 @@
 //! | the GIL's state | who holds it, which futexes are its own | 3.9-3.13 |
 //! | lock objects, value stacks | who holds the lock a thread waits for | 3.9-3.13 |
 //! | greenlets | where one that gave way stands, what it waits for (`greenlets`) | 3.9-3.13 |
-//! | asyncio tasks, coroutines | where a suspended task stands, what it awaits (`awaits`) | 3.9-3.13 |
+//! | asyncio tasks, coroutines | where a suspended one stands (`awaits`), which one runs (`running`) | 3.9-3.13 |
 //!
 //! A stack that was seen before is copied in one call and compared with what it was; see `kept`.
 //!
@@ -44,6 +44,7 @@ mod managers;
 mod nested;
 mod objects;
 mod published;
+mod running;
 mod texts;
 mod threads;
 mod waits_for;
@@ -53,6 +54,7 @@ pub use attach::Unsupported;
 pub use awaits::{Mark, Suspended};
 pub use codes::MAX_CODES;
 pub use locks::{HowKnown, LockHolder, WaitedFor};
+pub use running::{Running, RunningTasks};
 use waits_for::WithoutSocket;
 pub use waits_for::UNKNOWN_PEER;
 
@@ -196,6 +198,7 @@ pub struct PythonStacks {
     types: TypeAddresses,
     tasks: TaskLayout,
     objects: Objects,
+    running: running::Memory,
     threads: Threads,
     codes: Codes,
     walker: Walker,
@@ -222,6 +225,7 @@ impl PythonStacks {
             types: info.types,
             tasks: TaskLayout::of(info.version_hex),
             objects: Objects::new(info.version_hex),
+            running: running::Memory::new(info.version_hex),
             threads,
             walker,
             previous_frames: Vec::new(),

@@ -224,10 +224,12 @@ impl PythonStacks {
         max_frames: usize,
         out: &mut Vec<Frame>,
     ) -> Result<Outcome, Torn> {
+        self.running.forget();
         let mut result = Err(CODE_GONE);
         for _ in 0..STACK_TRIES {
             result = self.stack_once(state, max_frames, out);
             if result.is_ok() {
+                self.note_generators(state);
                 break;
             }
         }
@@ -297,7 +299,10 @@ impl PythonStacks {
         }
         match callers_stood(&before, &self.running(thread)?) {
             true => Ok(whole),
-            false => Err(Torn("went in or out of an interpreter")),
+            false => {
+                self.running.forget();
+                Err(Torn("went in or out of an interpreter"))
+            }
         }
     }
 }

@@ -49,6 +49,7 @@ pub(super) enum Sort {
     Transport,
     Float,
     Int,
+    Text,
     /// Made by a program's class, or by a type of an extension.
     Instance,
     /// Nothing that is looked into.
@@ -79,6 +80,13 @@ pub(super) struct Type {
     pub sort_size: usize,
     flags: usize,
     dict_offset: isize,
+}
+
+impl Type {
+    /// Whether it is there as long as the process.
+    pub fn is_static(&self) -> bool {
+        self.flags & FLAG_HEAP_TYPE == 0
+    }
 }
 
 struct Known {
@@ -118,7 +126,9 @@ const DEQUE_LEFT_BLOCK: usize = 24;
 const DEQUE_LEFT_INDEX: usize = 40;
 /// Dict -> values in use, keys, values when they lie apart from the keys.
 const DICT_USED: usize = 16;
-const DICT_KEYS: usize = 32;
+pub(super) const DICT_KEYS: usize = 32;
+/// Keys of a dict: how much of them says where the entries are.
+pub(super) const KEYS_HEAD: usize = 40;
 const DICT_VALUES: usize = 40;
 
 impl Objects {
@@ -244,24 +254,30 @@ impl Objects {
             let start = if self.minor >= 13 { values.wrapping_add(8) } else { values };
             return words(mem, start, word_at(&head, DICT_USED));
         }
-        let mut head = [0u8; 40];
+        let mut head = [0u8; KEYS_HEAD];
         mem.read(keys, &mut head).ok()?;
-        // The table of indices lies in front of the entries; its width follows from its length.
-        let (start, entries, step) = if self.minor >= 11 {
-            let bytes = 1usize.checked_shl(u32::from(head[9]))?;
-            (32usize.checked_add(bytes)?, word_at(&head, 24), if head[10] == 0 { 24 } else { 16 })
-        } else {
-            let size = word_at(&head, 8);
-            let width = match size {
-                0..=0xff => 1,
-                0x100..=0xffff => 2,
-                _ => 4,
-            };
-            (40usize.checked_add(size.checked_mul(width)?)?, word_at(&head, 32), 24)
-        };
+        let (start, entries, step) = dict_entries(self.minor, &head)?;
         let all = words(mem, keys.wrapping_add(start), entries.min(MOST_ITEMS) * step / 8)?;
         Some(all.chunks_exact(step / 8).map(|entry| entry[step / 8 - 1]).collect())
     }
+}
+
+/// Of a dict's keys, by the first `KEYS_HEAD` bytes of them: where the entries begin, how many there
+/// are, bytes of each. The table of indices lies in front; its width follows from its length. The last
+/// word of an entry is the value.
+pub(super) fn dict_entries(minor: u32, head: &[u8]) -> Option<(usize, usize, usize)> {
+    if minor >= 11 {
+        let bytes = 1usize.checked_shl(u32::from(*head.get(9)?))?;
+        let step = if *head.get(10)? == 0 { 24 } else { 16 };
+        return Some((32usize.checked_add(bytes)?, word_at(head, 24), step));
+    }
+    let size = word_at(head, 8);
+    let width = match size {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        _ => 4,
+    };
+    Some((40usize.checked_add(size.checked_mul(width)?)?, word_at(head, 32), 24))
 }
 
 /// Values without a head: their count lies two bytes in front.
@@ -443,7 +459,8 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
         "method" => Sort::Method,
         "float" => Sort::Float,
         "int" => Sort::Int,
-        "type" | "module" | "frame" | "code" | "str" | "bytes" => Sort::Other,
+        "str" => Sort::Text,
+        "type" | "module" | "frame" | "code" | "bytes" => Sort::Other,
         _ => return None,
     })
 }

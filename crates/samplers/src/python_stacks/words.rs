@@ -66,7 +66,7 @@ pub(super) fn read_string(mem: &Reader, layout: &Layout, address: usize) -> Opti
 }
 
 /// Bytes a character.
-fn kind_of(state: u32) -> u32 {
+pub(super) fn kind_of(state: u32) -> u32 {
     (state >> 2) & 7
 }
 
@@ -81,7 +81,7 @@ pub(super) fn text_bytes(layout: &Layout, state: u32, length: usize) -> Option<(
     Some((start, length.checked_mul(kind as usize)?))
 }
 
-fn decode(bytes: &[u8], kind: u32) -> String {
+pub(super) fn decode(bytes: &[u8], kind: u32) -> String {
     let character = |value: u32| char::from_u32(value).unwrap_or(char::REPLACEMENT_CHARACTER);
     match kind {
         1 => bytes.iter().map(|b| *b as char).collect(),

@@ -4,7 +4,7 @@ use export::context::Contexts;
 use export::text as words;
 use format::record::{flag, Sample};
 
-use super::waits::{lock_address, syscall};
+use super::waits::{lock_address, syscall, task};
 use super::{holder_source, request_at, sorted};
 use crate::cell::{always, id, int, maybe, opt, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};
@@ -48,6 +48,11 @@ pub(crate) const SAMPLES: Table = Table {
              Event, a queue, a joined Thread",
         ),
         maybe("lock_name", Kind::Text, "Of a lock in static memory: its variable, `CACHE in libfoo.so`"),
+        maybe(
+            "running_task",
+            Kind::Text,
+            "asyncio's task that ran on it: the name given to it, else its coroutine as `refresh()`",
+        ),
     ],
     rows: samples,
 };
@@ -101,5 +106,6 @@ fn sample(
         timed(row.slices.into()),
         id(words::lock_object(row.lock)),
         text(words::lock_name(capture, row.lock)),
+        task(capture, row.task),
     ])
 }

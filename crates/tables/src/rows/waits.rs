@@ -49,6 +49,11 @@ pub(crate) const WAITS: Table = Table {
              Event, a queue, a joined Thread",
         ),
         maybe("lock_name", Kind::Text, "Of a lock in static memory: its variable, `CACHE in libfoo.so`"),
+        maybe(
+            "running_task",
+            Kind::Text,
+            "asyncio's task that waited, with its loop: the name given to it, else its coroutine as `refresh()`",
+        ),
     ],
     rows: waits,
 };
@@ -66,6 +71,7 @@ struct Wait {
     lock_holder: u32,
     holder_source: HolderSource,
     gil_holder: u32,
+    task: u32,
     exact: bool,
     sampled: bool,
 }
@@ -86,6 +92,7 @@ impl Wait {
             lock_holder: seen.map_or(0, |s| s.lock_holder),
             holder_source: seen.map_or(HolderSource::None, |s| s.holder_source),
             gil_holder: seen.map_or(0, |s| s.gil_holder),
+            task: seen.map_or(0, |s| s.task),
             exact: segment.exact,
             sampled: segment.sampled,
         }
@@ -102,6 +109,7 @@ impl Wait {
             && same(self.stack.into(), next.stack.into())
             && same(self.target, next.target)
             && same(self.lock, next.lock)
+            && same(self.task.into(), next.task.into())
             && holders;
         if !goes_on {
             return false;
@@ -114,6 +122,7 @@ impl Wait {
         self.timeout_ns = first(self.timeout_ns, next.timeout_ns);
         self.call = first(self.call, next.call);
         self.gil_holder = first(self.gil_holder, next.gil_holder);
+        self.task = first(self.task, next.task);
         if self.lock_holder == 0 {
             (self.lock_holder, self.holder_source) = (next.lock_holder, next.holder_source);
         }
@@ -175,10 +184,16 @@ fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
                 Cell::Bool(wait.sampled),
                 id(words::lock_object(wait.lock)),
                 text(words::lock_name(capture, wait.lock)),
+                task(capture, wait.task),
             ])?;
         }
     }
     Ok(())
+}
+
+/// The name of an asyncio task.
+pub(super) fn task(capture: &Capture, task: u32) -> Cell<'_> {
+    text(words::task(capture, task))
 }
 
 /// The target of a wait that is no name.

@@ -1,0 +1,34 @@
+//! Which task of an event loop ran while its thread was kept.
+//!
+//! Of samples that tell it (`format::sample::Sample::task`), weighed by the time that they stand for. Where a
+//! callback kept the loop there is none.
+
+use std::collections::BTreeMap;
+
+use crate::causes::Cause;
+use crate::group::Group;
+use crate::scene::Scene;
+
+/// Smallest part of a finding's time in one task that is told.
+const LEAST: f64 = 0.1;
+
+/// The task that most of the time passed in, and which part of it did. None: of another cause, or hardly
+/// any was seen.
+pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<(String, f64)> {
+    if group.cause != Cause::EventLoopBlocked {
+        return None;
+    }
+    // By id, so that other names change nothing.
+    let (mut all, mut sums) = (0u64, BTreeMap::<u32, u64>::new());
+    for piece in &group.pieces {
+        let segment = &piece.piece.segment;
+        all += segment.ns();
+        if let Some(task) = segment.sample.map(|sample| sample.task).filter(|task| *task != 0) {
+            *sums.entry(task).or_default() += segment.ns();
+        }
+    }
+    let (task, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
+    let part = ns as f64 / all.max(1) as f64;
+    let what = || format!("part of it in the task `{}`", scene.capture.name(task));
+    (part >= LEAST).then(|| (what(), part))
+}
