@@ -49,12 +49,16 @@
 mod attr;
 mod refused;
 mod ring;
+mod user_stack;
+mod waker_stacks;
 mod wakings;
 mod watch;
 
 pub use refused::Refused;
+pub use user_stack::{Seen, STACK_BYTES};
+pub use waker_stacks::{Take, WakerStacks, Woke, MOST_WAKERS};
 pub use wakings::{Wakings, MOST_FOLLOWED};
-pub use watch::{Seen, Watch, STACK_BYTES};
+pub use watch::Watch;
 
 use crate::fork::Mark;
 use crate::ours::{descriptor_limit, Fd};
