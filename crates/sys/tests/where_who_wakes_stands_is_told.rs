@@ -8,6 +8,7 @@ mod common;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{mpsc, Arc};
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use sys::perf::{Switch, SwitchKind, SwitchStream, Take, Waker, WakerStacks, Wakings, Woke};
@@ -35,26 +36,48 @@ fn ready() -> Option<(SwitchStream, Wakings, WakerStacks)> {
 static DONE: AtomicU32 = AtomicU32::new(0);
 
 #[inline(never)]
-fn rings(tell: &mpsc::Sender<()>) {
-    tell.send(()).expect("it waits");
+fn rings(who: &Thread) {
+    who.unpark();
     DONE.fetch_add(1, Ordering::Relaxed);
 }
 
 #[inline(never)]
-fn knocks(tell: &mpsc::Sender<()>) {
-    tell.send(()).expect("it waits");
+fn knocks(who: &Thread) {
+    who.unpark();
     DONE.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// A thread that waits for what `tell` sends, and sends its id.
-fn waiter() -> (u32, mpsc::Sender<()>, std::thread::JoinHandle<()>) {
-    let (tell, told) = mpsc::channel();
-    let (say, said) = mpsc::channel();
-    let waits = std::thread::spawn(move || {
-        say.send(thread::tid()).expect("the test listens");
-        while told.recv().is_ok() {}
-    });
-    (said.recv().expect("it tells its id"), tell, waits)
+/// A thread that waits in a futex, whenever it is woken again. One waking ends one wait: a channel has a lock
+/// beside, for which it may wait once more.
+struct Waiter {
+    tid: u32,
+    stop: Arc<AtomicBool>,
+    body: JoinHandle<()>,
+}
+
+impl Waiter {
+    fn start() -> Waiter {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let (say, said) = mpsc::channel();
+        let body = std::thread::spawn(move || {
+            say.send(thread::tid()).expect("the test listens");
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::park();
+            }
+        });
+        Waiter { tid: said.recv().expect("it tells its id"), stop, body }
+    }
+
+    fn thread(&self) -> &Thread {
+        self.body.thread()
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.body.thread().unpark();
+        self.body.join().expect("it only waits");
+    }
 }
 
 /// Until `tid` waits.
@@ -70,44 +93,69 @@ fn words(stack: &[u8]) -> impl Iterator<Item = usize> + '_ {
     stack.chunks_exact(8).map(|b| b.try_into().map(usize::from_le_bytes).unwrap_or_default())
 }
 
+/// A thread that calls `wakes` each time it is told to; its id.
+fn waker(wakes: fn(&Thread), who: Thread) -> (u32, mpsc::Sender<()>, JoinHandle<()>) {
+    let (go, goes) = mpsc::channel();
+    let (say, said) = mpsc::channel();
+    let body = std::thread::spawn(move || {
+        say.send(thread::tid()).expect("the test listens");
+        while goes.recv().is_ok() {
+            wakes(&who);
+        }
+    });
+    (said.recv().expect("it tells its id"), go, body)
+}
+
 #[test]
 fn the_stack_of_who_wakes_leads_into_the_function_that_did() {
     let Some((mut stream, mut wakings, mut stacks)) = ready() else { return };
-    let (tid, tell, joins) = waiter();
-    let me = thread::tid();
+    let waiter = Waiter::start();
+    let tid = waiter.tid;
+    // Each on a stack of its own, that has nothing of the other.
+    let functions = [rings as fn(&Thread), knocks];
+    let wakers = functions.map(|function| waker(function, waiter.thread().clone()));
     stream.follow(&mut wakings, &[tid]).expect("it was found a moment ago");
-    stacks.follow(&wakings, &[tid], &[me]).expect("as the wakings themselves");
-    let functions = [rings as fn(&mpsc::Sender<()>), knocks];
+    let ids = [wakers[0].0, wakers[1].0];
+    stacks.follow(&wakings, &[tid], &ids).expect("as the wakings themselves");
     let mut stack = Vec::new();
     for turn in 0..20 {
-        let function = functions[turn % 2];
+        let (function, (by, go, _)) = (functions[turn % 2], &wakers[turn % 2]);
         let mut told = Vec::new();
         waits(&mut stream, tid, &mut |_| ());
-        function(&tell);
+        go.send(()).expect("it listens");
         let woke = common::wait_for("a stack", || stacks.next(&mut stack, |_| Take::This));
-        stream.drain(|s| {
-            told.extend(matches!(s.kind, SwitchKind::Woken { .. }).then_some((s.tid, s.t_ns)));
+        common::wait_for("the waking itself", || {
+            stream.drain(|s| {
+                told.extend(matches!(s.kind, SwitchKind::Woken { .. }).then_some((s.tid, s.t_ns)));
+            });
+            (!told.is_empty()).then_some(())
         });
-        assert_eq!((woke.tid, woke.by), (tid, me));
-        assert!(told.iter().any(|(to, t_ns)| *to == tid && t_ns.abs_diff(woke.seen.t_ns) < TOGETHER_NS));
-        // The innermost return address of either, behind the call of `send`.
+        assert_eq!((woke.tid, woke.by), (tid, *by));
+        let near = |t_ns: u64| t_ns.abs_diff(woke.seen.t_ns) < TOGETHER_NS;
+        assert!(told.iter().all(|(to, t_ns)| *to == tid && near(*t_ns)), "{told:?} {woke:?}");
+        // The return address behind the call of `unpark`.
         let begins = |word: usize| {
             let before = functions.iter().map(|f| *f as usize).filter(|begin| *begin <= word);
             before.max().filter(|begin| word - begin < 200)
         };
-        let first = words(&stack).find_map(begins);
-        assert_eq!(first, Some(function as usize), "turn {turn}: {} bytes", stack.len());
-        assert!(woke.seen.sp as usize % 8 == 0 && woke.seen.pc != 0);
+        let found: Vec<usize> = words(&stack).filter_map(begins).collect();
+        let own = !found.is_empty() && found.iter().all(|begin| *begin == function as usize);
+        assert!(own, "turn {turn}: {found:x?} of {} bytes", stack.len());
+        assert!(woke.seen.sp % 8 == 0 && woke.seen.pc != 0);
     }
     assert_eq!((stacks.lost(), stacks.garbled(), stacks.foreign()), (0, 0, 0));
-    drop(tell);
-    joins.join().expect("it only waits");
+    for (_, go, body) in wakers {
+        drop(go);
+        body.join().expect("it only wakes");
+    }
+    waiter.end();
 }
 
 #[test]
 fn only_who_is_listed_is_told_and_nobody_in_an_interrupt() {
     let Some((_stream, wakings, mut stacks)) = ready() else { return };
-    let (tid, tell, joins) = waiter();
+    let waiter = Waiter::start();
+    let tid = waiter.tid;
     let naps = std::thread::spawn(|| {
         (0..100).for_each(|_| std::thread::sleep(Duration::from_micros(200)));
         thread::tid()
@@ -116,7 +164,7 @@ fn only_who_is_listed_is_told_and_nobody_in_an_interrupt() {
     assert!(stacks.descriptors() > 0);
     let mut stack = Vec::new();
     for _ in 0..20 {
-        rings(&tell);
+        rings(waiter.thread());
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(stacks.next(&mut stack, |_| Take::This), None);
@@ -130,8 +178,7 @@ fn only_who_is_listed_is_told_and_nobody_in_an_interrupt() {
     assert_eq!(stacks.next(&mut stack, |_| Take::This), None);
     stacks.follow(&wakings, &[tid], &[]).expect("none");
     assert_eq!(stacks.descriptors(), 0);
-    drop(tell);
-    joins.join().expect("it only waits");
+    waiter.end();
 }
 
 #[test]
@@ -193,7 +240,8 @@ fn another_processes_stack_is_not_copied_and_if_it_were_not_read() {
 #[test]
 fn a_full_ring_loses_stacks_and_no_wakings() {
     let Some((mut stream, mut wakings, mut stacks)) = ready() else { return };
-    let (tid, tell, joins) = waiter();
+    let waiter = Waiter::start();
+    let tid = waiter.tid;
     let me = thread::tid();
     stream.follow(&mut wakings, &[tid]).expect("it was found a moment ago");
     stacks.follow(&wakings, &[tid], &[me]).expect("as the wakings themselves");
@@ -203,7 +251,7 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
     };
     for _ in 0..60 {
         waits(&mut stream, tid, &mut count);
-        rings(&tell);
+        rings(waiter.thread());
     }
     waits(&mut stream, tid, &mut count);
     assert!(told >= 60, "{told}");
@@ -215,13 +263,12 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
     // The next that fits tells how many did not.
     for _ in 0..4 * stream.cpus() {
         waits(&mut stream, tid, &mut |_| ());
-        rings(&tell);
+        rings(waiter.thread());
     }
     waits(&mut stream, tid, &mut |_| ());
     let more = read();
     assert!(more > 0 && stacks.lost() > 0, "{more}, {}", stacks.lost());
-    drop(tell);
-    joins.join().expect("it only waits");
+    waiter.end();
 }
 
 /// Threads come and go, and whose wakings and whose stacks are wanted changes all the while. No waking of
@@ -229,18 +276,19 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
 #[test]
 fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
     let Some((mut stream, mut wakings, mut stacks)) = ready() else { return };
-    let (tid, tell, joins) = waiter();
+    let waiter = Waiter::start();
+    let tid = waiter.tid;
     let stop = Arc::new(AtomicBool::new(false));
     let wakes = std::thread::spawn({
-        let stop = stop.clone();
+        let (stop, who) = (stop.clone(), waiter.thread().clone());
         move || {
             let mut turns = 0u32;
             while !stop.load(Ordering::Relaxed) {
-                rings(&tell);
+                rings(&who);
                 turns += 1;
                 std::thread::sleep(Duration::from_micros(300));
             }
-            (thread::tid(), turns, tell)
+            (thread::tid(), turns)
         }
     });
     let short = std::thread::spawn({
@@ -276,7 +324,7 @@ fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
         }
     }
     stop.store(true, Ordering::Relaxed);
-    let (waker, turns, tell) = wakes.join().expect("it only wakes");
+    let (waker, turns) = wakes.join().expect("it only wakes");
     short.join().expect("it only starts threads");
     stream.drain(|s| {
         if let SwitchKind::Woken { by: Waker::Thread(by) } = s.kind {
@@ -286,15 +334,15 @@ fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
     assert!(turns > 100 && refused == 0, "{turns} turns, {refused} lists refused");
     assert_eq!(stream.lost(), 0);
     assert!(of_tid.windows(2).all(|two| two[0].t_ns <= two[1].t_ns), "by time");
-    let mut pairs = of_tid.as_slice();
+    // From one time on a CPU to the next. A waking may come between the decision to wait and the switch.
+    let is_in = |s: &Switch| s.kind == SwitchKind::In;
     let mut waited = 0;
-    while let Some(out) = pairs.iter().position(|s| s.kind == SwitchKind::Out) {
-        pairs = &pairs[out + 1..];
-        let Some(back) = pairs.iter().position(|s| s.kind == SwitchKind::In) else { break };
-        let by = |s: &Switch| s.kind == SwitchKind::Woken { by: Waker::Thread(waker) };
-        let times: Vec<u64> = pairs[..back].iter().filter(|s| by(s)).map(|s| s.t_ns).collect();
-        // Before the first list it was not followed.
-        assert!(!times.is_empty() || waited == 0, "a wait that nobody ended: {pairs:?}");
+    for run in of_tid.split(is_in).filter(|run| run.iter().any(|s| s.kind == SwitchKind::Out)) {
+        let by = |s: &&Switch| s.kind == SwitchKind::Woken { by: Waker::Thread(waker) };
+        let times: Vec<u64> = run.iter().filter(by).map(|s| s.t_ns).collect();
+        // Before the first list it was not followed; the last wait goes on.
+        let last = run.last() == of_tid.last();
+        assert!(!times.is_empty() || waited == 0 || last, "a wait that nobody ended: {run:?}");
         assert!(times.len() <= 2 && times.iter().all(|t| t - times[0] < TOGETHER_NS), "{times:?}");
         waited += 1;
     }
@@ -305,17 +353,19 @@ fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
         let told = at.get(&(*tid, *by)).map_or(&[][..], Vec::as_slice);
         told.iter().any(|told| told.abs_diff(*t_ns) < TOGETHER_NS)
     };
-    let strange: Vec<_> = seen.iter().filter(|one| !known(one)).collect();
+    // Others may have left the one list, and not yet the other.
+    let own = |one: &&(u32, u32, u64)| one.0 == tid;
+    let strange: Vec<_> = seen.iter().filter(own).filter(|one| !known(one)).collect();
     assert!(seen.len() > 50 && strange.is_empty(), "{} stacks, not told: {strange:?}", seen.len());
     assert_eq!((stacks.garbled(), stacks.foreign()), (0, 0));
-    drop(tell);
-    joins.join().expect("it only waits");
+    waiter.end();
 }
 
 #[test]
 fn a_forked_child_is_told_nothing_and_changes_nothing() {
     let Some((_stream, wakings, mut stacks)) = ready() else { return };
-    let (tid, tell, joins) = waiter();
+    let waiter = Waiter::start();
+    let tid = waiter.tid;
     stacks.follow(&wakings, &[tid], &[thread::tid()]).expect("as the wakings themselves");
     let mut stack = Vec::new();
     let code = common::in_a_child(|| {
@@ -324,13 +374,12 @@ fn a_forked_child_is_told_nothing_and_changes_nothing() {
     });
     assert_eq!(code, 0);
     let woke = common::wait_for("a stack", || {
-        rings(&tell);
+        rings(waiter.thread());
         std::thread::sleep(Duration::from_millis(1));
         stacks.next(&mut stack, |_| Take::This)
     });
     assert_eq!(woke.tid, tid);
-    drop(tell);
-    joins.join().expect("it only waits");
+    waiter.end();
 }
 
 #[test]
