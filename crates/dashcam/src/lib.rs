@@ -53,6 +53,7 @@ mod switching;
 mod traces;
 mod tracks;
 pub mod under_gil;
+mod waker_stacks;
 mod wakings;
 mod when;
 mod windows;

@@ -26,9 +26,11 @@ use samplers::by_tid::ByTid;
 use samplers::pace::Pace;
 use samplers::storm::{Change, Storm};
 use samplers::switches::{Off, Pairs};
+use sys::mem::Reader;
 use sys::perf::{SwitchKind, SwitchStream};
 
 use crate::control::Shared;
+use crate::native::Native;
 use crate::pulse::append_vital;
 use crate::sampler::TURNED_OFF;
 use crate::tracks::Tracks;
@@ -121,7 +123,9 @@ impl Switching {
                     return;
                 }
                 if let SwitchKind::Woken { by } = switch.kind {
-                    let wake = followed.told(switch.t_ns, switch.tid, by);
+                    let since = pairs.out_since(switch.tid);
+                    let waited_ns = since.map_or(0, |out_ns| switch.t_ns.saturating_sub(out_ns));
+                    let wake = followed.told(switch.t_ns, switch.tid, by, waited_ns);
                     return recorder::append(&wake.encode(), switch.t_ns);
                 }
                 if switch.kind == SwitchKind::In && !tracks.ran(switch.tid) {
@@ -158,9 +162,27 @@ impl Switching {
         }
     }
 
-    /// Asks who wakes these threads, which wait in a slow request's way.
-    pub(crate) fn follow(&mut self, shared: &Shared, waiting: impl Iterator<Item = u32>, now: u64) {
-        self.followed.ask(shared, self.stream.as_mut(), waiting, now);
+    /// Asks who wakes these threads, which wait in a slow request's way, and where those stand that do.
+    pub(crate) fn follow(
+        &mut self,
+        shared: &Shared,
+        tracks: &Tracks,
+        waiting: impl Iterator<Item = u32>,
+        now: u64,
+    ) {
+        let natives = || tracks.natives();
+        self.followed.ask(shared, self.stream.as_mut(), waiting, natives, now);
+    }
+
+    /// Records where those stood who woke others; the switches until `now` were drained.
+    pub(crate) fn tell_waker_stacks(
+        &mut self,
+        shared: &Shared,
+        native: &mut Native,
+        mem: &Reader,
+        now: u64,
+    ) {
+        self.followed.stacks.tell(shared, native, mem, now);
     }
 
     /// Threads that ended a wait of one of those, lately.

@@ -217,6 +217,8 @@ pub mod losses {
         CAPTURES_UNLISTED = 33, "captures_unlisted";
         /// Stacks whose innermost few frames moved at every look: taken as last read, or missing.
         STACKS_UNSETTLED = 34, "stacks_unsettled";
+        /// Stacks of threads that ended a wait in a slow request's way for which there was no room, or no time.
+        WAKER_STACKS_LOST = 35, "waker_stacks_lost";
     }
 }
 

@@ -1,7 +1,8 @@
 //! Stacks of threads that were running native code, joined to their samples.
 //!
 //! A record of such a stack belongs to the sample of the same thread and time; its words become
-//! nodes inside the stack which that sample names, as if the host had put them into its tables.
+//! nodes inside the stack which that sample names, as if the host had put them into its tables. Where it is of a waking,
+//! they are a stack of their own: that of who woke the thread.
 
 use std::collections::HashMap;
 
@@ -15,6 +16,7 @@ use super::Capture;
 pub struct Row {
     t_ns: u64,
     tid: u32,
+    of_waking: bool,
     file: u32,
     offset: u64,
     words: Vec<(u32, u32)>,
@@ -22,28 +24,30 @@ pub struct Row {
 
 impl Row {
     pub fn of(stack: NativeStack<'_>) -> Row {
-        let NativeStack { t_ns, tid, file, offset, .. } = stack;
-        Row { t_ns, tid, file, offset, words: stack.words().collect() }
+        let NativeStack { t_ns, tid, of_waking, file, offset, .. } = stack;
+        Row { t_ns, tid, of_waking, file, offset, words: stack.words().collect() }
     }
 }
 
-/// Puts the stacks into the capture's tables and samples, which are sorted. A stack whose sample is
+/// Puts the stacks into the capture's tables and samples, which are sorted. A stack whose sample or waking is
 /// missing (overwritten) is left out.
 pub fn join(capture: &mut Capture, rows: Vec<Row>) {
     let mut nodes = Nodes::default();
     for row in rows {
+        if row.of_waking {
+            if capture.is_woken_at(row.tid, row.t_ns) {
+                if let Some(node) = nodes.stack(capture, 0, &row) {
+                    capture.waker_stacks.insert((row.tid, row.t_ns), node);
+                }
+            }
+            continue;
+        }
         let samples = capture.samples.get(&row.tid).map_or(&[][..], Vec::as_slice);
         let at = samples.partition_point(|s| s.t_ns < row.t_ns);
         let Some(parent) = samples.get(at).filter(|s| s.t_ns == row.t_ns).map(|s| s.stack) else {
             continue;
         };
-        let Some((first, outer)) = row.words.split_first() else { continue };
-        let mut node = parent;
-        for (code, line) in outer.iter().rev() {
-            node = nodes.node(capture, node, *code, *line);
-        }
-        let code = nodes.code(capture, row.file, row.offset);
-        node = nodes.node(capture, node, code, first.1);
+        let Some(node) = nodes.stack(capture, parent, &row) else { continue };
         if let Some(sample) = capture.samples.get_mut(&row.tid).and_then(|s| s.get_mut(at)) {
             sample.stack = node;
         }
@@ -61,6 +65,17 @@ struct Nodes {
 }
 
 impl Nodes {
+    /// The stack of a record inside `parent`; None where it has no words.
+    fn stack(&mut self, capture: &mut Capture, parent: u32, row: &Row) -> Option<u32> {
+        let (first, outer) = row.words.split_first()?;
+        let mut node = parent;
+        for (code, line) in outer.iter().rev() {
+            node = self.node(capture, node, *code, *line);
+        }
+        let code = self.code(capture, row.file, row.offset);
+        Some(self.node(capture, node, code, first.1))
+    }
+
     fn node(&mut self, capture: &mut Capture, parent: u32, code: u32, line: u32) -> u32 {
         *self.nodes.entry((parent, code, line)).or_insert_with(|| {
             capture.stacks.push(StackNode { parent, code, line });
