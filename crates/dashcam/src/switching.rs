@@ -36,6 +36,9 @@ use crate::sampler::TURNED_OFF;
 use crate::tracks::Tracks;
 use crate::wakings::Followed;
 
+/// Of threads that are in no list yet the stacks of so many are taken when they wake others.
+const MOST_BORN: usize = 32;
+
 /// The stream of switch records, while there is one.
 pub(crate) struct Switching {
     stream: Option<SwitchStream>,
@@ -170,7 +173,9 @@ impl Switching {
         waiting: impl Iterator<Item = u32>,
         now: u64,
     ) {
-        let natives = || tracks.natives();
+        // One that is in no list yet may run Python: then its stack is dropped when it comes.
+        let born = &self.born;
+        let natives = || born.keys().copied().take(MOST_BORN).chain(tracks.natives()).collect();
         self.followed.ask(shared, self.stream.as_mut(), waiting, natives, now);
     }
 

@@ -138,11 +138,11 @@ impl Tracks {
     }
 
     /// Threads that run no Python, lately looked at first.
-    pub(crate) fn natives(&self) -> Vec<u32> {
+    pub(crate) fn natives(&self) -> impl Iterator<Item = u32> {
         let native = self.by_tid.iter().filter(|(_, track)| track.python.is_none());
         let mut all: Vec<(u64, u32)> = native.map(|(tid, t)| (t.sampled_ns, *tid)).collect();
         all.sort_unstable_by(|a, b| b.cmp(a));
-        all.into_iter().map(|(_, tid)| tid).collect()
+        all.into_iter().map(|(_, tid)| tid)
     }
 
     /// Keeps the threads of the lists, adds new ones; whether there were any.

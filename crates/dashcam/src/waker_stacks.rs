@@ -134,7 +134,9 @@ impl Stacks {
                 _ => Take::This,
             };
             let Some(woke) = source.next(bytes, take) else { break };
-            let Some(told) = find(told, &woke).and_then(|index| told.remove(index)) else { continue };
+            let Some(told) = find(told, &woke).and_then(|index| told.remove(index)) else {
+                continue;
+            };
             if let Some(mut record) =
                 native.waker(shared.recorder, mem, told.tid, (&woke.seen, bytes))
             {

@@ -44,6 +44,8 @@ pub(crate) struct Followed {
     pub(crate) stacks: Stacks,
     /// The next list may be made.
     due_ns: u64,
+    /// The list of whose stacks are taken may be made anew, or asked about.
+    stacks_due_ns: u64,
     used_ns: u64,
 }
 
@@ -63,6 +65,7 @@ impl Followed {
             wakers: Vec::new(),
             stacks: Stacks::new(shared),
             due_ns: 0,
+            stacks_due_ns: 0,
             used_ns: 0,
         }
     }
@@ -131,11 +134,12 @@ impl Followed {
         } else if !self.list.is_empty() && self.list.iter().all(forgotten) {
             self.list.clear();
             self.follow(shared, stream, &[], now);
-        } else if !self.list.is_empty() && now >= self.due_ns {
+        } else if !self.list.is_empty() && now >= self.stacks_due_ns {
+            // Threads were born since.
+            self.stacks_due_ns = now + STANDS_NS;
             let natives = natives();
-            match self.stacks.lacks(&natives, now) {
-                true => self.follow_stacks(shared, &natives, now),
-                false => self.due_ns = now + STANDS_NS,
+            if self.stacks.lacks(&natives, now) {
+                self.follow_stacks(shared, &natives, now);
             }
         }
         if self.list.is_empty() {
@@ -171,7 +175,7 @@ impl Followed {
             shared.store_settings();
         }
         let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(before);
-        self.due_ns = now + STANDS_NS.max(cost_ns * SHARE);
+        self.stacks_due_ns = now + STANDS_NS.max(cost_ns * SHARE);
     }
 
     /// Nobody is followed.

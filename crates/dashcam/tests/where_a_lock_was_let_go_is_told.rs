@@ -150,9 +150,8 @@ fn where_a_lock_was_let_go_is_told() {
     // The first wait may end before its thread is followed, on a busy machine.
     assert!(passes("::settle") >= 3 && passes("::reprice") >= 3, "{stacks:#?}");
     let of_settle = stacks.iter().find(|s| s.iter().any(|f| f.ends_with("::settle")));
-    let order = ["::settle", "::recount"].map(|name| {
-        of_settle.and_then(|s| s.iter().position(|f| f.ends_with(name)))
-    });
+    let order = ["::settle", "::recount"]
+        .map(|name| of_settle.and_then(|s| s.iter().position(|f| f.ends_with(name))));
     assert!(order[0].is_some() && order[0] < order[1], "{of_settle:?}");
     let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);
     println!("{}", diagnosis::to_text(&diagnosis));

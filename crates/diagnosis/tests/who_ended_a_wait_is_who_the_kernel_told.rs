@@ -219,7 +219,8 @@ fn where_it_let_go_is_told_instead_of_where_looks_saw_it_by_chance() {
     let place = finding.culprit.as_ref().expect("who let go");
     assert_eq!((place.function.as_str(), place.line), ("settle", 44));
     assert!(finding.summary.contains(", held by "), "{}", finding.summary);
-    let at = "the longest wait was ended by thread 9 in b.rs:44 settle(), at this time of the capture";
+    let at =
+        "the longest wait was ended by thread 9 in b.rs:44 settle(), at this time of the capture";
     assert_eq!(evidence(&verdict), [at]);
 }
 

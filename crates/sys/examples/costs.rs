@@ -203,7 +203,11 @@ fn wakings() {
     }
     let both = turn(&mut stream);
     ask("follow stacks, a change of the list", &strangers, &many);
-    print("a waking: more, where stacks of 16 threads' wakers are wanted", (both - before) / 2.0, "ns");
+    print(
+        "a waking: more, where stacks of 16 threads' wakers are wanted",
+        (both - before) / 2.0,
+        "ns",
+    );
     let room = black_box([0u8; 16 << 10]);
     waker_stacks(&mut stacks, &mut wakings, &mut stream);
     black_box(&room);

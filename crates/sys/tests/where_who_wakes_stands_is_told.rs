@@ -259,7 +259,7 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
     let mut stack = Vec::new();
     let mut read = || std::iter::from_fn(|| stacks.next(&mut stack, |_| Take::This)).count();
     let kept = read();
-    assert!(kept >= 7 && kept < 60, "{kept}");
+    assert!((7..60).contains(&kept), "{kept}");
     // The next that fits tells how many did not.
     for _ in 0..4 * stream.cpus() {
         waits(&mut stream, tid, &mut |_| ());

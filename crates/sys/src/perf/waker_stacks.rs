@@ -150,8 +150,7 @@ impl WakerStacks {
         cpus.retain(|cpu| !self.rings.iter().any(|ring| ring.cpu == *cpu));
         let bytes = RING_BYTES.max(page_bytes());
         for cpu in cpus {
-            let holder =
-                attr::open_holder(cpu).map_err(|e| Refused::new("perf_event_open", &e))?;
+            let holder = attr::open_holder(cpu).map_err(|e| Refused::new("perf_event_open", &e))?;
             let map = Mapping::new(&holder, bytes, page_bytes())
                 .map_err(|e| Refused::new("mmap of a ring", &e))?;
             self.rings.push(Ring { cpu, holder, map, layout: of.layout(), at: 0 });
@@ -245,28 +244,26 @@ impl<W: Fn(u64) -> u64> Records<W> {
                 return None;
             }
             let field = |i: u64| (self.word)(start + i * 8);
-            match kind {
-                RECORD_SAMPLE => match self.who(tally, start, size) {
-                    Some(woke) => match take(&woke) {
-                        Take::Later => return None,
-                        Take::Skip => (),
-                        Take::This => {
-                            self.at = start + size;
-                            let begin = start + RAW_AT + self.raw_bytes(start);
-                            let body = (begin, start + size);
-                            let word = |at| (self.word)(at);
-                            let seen = user_stack::read(word, body, woke.seen.t_ns, stack);
-                            if let Some(seen) = seen {
-                                return Some(Woke { seen, ..woke });
-                            }
-                        }
-                    },
-                    None => (),
-                },
-                RECORD_LOST if size >= 24 => tally.lost = tally.lost.saturating_add(field(2)),
-                _ => {}
+            let woke = match kind {
+                RECORD_SAMPLE => self.who(tally, start, size),
+                RECORD_LOST if size >= 24 => {
+                    tally.lost = tally.lost.saturating_add(field(2));
+                    None
+                }
+                _ => None,
+            };
+            let taken = woke.map(|woke| (woke, take(&woke)));
+            if matches!(taken, Some((_, Take::Later))) {
+                return None;
             }
             self.at = start + size;
+            if let Some((woke, Take::This)) = taken {
+                let begin = start + RAW_AT + self.raw_bytes(start);
+                let (word, body) = (&self.word, (begin, start + size));
+                if let Some(seen) = user_stack::read(word, body, woke.seen.t_ns, stack) {
+                    return Some(Woke { seen, ..woke });
+                }
+            }
         }
         None
     }
