@@ -304,7 +304,8 @@ mod tests {
         let raw = [36, 0, 0, u64::from(tid) << 32, 0];
         let front = [2, 0xf0, 0x50, 0xc0, stack.len() as u64 * 8];
         let body = [&[ids, t_ns][..], &raw, &front, stack, &[stack.len() as u64 * 8]].concat();
-        [&[9 | (body.len() as u64 + 1) * 8 << 48][..], &body].concat()
+        let header = 9 | ((body.len() as u64 + 1) * 8) << 48;
+        [&[header][..], &body].concat()
     }
 
     fn read(words: &[u64], from: usize, until: u64) -> (Vec<(Woke, usize)>, Tally, u64) {
