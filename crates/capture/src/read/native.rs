@@ -114,3 +114,49 @@ impl Nodes {
         id
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::OffCpu;
+    use super::*;
+    use format::native::Builder;
+    use format::record::{decode, Record};
+    use format::wake::{Wake, Waker};
+
+    fn row(tid: u32, t_ns: u64) -> Row {
+        let mut made = Builder::new(tid, 1, 0x40);
+        assert!(made.push(0, 3) && made.push(1, 0));
+        match decode(made.finish_of_waking(t_ns)) {
+            Some((_, Record::NativeStack(stack))) => Row::of(stack),
+            other => panic!("no stack: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_stack_of_a_waking_is_joined_to_it_and_to_nothing_else() {
+        let mut capture = Capture::default();
+        let code = Code {
+            function: 2,
+            file: 1,
+            first_line: 0,
+            releases: false,
+            native: true,
+            inner: false,
+        };
+        capture.codes.push(code);
+        capture.names = ["", "/srv/app\t", "0x1234"].map(str::to_owned).to_vec();
+        let wake = |t_ns, by| Wake { t_ns, tid: 7, by: Waker::Thread(by) };
+        capture.wakes.insert(7, vec![wake(500, 9), wake(501, 9), wake(900, 9)]);
+        join(&mut capture, vec![row(7, 501), row(7, 600), row(8, 500)]);
+        assert_eq!(capture.waker_stacks.keys().collect::<Vec<_>>(), [&(7, 501)]);
+        let off = |out_ns, in_ns| OffCpu { out_ns, in_ns, preempted: false, cpu: None };
+        let stack = capture.waker_stack_in(7, &off(400, 550));
+        let frames: Vec<&str> = capture.frames(stack).map(|frame| frame.function).collect();
+        assert_eq!(frames, ["0x40", "0x1234"]);
+        assert_eq!(capture.waker_stack_in(7, &off(800, 950)), 0, "that one was told without");
+        assert_eq!(capture.waker_stack_in(8, &off(400, 550)), 0);
+        // The first waking ended the wait: that another followed with a stack says nothing of it.
+        capture.wakes.get_mut(&7).map(|rows| rows[0].by = Waker::Kernel);
+        assert_eq!(capture.waker_stack_in(7, &off(400, 550)), 0);
+    }
+}

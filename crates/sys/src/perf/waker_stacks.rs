@@ -19,7 +19,7 @@
 //! What it promises: the kernel asks the filter first, and copies only of the threads in the list, none of
 //! them in an interrupt: other processes' stacks are not looked at. Should the id of a thread that ended
 //! go to another process before the list changes, its sample is dropped unread, and given back. Bounded:
-//! `RING_BYTES` a CPU, `MOST_WAKERS` threads; a full ring loses the newest stacks and counts them. Nothing is open
+//! `RING_BYTES` of locked memory a CPU, `MOST_WAKERS` threads; a full ring loses the newest stacks and counts them. Nothing is open
 //! before the first list, nor behind an empty one. Cost: `examples/costs.rs`.
 //!
 //! What it does not promise: the time of a sample is not that of the same waking in the switch records, but some
@@ -42,8 +42,8 @@ use std::io;
 /// Most threads whose stacks are taken when they wake one that is followed: the filter's text must fit
 /// into a page.
 pub const MOST_WAKERS: usize = 96;
-/// Bytes of a ring: seven stacks fit.
-const RING_BYTES: usize = 64 << 10;
+/// Bytes of a ring, first choice and last: seven stacks fit, or one.
+const RING_BYTES: (usize, usize) = (64 << 10, 16 << 10);
 /// `perf_event_attr::sample_type` is in the kernel's order: ids, time, raw bytes, registers, stack.
 const RAW_AT: u64 = 24;
 
@@ -148,11 +148,14 @@ impl WakerStacks {
             return Err(Refused::new(TRACEPOINT, &error));
         }
         cpus.retain(|cpu| !self.rings.iter().any(|ring| ring.cpu == *cpu));
-        let bytes = RING_BYTES.max(page_bytes());
+        let mut bytes = RING_BYTES.0;
         for cpu in cpus {
-            let holder = attr::open_holder(cpu).map_err(|e| Refused::new("perf_event_open", &e))?;
-            let map = Mapping::new(&holder, bytes, page_bytes())
-                .map_err(|e| Refused::new("mmap of a ring", &e))?;
+            let (holder, map) = loop {
+                match open_ring(cpu, bytes) {
+                    Err(e) if e.is_about_memory() && bytes > RING_BYTES.1 => bytes /= 2,
+                    ring => break ring?,
+                }
+            };
             self.rings.push(Ring { cpu, holder, map, layout: of.layout(), at: 0 });
         }
         Ok(())
@@ -202,6 +205,12 @@ impl WakerStacks {
     pub fn descriptors(&self) -> usize {
         self.rings.len() + self.events.len()
     }
+}
+
+fn open_ring(cpu: u16, bytes: usize) -> Result<(Fd, Mapping), Refused> {
+    let holder = attr::open_holder(cpu).map_err(|e| Refused::new("perf_event_open", &e))?;
+    let map = Mapping::new(&holder, bytes.max(page_bytes()), page_bytes());
+    Ok((holder, map.map_err(|e| Refused::new("mmap of a ring", &e))?))
 }
 
 /// Which wakings: of one of `tids`, outside of interrupts, by one of `wakers`. In this order, since the kernel
