@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(capture.waker_stack_in(7, &off(800, 950)), 0, "that one was told without");
         assert_eq!(capture.waker_stack_in(8, &off(400, 550)), 0);
         // The first waking ended the wait: that another followed with a stack says nothing of it.
-        capture.wakes.get_mut(&7).map(|rows| rows[0].by = Waker::Kernel);
+        capture.wakes.insert(7, vec![Wake { by: Waker::Kernel, ..wake(500, 9) }, wake(501, 9)]);
         assert_eq!(capture.waker_stack_in(7, &off(400, 550)), 0);
     }
 }
