@@ -54,6 +54,7 @@ mod task_names;
 mod traces;
 mod tracks;
 pub mod under_gil;
+mod waker_stacks;
 mod wakings;
 mod when;
 mod windows;

@@ -170,7 +170,30 @@ impl Native {
         if python && !stacks.tells_more(mem, seen.pc, &self.frames) {
             return None;
         }
-        let place = stacks.place(mem, seen.pc);
+        Some(self.record(recorder, mem, tid, seen.pc))
+    }
+
+    /// Where a thread stood that woke the thread `tid`, as the kernel copied it, as a record of that waking. None where it
+    /// ran Python: that says the interpreter's loop.
+    pub(crate) fn waker(
+        &mut self,
+        recorder: &Recorder,
+        mem: &Reader,
+        tid: u32,
+        (seen, stack): (&Seen, &[u8]),
+    ) -> Option<Builder> {
+        let stacks = self.stacks.as_mut()?;
+        let outcome = stacks.read_running(mem, seen, stack, &mut self.frames);
+        recorder.region().lose(losses::CODES_REFUSED, outcome.refused);
+        if stacks.pass_interpreter(&self.frames) {
+            return None;
+        }
+        Some(self.record(recorder, mem, tid, seen.pc))
+    }
+
+    /// The stack in `frames`, of a thread that ran at `pc`, as a record of `tid`.
+    fn record(&mut self, recorder: &Recorder, mem: &Reader, tid: u32, pc: u64) -> Builder {
+        let place = self.stacks.as_mut().and_then(|stacks| stacks.place(mem, pc));
         let file = place.map_or(0, |(file, _)| self.file_id(recorder, file));
         let mut record = Builder::new(tid, file, place.map_or(0, |(_, offset)| offset));
         for i in 0..self.frames.len() {
@@ -182,7 +205,7 @@ impl Native {
                 _ => record.push(self.code_id(recorder, site), line),
             };
         }
-        Some(record)
+        record
     }
 
     /// The name id of a file of code.

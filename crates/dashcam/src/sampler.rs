@@ -438,6 +438,8 @@ impl<'s> Sampler<'s> {
         let (most, places) = (beside(self.urgent.len()), beside(self.due.len()));
         choose(&self.due, &mut self.rest, places, &mut self.random, &mut self.chosen);
         self.looker.begin_pass(now);
+        let (native, mem) = (&mut self.looker.native, &self.looker.mem);
+        self.switching.tell_waker_stacks(self.shared, native, mem, now);
         if self.looker.stacks.is_none() {
             self.shared.under_gil.want(&self.urgent, &self.chosen);
         }
@@ -447,7 +449,7 @@ impl<'s> Sampler<'s> {
             last.is_some_and(|sample| sample.wait == WaitKind::Futex)
         };
         let waiting = self.urgent.iter().chain(&culprits).copied().filter(waits);
-        self.switching.follow(self.shared, waiting, now);
+        self.switching.follow(self.shared, &self.tracks, waiting, now);
         // Behind the threads: a task that moved since its thread was seen running says so itself.
         let seen = self.suspensions.look(&mut self.looker, &self.open, &self.overdue, most, poor);
         self.shared.stats.samples.fetch_add(seen, Ordering::Relaxed);

@@ -26,13 +26,18 @@ use samplers::by_tid::ByTid;
 use samplers::pace::Pace;
 use samplers::storm::{Change, Storm};
 use samplers::switches::{Off, Pairs};
+use sys::mem::Reader;
 use sys::perf::{SwitchKind, SwitchStream};
 
 use crate::control::Shared;
+use crate::native::Native;
 use crate::pulse::append_vital;
 use crate::sampler::TURNED_OFF;
 use crate::tracks::Tracks;
 use crate::wakings::Followed;
+
+/// Of threads that are in no list yet the stacks of so many are taken when they wake others.
+const MOST_BORN: usize = 32;
 
 /// The stream of switch records, while there is one.
 pub(crate) struct Switching {
@@ -121,7 +126,9 @@ impl Switching {
                     return;
                 }
                 if let SwitchKind::Woken { by } = switch.kind {
-                    let wake = followed.told(switch.t_ns, switch.tid, by);
+                    let since = pairs.out_since(switch.tid);
+                    let waited_ns = since.map_or(0, |out_ns| switch.t_ns.saturating_sub(out_ns));
+                    let wake = followed.told(switch.t_ns, switch.tid, by, waited_ns);
                     return recorder::append(&wake.encode(), switch.t_ns);
                 }
                 if switch.kind == SwitchKind::In && !tracks.ran(switch.tid) {
@@ -158,9 +165,29 @@ impl Switching {
         }
     }
 
-    /// Asks who wakes these threads, which wait in a slow request's way.
-    pub(crate) fn follow(&mut self, shared: &Shared, waiting: impl Iterator<Item = u32>, now: u64) {
-        self.followed.ask(shared, self.stream.as_mut(), waiting, now);
+    /// Asks who wakes these threads, which wait in a slow request's way, and where those stand that do.
+    pub(crate) fn follow(
+        &mut self,
+        shared: &Shared,
+        tracks: &Tracks,
+        waiting: impl Iterator<Item = u32>,
+        now: u64,
+    ) {
+        // One that is in no list yet may run Python: then its stack is dropped when it comes.
+        let born = &self.born;
+        let natives = || born.keys().copied().take(MOST_BORN).chain(tracks.natives()).collect();
+        self.followed.ask(shared, self.stream.as_mut(), waiting, natives, now);
+    }
+
+    /// Records where those stood who woke others; the switches until `now` were drained.
+    pub(crate) fn tell_waker_stacks(
+        &mut self,
+        shared: &Shared,
+        native: &mut Native,
+        mem: &Reader,
+        now: u64,
+    ) {
+        self.followed.stacks.tell(shared, native, mem, now);
     }
 
     /// Threads that ended a wait of one of those, lately.

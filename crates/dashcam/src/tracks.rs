@@ -137,6 +137,14 @@ impl Tracks {
         Tracks { most_readers, ..Tracks::default() }
     }
 
+    /// Threads that run no Python, lately looked at first.
+    pub(crate) fn natives(&self) -> impl Iterator<Item = u32> {
+        let native = self.by_tid.iter().filter(|(_, track)| track.python.is_none());
+        let mut all: Vec<(u64, u32)> = native.map(|(tid, t)| (t.sampled_ns, *tid)).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        all.into_iter().map(|(_, tid)| tid)
+    }
+
     /// Keeps the threads of the lists, adds new ones; whether there were any.
     pub(crate) fn refresh(&mut self, alive: &[u32], python: &[PyThread], own: &[u32]) -> bool {
         self.stale = false;

@@ -3,6 +3,7 @@
 //! | reads | emits | when |
 //! | --- | --- | --- |
 //! | wakings of followed threads (`sys::perf::Wakings`) | `Wake` records | each pass, with the switches |
+//! | stacks of who woke them (`waker_stacks`) | `NativeStack` records of those | each pass that is paid |
 //!
 //! Followed are threads in a slow request's way that were seen waiting in a futex, so a service none
 //! of whose requests is slow pays nothing. Each list costs events on every CPU, and while there is one
@@ -20,6 +21,7 @@ use format::wake::{Wake, Waker};
 use sys::perf::{self, SwitchStream, Wakings, MOST_FOLLOWED};
 
 use crate::control::Shared;
+use crate::waker_stacks::Stacks;
 
 /// A thread nobody asked for is forgotten after this time, and so is who woke another.
 const FORGET_NS: u64 = 3_000_000_000;
@@ -39,8 +41,11 @@ pub(crate) struct Followed {
     list: Vec<(u32, u64)>,
     /// Threads that woke one of them, and when.
     wakers: Vec<(u32, u64)>,
+    pub(crate) stacks: Stacks,
     /// The next list may be made.
     due_ns: u64,
+    /// The list of whose stacks are taken may be made anew, or asked about.
+    stacks_due_ns: u64,
     used_ns: u64,
 }
 
@@ -58,18 +63,21 @@ impl Followed {
             wakings: found.and_then(Result::ok),
             list: Vec::new(),
             wakers: Vec::new(),
+            stacks: Stacks::new(shared),
             due_ns: 0,
+            stacks_due_ns: 0,
             used_ns: 0,
         }
     }
 
-    /// The kernel told who woke a thread: the record of it.
-    pub(crate) fn told(&mut self, t_ns: u64, tid: u32, by: perf::Waker) -> Wake {
+    /// The kernel told who woke a thread, which had waited for `waited_ns`: the record of it.
+    pub(crate) fn told(&mut self, t_ns: u64, tid: u32, by: perf::Waker, waited_ns: u64) -> Wake {
         let by = match by {
             perf::Waker::Kernel => Waker::Kernel,
             perf::Waker::Process(pid) => Waker::Process(pid),
             perf::Waker::Thread(waker) => {
                 self.woke(waker, t_ns);
+                self.stacks.told(t_ns, (tid, waker), waited_ns);
                 Waker::Thread(waker)
             }
         };
@@ -92,12 +100,14 @@ impl Followed {
         self.wakers.iter().map(|(tid, _)| *tid)
     }
 
-    /// Asks for these threads, in a slow request's way and waiting.
+    /// Asks for these threads, in a slow request's way and waiting. `natives`: those that run no Python, who is likely to wake
+    /// another first.
     pub(crate) fn ask(
         &mut self,
         shared: &Shared,
         stream: Option<&mut SwitchStream>,
         wanted: impl Iterator<Item = u32>,
+        natives: impl FnOnce() -> Vec<u32>,
         now: u64,
     ) {
         let (Some(_), Some(stream)) = (&self.wakings, stream) else { return };
@@ -119,11 +129,18 @@ impl Followed {
             match room {
                 // All of them were asked for lately: they stay.
                 0 => self.due_ns = now + STANDS_NS,
-                _ => self.follow(shared, stream, now),
+                _ => self.follow(shared, stream, &natives(), now),
             }
         } else if !self.list.is_empty() && self.list.iter().all(forgotten) {
             self.list.clear();
-            self.follow(shared, stream, now);
+            self.follow(shared, stream, &[], now);
+        } else if !self.list.is_empty() && now >= self.stacks_due_ns {
+            // Threads were born since.
+            self.stacks_due_ns = now + STANDS_NS;
+            let natives = natives();
+            if self.stacks.lacks(&natives, now) {
+                self.follow_stacks(shared, &natives, now);
+            }
         }
         if self.list.is_empty() {
             self.rest(shared, now);
@@ -132,7 +149,7 @@ impl Followed {
         }
     }
 
-    fn follow(&mut self, shared: &Shared, stream: &mut SwitchStream, now: u64) {
+    fn follow(&mut self, shared: &Shared, stream: &mut SwitchStream, natives: &[u32], now: u64) {
         let Some(wakings) = &mut self.wakings else { return };
         let before = sys::clock::thread_cpu_ns();
         let tids: Vec<u32> = self.list.iter().map(|(tid, _)| *tid).collect();
@@ -140,10 +157,25 @@ impl Followed {
             shared.set_source("wakers", format!("off: {refused}"));
             shared.store_settings();
             self.list.clear();
+            self.stacks.close(self.wakings.as_ref());
             shared.retire(self.wakings.take());
         }
+        self.follow_stacks(shared, natives, now);
         let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(before);
         self.due_ns = now + STANDS_NS.max(cost_ns * SHARE);
+    }
+
+    /// Whose stacks are taken when they wake one of the list.
+    fn follow_stacks(&mut self, shared: &Shared, natives: &[u32], now: u64) {
+        let Some(wakings) = &self.wakings else { return };
+        let before = sys::clock::thread_cpu_ns();
+        let tids: Vec<u32> = self.list.iter().map(|(tid, _)| *tid).collect();
+        if let Some(refused) = self.stacks.follow(wakings, &tids, natives, now) {
+            shared.set_source("wakers", format!("on; not where they stood: {refused}"));
+            shared.store_settings();
+        }
+        let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(before);
+        self.stacks_due_ns = now + STANDS_NS.max(cost_ns * SHARE);
     }
 
     /// Nobody is followed.
@@ -158,5 +190,6 @@ impl Followed {
     /// The stream was closed, and what it followed with it.
     pub(crate) fn closed(&mut self) {
         self.list.clear();
+        self.stacks.close(self.wakings.as_ref());
     }
 }

@@ -36,6 +36,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// Native code without a name.
+    pub fn is_an_address(&self) -> bool {
+        self.function == "?" || self.function.starts_with("0x")
+    }
+
     /// `geocache.py:41 backoff()`.
     pub fn short(&self) -> String {
         let base = self.file.rsplit('/').next().unwrap_or(&self.file);
@@ -343,7 +348,10 @@ fn native_owner(file: &str) -> Option<Owner> {
     let package = file.split_once("/.cargo/").and_then(|(_, rest)| rest.split('/').nth(3));
     if base.starts_with("libdashcam.so") {
         Some(Owner::Dashcam)
-    } else if file.starts_with("/rustc/") || file.contains("/rustlib/src/rust/") {
+    } else if file.starts_with("/rustc/")
+        || file.contains("/rustlib/src/rust/")
+        || file.contains("/include/c++/")
+    {
         Some(Owner::Runtime)
     } else if let Some(package) = package {
         let runtime = NATIVE_WAITING.iter().any(|name| package.starts_with(name));
@@ -456,6 +464,7 @@ mod tests {
             ("/rustc/59807616e/library/std/src/thread/mod.rs", Some(Owner::Runtime)),
             ("/usr/lib/x86_64-linux-gnu/libc.so.6", Some(Owner::Runtime)),
             ("/usr/lib/x86_64-linux-gnu/libpq.so.5", Some(Owner::Library)),
+            ("/usr/include/c++/12/bits/std_mutex.h", Some(Owner::Runtime)),
             ("/h/.cargo/registry/src/index-1/redis-0.9.1/src/lib.rs", Some(Owner::Library)),
             ("/h/.cargo/registry/src/index-1/parking_lot-0.12.1/src/a.rs", Some(Owner::Runtime)),
             ("/srv/lib/libdashcam.so.0", Some(Owner::Dashcam)),

@@ -508,10 +508,13 @@ impl<'c> Scene<'c> {
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did; one that had no work then
         // held nothing.
-        let fellow = self.same_place(stack, segment.stack()) || pool_wait::is_idle(self, stack);
+        if self.same_place(stack, segment.stack()) || pool_wait::is_idle(self, stack) {
+            return None;
+        }
+        let stack = self.let_go_at(segment, tid, stack);
         // A thread's end is no lock that anybody had.
         let measured = told == Told::By(tid) && stack != 0 && !self.joins(segment.stack());
-        (!fellow).then_some(Culprit::thread(tid, stack, measured))
+        Some(Culprit::thread(tid, stack, measured))
     }
 
     /// Whether two stacks have the same known innermost place.

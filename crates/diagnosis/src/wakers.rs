@@ -284,7 +284,10 @@ impl Scene<'_> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let thread = |tid, measured| Culprit::thread(tid, self.main_stack(tid, from, to), measured);
         match self.told_waker(segment) {
-            Told::By(tid) => return Some(thread(tid, true)).filter(|c| c.stack != 0),
+            Told::By(tid) => {
+                let stack = self.let_go_at(segment, tid, self.main_stack(tid, from, to));
+                return (stack != 0).then(|| Culprit::thread(tid, stack, true));
+            }
             Told::Elsewhere => return None,
             Told::Nothing => (),
         }

@@ -5,6 +5,10 @@
 //! most of the while (its turn came before, and it only passed the lock on), who woke that one is asked,
 //! and so on.
 //!
+//! Where that one stood at the instant of the waking the kernel tells of threads that run native code: there it let go,
+//! exactly. What it did until then looks tell, if they saw it in that function; else they saw something that had nothing to
+//! do with the wait.
+//!
 //! What it promises: this is measured. Where it was told that no thread of this process ended the wait
 //! (a timer, the network, another process), nobody is inferred instead. Where nothing was told, or the
 //! chain breaks off at a fellow, `wakers` infers.
@@ -37,27 +41,48 @@ pub enum Told {
 impl Scene<'_> {
     /// Who ended the wait `segment` is a piece of, as the kernel told.
     pub fn told_waker(&self, segment: &Segment<'_>) -> Told {
-        let Some(mut off) = self.off_around(segment) else { return Told::Nothing };
+        self.told_waker_at(segment).0
+    }
+
+    /// The same, and the stack of that thread as it did; 0: not told.
+    fn told_waker_at(&self, segment: &Segment<'_>) -> (Told, u32) {
+        let nothing = (Told::Nothing, 0);
+        let Some(mut off) = self.off_around(segment) else { return nothing };
         let lock = segment.sample.map_or(0, |s| s.target);
         let half = (segment.from_ns, segment.to_ns);
         let mut passed = vec![segment.tid];
         while passed.len() <= MOST_FELLOWS {
             let tid = passed.last().copied().unwrap_or(segment.tid);
             let by = match self.capture.wake_in(tid, off).map(|wake| wake.by) {
-                None => return Told::Nothing,
-                Some(Waker::Kernel | Waker::Process(_)) => return Told::Elsewhere,
+                None => return nothing,
+                Some(Waker::Kernel | Waker::Process(_)) => return (Told::Elsewhere, 0),
                 Some(Waker::Thread(by)) => by,
             };
             if passed.contains(&by) {
-                return Told::Nothing;
+                return nothing;
             }
             let Some(before) = self.waited_too(by, lock, segment.stack(), half) else {
-                return Told::By(by);
+                return (Told::By(by), self.capture.waker_stack_in(tid, off));
             };
             passed.push(by);
             off = before;
         }
-        Told::Nothing
+        nothing
+    }
+
+    /// The stack to name `tid` by, which ended the wait `segment` is a piece of and was mostly seen in the stack `looked`
+    /// meanwhile (0: not at all): that one, if the function that let go is on it. Else where it let go, if that was told and is in the
+    /// program's own code.
+    pub(crate) fn let_go_at(&self, segment: &Segment<'_>, tid: u32, looked: u32) -> u32 {
+        let (told, stack) = self.told_waker_at(segment);
+        if told != Told::By(tid) || stack == 0 || !self.frames.has_user(stack) {
+            return looked;
+        }
+        let place = self.frames.innermost_user(stack);
+        match place.is_some_and(|place| self.frames.passes(looked, &place)) {
+            true => looked,
+            false => stack,
+        }
     }
 
     /// The wait of `tid` that took most of `[from, to)`, if it waited for the same or at the same
@@ -101,9 +126,12 @@ pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<Evidence> {
     let waits = group.pieces.iter().map(|p| &p.piece.segment);
     let told = waits.filter_map(|segment| {
         let off = scene.off_around(segment)?;
-        Some((segment.ns(), segment.tid, scene.capture.wake_in(segment.tid, off)?))
+        let wake = scene.capture.wake_in(segment.tid, off)?;
+        Some((segment.ns(), segment.tid, wake, scene.capture.waker_stack_in(segment.tid, off)))
     });
-    let (_, _, wake) = told.max_by_key(|(ns, tid, wake)| (*ns, *tid, wake.t_ns))?;
+    let (_, _, wake, stack) = told.max_by_key(|(ns, tid, wake, _)| (*ns, *tid, wake.t_ns))?;
+    let place = scene.frames.innermost_user(stack).filter(|place| !place.is_an_address());
+    let place = place.map_or_else(String::new, |place| format!(" in {}", place.short()));
     let who = match wake.by {
         Waker::Thread(tid) => match scene.capture.thread_name(tid) {
             Some(name) => format!("thread {name} ({tid})"),
@@ -113,6 +141,6 @@ pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<Evidence> {
         Waker::Kernel => "the kernel (a timer, a device or the network)".to_owned(),
     };
     let since_ns = wake.t_ns.saturating_sub(scene.capture.meta.from_ns);
-    let what = format!("the longest wait was ended by {who}, at this time of the capture");
+    let what = format!("the longest wait was ended by {who}{place}, at this time of the capture");
     Some(Evidence { what, value: (since_ns as f64 / 1e4).round() / 100.0, unit: "ms" })
 }

@@ -202,6 +202,67 @@ fn a_holder_that_was_never_seen_is_not_named() {
     assert!(first(&verdict).confidence < Confidence::Confirmed);
 }
 
+/// The holder woke the waiter out of these frames.
+fn let_go(made: &mut Capture, frames: &[(&str, &str, u32)]) {
+    woken(made, WAITER, 489_500, Waker::Thread(HOLDER));
+    let stack = stack(made, frames);
+    made.waker_stacks.insert((WAITER, BEGIN + 489_500_000), stack);
+}
+
+#[test]
+fn where_it_let_go_is_told_instead_of_where_looks_saw_it_by_chance() {
+    let mut made = capture();
+    let std = "/rustc/1/library/std/src/sync/mutex.rs";
+    let_go(&mut made, &[("serve", "/srv/a.rs", 3), ("settle", "/srv/b.rs", 44), ("drop", std, 9)]);
+    let verdict = verdict(&made);
+    let finding = first(&verdict);
+    let place = finding.culprit.as_ref().expect("who let go");
+    assert_eq!((place.function.as_str(), place.line), ("settle", 44));
+    assert!(finding.summary.contains(", held by "), "{}", finding.summary);
+    let at =
+        "the longest wait was ended by thread 9 in b.rs:44 settle(), at this time of the capture";
+    assert_eq!(evidence(&verdict), [at]);
+}
+
+#[test]
+fn looks_into_the_function_that_let_go_say_what_it_did_until_then() {
+    let mut made = capture();
+    let sleeps = stack(&mut made, &[("settle", "/srv/b.rs", 40), ("nightly", "/srv/jobs.py", 40)]);
+    made.samples.get_mut(&HOLDER).expect("seen").iter_mut().for_each(|s| s.stack = sleeps);
+    let_go(&mut made, &[("settle", "/srv/b.rs", 44)]);
+    let verdict = verdict(&made);
+    assert_eq!(culprit(&verdict), Some("nightly"));
+    assert!(evidence(&verdict)[0].contains("in b.rs:44 settle()"), "{:?}", evidence(&verdict));
+}
+
+#[test]
+fn a_holder_that_no_look_saw_is_named_by_where_it_let_go() {
+    let mut made = capture();
+    made.samples.remove(&HOLDER);
+    let_go(&mut made, &[("settle", "/srv/b.rs", 44)]);
+    let verdict = verdict(&made);
+    assert_eq!(culprit(&verdict), Some("settle"));
+    assert!(first(&verdict).missing.iter().all(|why| !why.contains("inferred")));
+}
+
+#[test]
+fn a_stack_of_none_of_the_programs_own_functions_names_nobody() {
+    let mut made = capture();
+    let_go(&mut made, &[("futex_wake", "/rustc/1/library/std/src/sys/futex.rs", 44)]);
+    assert_eq!(culprit(&verdict(&made)), Some("nightly"));
+}
+
+#[test]
+fn told_twice_the_stack_may_be_of_the_second() {
+    let mut made = capture();
+    woken(&mut made, WAITER, 489_499, Waker::Thread(HOLDER));
+    let_go(&mut made, &[("settle", "/srv/b.rs", 44)]);
+    assert_eq!(culprit(&verdict(&made)), Some("settle"));
+    // But not of another's.
+    made.wakes.get_mut(&WAITER).expect("woken")[0].by = Waker::Thread(NEAR);
+    assert_eq!(culprit(&verdict(&made)), Some("refresh"));
+}
+
 #[test]
 fn a_holder_that_waited_for_another_lock_leads_to_who_held_that() {
     let mut made = capture();

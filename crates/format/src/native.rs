@@ -9,6 +9,9 @@
 //! instruction pointer: its place is in the file and the offset, its code id is 0. Unlike the
 //! stacks of blocked threads these seldom repeat, so they lie in the overwritable part and take
 //! nothing from the tables for good.
+//!
+//! With the flag `OF_WAKING` it belongs to the `Wake` of the thread `tid` at that time: who woke it stood there.
+//! A reader that does not know the flag finds no sample for it, and leaves it out.
 
 use crate::block::{pack_pair, unpack_pair};
 use crate::record::{header, Kind, MAX_WORDS};
@@ -18,13 +21,18 @@ const FIXED: usize = 4;
 /// Most words of a stack.
 pub const MOST: usize = MAX_WORDS - FIXED;
 
+/// A flag of the record: see above.
+pub const OF_WAKING: u16 = 1;
+
 /// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NativeStack<'a> {
-    /// The sample's time.
+    /// The sample's time, or the waking's.
     pub t_ns: u64,
-    /// The sample's thread.
+    /// The sample's thread; of a waking: who was woken.
     pub tid: u32,
+    /// It is of a waking: where who woke that thread stood.
+    pub of_waking: bool,
     /// Name id of the file that the instruction pointer lies in, `path TAB tag`; 0: in none.
     pub file: u32,
     /// Where in that file, bytes.
@@ -33,9 +41,11 @@ pub struct NativeStack<'a> {
 }
 
 impl<'a> NativeStack<'a> {
-    pub(crate) fn decode(file: u32, body: &'a [u64]) -> Option<NativeStack<'a>> {
+    pub(crate) fn decode(file: u32, flags: u16, body: &'a [u64]) -> Option<NativeStack<'a>> {
         let [t_ns, tid, offset, words @ ..] = body else { return None };
-        Some(NativeStack { t_ns: *t_ns, tid: *tid as u32, file, offset: *offset, words })
+        let (t_ns, tid, offset) = (*t_ns, *tid as u32, *offset);
+        let of_waking = flags & OF_WAKING != 0;
+        Some(NativeStack { t_ns, tid, of_waking, file, offset, words })
     }
 
     /// Code id and line of each word, innermost first.
@@ -68,8 +78,17 @@ impl Builder {
 
     /// The record, of the sample at `t_ns`.
     pub fn finish(&mut self, t_ns: u64) -> &[u64] {
+        self.finish_as(0, t_ns)
+    }
+
+    /// The record, of the waking at `t_ns`.
+    pub fn finish_of_waking(&mut self, t_ns: u64) -> &[u64] {
+        self.finish_as(OF_WAKING, t_ns)
+    }
+
+    fn finish_as(&mut self, flags: u16, t_ns: u64) -> &[u64] {
         let file = self.words[0] as u32;
-        self.words[0] = header(Kind::NativeStack, self.len, 0, file);
+        self.words[0] = header(Kind::NativeStack, self.len, flags, file);
         self.words[1] = t_ns;
         &self.words[..self.len]
     }
@@ -91,9 +110,12 @@ mod tests {
         let Some((MAX_WORDS, Record::NativeStack(stack))) = decode(words) else {
             panic!("not a stack: {words:?}");
         };
-        assert_eq!((stack.t_ns, stack.tid, stack.file), (1, 2, 3));
+        assert_eq!((stack.t_ns, stack.tid, stack.file, stack.of_waking), (1, 2, 3, false));
         assert_eq!(stack.offset, 0x1234_5678_9abc);
         assert!(stack.words().eq((0..MOST as u32).map(|i| (i, i << 12 | 7))));
+        let waking = Builder::new(2, 3, 4).finish_of_waking(9).to_vec();
+        let is_of_waking = |record| matches!(record, Record::NativeStack(s) if s.of_waking);
+        assert!(decode(&waking).is_some_and(|(_, record)| is_of_waking(record)));
         assert_eq!(decode(&[header(Kind::NativeStack, 3, 0, 0), 1, 2]), None);
     }
 }

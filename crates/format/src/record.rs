@@ -19,7 +19,7 @@
 //!  Metric        from | to | numbers | attributes            see `metric`
 //!  Await         t | request | task | kind, how | holder | target | timeout   name: stack id
 //!  Trace, Link   ids that came from outside, kinds, statuses, links: see `trace`
-//!  NativeStack   t | tid | offset | words                    name: file, see `native`
+//!  NativeStack   t | tid | offset | words                    name: file, flags: OF_WAKING, see `native`
 //!  Wake          t | id of who woke it                       name: tid, flags: see `wake`
 //!  Again         tid | a Span, RequestBegin, RequestEnd or Gc of that thread, without attributes:
 //!                told a second time, by the sampler, since it was long
@@ -400,7 +400,7 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
             let (link, attributes) = Link::decode(flags, body)?;
             Record::Link(link, attributes)
         }
-        15 => Record::NativeStack(NativeStack::decode(name, body)?),
+        15 => Record::NativeStack(NativeStack::decode(name, flags, body)?),
         16 => Record::Wake(Wake::decode(name, flags, body)?),
         17 => {
             let (tid, record) = body.split_first()?;

@@ -220,6 +220,8 @@ pub mod losses {
         /// Samples of asyncio tasks whose own name was refused, since there were 1,000 others: they bear
         /// their coroutine's.
         TASK_NAMES_REFUSED = 35, "task_names_refused";
+        /// Stacks of threads that ended a wait in a slow request's way for which there was no room, or no time.
+        WAKER_STACKS_LOST = 36, "waker_stacks_lost";
     }
 }
 

@@ -56,6 +56,13 @@ pub fn name_native(capture: &mut Capture) -> Vec<String> {
         sample.stack = namer.renamed(capture, sample.stack);
     }
     capture.samples = samples;
+    let mut wakers = std::mem::take(&mut capture.waker_stacks);
+    let mut stacks: Vec<_> = wakers.iter_mut().collect();
+    stacks.sort_unstable_by_key(|(waking, _)| **waking);
+    for (_, stack) in stacks {
+        *stack = namer.renamed(capture, *stack);
+    }
+    capture.waker_stacks = wakers;
     namer.notes
 }
 

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::{mpsc, Arc, Mutex};
 use std::time::Duration;
-use sys::perf::{SwitchKind, SwitchStream, Wakings, MOST_FOLLOWED};
+use sys::perf::{SwitchKind, SwitchStream, Take, WakerStacks, Wakings, MOST_FOLLOWED, MOST_WAKERS};
 use sys::task::{self, TaskReader};
 use sys::vitals::Vitals;
 use sys::{calls, clock, fds, mem, thread};
@@ -188,6 +188,74 @@ fn wakings() {
     print("a waking: more, while one other thread is followed", (one - none) / 2.0, "ns");
     print("a waking: more, while 16 other threads are followed", (others - none) / 2.0, "ns");
     print("a waking of the followed thread: more", own - (none + one) / 2.0, "ns");
+    let Some(mut stacks) = WakerStacks::new() else { return };
+    stream.follow(&mut wakings, &strangers).expect("it was found");
+    let before = turn(&mut stream);
+    let many: Vec<u32> = (0..MOST_WAKERS as u32).map(|i| 1 << 20 | i).collect();
+    let mut ask = |what: &str, tids: &[u32], wakers: &[u32]| {
+        let start = clock::now_ns();
+        let asked = stacks.follow(&wakings, tids, wakers);
+        print(what, (clock::now_ns() - start) as f64 * 1e-3, "us");
+        asked.map_err(|refused| println!("{refused}")).is_ok()
+    };
+    if !ask("follow stacks, the first time", &strangers, &many) {
+        return;
+    }
+    let both = turn(&mut stream);
+    ask("follow stacks, a change of the list", &strangers, &many);
+    print(
+        "a waking: more, where stacks of 16 threads' wakers are wanted",
+        (both - before) / 2.0,
+        "ns",
+    );
+    let room = black_box([0u8; 16 << 10]);
+    waker_stacks(&mut stacks, &mut wakings, &mut stream);
+    black_box(&room);
+}
+
+/// What it costs a thread that its stack is taken when it wakes another, with room in the ring and
+/// without, and whoever reads it.
+fn waker_stacks(stacks: &mut WakerStacks, wakings: &mut Wakings, stream: &mut SwitchStream) {
+    let (tell, told) = mpsc::channel::<()>();
+    let (say, said) = mpsc::channel();
+    let waits = std::thread::spawn(move || {
+        let _ = say.send(thread::tid());
+        while told.recv().is_ok() {}
+    });
+    let other = said.recv().expect("it tells its id");
+    stream.follow(wakings, &[other]).expect("it was found");
+    let mut copied = Vec::new();
+    let mut run = |stacks: &mut WakerStacks, empty: bool| {
+        let (mut wakes, mut reads) = (Vec::new(), Vec::new());
+        for _ in 0..1000 {
+            // By now it waits.
+            std::thread::sleep(Duration::from_micros(200));
+            let start = clock::now_ns();
+            tell.send(()).expect("it waits");
+            wakes.push((clock::now_ns() - start) as f64);
+            stream.drain(|_| {});
+            let start = clock::now_ns();
+            if empty && stacks.next(&mut copied, |_| Take::This).is_some() {
+                reads.push((clock::now_ns() - start) as f64);
+            }
+        }
+        [wakes, reads].map(|mut all| {
+            all.sort_unstable_by(f64::total_cmp);
+            all.get(all.len() / 10).copied().unwrap_or(f64::NAN)
+        })
+    };
+    stacks.follow(wakings, &[], &[]).expect("none");
+    let [without, _] = run(stacks, true);
+    stacks.follow(wakings, &[other], &[thread::tid()]).expect("it was found");
+    let [with, read] = run(stacks, true);
+    let [full, _] = run(stacks, false);
+    print("to wake a thread that is followed", without * 1e-3, "us");
+    print("the same, and the stack of who wakes is taken", with * 1e-3, "us");
+    print("the same, and there is no room for it", full * 1e-3, "us");
+    print("to read such a stack", read * 1e-3, "us");
+    println!("stacks lost {}, garbled {}", stacks.lost(), stacks.garbled());
+    drop(tell);
+    let _ = waits.join();
 }
 
 fn timed_open(what: &str) -> Option<SwitchStream> {

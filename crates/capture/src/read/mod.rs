@@ -145,6 +145,9 @@ pub struct Capture {
     /// Who ended the waits of some threads (source `wakers`), by thread id, by time. One waking may be
     /// told twice.
     pub wakes: HashMap<u32, Vec<Wake>>,
+    /// Stacks of those who did, at that instant, by the thread that was woken and the waking's time: of threads of this
+    /// process that run no Python, and not of all.
+    pub waker_stacks: HashMap<(u32, u64), u32>,
     /// Times (from, to) without switch records, since threads came and went by the thousand, or since the
     /// kernel had no room for some; by time, apart from each other. One that goes on at the end ends at `u64::MAX`.
     pub switches_paused: Vec<(u64, u64)>,
@@ -179,6 +182,24 @@ impl Capture {
         let own = self.wakes.get(&tid)?;
         // Behind the first one it was runnable: a later one ended nothing.
         own[own.partition_point(|w| w.t_ns < off.out_ns)..].first().filter(|w| w.t_ns <= off.in_ns)
+    }
+
+    /// The stack of the thread that ended this time of `tid` off the CPU, as it did; 0 where none was told.
+    pub fn waker_stack_in(&self, tid: u32, off: &OffCpu) -> u32 {
+        let Some(wake) = self.wake_in(tid, off).filter(|_| !self.waker_stacks.is_empty()) else {
+            return 0;
+        };
+        // Told twice, it may have the stack at the second.
+        let own = self.wakes.get(&tid).map_or(&[][..], Vec::as_slice);
+        let first = own.partition_point(|w| w.t_ns < wake.t_ns);
+        let same = own[first..].iter().take_while(|w| w.t_ns <= off.in_ns && w.by == wake.by);
+        let mut stacks = same.filter_map(|w| self.waker_stacks.get(&(tid, w.t_ns)));
+        stacks.next().copied().unwrap_or(0)
+    }
+
+    fn is_woken_at(&self, tid: u32, t_ns: u64) -> bool {
+        let own = self.wakes.get(&tid).map_or(&[][..], Vec::as_slice);
+        own.binary_search_by_key(&t_ns, |w| w.t_ns).is_ok()
     }
 
     /// Times (from, to) in which nothing is known of the thread's switches, though it has records:

@@ -101,6 +101,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         let last = is_of_a_pool(scene, c.stack).then(|| scene.behind(c, segment, false));
         last.filter(|last| !is_of_a_pool(scene, last.stack)).unwrap_or(c)
     });
+    let at = |c: Culprit| Culprit { stack: scene.let_go_at(segment, c.tid, c.stack), ..c };
+    let culprit = culprit.map(at);
     Some(Claim { culprit, target, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
 }
 

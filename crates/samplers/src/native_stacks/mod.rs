@@ -262,6 +262,13 @@ impl NativeStacks {
         more
     }
 
+    /// Whether a return address of a stack lies in a Python interpreter.
+    pub fn pass_interpreter(&self, frames: &[Frame]) -> bool {
+        let mut sites = frames.iter().filter_map(|frame| self.sites.get(frame.site as usize));
+        let path = |file: u32| self.texts.get(file as usize).and_then(|t| t.split('\t').next());
+        sites.any(|site| path(site.file).is_some_and(owner::is_interpreter))
+    }
+
     /// Appends the words that `pick` found and that stand behind calls to `out`, and what signals
     /// interrupted. `begin`: where in the copy the stack pointer points; `full`: the stack goes on.
     fn keep(

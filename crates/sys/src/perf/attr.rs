@@ -128,6 +128,26 @@ pub(super) fn open_tracepoint(id: u64, cpu: u16) -> io::Result<Fd> {
     submit(attr, -1, i32::from(cpu))
 }
 
+/// The same, with registers and the top of the stack of who runs.
+pub(super) fn open_waker_stacks(
+    id: u64,
+    cpu: u16,
+    registers: u64,
+    stack_bytes: usize,
+) -> io::Result<Fd> {
+    let attr = Attr {
+        kind: TYPE_TRACEPOINT,
+        config: id,
+        sample_period: 1,
+        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_RAW | SAMPLE_REGS_USER | SAMPLE_STACK_USER,
+        sample_regs_user: registers,
+        sample_stack_user: stack_bytes as u32,
+        flags: flag::DISABLED,
+        ..Attr::default()
+    };
+    submit(attr, -1, i32::from(cpu))
+}
+
 /// Lets a tracepoint's event write only what `filter` says. The kernel takes one filter an event,
 /// once (EEXIST).
 pub(super) fn filter(event: &Fd, filter: &CStr) -> io::Result<()> {

@@ -20,6 +20,8 @@
 //! | PERF_RECORD_LOST | `lost()`, and where: `Lost` | records, ns | 2.6.31 |
 //! | PERF_RECORD_SAMPLE of the tracepoint `sched_waking`, of threads that are followed (`wakings`) | `Switch`: who woke the thread | | 4.3 |
 //!
+//! Where that one stood is in rings of its own (`waker_stacks`).
+//!
 //! What it promises. Order: records of one CPU come in the order they happened. `drain` merges the
 //! CPUs by time and delivers what happened before it was called, so the order also holds from one
 //! drain to the next; the one exception is a record the kernel had stamped but not finished (well
@@ -49,12 +51,16 @@
 mod attr;
 mod refused;
 mod ring;
+mod user_stack;
+mod waker_stacks;
 mod wakings;
 mod watch;
 
 pub use refused::Refused;
+pub use user_stack::{Seen, STACK_BYTES};
+pub use waker_stacks::{Take, WakerStacks, Woke, MOST_WAKERS};
 pub use wakings::{Wakings, MOST_FOLLOWED};
-pub use watch::{Seen, Watch, STACK_BYTES};
+pub use watch::Watch;
 
 use crate::fork::Mark;
 use crate::ours::{descriptor_limit, Fd};

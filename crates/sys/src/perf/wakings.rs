@@ -29,7 +29,7 @@
 //! open then. CPUs that come online are covered from the next change on. Needs CAP_PERFMON (or
 //! `kernel.perf_event_paranoid` -1), tracefs, and the kernel's own process ids.
 //!
-//! Missing on purpose: stacks of who wakes: looks at threads have them.
+//! Where who wakes stands is told beside, in rings of its own: `waker_stacks`.
 
 use super::refused::{Refused, OTHER_IDS, READING, TRACEPOINT};
 use super::{attr, descriptor_budget, online_cpus, SwitchStream};
@@ -109,6 +109,15 @@ impl Wakings {
     /// The same tracepoint, with the kernel's hook not put in by this one.
     pub fn unused(&self) -> Wakings {
         Wakings { anchor: None, ..*self }
+    }
+
+    /// The tracepoint's id.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
     }
 
     /// Finds out by trying. Blocks the caller for up to 50 ms: for a command, not for a service.

@@ -28,41 +28,17 @@
 use super::attr::{self, WatchOf};
 use super::refused::Refused;
 use super::ring::Mapping;
+use super::user_stack::{self, Seen, REGISTERS, STACK_BYTES};
 use crate::ours::Fd;
 use std::os::fd::AsRawFd;
 
-/// Most bytes of a stack in a sample.
-pub const STACK_BYTES: usize = 8 << 10;
 /// Bytes of a ring: three samples fit, with the words around the stack.
 const RING_BYTES: usize = 32 << 10;
-/// The frame pointer, the stack pointer and the instruction pointer as bits of
-/// `sample_regs_user`: `PERF_REG_X86_BP`, `_SP`, `_IP` of asm/perf_regs.h. The kernel writes them
-/// in the order of the bits.
-#[cfg(target_arch = "x86_64")]
-const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
-/// None: their numbers and order are others.
-#[cfg(not(target_arch = "x86_64"))]
-const REGISTERS: u64 = 0;
-/// Words of a sample in front of its stack.
-const FRONT_WORDS: u64 = 8;
-/// `PERF_SAMPLE_REGS_ABI_64`.
-const ABI_64: u64 = 2;
+/// Bytes of a sample in front of the registers: header, pid and tid, time.
+const FRONT: u64 = 24;
 
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
-
-/// Where a thread was at one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// CLOCK_MONOTONIC.
-    pub t_ns: u64,
-    /// Instruction pointer: what was about to run.
-    pub pc: u64,
-    /// Stack pointer; the copied bytes begin there.
-    pub sp: u64,
-    /// What the frame pointer's register held.
-    pub fp: u64,
-}
 
 /// The watch over one thread. Made disabled.
 pub struct Watch {
@@ -163,32 +139,18 @@ impl<W: Fn(u64) -> u64> Records<W> {
             self.at = start + size;
             let field = |i: u64| (self.word)(start + i * 8);
             match kind {
-                RECORD_SAMPLE if size >= FRONT_WORDS * 8 && field(3) == ABI_64 => {
-                    tally.seen += 1;
-                    self.copy(start, size, stack);
-                    return Some(Seen { t_ns: field(2), fp: field(4), sp: field(5), pc: field(6) });
+                RECORD_SAMPLE if size >= FRONT => {
+                    let (word, body) = (&self.word, (start + FRONT, start + size));
+                    if let Some(seen) = user_stack::read(word, body, field(2), stack) {
+                        tally.seen += 1;
+                        return Some(seen);
+                    }
                 }
                 RECORD_LOST if size >= 24 => tally.lost = tally.lost.saturating_add(field(2)),
                 _ => {}
             }
         }
         None
-    }
-
-    /// The stack of the sample at `start`, as far as it is told to be valid.
-    fn copy(&self, start: u64, size: u64, stack: &mut Vec<u8>) {
-        stack.clear();
-        let told = (self.word)(start + 7 * 8).min(STACK_BYTES as u64);
-        let behind = FRONT_WORDS * 8 + told;
-        // The word behind the stack says how much of it could be read.
-        if told == 0 || told % 8 != 0 || behind + 8 > size {
-            return;
-        }
-        let valid = (self.word)(start + behind).min(told) / 8;
-        for i in 0..valid {
-            let word = (self.word)(start + (FRONT_WORDS + i) * 8);
-            stack.extend_from_slice(&word.to_le_bytes());
-        }
     }
 }
 

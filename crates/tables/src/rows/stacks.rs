@@ -1,4 +1,4 @@
-//! Stacks that a sample or an await has, and their frames.
+//! Stacks that a sample, an await or a waking has, and their frames.
 //!
 //! Costs a list of the stacks in use. A capture with over `MOST_FRAMES` frames (none that a recorder
 //! made) has its further stacks cut to `FEW_FRAMES`.
@@ -18,7 +18,7 @@ const FEW_FRAMES: usize = 16;
 
 pub(crate) const STACKS: Table = Table {
     name: "stacks",
-    about: "A stack that a sample or an await has. By `stack_id`.",
+    about: "A stack that a sample, an await or a waking has. By `stack_id`.",
     columns: &[
         always("stack_id", Kind::Int, "Its id"),
         always("frames", Kind::Int, "How many frames it has in the table `frames`"),
@@ -61,7 +61,8 @@ fn in_use(
     let samples = capture.samples.values().flatten().map(|s| s.stack);
     let awaits = capture.awaits.values().flatten().map(|a| a.stack);
     let known = |id: &u32| (*id as usize).checked_sub(1).is_some_and(|i| i < capture.stacks.len());
-    let used: BTreeSet<u32> = samples.chain(awaits).filter(known).collect();
+    let wakers = capture.waker_stacks.values().copied();
+    let used: BTreeSet<u32> = samples.chain(awaits).chain(wakers).filter(known).collect();
     let mut told = 0;
     for stack in used {
         let most = if told < MOST_FRAMES { usize::MAX } else { FEW_FRAMES };

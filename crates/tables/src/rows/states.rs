@@ -90,6 +90,7 @@ pub(crate) const SWITCHES: Table = Table {
         maybe("woken_ns", Kind::Int, "It was woken, as far as that was told (source `wakers`)"),
         maybe("waker", Kind::Text, "By whom: `thread` of this process, other `process`, `kernel`"),
         maybe("waker_id", Kind::Int, "The thread's tid, or the process's pid"),
+        maybe("waker_stack_id", Kind::Int, "Where that thread stood as it did; not of Python"),
     ],
     rows: switches,
 };
@@ -122,6 +123,7 @@ fn switches(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
                 wake.map_or(Cell::Null, |w| int(w.t_ns)),
                 who,
                 who_id,
+                id(capture.waker_stack_in(tid, row)),
             ])?;
         }
     }

@@ -1,0 +1,184 @@
+//! Where those stood who woke a thread in a slow request's way: whose stacks are wanted, and to which waking each
+//! belongs.
+//!
+//! | reads | emits | when |
+//! | --- | --- | --- |
+//! | stacks of who wakes a followed thread (`sys::perf::WakerStacks`) | `NativeStack` records of `Wake`s | each pass that is paid |
+//!
+//! Wanted are those of threads that run no Python: of one that does, the kernel sees the interpreter's loop, and its Python stack
+//! is of the next look. Kept are those that ended a wait of `LONG_NS` or more, a few in a pass; the others stay in the
+//! kernel's rings, which lose what does not fit: `waker_stacks_lost`.
+//!
+//! The kernel tells a waking twice, with and without a stack, in two rings and with two times. They are joined here, by who woke whom
+//! and the time, so that readers find the stack at the very time of the `Wake`. What cannot be joined is dropped.
+
+use std::collections::VecDeque;
+
+use format::region::losses;
+use sys::mem::Reader;
+use sys::perf::{Take, WakerStacks, Wakings, Woke, MOST_WAKERS};
+
+use crate::control::Shared;
+use crate::native::Native;
+
+/// A wait that ended sooner makes no request slow.
+const LONG_NS: u64 = 1_000_000;
+/// Stacks read in a pass: as much work as a few looks.
+const MOST_AT_ONCE: usize = 4;
+/// Between the two times of one waking; two of `LONG_NS` are further apart. A stack as young as this may be told before its waking
+/// is.
+const APART_NS: u64 = 200_000;
+/// Wakings that may still get a stack, and for how long.
+const MOST_TOLD: usize = 256;
+const FORGET_NS: u64 = 1_000_000_000;
+/// Where there are more threads than `MOST_WAKERS`, others have their turn after this time.
+const ROUND_NS: u64 = 3_000_000_000;
+
+/// The stacks of who wakes.
+pub(crate) struct Stacks {
+    /// None: turned off, or not to be had.
+    source: Option<WakerStacks>,
+    /// Whose are taken, in order of their ids.
+    listed: Vec<u32>,
+    listed_ns: u64,
+    told: VecDeque<Told>,
+    /// The stack at hand.
+    bytes: Vec<u8>,
+    lost: u64,
+}
+
+/// A waking that may get a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    t_ns: u64,
+    tid: u32,
+    by: u32,
+}
+
+impl Stacks {
+    pub(crate) fn new(shared: &Shared) -> Stacks {
+        let on = shared.config().stacks;
+        Stacks {
+            source: on.then(WakerStacks::new).flatten(),
+            listed: Vec::new(),
+            listed_ns: 0,
+            told: VecDeque::new(),
+            bytes: Vec::new(),
+            lost: 0,
+        }
+    }
+
+    /// Whether the list should be made anew for these threads, which run no Python.
+    pub(crate) fn lacks(&self, natives: &[u32], now: u64) -> bool {
+        let new = || natives.iter().any(|tid| self.listed.binary_search(tid).is_err());
+        let room = self.listed.len() < MOST_WAKERS;
+        let round = now.saturating_sub(self.listed_ns) >= ROUND_NS;
+        self.source.is_some() && (room || round) && new()
+    }
+
+    /// Wants the stacks of `natives` when they wake one of `tids`; those in front first. With none of either it ends. What
+    /// is to be said where the kernel refuses: it is off from then on.
+    pub(crate) fn follow(
+        &mut self,
+        wakings: &Wakings,
+        tids: &[u32],
+        natives: &[u32],
+        now: u64,
+    ) -> Option<String> {
+        let source = self.source.as_mut()?;
+        let natives = &natives[..natives.len().min(MOST_WAKERS)];
+        let followed = source.follow(wakings, tids, natives);
+        self.listed.clear();
+        self.listed_ns = now;
+        if let Err(refused) = followed {
+            self.source = None;
+            return Some(refused.to_string());
+        }
+        if !tids.is_empty() {
+            self.listed.extend(natives);
+            self.listed.sort_unstable();
+        }
+        None
+    }
+
+    /// Nobody is followed any more.
+    pub(crate) fn close(&mut self, wakings: Option<&Wakings>) {
+        if let Some(wakings) = wakings {
+            self.follow(wakings, &[], &[], 0);
+        }
+    }
+
+    /// The kernel told that `by` ended a wait of `tid`.
+    pub(crate) fn told(&mut self, t_ns: u64, (tid, by): (u32, u32), waited_ns: u64) {
+        if waited_ns < LONG_NS || self.listed.binary_search(&by).is_err() {
+            return;
+        }
+        if self.told.len() == MOST_TOLD {
+            self.told.pop_front();
+        }
+        self.told.push_back(Told { t_ns, tid, by });
+    }
+
+    /// Records the stacks that came; all wakings until `now` were told.
+    pub(crate) fn tell(&mut self, shared: &Shared, native: &mut Native, mem: &Reader, now: u64) {
+        let (told, bytes) = (&mut self.told, &mut self.bytes);
+        while told.front().is_some_and(|told| told.t_ns + FORGET_NS < now) {
+            told.pop_front();
+        }
+        let Some(source) = self.source.as_mut().filter(|_| !self.listed.is_empty()) else { return };
+        for taken in 0..=MOST_AT_ONCE {
+            let take = |woke: &Woke| match woke.seen.t_ns {
+                t_ns if t_ns + APART_NS > now => Take::Later,
+                _ if find(told, woke).is_none() => Take::Skip,
+                _ if taken == MOST_AT_ONCE => Take::Later,
+                _ => Take::This,
+            };
+            let Some(woke) = source.next(bytes, take) else { break };
+            let Some(told) = find(told, &woke).and_then(|index| told.remove(index)) else {
+                continue;
+            };
+            if let Some(mut record) =
+                native.waker(shared.recorder, mem, told.tid, (&woke.seen, bytes))
+            {
+                recorder::append(record.finish_of_waking(told.t_ns), now);
+            }
+        }
+        let lost = source.lost();
+        shared.recorder.region().lose(losses::WAKER_STACKS_LOST, lost.saturating_sub(self.lost));
+        self.lost = lost;
+    }
+}
+
+/// The waking that a stack is of: of the same two, and nearest in time.
+fn find(told: &VecDeque<Told>, woke: &Woke) -> Option<usize> {
+    let apart = |t_ns: u64| t_ns.abs_diff(woke.seen.t_ns);
+    let same = |(_, told): &(usize, &Told)| {
+        (told.tid, told.by) == (woke.tid, woke.by) && apart(told.t_ns) < APART_NS
+    };
+    let all = told.iter().enumerate().filter(same);
+    all.min_by_key(|(_, told)| apart(told.t_ns)).map(|(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sys::perf::Seen;
+
+    #[test]
+    fn a_stack_belongs_to_the_nearest_waking_of_the_same_two() {
+        let told = |t_ns, tid, by| Told { t_ns, tid, by };
+        let all: VecDeque<Told> = [
+            told(1_000_000, 5, 6),
+            told(1_000_900, 5, 7),
+            told(1_001_500, 5, 6),
+            told(9_000_000, 5, 6),
+        ]
+        .into();
+        let woke = |t_ns, tid, by| Woke { tid, by, seen: Seen { t_ns, pc: 1, sp: 8, fp: 0 } };
+        assert_eq!(find(&all, &woke(1_000_400, 5, 6)), Some(0));
+        assert_eq!(find(&all, &woke(1_001_000, 5, 6)), Some(2));
+        assert_eq!(find(&all, &woke(8_999_500, 5, 6)), Some(3));
+        assert_eq!(find(&all, &woke(5_000_000, 5, 6)), None);
+        assert_eq!(find(&all, &woke(1_000_400, 6, 5)), None);
+    }
+}
