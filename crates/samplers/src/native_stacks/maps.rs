@@ -1,9 +1,6 @@
 //! Which file is mapped executable where: /proc/self/maps as a sorted list.
 
-use std::io::Read;
-
-/// Most bytes of /proc/self/maps that are read; mappings behind them are not known.
-const MOST_BYTES: u64 = 8 << 20;
+use sys::mapped::{self, Line};
 
 /// An executable mapping of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +44,7 @@ const NEAR: u64 = 64 << 20;
 impl Maps {
     /// Of this process, now. Cost: about 1 us a mapping. Errors: as reading /proc/self/maps.
     pub fn read() -> std::io::Result<Maps> {
-        let mut text = Vec::with_capacity(16 << 10);
-        std::fs::File::open("/proc/self/maps")?.take(MOST_BYTES).read_to_end(&mut text)?;
-        Ok(Maps::parse(&text))
+        Ok(Maps::parse(&mapped::read()?))
     }
 
     /// From the text of /proc/self/maps; lines that look other than documented are left out.
@@ -57,7 +52,7 @@ impl Maps {
         let mut maps = Maps::default();
         // The mapping of a file's first page comes before the executable ones of the same file.
         let mut head = (0, &b""[..], 0);
-        for line in text.split(|b| *b == b'\n').filter_map(Line::parse) {
+        for line in mapped::files(text) {
             if line.offset == 0 && head.1 != line.path {
                 head = (line.inode, line.path, line.start);
             }
@@ -105,42 +100,6 @@ impl Maps {
             new.is_some_and(|n| {
                 (n.start, n.end, n.offset) == (old.start, old.end, old.offset) && same_file(&n)
             })
-        })
-    }
-}
-
-/// A line: `55d0-55d4 r-xp 00001000 08:01 1234   /usr/bin/x`.
-struct Line<'t> {
-    start: u64,
-    end: u64,
-    offset: u64,
-    inode: u64,
-    executable: bool,
-    path: &'t [u8],
-}
-
-impl<'t> Line<'t> {
-    /// None: no file behind it, or not such a line.
-    fn parse(line: &'t [u8]) -> Option<Line<'t>> {
-        let mut rest = line;
-        let mut word = || {
-            let end = rest.iter().position(|b| *b == b' ')?;
-            let word = std::str::from_utf8(&rest[..end]).ok()?;
-            rest = rest[end..].trim_ascii_start();
-            Some(word)
-        };
-        let (range, access, offset, _, inode) = (word()?, word()?, word()?, word()?, word()?);
-        let (start, end) = range.split_once('-')?;
-        let hex = |text| u64::from_str_radix(text, 16).ok();
-        let (start, end) = (hex(start)?, hex(end)?);
-        (rest.starts_with(b"/") && start < end).then_some(())?;
-        Some(Line {
-            start,
-            end,
-            offset: hex(offset)?,
-            inode: inode.parse().ok()?,
-            executable: access.as_bytes().get(2) == Some(&b'x'),
-            path: rest,
         })
     }
 }

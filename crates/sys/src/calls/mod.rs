@@ -333,42 +333,13 @@ fn filing(nr: i64, args: &[u64; 6]) -> Option<Wait> {
         nr::GETDENTS | libc::SYS_getdents64 | libc::SYS_fstat | libc::SYS_fchmod => {
             Wait::on(WaitKind::FileOpen, first)
         }
-        nr if is_metadata(nr) => Wait::of(WaitKind::FileOpen),
+        nr if names::has_path(nr) => Wait::of(WaitKind::FileOpen),
         libc::SYS_flock => Wait::on(WaitKind::FileLock, first),
         libc::SYS_fcntl if matches!(args[1] as i32, libc::F_SETLKW | libc::F_OFD_SETLKW) => {
             Wait::on(WaitKind::FileLock, first)
         }
         _ => return None,
     })
-}
-
-/// Calls that look up or change names on a disk.
-fn is_metadata(nr: i64) -> bool {
-    let everywhere = matches!(
-        nr,
-        libc::SYS_openat
-            | libc::SYS_openat2
-            | libc::SYS_newfstatat
-            | libc::SYS_statx
-            | libc::SYS_faccessat
-            | libc::SYS_faccessat2
-            | libc::SYS_readlinkat
-            | libc::SYS_unlinkat
-            | libc::SYS_renameat2
-            | libc::SYS_mkdirat
-            | libc::SYS_linkat
-            | libc::SYS_symlinkat
-            | libc::SYS_fchmodat
-            | libc::SYS_fchownat
-            | libc::SYS_utimensat
-            | libc::SYS_truncate
-            | libc::SYS_statfs
-            | libc::SYS_chdir
-    );
-    everywhere
-        || matches!(nr, nr::OPEN | nr::CREAT | nr::STAT | nr::LSTAT | nr::ACCESS | nr::READLINK)
-        || matches!(nr, nr::UNLINK | nr::RENAME | nr::RENAMEAT | nr::MKDIR | nr::RMDIR)
-        || matches!(nr, nr::LINK | nr::SYMLINK | nr::CHMOD | nr::CHOWN)
 }
 
 fn others(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {

@@ -26,6 +26,11 @@ pub fn path(call: &TaskCall, mem: &Reader) -> Option<String> {
     }
 }
 
+/// Whether a call looks up or changes a name on a disk.
+pub(super) fn has_path(nr: i64) -> bool {
+    place_of_path(nr).is_some()
+}
+
 /// Which arguments are the directory's descriptor, if the call takes one, and the path.
 fn place_of_path(nr: i64) -> Option<(Option<usize>, usize)> {
     match nr {
