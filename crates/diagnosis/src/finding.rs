@@ -411,6 +411,7 @@ impl Judge<'_, '_> {
         let described = Described {
             place: group.place.as_ref(),
             is_nowhere: group.is_nowhere(self.scene),
+            task: running_task::named(self.scene, group),
             culprit: group.culprit.as_ref(),
             culprit_path: &culprit_path,
             through: through.as_ref(),

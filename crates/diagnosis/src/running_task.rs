@@ -14,7 +14,7 @@ const LEAST: f64 = 0.1;
 
 /// The task that most of the time passed in, and which part of it did. None: of another cause, or hardly
 /// any was seen.
-pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<(String, f64)> {
+fn most<'c>(scene: &Scene<'c>, group: &Group<'_>) -> Option<(&'c str, f64)> {
     if group.cause != Cause::EventLoopBlocked {
         return None;
     }
@@ -29,6 +29,17 @@ pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<(String, f64)> {
     }
     let (task, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
     let part = ns as f64 / all.max(1) as f64;
-    let what = || format!("part of it in the task `{}`", scene.capture.name(task));
-    (part >= LEAST).then(|| (what(), part))
+    (part >= LEAST).then(|| (scene.capture.name(task), part))
+}
+
+/// What the evidence says of it, and the part.
+pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<(String, f64)> {
+    most(scene, group).map(|(task, part)| (format!("part of it in the task `{task}`"), part))
+}
+
+/// The name that the program gave to the task in which most of the time passed: one that is told by its coroutine says
+/// no more than the place does.
+pub fn named<'c>(scene: &Scene<'c>, group: &Group<'_>) -> Option<&'c str> {
+    let (task, part) = most(scene, group)?;
+    (part > 0.5 && !task.ends_with("()")).then_some(task)
 }

@@ -62,17 +62,17 @@ fn loop_waits(code: &[(&str, &str, u32)]) -> Capture {
 }
 
 #[test]
-fn the_task_that_kept_a_loop_is_evidence_and_changes_nothing_else() {
-    let told = |task: u32| {
+fn the_task_that_kept_a_loop_is_told_and_changes_nothing_else() {
+    let named = |task: u32, name: &str| {
         let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
-        made.names.push("refresh prices".to_owned());
+        made.names.push(name.to_owned());
         let name = made.names.len() as u32 - 1;
         for look in made.samples.get_mut(&THREAD).into_iter().flatten() {
             (look.wait, look.task) = (WaitKind::Sleep, task * name);
         }
         only(&made)
     };
-    let (with, without) = (told(1), told(0));
+    let (with, without) = (named(1, "refresh prices"), named(0, "refresh prices"));
     let rows = |finding: &Finding| finding.evidence.clone();
     let own = |finding: &Finding| {
         let of = |row: &&diagnosis::Evidence| row.what.contains("`refresh prices`");
@@ -82,7 +82,11 @@ fn the_task_that_kept_a_loop_is_evidence_and_changes_nothing_else() {
     assert!(own(&with).is_some_and(|(part, unit)| part > 90.0 && unit == "%"), "{:?}", rows(&with));
     assert_eq!(own(&without), None);
     assert_eq!(rows(&with).len(), rows(&without).len() + 1);
-    assert_eq!((&with.summary, &with.fingerprint), (&without.summary, &without.fingerprint));
+    let said = with.summary.replace(" in task `refresh prices`", "");
+    assert_eq!((&said, &with.fingerprint), (&without.summary, &without.fingerprint));
+    assert_ne!(with.summary, said);
+    // One without a name of its own is told by its coroutine: no more than the place says.
+    assert_eq!(named(1, "get()").summary, without.summary);
 }
 
 #[test]

@@ -71,7 +71,8 @@ pub fn is_kept(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
 
 pub fn sentence(d: &Described<'_>) -> String {
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!("; it {doing}"));
-    let kept = format!("{} kept the event loop for {}", at(d.place), ms_text(d.mean_ms));
+    let task = d.task.map_or_else(String::new, |task| format!(" in task `{task}`"));
+    let kept = format!("{}{task} kept the event loop for {}", at(d.place), ms_text(d.mean_ms));
     match d.waits {
         Cause::LockWait => format!("{kept}; it waited {}", lock_wait::waited_for(d)),
         Cause::PoolWait => format!("{kept}; it waited {}", pool_wait::waited_for(d)),

@@ -138,6 +138,8 @@ pub struct Described<'a> {
     pub place: Option<&'a Place>,
     /// Its requests stood nowhere, as they had not begun: the place is the culprit's.
     pub is_nowhere: bool,
+    /// The task of an event loop that it was in, by the name the program gave it.
+    pub task: Option<&'a str>,
     /// Who, if another thread.
     pub culprit: Option<&'a Place>,
     /// The program's own functions that called the culprit's, outermost first; the last few.
