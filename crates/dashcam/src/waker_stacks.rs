@@ -122,13 +122,13 @@ impl Stacks {
     /// Records the stacks that came; all wakings until `now` were told.
     pub(crate) fn tell(&mut self, shared: &Shared, native: &mut Native, mem: &Reader, now: u64) {
         let (told, bytes) = (&mut self.told, &mut self.bytes);
-        while told.front().is_some_and(|told| told.t_ns + FORGET_NS < now) {
+        while told.front().is_some_and(|told| told.t_ns.saturating_add(FORGET_NS) < now) {
             told.pop_front();
         }
         let Some(source) = self.source.as_mut().filter(|_| !self.listed.is_empty()) else { return };
         for taken in 0..=MOST_AT_ONCE {
             let take = |woke: &Woke| match woke.seen.t_ns {
-                t_ns if t_ns + APART_NS > now => Take::Later,
+                t_ns if t_ns.saturating_add(APART_NS) > now => Take::Later,
                 _ if find(told, woke).is_none() => Take::Skip,
                 _ if taken == MOST_AT_ONCE => Take::Later,
                 _ => Take::This,

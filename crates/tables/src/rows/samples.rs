@@ -4,7 +4,7 @@ use export::context::Contexts;
 use export::text as words;
 use format::record::{flag, Sample};
 
-use super::waits::{lock_address, syscall, task};
+use super::waits::{lock_address, syscall, task, LOCK_NAME, LOCK_OBJECT};
 use super::{holder_source, request_at, sorted};
 use crate::cell::{always, id, int, maybe, opt, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};
@@ -41,13 +41,8 @@ pub(crate) const SAMPLES: Table = Table {
         always("is_reused", Kind::Bool, "It did not run since its last sample, which stands in"),
         always("is_truncated", Kind::Bool, "The stack was cut at the limit of frames"),
         maybe("slices", Kind::Int, "How often it was given a CPU since its own sample before, at most 1,023"),
-        maybe(
-            "lock_object",
-            Kind::Int,
-            "Address of Python's object behind it, the same for all who wait for the same: a lock, a Condition, an \
-             Event, a queue, a joined Thread",
-        ),
-        maybe("lock_name", Kind::Text, "Of a lock in static memory: its variable, `CACHE in libfoo.so`"),
+        LOCK_OBJECT,
+        LOCK_NAME,
         maybe(
             "running_task",
             Kind::Text,

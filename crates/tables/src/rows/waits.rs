@@ -13,7 +13,19 @@ use format::wait::{HolderSource, WaitKind};
 
 use super::{holder_source, middle, request_at, Places};
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
-use crate::{Halt, Sink, Source, Table};
+use crate::{Column, Halt, Sink, Source, Table};
+
+pub(super) const LOCK_OBJECT: Column = maybe(
+            "lock_object",
+            Kind::Int,
+            "Address of Python's object behind it, the same for all who wait for the same: a lock, a Condition, an \
+             Event, a queue, a joined Thread",
+        );
+pub(super) const LOCK_NAME: Column = maybe(
+    "lock_name",
+    Kind::Text,
+    "Of a lock in static memory: its variable, `CACHE in libfoo.so`",
+);
 
 pub(crate) const WAITS: Table = Table {
     name: "waits",
@@ -42,13 +54,8 @@ pub(crate) const WAITS: Table = Table {
         maybe("timeout_ns", Kind::Int, "Time limit of the wait, as it was first seen"),
         always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
         always("is_sampled", Kind::Bool, "A sample was taken in it; else one nearby stands in"),
-        maybe(
-            "lock_object",
-            Kind::Int,
-            "Address of Python's object behind it, the same for all who wait for the same: a lock, a Condition, an \
-             Event, a queue, a joined Thread",
-        ),
-        maybe("lock_name", Kind::Text, "Of a lock in static memory: its variable, `CACHE in libfoo.so`"),
+        LOCK_OBJECT,
+        LOCK_NAME,
         maybe(
             "running_task",
             Kind::Text,
