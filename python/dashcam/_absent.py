@@ -145,16 +145,9 @@ def asgi_arrives(method: str, path: str, transport: Any = None, headers: Any = N
     return 0
 
 
-def wsgi_call(
-    application: Any, environ: Any, start_response: Any, connection: Any = None
-) -> Any:
+def wsgi_call(application: Any, environ: Any, start_response: Any) -> Any:
     """Calls the application."""
     return application(environ, start_response)
-
-
-def wsgi_is_known(environ: Any) -> bool:
-    """There is nothing to tell."""
-    return True
 
 
 def task_begin(request: int, queued_ns: int) -> None:

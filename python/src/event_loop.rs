@@ -41,7 +41,7 @@ pub fn greenlet(py: Python<'_>) -> Option<u64> {
     let current = match GREENLETS.get() {
         Some(current) => current,
         None => {
-            let function = module(py, word!(py, "greenlet"))?.getattr("getcurrent").ok()?;
+            let function = imported(py, word!(py, "greenlet"))?.getattr("getcurrent").ok()?;
             GREENLETS.get_or_make(|| function.unbind())
         }
     };
@@ -68,8 +68,8 @@ pub fn asyncio_is_here(py: Python<'_>) {
     }
 }
 
-/// A module that was imported.
-fn module<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
+/// A module, if it was imported.
+pub fn imported<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
     // SAFETY: a borrowed reference to the dict of modules, which lives as long as the interpreter;
     // the GIL is held.
     let modules = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyImport_GetModuleDict())? };
@@ -78,7 +78,7 @@ fn module<'py>(py: Python<'py>, name: &Bound<'py, PyString>) -> Option<Bound<'py
 
 #[cold]
 fn look(py: Python<'_>) -> Option<&Asyncio> {
-    let module = module(py, word!(py, "_asyncio"))?;
+    let module = imported(py, word!(py, "_asyncio"))?;
     let asyncio = Asyncio {
         running_loop: module.getattr("_get_running_loop").ok()?.unbind(),
         current_tasks: module.getattr("_current_tasks").ok()?.cast_into().ok()?.unbind(),

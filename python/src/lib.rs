@@ -17,6 +17,7 @@ mod metrics;
 mod moments;
 mod names;
 mod process;
+mod safe_point;
 mod streams;
 mod traces;
 mod under_gil;
@@ -52,7 +53,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(moments::request_route, module)?,
         wrap_pyfunction!(moments::asgi_arrives, module)?,
         wrap_pyfunction!(moments::wsgi_call, module)?,
-        wrap_pyfunction!(moments::wsgi_is_known, module)?,
         wrap_pyfunction!(moments::current_request, module)?,
         wrap_pyfunction!(moments::task_begin, module)?,
         wrap_pyfunction!(moments::task_end, module)?,

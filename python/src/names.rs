@@ -19,6 +19,7 @@ use recorder::Recorder;
 use sys::cell::StaticRef;
 
 use crate::kept::Dict;
+use crate::safe_point;
 
 /// Places of a table; a power of two.
 const PLACES: usize = 512;
@@ -177,9 +178,26 @@ pub fn current(_py: Python<'_>) -> u64 {
     }
 }
 
-/// Makes `id` the current request.
+/// The id of the request this context works for, if that is open; else 0. One that ended in a destructor,
+/// or in another context, is still this one's current request: what begins now is not part of it. Cost: as
+/// `current`, and two loads.
+#[inline]
+pub fn open(py: Python<'_>) -> u64 {
+    match current(py) {
+        0 => 0,
+        id if recorder::current()
+            .is_some_and(|recorder| recorder.open_requests().has_ended(id)) =>
+        {
+            0
+        }
+        id => id,
+    }
+}
+
+/// Makes `id` the current request; not while this thread collects garbage, which may be in the middle of
+/// setting a variable (see `safe_point`).
 pub fn set_current(_py: Python<'_>, id: u64) {
-    let Some(variable) = CURRENT.get() else { return };
+    let Some(variable) = CURRENT.get().filter(|_| !safe_point::in_collection()) else { return };
     // SAFETY: live objects, the GIL is held; NULL is an error, cleared here.
     unsafe {
         let value = ffi::PyLong_FromUnsignedLongLong(id);

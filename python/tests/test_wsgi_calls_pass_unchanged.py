@@ -1,7 +1,8 @@
-"""What a WSGI server and its application see of the request around a call: nothing, but for its end."""
+"""What a WSGI server and its application see of the request around a call: nothing."""
 
 from __future__ import annotations
 
+import pytest
 from conftest import DASHCAM, Bench
 
 BEGIN = """
@@ -10,82 +11,115 @@ BEGIN = """
     assert dashcam.start(slow="9s")
     def environ(path="/", **more):
         return {"REQUEST_METHOD": "GET", "PATH_INFO": path, **more}
-    told = []
+    seen = []
     def start_response(status, headers, exc_info=None):
-        told.append((status, headers, exc_info))
+        seen.append((status, headers, exc_info))
         return "write"
     def call(application, env=None, start=start_response):
         return native.wsgi_call(application, environ() if env is None else env, start)
     def requests(path):
         import subprocess, json
-        shown = subprocess.run([sys.argv[1], "show", "--json", str(path)], capture_output=True, text=True)
+        shown = subprocess.run([DASHCAM, "show", "--json", str(path)], capture_output=True, text=True)
         return {r["name"]: r["count"] for r in json.loads(shown.stdout)["requests"]}
 """
 
 
 def run(bench: Bench, code: str) -> str:
     """Runs a program; what it printed."""
-
-    head = BEGIN.replace("sys.argv[1]", repr(DASHCAM))
-    result = bench.python(head + code)
+    result = bench.python(BEGIN.replace("DASHCAM", repr(DASHCAM)) + code)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
 
 
-def test_a_body_that_is_made_while_it_is_sent_ends_the_request(bench: Bench) -> None:
+def test_everything_that_is_passed_is_the_very_object(bench: Bench) -> None:
     run(bench, """
     class Made:
-        closed = 0
-        kind = "made"
+        __slots__ = ("pieces",)
         def __iter__(self): return iter([b"a", b"b"])
-        def __len__(self): return 2
-        def close(self): self.closed += 1
-    made = Made()
-    def application(env, start):
-        assert start("200 OK", [("a", "b")], exc_info=None) == "write"
-        assert env["dashcam.request"] == native.current_request() != 0
-        return made
-    body = call(application)
-    assert told == [("200 OK", [("a", "b")], None)]
-    assert len(body) == 2 and body.kind == "made" and not hasattr(body, "nothing")
+    env = environ()
+    before = dict(env)
+    for body in [[b"a"], (b"a",), Made(), iter([b"a"]), (piece for piece in [b"a"]), map(bytes, [[97]]), "a", None, 7]:
+        def application(given, start):
+            assert given is env and dict(given) == before and start is start_response
+            assert native.current_request() != 0
+            assert start("200 OK", [("a", "b")], exc_info=None) == "write"
+            return body
+        assert call(application, env) is body and env == before
+        assert native.current_request() == 0, body
+    assert seen[0] == ("200 OK", [("a", "b")], None) and len(seen) == 9
+    """)
+
+
+def test_errors_pass_with_frames_of_the_program_only(bench: Bench) -> None:
+    run(bench, """
+    import traceback
+    class Odd(KeyError): pass
+    def raising(env, start): raise Odd("x")
+    def refusing(status, headers): raise ValueError(status)
+    def starts(env, start): start("200 OK", [])
+    for application, start, kind in [(raising, start_response, Odd), (starts, refusing, ValueError)]:
+        try: call(application, start=start)
+        except kind as error: names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        else: raise AssertionError("it was swallowed")
+        assert names[:2] == ["<module>", "call"] and names[2] == application.__name__, names
+        assert native.current_request() == 0
+    """)
+
+
+WERKZEUG = """
+    from werkzeug.wsgi import ClosingIterator
+    closed = []
+    def body(*pieces):
+        def made():
+            for piece in pieces:
+                if isinstance(piece, Exception): raise piece
+                yield piece
+        return ClosingIterator(made(), lambda: closed.append(native.current_request()))
+"""
+
+
+def test_werkzeugs_bodies_end_their_request_when_they_are_used_up_or_closed(bench: Bench) -> None:
+    run(bench, WERKZEUG + """
+    given = body(b"a", b"b")
+    seen_by_server = {name for name in dir(given)}
+    made = call(lambda env, start: given)
+    assert made is given and {name for name in dir(made)} == seen_by_server and type(made) is ClosingIterator
+    assert not hasattr(made, "__len__")
     assert native.current_request() != 0
-    assert list(body) == [b"a", b"b"] and native.current_request() == 0
-    assert list(body) == [b"a", b"b"], "as often as its maker likes"
-    body.close()
-    assert made.closed == 1
+    assert list(made) == [b"a", b"b"] and native.current_request() == 0
+    made.close()
+    assert closed == [0]
     # Closed before it was used up.
-    body = call(lambda env, start: iter([b"a", b"b"]))
-    assert next(iter(body)) == b"a" and native.current_request() != 0
-    body.close()
+    made = call(lambda env, start: body(b"a", b"b"))
+    assert next(made) == b"a" and native.current_request() != 0
+    made.close()
     assert native.current_request() == 0
     # Neither used up nor closed.
-    body = call(lambda env, start: iter([b"a"]))
+    made = call(lambda env, start: body(b"a"))
     assert native.current_request() != 0
-    del body
+    del made
+    assert native.current_request() == 0
+    # It raises half way.
+    made = call(lambda env, start: body(b"a", KeyError("x")))
+    try: list(made)
+    except KeyError as error: assert error.args == ("x",)
+    else: raise AssertionError("it was swallowed")
     assert native.current_request() == 0
     """)
 
 
-def test_lists_end_it_at_once_and_errors_pass(bench: Bench) -> None:
+def test_djangos_responses_end_their_request_when_they_are_closed(bench: Bench) -> None:
     run(bench, """
-    given = [b"a"]
-    assert call(lambda env, start: given) is given and native.current_request() == 0
-    class Odd(KeyError): pass
-    def raising(env, start): raise Odd("x")
-    def later(env, start):
-        yield b"a"
-        raise Odd("y")
-    for application in (raising, later):
-        try:
-            for chunk in call(application): pass
-        except Odd as error: caught = error
-        else: raise AssertionError("it was swallowed")
+    from django.conf import settings
+    settings.configure()
+    from django.http import HttpResponse, StreamingHttpResponse
+    for kind in (HttpResponse, StreamingHttpResponse):
+        given = kind([b"a", b"b"])
+        made = call(lambda env, start: given)
+        assert made is given and native.current_request() != 0
+        assert b"".join(made) == b"ab" and native.current_request() != 0
+        made.close()
         assert native.current_request() == 0
-    def refusing(status, headers): raise ValueError(status)
-    def starts(env, start): start("200 OK", [])
-    try: call(starts, start=refusing)
-    except ValueError as error: assert str(error) == "200 OK"
-    else: raise AssertionError("it was swallowed")
     """)
 
 
@@ -96,13 +130,10 @@ def test_inside_of_another_request_it_is_just_called(bench: Bench) -> None:
         return [b"x"]
     def outer(env, start):
         before = native.current_request()
-        assert native.wsgi_is_known(env)
-        # The same environment, and one of its own: its status counts for the request around it.
         result = native.wsgi_call(inner, env, start)
         native.wsgi_call(inner, environ("/other"), start)
         assert native.current_request() == before
         return result
-    assert not native.wsgi_is_known(environ())
     call(outer, environ("/outer"))
     print(requests(dashcam.snap("x")))
     """)
@@ -130,14 +161,15 @@ def test_odd_environments_and_cycles_do_no_harm(bench: Bench) -> None:
     run(bench, """
     class Connection:
         def fileno(self): raise OSError("closed")
-    for more in [{"gunicorn.socket": Connection()}, {"gunicorn.socket": None}, {"werkzeug.socket": 7.5},
+    for more in [{"werkzeug.socket": Connection()}, {"werkzeug.socket": None}, {"werkzeug.socket": 7.5},
                  {"HTTP_TRACEPARENT": "\\udc80"}, {"HTTP_TRACEPARENT": 5}, {"PATH_INFO": "/\\udc80"},
                  {"PATH_INFO": 7}, {"REQUEST_METHOD": None}]:
         assert call(lambda env, start: [b"x"], environ(**more) | more) == [b"x"], more
     assert call(lambda env, start: [b"x"], {}) == [b"x"]
+    assert call(lambda env, start: [b"x"], None) == [b"x"]
     class Interrupting:
         def fileno(self): raise KeyboardInterrupt
-    try: call(lambda env, start: [b"x"], environ() | {"gunicorn.socket": Interrupting()})
+    try: call(lambda env, start: [b"x"], environ() | {"werkzeug.socket": Interrupting()})
     except KeyboardInterrupt: pass
     else: raise AssertionError("it was swallowed")
     class Kept: pass
@@ -145,40 +177,35 @@ def test_odd_environments_and_cycles_do_no_harm(bench: Bench) -> None:
         kept = Kept()
         kept.start, kept.env = start, env
         env["kept"] = kept
-        told.append(weakref.ref(kept))
+        seen.append(weakref.ref(kept))
         return iter([b"x"])
     body = call(keeps)
     assert list(body) == [b"x"]
     del body
     gc.collect()
-    assert told[-1]() is None
+    assert seen[-1]() is None
     """)
 
 
-def test_a_file_of_the_servers_own_kind_stays_what_it_is(bench: Bench) -> None:
-    run(bench, """
-    import io
-    from wsgiref.util import FileWrapper
-    def application(env, start): return env["wsgi.file_wrapper"](io.BytesIO(b"ab"))
-    env = environ(**{"wsgi.file_wrapper": FileWrapper})
-    body = call(application, env)
-    assert type(body) is FileWrapper and native.current_request() != 0
-    file = body.filelike
-    body.close()
-    assert file.closed and native.current_request() == 0
-    body.close()
-    # Never closed by its server, and of a kind that has no close.
-    body = call(application, env)
-    assert native.current_request() != 0
-    del body
-    gc.collect()
+@pytest.mark.parametrize("broken", ["asked", "failure"])
+def test_a_server_that_is_not_as_expected_serves_as_without_us(bench: Bench, broken: str) -> None:
+    run(bench, f"""
+    from dashcam._integrations import wsgi
+    class Server:
+        def serve(self, number):
+            if number == 3: raise LookupError(number)
+            return number
+    def asked(server, number):
+        if {broken!r} == "asked": raise AttributeError("no such thing")
+        return wsgi.Asked("GET", "/")
+    def failure(server):
+        raise AttributeError("no such thing")
+    Server.serve = wsgi.serves(native, Server.serve, asked, failure)
+    assert [Server().serve(number) for number in range(3)] == [0, 1, 2]
+    try: Server().serve(3)
+    except LookupError as error: assert error.args == (3,)
+    else: raise AssertionError("it was swallowed")
     assert native.current_request() == 0
-    class Bare:
-        __slots__ = ("file",)
-        def __init__(self, file): self.file = file
-        def __iter__(self): return iter(self.file)
-    body = call(application, environ(**{"wsgi.file_wrapper": Bare}))
-    assert list(body) == [b"ab"] and native.current_request() == 0
-    body = call(application, environ(**{"wsgi.file_wrapper": lambda file: [file.read()]}))
-    assert body == [b"ab"] and native.current_request() == 0
+    notices = [notice for notice in dashcam.status()["integrations"] if "Server.serve is not as expected" in notice]
+    assert len(notices) == 1, dashcam.status()
     """)

@@ -81,6 +81,10 @@ pub struct Failures {
     counts: [[AtomicU64; 2]; ERROR_RULES],
     failed: Mailbox,
     chosen: Mailbox,
+    /// Requests that ended where the predicate could not be called: id, name and error, how long.
+    postponed: Mailbox<3>,
+    /// Of `postponed`, how many the predicate was asked about. Only ever tried, never waited for.
+    asked: Mutex<u64>,
 }
 
 impl Failures {
@@ -93,6 +97,8 @@ impl Failures {
             counts: [const { [const { AtomicU64::new(0) }; 2] }; ERROR_RULES],
             failed: Mailbox::new(),
             chosen: Mailbox::new(),
+            postponed: Mailbox::new(),
+            asked: Mutex::new(0),
         }
     }
 
@@ -201,29 +207,26 @@ pub fn set_predicate(predicate: Option<Predicate>) {
     PREDICATE.set(predicate.map(|p| &*Box::leak(Box::new(p))));
 }
 
+/// What the predicate is asked about.
+#[derive(Clone, Copy)]
+pub(crate) struct Question {
+    pub id: u64,
+    pub name: ring::Name,
+    pub took_ns: u64,
+    pub error: bool,
+}
+
 /// Asks the predicate, if there is one. Cost without: one load.
 #[inline]
-pub(crate) fn ask(
-    recorder: &crate::Recorder,
-    id: u64,
-    name: ring::Name,
-    took_ns: u64,
-    error: bool,
-) {
+pub(crate) fn ask(recorder: &crate::Recorder, question: Question) {
     if let Some(predicate) = PREDICATE.get() {
-        ask_now(predicate, recorder, id, name, took_ns, error);
+        ask_now(predicate, recorder, question);
     }
 }
 
 #[cold]
-fn ask_now(
-    predicate: &Predicate,
-    recorder: &crate::Recorder,
-    id: u64,
-    name: ring::Name,
-    took_ns: u64,
-    error: bool,
-) {
+fn ask_now(predicate: &Predicate, recorder: &crate::Recorder, question: Question) {
+    let Question { id, name, took_ns, error } = question;
     if ASKING.replace(true) {
         return;
     }
@@ -232,6 +235,46 @@ fn ask_now(
         recorder.failures().choose(id, name, took_ns);
     }
     ASKING.set(false);
+}
+
+/// Keeps the question for `ask_postponed`: here the predicate cannot be called.
+pub(crate) fn postpone(recorder: &crate::Recorder, question: Question) {
+    if PREDICATE.get().is_some() {
+        let Question { id, name, took_ns, error } = question;
+        recorder.failures().postponed.post([id, pack_pair(name, u32::from(error)), took_ns]);
+    }
+}
+
+/// Asks the predicate about requests that ended in a destructor or in a garbage collection. Called
+/// where code of the program may run. Of more than 64 in between, the oldest are passed over and
+/// counted as failed questions. Cost without any: two loads.
+#[inline]
+pub fn ask_postponed(recorder: &crate::Recorder) {
+    if PREDICATE.get().is_some() && recorder.failures().postponed.posted() != 0 {
+        ask_all_postponed(recorder);
+    }
+}
+
+#[cold]
+fn ask_all_postponed(recorder: &crate::Recorder) {
+    let failures = recorder.failures();
+    // Another thread holds it: that one asks.
+    let Ok(mut asked) = failures.asked.try_lock() else { return };
+    let (mut questions, mut torn) = (Vec::new(), 0);
+    let now = failures.postponed.take(*asked, |[id, word, took_ns], is_whole| {
+        let (name, error) = unpack_pair(word);
+        match is_whole {
+            true => questions.push(Question { id, name, took_ns, error: error != 0 }),
+            false => torn += 1,
+        }
+    });
+    let missed = (now - *asked).saturating_sub(questions.len() as u64 + torn) + torn;
+    *asked = now;
+    drop(asked);
+    if missed > 0 {
+        recorder.region().lose(format::region::losses::PREDICATE_FAILED, missed);
+    }
+    questions.into_iter().for_each(|question| ask(recorder, question));
 }
 
 #[cfg(test)]

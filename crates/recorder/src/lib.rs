@@ -24,7 +24,9 @@ mod thread;
 pub mod traces;
 mod twice;
 
-pub use failures::{set_predicate, Ended, ErrorJudge, Failures, Predicate, Told, ERROR_RULES};
+pub use failures::{
+    ask_postponed, set_predicate, Ended, ErrorJudge, Failures, Predicate, Told, ERROR_RULES,
+};
 pub use latency::{Latencies, LatencyView, Slow, LATENCY_BOUNDS_NS};
 pub use limits::{Limit, LimitOf, Limits, SlowRequest, GROUPS};
 pub use open::{OpenRequest, Request};

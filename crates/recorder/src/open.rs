@@ -7,7 +7,7 @@ use format::record::{flag, header, Kind};
 use format::region::losses;
 use format::trace::{self, Trace};
 
-use crate::failures::{self, Failed};
+use crate::failures::{self, Failed, Question};
 use crate::latency::Slow;
 use crate::recorder::{current, is_on};
 use crate::twice;
@@ -348,11 +348,28 @@ impl Request {
     }
 
     /// Ends it under its present name; `fallback` names a request the table had no room for.
-    /// Tells the trigger when it took too long.
+    /// Tells the trigger when it took too long, and asks the program's predicate.
     pub fn end(self, fallback: ring::Name, error: bool, attributes: &[Attribute<'_>]) {
-        let (true, Some(recorder)) = (self.id != 0, current()) else {
-            return;
-        };
+        if let Some((recorder, question)) = self.finish(fallback, error, attributes) {
+            failures::ask(recorder, question);
+        }
+    }
+
+    /// As `end`, for a place where no code of the program may run (a destructor, a garbage
+    /// collection): its predicate is asked by the next `ask_postponed`.
+    pub fn end_unasked(self, fallback: ring::Name, error: bool, attributes: &[Attribute<'_>]) {
+        if let Some((recorder, question)) = self.finish(fallback, error, attributes) {
+            failures::postpone(recorder, question);
+        }
+    }
+
+    fn finish(
+        self,
+        fallback: ring::Name,
+        error: bool,
+        attributes: &[Attribute<'_>],
+    ) -> Option<(&'static crate::Recorder, Question)> {
+        let recorder = current().filter(|_| self.id != 0)?;
         // Before its slot is left, and only for who shows exemplars.
         let told = match recorder.latencies().is_on() {
             true => recorder.open_requests().trace(self.id),
@@ -375,6 +392,6 @@ impl Request {
         let trace = told.map_or(0, |told| told.trace);
         recorder.latencies().ended(name, Slow { id: self.id, took_ns, at_ns: now, trace });
         recorder.failures().ended(self.id, name, error, failed);
-        failures::ask(recorder, self.id, name, took_ns, error);
+        Some((recorder, Question { id: self.id, name, took_ns, error }))
     }
 }

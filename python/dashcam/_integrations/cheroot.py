@@ -1,4 +1,4 @@
-"""cheroot, CherryPy's server: a request is a call of the server's application, its wait for a thread included."""
+"""cheroot, CherryPy's server: a request is a call of `Gateway.respond`, its wait for a thread included."""
 
 from __future__ import annotations
 
@@ -9,6 +9,25 @@ from dashcam._integrations import wsgi
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `Server.__init__` and `Gateway.respond`, which a thread calls for each request."""
-    wsgi.wrap_application(native, module.Server, "wsgi_app")
-    module.Gateway.respond = wsgi.serves(module.Gateway.respond, lambda gateway: gateway.req.conn.socket)
+    """Wraps `Gateway.respond`, which a thread calls for each request."""
+    module.Gateway.respond = wsgi.serves(native, module.Gateway.respond, _asked, _failed)
+
+
+def _asked(gateway: Any) -> wsgi.Asked:
+    req = gateway.req
+    headers = req.inheaders
+    return wsgi.Asked(
+        _text(req.method),
+        _text(req.path) or "/",
+        req.conn.socket,
+        _text(headers.get(b"Traceparent")),
+        _text(headers.get(b"Tracestate")),
+    )
+
+
+def _failed(gateway: Any) -> bool:
+    return str(_text(gateway.req.status)).startswith("5")
+
+
+def _text(value: Any) -> Any:
+    return value.decode("latin-1") if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""waitress: a request is a call of the server's application, its wait for a thread included."""
+"""waitress: a request is a call of `WSGITask.execute`, its wait for a thread included."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from typing import Any
 from dashcam._integrations import wsgi
 
 
-def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `BaseWSGIServer.__init__`."""
-    wsgi.wrap_application(native, module.BaseWSGIServer, "application")
-
-
 def patch_tasks(native: Any, module: ModuleType) -> None:
     """Wraps `WSGITask.execute`, which a thread calls for each request."""
-    module.WSGITask.execute = wsgi.serves(module.WSGITask.execute, lambda task: task.channel.socket)
+    module.WSGITask.execute = wsgi.serves(native, module.WSGITask.execute, _asked, _failed)
+
+
+def _asked(task: Any) -> wsgi.Asked:
+    request, headers = task.request, task.request.headers
+    return wsgi.Asked(
+        request.command,
+        request.path or "/",
+        task.channel.socket,
+        headers.get("TRACEPARENT"),
+        headers.get("TRACESTATE"),
+    )
+
+
+def _failed(task: Any) -> bool:
+    return str(task.status).startswith("5")

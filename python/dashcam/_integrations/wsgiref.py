@@ -1,20 +1,25 @@
-"""wsgiref: the reference server, and whatever runs applications through its handlers."""
+"""wsgiref: the reference server, and whatever runs applications through its handlers (Django's runserver)."""
 
 from __future__ import annotations
 
-import functools
+import os
 from types import ModuleType
 from typing import Any
 
+from dashcam._integrations import wsgi
+
+
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `BaseHandler.run`."""
-    original = module.BaseHandler.run
+    """Wraps `BaseHandler.run`, which calls the application and sends its body, `start_response`, and
+    `log_exception`, which is given what the application has raised."""
+    handler = module.BaseHandler
+    handler.run = wsgi.serves(native, handler.run, _asked)
+    handler.start_response = wsgi.notes_status(native, handler.start_response)
+    handler.log_exception = wsgi.notes_error(native, handler.log_exception)
 
-    @functools.wraps(original)
-    def run(self: Any, application: Any) -> Any:
-        handler = getattr(self, "request_handler", None)
-        connection = getattr(handler, "connection", None)
-        call = functools.partial(native.wsgi_call, application, connection=connection)
-        return original(self, call)
 
-    module.BaseHandler.run = run
+def _asked(handler: Any, application: Any) -> wsgi.Asked:
+    """Of a server's handler the environment is in `base_env`, of CGI's that of the process."""
+    connection = getattr(getattr(handler, "request_handler", None), "connection", None)
+    environ = getattr(handler, "base_env", None)
+    return wsgi.of_environ(environ if environ and "REQUEST_METHOD" in environ else os.environ, connection)

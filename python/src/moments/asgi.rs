@@ -49,11 +49,6 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Whether its request has not ended.
-    pub fn is_open(&self) -> bool {
-        self.request.get() != 0
-    }
-
     /// Owned; NULL and MemoryError.
     ///
     /// Safety: the GIL is held; `inner` is a live object.
@@ -86,6 +81,14 @@ impl Sender {
         match self.request.replace(0) {
             0 => {}
             id => quietly((), || request::end(py, id, true, kind)),
+        }
+    }
+
+    /// As `fail`, from a destructor (see `safe_point`).
+    pub fn abandon(&self, kind: &str) {
+        match self.request.replace(0) {
+            0 => {}
+            id => quietly((), || request::abandon(id, true, kind)),
         }
     }
 

@@ -433,15 +433,14 @@ unsafe extern "C" fn close(
 }
 
 impl Passing {
-    /// Ends the request of an application that was not left to finish.
+    /// Ends the request of an application that was not left to finish. From a destructor, too.
     ///
-    /// Safety: the GIL is held, no exception is set.
+    /// Safety: the GIL is held.
     unsafe fn abandon(&self) {
         // SAFETY: owned.
         let sender = unsafe { &*self.sender };
-        if self.role == Role::Application && sender.is_open() {
-            // Not while the interpreter goes away.
-            Python::try_attach(|py| sender.fail(py, "GeneratorExit"));
+        if self.role == Role::Application {
+            sender.abandon("GeneratorExit");
         }
     }
 }

@@ -42,7 +42,7 @@ pub use request::{
     current_request, request_begin, request_end, request_enter, request_failed, request_rename,
 };
 pub use tasks::{gc_callback, task_begin, task_end, Task};
-pub use wsgi::{wsgi_call, wsgi_is_known};
+pub use wsgi::wsgi_call;
 
 /// Runs what does not raise; a panic of ours gives `otherwise`.
 #[inline]

@@ -12,6 +12,7 @@ use super::span::{with_attributes, with_kind};
 use crate::event_loop;
 use crate::names;
 use crate::process::recording;
+use crate::safe_point;
 
 /// Requests.
 pub(super) struct Requests;
@@ -65,7 +66,13 @@ impl Kind for Requests {
                     open.fail(attributes::error_name(error));
                 }
                 let name = names::request_id(recorder, request.name.get());
-                with_attributes(recorder, request, error, |list| open.end(name, failed, list));
+                with_attributes(recorder, request, error, |list| {
+                    // A generator that is collected leaves its `with` in the middle of anything.
+                    match safe_point::in_collection() {
+                        true => open.end_unasked(name, failed, list),
+                        false => open.end(name, failed, list),
+                    }
+                });
             }
         }
         names::restore(py, open.id, request.previous.get());
@@ -92,6 +99,9 @@ pub(super) fn begin(py: Python<'_>, name: u32, on_loop: bool, fd: i32, enter: bo
     let waited_ms = if fd >= 0 { sys::socket::ms_since_data(fd).unwrap_or(0) } else { 0 };
     let waited_ns = if waited_ms > PROMPT_MS { u64::from(waited_ms) * 1_000_000 } else { 0 };
     // A server of greenlets calls its application as one of threads does.
+    if let Some(recorder) = recorder::current() {
+        recorder::ask_postponed(recorder);
+    }
     let task = match enter {
         true if on_loop => event_loop::running_task(py),
         true => event_loop::greenlet(py),
@@ -133,14 +143,33 @@ pub fn request_end(py: Python<'_>, id: u64, error: Option<&Bound<'_, PyAny>>) {
 
 /// As `request_end`; `kind`: the name of the error's type, "" for none.
 pub(super) fn end(py: Python<'_>, id: u64, failed: bool, kind: &str) {
+    if safe_point::in_collection() {
+        return abandon(id, failed, kind);
+    }
     names::restore(py, id, 0);
     let Some(recorder) = recorder::current() else { return };
-    if let Some(request) = recorder.open_requests().find(id) {
-        if !kind.is_empty() {
-            request.fail(kind);
-        }
+    recorder::ask_postponed(recorder);
+    if let Some(request) = fail(recorder, id, kind) {
         with_kind(recorder, kind, &[], |list| request.end(0, failed, list));
     }
+}
+
+/// Ends a request from a destructor: by Rust alone, since any code of CPython's or of the program's may be
+/// half done around it (see `safe_point`).
+pub(super) fn abandon(id: u64, failed: bool, kind: &str) {
+    let Some(recorder) = recorder::current() else { return };
+    if let Some(request) = fail(recorder, id, kind) {
+        with_kind(recorder, kind, &[], |list| request.end_unasked(0, failed, list));
+    }
+}
+
+/// The open request `id`, with the error it ends with.
+fn fail(recorder: &recorder::Recorder, id: u64, kind: &str) -> Option<recorder::Request> {
+    let request = recorder.open_requests().find(id)?;
+    if !kind.is_empty() {
+        request.fail(kind);
+    }
+    Some(request)
 }
 
 /// Notes that an open request failed with an error of this type, which its server or framework
@@ -161,8 +190,8 @@ pub fn request_rename(id: u64, name: &Bound<'_, PyString>) {
     recorder::Request { id, begin_ns: 0 }.rename(name);
 }
 
-/// The id of the request this context works for; 0 none.
+/// The id of the open request this context works for; 0 none.
 #[pyfunction]
 pub fn current_request(py: Python<'_>) -> u64 {
-    names::current(py)
+    names::open(py)
 }

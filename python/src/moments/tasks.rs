@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::names;
+use crate::kept::word;
+use crate::{names, safe_point};
 
 /// A piece of work that runs, and what restores its thread's request at its end.
 #[pyclass(frozen)]
@@ -43,18 +44,21 @@ pub fn task_end(py: Python<'_>, task: &Task) {
 /// interpreter's could mix in, then one pause is told with a wrong begin.
 static GC_BEGAN_NS: AtomicU64 = AtomicU64::new(0);
 
-/// For `gc.callbacks`.
+/// For `gc.callbacks`: a callback from the collector, see `safe_point`. `info` is a dict of CPython's.
 #[pyfunction]
-pub fn gc_callback(phase: &str, info: &Bound<'_, PyDict>) {
+pub fn gc_callback(py: Python<'_>, phase: &str, info: &Bound<'_, PyDict>) {
     if phase == "start" {
+        safe_point::collection_begins();
         GC_BEGAN_NS.store(sys::clock::now_ns(), Ordering::Relaxed);
         return;
     }
+    safe_point::collection_ends();
     let began = GC_BEGAN_NS.swap(0, Ordering::Relaxed);
     if began != 0 {
-        let number = |key: &str| -> u64 {
+        let number = |key| -> u64 {
             info.get_item(key).ok().flatten().and_then(|v| v.extract().ok()).unwrap_or(0)
         };
-        recorder::gc(number("generation") as u16, began, number("collected"));
+        let generation = number(word!(py, "generation")) as u16;
+        recorder::gc(generation, began, number(word!(py, "collected")));
     }
 }

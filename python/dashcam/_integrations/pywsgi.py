@@ -1,0 +1,24 @@
+"""gevent.pywsgi: a request is a call of `WSGIHandler.handle_one_response`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from dashcam._integrations import wsgi
+
+
+def patch(native: Any, module: ModuleType) -> None:
+    """Wraps `handle_one_response`, and `handle_error`, which is given what the application has raised."""
+    handler = module.WSGIHandler
+    handler.handle_one_response = wsgi.serves(native, handler.handle_one_response, _asked, _failed)
+    handler.handle_error = wsgi.notes_error(native, handler.handle_error)
+
+
+def _asked(handler: Any) -> wsgi.Asked:
+    return wsgi.of_environ(handler.environ, handler.socket)
+
+
+def _failed(handler: Any) -> bool:
+    """Its status is bytes, and None where a response was made without one."""
+    return bytes(handler.status or b"").startswith(b"5")
