@@ -267,6 +267,10 @@ def test_a_request_ends_with_a_task_that_is_thrown_away(bench: Bench) -> None:
     run(bench, """
     warnings.simplefilter("ignore")
     events = []
+    def all_ended():
+        # The predicate is asked by the next request: no code of the program runs inside of a destructor.
+        native.request_end(native.request_begin("GET /next"))
+        return [told for told in ended if told[0] != "next"]
     async def waits(scope, receive, send):
         try: await asyncio.sleep(30)
         finally: events.append(open_now())
@@ -276,13 +280,13 @@ def test_a_request_ends_with_a_task_that_is_thrown_away(bench: Bench) -> None:
         coroutine.send(None)
         coroutine.close()
         coroutine.close()
-        assert events == [True] and ended == [("a", True)], (events, ended)
+        assert events == [True] and all_ended() == [("a", True)], (events, ended)
         # Dropped while it waits, and never begun.
         coroutine = call(waits, "/b")
         coroutine.send(None)
         del coroutine
         call(waits, "/c")
-        assert ended[1:] == [("b", True), ("c", True)], ended
+        assert all_ended()[1:] == [("b", True), ("c", True)], ended
         # In a cycle that nobody holds.
         class Held: pass
         async def cycle(scope, receive, send):
@@ -297,7 +301,7 @@ def test_a_request_ends_with_a_task_that_is_thrown_away(bench: Bench) -> None:
         assert marks[0]() is not None
         asyncio.get_running_loop().set_exception_handler(lambda *told: None)
         gc.collect()
-        assert marks[0]() is None and ended[3:] == [("d", True)], ended
+        assert marks[0]() is None and all_ended()[3:] == [("d", True)], ended
         # A server that closes while the application refuses to go.
         async def stubborn(scope, receive, send):
             try: await asyncio.sleep(30)
@@ -307,7 +311,7 @@ def test_a_request_ends_with_a_task_that_is_thrown_away(bench: Bench) -> None:
         try: coroutine.close()
         except RuntimeError as error: assert "ignored GeneratorExit" in str(error)
         else: raise AssertionError("closed")
-        assert ended[4:] == [("e", True)], ended
+        assert all_ended()[4:] == [("e", True)], ended
     asyncio.run(main())
     """)
 
