@@ -140,7 +140,7 @@ def request_arrives(
     return 0
 
 
-def asgi_arrives(method: str, path: str, transport: Any = None, headers: Any = None) -> int:
+def asgi_arrives(method: str, path: str, transport: Any = None) -> int:
     """No request."""
     return 0
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import gc
 import os
-import signal
 import sys
 import sysconfig
 import threading
@@ -92,9 +90,7 @@ def _hook(native: Any) -> None:
     _hooked = True
     gc.callbacks.append(native.gc_callback)
     atexit.register(_before_exit, native)
-    for name in ("_exit", "execv", "execve"):
-        _flush_before(native, name)
-    _end_before_signals_of_its_own(native)
+    native.hook_builtins()
     _name_new_threads(native)
     from dashcam import _integrations
 
@@ -108,47 +104,6 @@ def _before_exit(native: Any) -> None:
     native.before_exit(getattr(kind, "__name__", "") or "")
 
 
-def _flush_before(native: Any, name: str) -> None:
-    """These functions of `os` run no exit handlers: what was counted last is sent first. The others
-    of `os` that exec call one of them, and so do multiprocessing's and Celery's children at their end."""
-    original = getattr(os, name, None)
-    if original is None:
-        notice(f"os has no {name}: metrics are not sent before it")
-        return
-
-    @functools.wraps(original)
-    def leaving(*args: Any, **kwargs: Any) -> Any:
-        try:
-            native.leave()
-        except Exception:  # noqa: BLE001  never in the way of an end
-            pass
-        return original(*args, **kwargs)
-
-    # Pickled by its name: multiprocessing may be given it as a target.
-    leaving.__module__ = "os"
-    setattr(os, name, leaving)
-
-
-def _end_before_signals_of_its_own(native: Any) -> None:
-    """uvicorn ends in order and then raises the signal it was ended by once more, with the default
-    action: so no exit handler runs."""
-    original = signal.raise_signal
-    ends = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-    @functools.wraps(original)
-    def raising(signalnum: int, *args: Any) -> None:
-        try:
-            is_last = signalnum in ends and signal.getsignal(signalnum) is signal.SIG_DFL
-            if is_last and signalnum not in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
-                native.before_exit("")
-        except Exception:  # noqa: BLE001  never in the way of an end
-            pass
-        original(signalnum, *args)
-
-    raising.__module__ = "signal"
-    signal.raise_signal = raising
-
-
 def _name_existing_threads(native: Any) -> None:
     for thread in threading.enumerate():
         if thread.native_id == threading.get_native_id():
@@ -159,16 +114,14 @@ def _name_existing_threads(native: Any) -> None:
 
 def _name_new_threads(native: Any) -> None:
     """Python threads do not tell the kernel their name before 3.14; they tell us as they begin."""
-    original = getattr(threading.Thread, "_set_native_id", None)
-    if original is None:
-        notice("threading.Thread has no _set_native_id: threads bear the kernel's names")
-        return
 
-    def named(self: threading.Thread) -> None:
-        original(self)
+    def after(result: None, self: threading.Thread) -> None:
         native.name_thread(self.name)
         # A thread that the interpreter did not start ends by rules of its own.
         if not isinstance(self, threading._DummyThread):
             native.thread_begins()
 
-    threading.Thread._set_native_id = named  # type: ignore[attr-defined]
+    try:
+        native.hook(threading.Thread, "_set_native_id", after=after)
+    except (AttributeError, TypeError) as error:
+        notice(f"threading is not as expected, threads bear the kernel's names: {error}")

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::os::raw::c_int;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
@@ -43,6 +43,23 @@ pub unsafe fn guarded(
         error.restore(py);
         std::ptr::null_mut()
     })
+}
+
+/// Runs what does not raise; a panic of ours gives `otherwise`.
+#[inline]
+pub fn quietly<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// The error, if it is of no consequence. Err: it interrupts the program, and is set again.
+pub fn unless_it_interrupts(py: Python<'_>, error: PyErr) -> Result<PyErr, ()> {
+    match error.is_instance_of::<PyException>(py) {
+        true => Ok(error),
+        false => {
+            error.restore(py);
+            Err(())
+        }
+    }
 }
 
 /// A method of the cheapest way to be called that takes keywords.

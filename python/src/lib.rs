@@ -10,7 +10,9 @@
 //! at `start`); calls that wait release the GIL. Missing on purpose: reading captures.
 
 mod call;
+mod disguise;
 mod event_loop;
+mod hooks;
 mod kept;
 mod marks;
 mod metrics;
@@ -36,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     names::make_context_variable(module.py())?;
     metrics::add_to(module)?;
     moments::add_to(module)?;
+    hooks::add_to(module)?;
     module.add_class::<moments::Task>()?;
     module.add_class::<streams::PyStream>()?;
     module.add_class::<traces::OpenSpan>()?;
@@ -44,7 +47,16 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(metrics::leave, module)?,
         wrap_pyfunction!(marks::statsd_event, module)?,
         wrap_pyfunction!(marks::statsd_check, module)?,
+        wrap_pyfunction!(hooks::hook, module)?,
+        wrap_pyfunction!(hooks::hooked, module)?,
+        wrap_pyfunction!(hooks::hook_builtins, module)?,
         wrap_pyfunction!(moments::request_arrives, module)?,
+        wrap_pyfunction!(moments::request_named, module)?,
+        wrap_pyfunction!(moments::asgi_begins, module)?,
+        wrap_pyfunction!(moments::asgi_on, module)?,
+        wrap_pyfunction!(moments::work, module)?,
+        wrap_pyfunction!(moments::handling, module)?,
+        wrap_pyfunction!(moments::seen, module)?,
         wrap_pyfunction!(moments::request_begin, module)?,
         wrap_pyfunction!(moments::request_enter, module)?,
         wrap_pyfunction!(moments::request_end, module)?,
@@ -53,6 +65,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(moments::request_route, module)?,
         wrap_pyfunction!(moments::asgi_arrives, module)?,
         wrap_pyfunction!(moments::wsgi_call, module)?,
+        wrap_pyfunction!(moments::serving, module)?,
         wrap_pyfunction!(moments::current_request, module)?,
         wrap_pyfunction!(moments::task_begin, module)?,
         wrap_pyfunction!(moments::task_end, module)?,

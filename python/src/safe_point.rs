@@ -19,6 +19,8 @@
 //! | `moments/bound.rs` `unbind` | last reference to `__enter__`, `__exit__` | gives the owner back |
 //! | `moments/awaited.rs` `dealloc` | last reference to an awaited application | `request::abandon` |
 //! | `moments/asgi.rs` `dealloc` | last reference to a `send` | gives the server's back |
+//! | `moments/handed.rs` `dealloc` | last reference to a piece of work for another thread | gives the function back |
+//! | `hooks/stand_in.rs` `dealloc` | last reference to a hooked callable | gives the callable and the hook back |
 //! | `moments/wsgi.rs` `impl Drop for Ending` | a body that nobody closed | `request::abandon` |
 //! | `moments/attributes.rs` `impl Drop for Owned` | end of a scope of ours | gives a str back |
 //! | `moments/tasks.rs` `gc_callback` | begin and end of a collection | two stores, or one record |

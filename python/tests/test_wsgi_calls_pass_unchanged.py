@@ -200,12 +200,12 @@ def test_a_server_that_is_not_as_expected_serves_as_without_us(bench: Bench, bro
         return wsgi.Asked("GET", "/")
     def failure(server):
         raise AttributeError("no such thing")
-    Server.serve = wsgi.serves(native, Server.serve, asked, failure)
+    wsgi.serves(native, Server, "serve", asked, failure)
     assert [Server().serve(number) for number in range(3)] == [0, 1, 2]
     try: Server().serve(3)
     except LookupError as error: assert error.args == (3,)
     else: raise AssertionError("it was swallowed")
     assert native.current_request() == 0
-    notices = [notice for notice in dashcam.status()["integrations"] if "Server.serve is not as expected" in notice]
+    notices = [notice for notice in dashcam.status()["integrations"] if "Server is not as expected" in notice]
     assert len(notices) == 1, dashcam.status()
     """)

@@ -24,6 +24,24 @@ pub enum Taker {
     Program,
 }
 
+/// Whether a signal that asks for an end (TERM, INT, HUP), raised by the calling thread now, would end this
+/// process: nobody handles, ignores or blocks it. Two system calls.
+pub fn ends_this_process(signal: libc::c_int) -> bool {
+    if ![libc::SIGTERM, libc::SIGINT, libc::SIGHUP].contains(&signal) {
+        return false;
+    }
+    // SAFETY: all zeroes is a valid sigaction and a valid set; NULL for what is new only asks, and what is
+    // asked is written into places of ours.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut now) == 0
+            && now.sa_sigaction == libc::SIG_DFL
+            && libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut blocked) == 0
+            && libc::sigismember(&blocked, signal) == 0
+    }
+}
+
 /// Who takes SIGUSR2 now. A syscall.
 pub fn usr2_taker() -> Taker {
     // SAFETY: all zeroes is a valid sigaction; asking changes nothing.

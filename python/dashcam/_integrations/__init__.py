@@ -1,8 +1,10 @@
 """Turns the requests of web servers and frameworks into dashcam requests, without their help.
 
-How it works: a finder in front of `sys.meta_path` notices when a module named in `PATCHES` is
-imported, lets the real finders load it, and then calls the patch on it. Modules that are there
-already are patched at once; none is ever imported for our sake.
+How it works: a module named in `PATCHES` is patched as soon as it was executed. Two functions of importlib see
+that: `exec_module` of the loaders of files, also when a module is reloaded or executed by hand, and
+`_load_unlocked`, whatever the loader. Both are hooked as everything else is (python/src/hooks), so `sys.meta_path`,
+specs and loaders are what they are without us. Modules that are there already are patched at once;
+none is ever imported for our sake.
 
 What it promises: a module that looks other than expected stays as it is and a notice goes into
 `status()`. Only one request is open per unit of work: an inner layer renames the outer one's.
@@ -11,10 +13,10 @@ What it promises: a module that looks other than expected stays as it is and a n
 from __future__ import annotations
 
 import sys
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+import weakref
+from importlib import _bootstrap, _bootstrap_external  # type: ignore[attr-defined]
 from types import ModuleType
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable
 
 from dashcam import _process
 from dashcam._integrations import (
@@ -79,93 +81,43 @@ PATCHES: dict[str, Patch] = {
 }
 
 
+# The module that was patched last under each name.
+_patched: dict[str, weakref.ref[ModuleType]] = {}
+
+
 def install(native: Any) -> None:
     """Patches what is imported and watches for the rest. Once a process."""
     for name in PATCHES:
         module = sys.modules.get(name)
         if module is not None:
             apply(native, name, module)
-    sys.meta_path.insert(0, _Watcher(native))
+
+    def after_execution(result: None, self: Any, module: ModuleType) -> None:
+        name = module.__name__
+        if name in PATCHES and sys.modules.get(name) is module:
+            apply(native, name, module)
+
+    def after_loading(module: ModuleType, spec: Any) -> None:
+        name = spec.name
+        if name in PATCHES and not (name in _patched and _patched[name]() is module):
+            apply(native, name, module)
+
+    try:
+        native.hook(_bootstrap_external._LoaderBasics, "exec_module", after=after_execution)
+        native.hook(_bootstrap, "_load_unlocked", after=after_loading)
+    except (AttributeError, TypeError) as error:
+        _process.notice(f"importlib is not as expected, modules imported from now on are not recorded: {error!r}")
 
 
 def apply(native: Any, name: str, module: ModuleType) -> None:
-    """Patches one module; a failure is a notice."""
-    if getattr(module, "__dashcam__", False):
-        return
+    """Patches one module that was executed; a failure is a notice."""
+    if type(module) is not ModuleType:
+        return  # one that is loaded when it is first used
     try:
+        _patched[name] = weakref.ref(module)
         PATCHES[name](native, module)
-        module.__dashcam__ = True  # type: ignore[attr-defined]
     except Exception as error:  # noqa: BLE001 - never into the host
         _process.notice(f"{name} is not as expected, its requests are not recorded: {error!r}")
-
-
-class _Watcher(MetaPathFinder):
-    """Finds nothing itself; wraps the loader of modules to be patched."""
-
-    def __init__(self, native: Any) -> None:
-        self.native = native
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Optional[Sequence[str]],
-        target: Optional[ModuleType] = None,
-    ) -> Optional[ModuleSpec]:
-        if fullname not in PATCHES:
-            return None
-        for finder in sys.meta_path:
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
-                    spec.loader = _PatchingLoader(self.native, spec.loader)
-                elif spec.loader is not None:
-                    spec.loader = _PatchingOldLoader(self.native, spec.loader)
-                return spec
-        return None
-
-
-class _PatchingLoader(Loader):
-    """Loads through the real loader, then patches, then puts the real loader back. Who asks for code, source or
-    data instead (`python -m`, `inspect`, `importlib.resources`) gets the real loader's."""
-
-    def __init__(self, native: Any, loader: Any) -> None:
-        self.native, self.loader = native, loader
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "loader":  # a copy of it that was not filled in yet
-            raise AttributeError(name)
-        return getattr(self.loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:
-        create = getattr(self.loader, "create_module", None)
-        created: Optional[ModuleType] = create(spec) if create else None
-        return created
-
-    def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__.loader = self.loader
-        module.__loader__ = self.loader
-        self.loader.exec_module(module)
-        apply(self.native, module.__name__, module)
-
-
-class _PatchingOldLoader:
-    """The same around a loader that has `load_module` only: CPython 3.9's of zip files, and some of hosts' own."""
-
-    def __init__(self, native: Any, loader: Any) -> None:
-        self.native, self.loader = native, loader
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "loader":
-            raise AttributeError(name)
-        return getattr(self.loader, name)
-
-    def load_module(self, fullname: str) -> ModuleType:
-        module: ModuleType = self.loader.load_module(fullname)
-        apply(self.native, fullname, module)
-        return module
 
 
 __all__ = ["PATCHES", "apply", "install"]

@@ -2,54 +2,42 @@
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
-from typing import Any, Awaitable
+from typing import Any
 
 from dashcam._integrations import incoming
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `RequestHandler._handle_request`. It is called while the data is read and makes the
+    """Hooks `RequestHandler._handle_request`. It is called while the data is read and makes the
     coroutine of the task that serves it."""
-    original = module.RequestHandler._handle_request
 
-    @functools.wraps(original)
-    def _handle_request(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        handling = original(self, request, *args, **kwargs)
+    def after(handling: Any, self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         upgrade = request.headers.get("Upgrade", "")
         if not native.is_on() or upgrade.lower() == "websocket":
-            return handling
+            return None
         current = native.asgi_arrives(request.method, request.path, self.transport)
         incoming.mapping(native, current, request.headers)
-        return _handle(native, current, handling)
+        return native.handling(current, handling, _has_failed)
 
-    module.RequestHandler._handle_request = _handle_request
+    native.hook(module.RequestHandler, "_handle_request", after=after)
 
 
-async def _handle(native: Any, request: int, handling: Awaitable[Any]) -> Any:
-    native.request_enter(request)
-    error: bool | str = True
-    try:
-        result = await handling
-        # (response, whether the connection was reset)
-        response = result[0] if isinstance(result, tuple) else result
-        error = getattr(response, "status", 0) >= 500
-        return result
-    finally:
-        native.request_end(request, error)
+def _has_failed(result: Any) -> bool:
+    # (response, whether the connection was reset)
+    response = result[0] if isinstance(result, tuple) else result
+    return bool(getattr(response, "status", 0) >= 500)
 
 
 def patch_routes(native: Any, module: ModuleType) -> None:
-    """Wraps `UrlDispatcher.resolve`, which finds the route."""
-    original = module.UrlDispatcher.resolve
+    """Hooks `UrlDispatcher.resolve`, which finds the route."""
 
-    @functools.wraps(original)
-    async def resolve(self: Any, request: Any) -> Any:
-        match = await original(self, request)
-        resource = getattr(match.route, "resource", None)
-        if resource is not None and native.current_request():
-            native.request_route(request.method, resource.canonical)
-        return match
+    def after(resolving: Any, self: Any, request: Any) -> Any:
+        def found(match: Any) -> None:
+            resource = getattr(match.route, "resource", None)
+            if resource is not None:
+                native.request_route(request.method, resource.canonical)
 
-    module.UrlDispatcher.resolve = resolve
+        return native.seen(resolving, found) if native.current_request() else None
+
+    native.hook(module.UrlDispatcher, "resolve", after=after)

@@ -3,42 +3,50 @@ that are called in place (`task_always_eager`, `apply`) are their caller's work.
 
 from __future__ import annotations
 
-import functools
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
 from dashcam._integrations import incoming
 
 
+# The requests of the runs that this context is in, innermost last; 0 for none.
+_running: ContextVar[tuple[int, ...]] = ContextVar("dashcam_celery", default=())
+
+
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `build_tracer`, which makes the function that runs a task."""
-    original = module.build_tracer
+    """Hooks `build_tracer`, which makes the function that runs a task."""
 
-    @functools.wraps(original)
-    def build_tracer(name: str, task: Any, *args: Any, **kwargs: Any) -> Any:
-        trace = original(name, task, *args, **kwargs)
-        if kwargs.get("eager"):
-            return trace
-        return functools.partial(_run, native, f"celery {name}", trace)
+    def after(trace: Any, name: str, task: Any, *args: Any, **kwargs: Any) -> Any:
+        return None if kwargs.get("eager") else _hooked(native, f"celery {name}", trace)
 
-    module.build_tracer = build_tracer
+    native.hook(module, "build_tracer", after=after)
 
 
-def _run(native: Any, name: str, trace: Any, *args: Any, **kwargs: Any) -> Any:
-    if not native.is_on() or native.current_request():
-        return trace(*args, **kwargs)
-    request = native.request_begin(name)
+def _hooked(native: Any, name: str, trace: Any) -> Any:
     # trace(uuid, args, kwargs, request): headers of the message lie among the request's own fields.
-    message = kwargs.get("request") or (args[3] if len(args) > 3 else None)
-    if isinstance(message, dict):
-        incoming.mapping(native, request, message)
-    error: bool | str = True
-    try:
-        result = trace(*args, **kwargs)
+    def before(*args: Any, **kwargs: Any) -> None:
+        request = 0
+        if native.is_on() and not native.current_request():
+            request = native.request_begin(name)
+        _running.set((*_running.get(), request))
+        message = kwargs.get("request") or (args[3] if len(args) > 3 else None)
+        if request and isinstance(message, dict):
+            incoming.mapping(native, request, message)
+
+    def end(error: bool | str) -> None:
+        *outer, request = _running.get() or (0,)
+        _running.set(tuple(outer))
+        if request:
+            native.request_end(request, error)
+
+    def after(result: Any, *args: Any, **kwargs: Any) -> None:
         # (result, what became of it, runtime, text); nothing became of a success.
-        error = getattr(result[1], "state", None) == "FAILURE"
-        if error:
-            error = type(getattr(result[1], "retval", None)).__name__
-        return result
-    finally:
-        native.request_end(request, error)
+        became = result[1] if isinstance(result, tuple) and len(result) > 1 else None
+        failed = getattr(became, "state", None) == "FAILURE"
+        end(type(getattr(became, "retval", None)).__name__ if failed else False)
+
+    def failed(kind: str, *args: Any, **kwargs: Any) -> None:
+        end(kind or True)
+
+    return native.hooked(trace, before=before, after=after, failed=failed)

@@ -9,8 +9,8 @@ from dashcam._integrations import wsgi
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `Gateway.respond`, which a thread calls for each request."""
-    module.Gateway.respond = wsgi.serves(native, module.Gateway.respond, _asked, _failed)
+    """Hooks `Gateway.respond`, which a thread calls for each request."""
+    wsgi.serves(native, module.Gateway, "respond", _asked, _failed)
 
 
 def _asked(gateway: Any) -> wsgi.Asked:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from types import ModuleType
 from typing import Any
@@ -14,24 +13,20 @@ _ANCHORS = re.compile(r"(?:(?<=/)|^)\^|\$$")
 
 
 def patch_wsgi(native: Any, module: ModuleType) -> None:
-    """Wraps `WSGIHandler.__call__`: begins a request when no server did."""
-    module.WSGIHandler.__call__ = wsgi.method(native, module.WSGIHandler.__call__)
+    """Hooks `WSGIHandler.__call__`: begins a request when no server did."""
+    wsgi.begins(native, module.WSGIHandler, "__call__")
 
 
 def patch_asgi(native: Any, module: ModuleType) -> None:
-    """Wraps `ASGIHandler.__call__`: begins a request when no server did."""
-    module.ASGIHandler.__call__ = asgi.wrap(native, module.ASGIHandler.__call__)
+    """Hooks `ASGIHandler.__call__`: begins a request when no server did."""
+    asgi.begins(native, module.ASGIHandler)
 
 
 def patch_routes(native: Any, module: ModuleType) -> None:
-    """Wraps `BaseHandler.resolve_request`, which finds the view, for both."""
-    original = module.BaseHandler.resolve_request
+    """Hooks `BaseHandler.resolve_request`, which finds the view, for both."""
 
-    @functools.wraps(original)
-    def resolve_request(self: Any, request: Any) -> Any:
-        match = original(self, request)
+    def after(match: Any, self: Any, request: Any) -> None:
         if native.current_request():
             native.request_route(request.method, "/" + _ANCHORS.sub("", match.route))
-        return match
 
-    module.BaseHandler.resolve_request = resolve_request
+    native.hook(module.BaseHandler, "resolve_request", after=after)

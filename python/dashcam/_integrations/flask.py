@@ -11,31 +11,29 @@ from dashcam._integrations import wsgi
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `Flask.wsgi_app` (begins a request when no server did),
-    `Flask.full_dispatch_request` (names it, once the route is known) and `Flask.handle_exception`
-    (told of what no handler of the application took, before a reply is made of it)."""
-    handle = module.Flask.handle_exception
-    dispatch = module.Flask.full_dispatch_request
+    """Hooks `Flask.wsgi_app` (begins a request when no server did), `Flask.full_dispatch_request` (names it,
+    once the route is known, and sees its status) and `Flask.handle_exception` (which is given what no
+    handler of the application took, before a reply is made of it)."""
     find = _finder(module)
 
-    @functools.wraps(dispatch)
-    def full_dispatch_request(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def before_dispatch(self: Any, *args: Any, **kwargs: Any) -> None:
         seen = find()
         rule = getattr(seen, "url_rule", None)
         if rule is not None:
             native.request_route(seen.method, rule.rule)
-        return dispatch(self, *args, **kwargs)
 
-    @functools.wraps(handle)
-    def handle_exception(self: Any, error: Any) -> Any:
+    def before_handling(self: Any, error: Any) -> None:
         request = native.current_request()
         if request:
             native.request_failed(request, type(error).__name__)
-        return handle(self, error)
 
-    module.Flask.wsgi_app = wsgi.method(native, module.Flask.wsgi_app)
-    module.Flask.handle_exception = handle_exception
-    module.Flask.full_dispatch_request = full_dispatch_request
+    def after_dispatch(response: Any, *args: Any, **kwargs: Any) -> None:
+        if response.status_code >= 500:
+            native.request_failed(native.current_request(), "")
+
+    wsgi.begins(native, module.Flask, "wsgi_app")
+    native.hook(module.Flask, "handle_exception", before=before_handling)
+    native.hook(module.Flask, "full_dispatch_request", before=before_dispatch, after=after_dispatch)
 
 
 def _finder(module: ModuleType) -> Callable[[], Any]:

@@ -2,47 +2,48 @@
 
 Waiting for the next request on a kept-alive connection is not part of it. Servers that build on
 `BaseHTTPRequestHandler` and handle requests themselves (werkzeug, wsgiref) begin theirs elsewhere;
-the handler's own loop is what is wrapped here, and it is not theirs.
+the handler's own loop is what is hooked here, and it is not theirs.
 """
 
 from __future__ import annotations
 
-import functools
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
 from dashcam._integrations import incoming
 
+# The handler that is in `handle_one_request`, and its request.
+_handling: ContextVar[list[Any] | None] = ContextVar("dashcam_http_server", default=None)
+
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `parse_request` (begin) and `handle_one_request` (end) of the base class."""
-    handler = module.BaseHTTPRequestHandler
-    parse, handle = handler.parse_request, handler.handle_one_request
+    """Hooks `parse_request` (begin) and `handle_one_request` (end) of the base class."""
 
-    @functools.wraps(parse)
-    def parse_request(self: Any) -> Any:
-        parsed = parse(self)
-        expected = getattr(self, "_dashcam_expects", False)
+    def after_parsing(parsed: Any, self: Any) -> None:
+        handling = _handling.get()
+        expected = handling is not None and handling[0] is self
         if parsed and expected and native.is_on() and not native.current_request():
-            connection = self.connection
-            request = native.request_arrives(self.command, self.path, False, connection)
-            self._dashcam_request = request
-            incoming.mapping(native, self._dashcam_request, self.headers)
-        return parsed
+            request = native.request_arrives(self.command, self.path, False, self.connection)
+            handling[1] = request  # type: ignore[index]
+            incoming.mapping(native, request, self.headers)
 
-    @functools.wraps(handle)
-    def handle_one_request(self: Any) -> None:
-        self._dashcam_expects, self._dashcam_request = True, 0
-        failed: bool | str = False
-        try:
-            handle(self)
-        except BaseException as error:
-            failed = type(error).__name__
-            raise
-        finally:
-            self._dashcam_expects = False
-            if self._dashcam_request:
-                native.request_end(self._dashcam_request, failed)
+    def before(self: Any) -> None:
+        _handling.set([self, 0])
 
-    handler.parse_request = parse_request
-    handler.handle_one_request = handle_one_request
+    def end(error: bool | str, self: Any) -> None:
+        handling = _handling.get()
+        if handling is not None and handling[0] is self:
+            _handling.set(None)
+            if handling[1]:
+                native.request_end(handling[1], error)
+
+    def after(result: Any, self: Any) -> None:
+        end(False, self)
+
+    def failed(kind: str, self: Any) -> None:
+        end(kind or True, self)
+
+    handler = module.BaseHTTPRequestHandler
+    native.hook(handler, "parse_request", after=after_parsing)
+    native.hook(handler, "handle_one_request", before=before, after=after, failed=failed)

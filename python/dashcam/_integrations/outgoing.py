@@ -7,7 +7,6 @@ request or span nothing is added. `inject` is what programs call themselves.
 
 from __future__ import annotations
 
-import functools
 from types import ModuleType
 from typing import Any, MutableMapping
 
@@ -25,75 +24,48 @@ def inject(native: Any, headers: MutableMapping[str, str]) -> MutableMapping[str
 
 
 def patch_http_client(native: Any, module: ModuleType) -> None:
-    """Wraps `HTTPConnection.putrequest`, `putheader` and `endheaders`."""
-    connection = module.HTTPConnection
-    put_request, put_header = connection.putrequest, connection.putheader
-    end_headers = connection.endheaders
+    """Hooks `HTTPConnection.endheaders`: the lines of the request that were put so far are there."""
+    put_header = module.HTTPConnection.putheader
 
-    @functools.wraps(put_request)
-    def putrequest(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self._dashcam_has_parent = False
-        return put_request(self, *args, **kwargs)
-
-    @functools.wraps(put_header)
-    def putheader(self: Any, header: Any, *values: Any) -> Any:
-        if len(header) == 11 and header.lower() in ("traceparent", b"traceparent"):
-            self._dashcam_has_parent = True
-        return put_header(self, header, *values)
-
-    @functools.wraps(end_headers)
-    def endheaders(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if native.setting_is_on("propagate") and not getattr(self, "_dashcam_has_parent", True):
+    def before(self: Any, *args: Any, **kwargs: Any) -> None:
+        lines = self._buffer
+        if not native.setting_is_on("propagate") or not lines:
+            return
+        if not any(line[:12].lower() == b"traceparent:" for line in lines):
             for name, value in inject(native, {}).items():
                 put_header(self, name, value)
-        return end_headers(self, *args, **kwargs)
 
-    connection.putrequest, connection.putheader = putrequest, putheader
-    connection.endheaders = endheaders
+    native.hook(module.HTTPConnection, "endheaders", before=before)
 
 
 def patch_httpx(native: Any, module: ModuleType) -> None:
-    """Wraps `Client._send_single_request` and its asynchronous twin: one call a hop."""
-    single = module.Client._send_single_request
-    waiting = module.AsyncClient._send_single_request
+    """Hooks `Client._send_single_request` and its asynchronous twin: one call a hop."""
 
-    @functools.wraps(single)
-    def _send_single_request(self: Any, request: Any) -> Any:
+    def before(self: Any, request: Any) -> None:
         if native.setting_is_on("propagate"):
             inject(native, request.headers)
-        return single(self, request)
 
-    @functools.wraps(waiting)
-    async def _send_single_request_async(self: Any, request: Any) -> Any:
-        if native.setting_is_on("propagate"):
-            inject(native, request.headers)
-        return await waiting(self, request)
-
-    module.Client._send_single_request = _send_single_request
-    module.AsyncClient._send_single_request = _send_single_request_async
+    native.hook(module.Client, "_send_single_request", before=before)
+    native.hook(module.AsyncClient, "_send_single_request", before=before)
 
 
 def patch_aiohttp(native: Any, module: ModuleType) -> None:
-    """Wraps `ClientRequest.__init__`, which settles the headers."""
-    original = module.ClientRequest.__init__
+    """Hooks `ClientRequest.__init__`, which settles the headers."""
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+    def after(result: None, self: Any, *args: Any, **kwargs: Any) -> None:
         if native.setting_is_on("propagate"):
             inject(native, self.headers)
 
-    module.ClientRequest.__init__ = __init__
+    native.hook(module.ClientRequest, "__init__", after=after)
 
 
 def patch_celery(native: Any, module: ModuleType) -> None:
-    """Wraps `Celery.send_task`, through which every task goes."""
-    original = module.Celery.send_task
+    """Hooks `Celery.send_task`, through which every task goes."""
 
-    @functools.wraps(original)
-    def send_task(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if native.setting_is_on("propagate"):
-            kwargs["headers"] = inject(native, dict(kwargs.get("headers") or {}))
-        return original(self, *args, **kwargs)
+    def before(*args: Any, **kwargs: Any) -> Any:
+        if not native.setting_is_on("propagate"):
+            return None
+        headers = inject(native, dict(kwargs.get("headers") or {}))
+        return args, {**kwargs, "headers": headers}
 
-    module.Celery.send_task = send_task
+    native.hook(module.Celery, "send_task", before=before)

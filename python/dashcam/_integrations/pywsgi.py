@@ -9,10 +9,10 @@ from dashcam._integrations import wsgi
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `handle_one_response`, and `handle_error`, which is given what the application has raised."""
+    """Hooks `handle_one_response`, and `handle_error`, which is given what the application has raised."""
     handler = module.WSGIHandler
-    handler.handle_one_response = wsgi.serves(native, handler.handle_one_response, _asked, _failed)
-    handler.handle_error = wsgi.notes_error(native, handler.handle_error)
+    wsgi.serves(native, handler, "handle_one_response", _asked, _failed)
+    wsgi.notes_error(native, handler, "handle_error")
 
 
 def _asked(handler: Any) -> wsgi.Asked:

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-import functools
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
 from dashcam._integrations import asgi
 
-_MOUNTED = "dashcam.mounted"
+# The request of this context, and the path of what it was passed on to.
+_mounted: ContextVar[tuple[int, str]] = ContextVar("dashcam_mounted", default=(0, ""))
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `Starlette.__call__`: begins a request when no server did."""
-    module.Starlette.__call__ = asgi.wrap(native, module.Starlette.__call__)
+    """Hooks `Starlette.__call__`: begins a request when no server did."""
+    asgi.begins(native, module.Starlette)
 
 
 def patch_routes(native: Any, module: ModuleType) -> None:
-    """Wraps `Route.handle` and `Mount.handle`, which run once the route is known."""
-    route, mount = module.Route.handle, module.Mount.handle
+    """Hooks `Route.handle` and `Mount.handle`, which are called once the route is known."""
 
-    # Both give the coroutine of the real one: one of their own would be a frame more to step through.
-    @functools.wraps(route)
-    def handle(self: Any, scope: Any, receive: Any, send: Any) -> Any:
-        native.request_route(scope["method"], scope.get(_MOUNTED, "") + self.path)
-        return route(self, scope, receive, send)
+    def before_route(self: Any, scope: Any, receive: Any, send: Any) -> None:
+        request = native.current_request()
+        if request and "method" in scope:
+            native.request_named(request, scope["method"], _path(request) + self.path)
 
-    @functools.wraps(mount)
-    def handle_mount(self: Any, scope: Any, receive: Any, send: Any) -> Any:
-        if scope["type"] == "http":
-            path = scope[_MOUNTED] = scope.get(_MOUNTED, "") + self.path
+    def before_mount(self: Any, scope: Any, receive: Any, send: Any) -> None:
+        request = native.current_request()
+        if request and scope.get("type") == "http":
+            path = _path(request) + self.path
+            _mounted.set((request, path))
             if not self.routes:  # static files, or an application of another kind
-                native.request_route(scope["method"], path + "/{path}")
-        return mount(self, scope, receive, send)
+                native.request_named(request, scope.get("method", "?"), path + "/{path}")
 
-    module.Route.handle = handle
-    module.Mount.handle = handle_mount
+    native.hook(module.Route, "handle", before=before_route)
+    native.hook(module.Mount, "handle", before=before_mount)
+
+
+def _path(request: int) -> str:
+    known, path = _mounted.get()
+    return path if known == request else ""

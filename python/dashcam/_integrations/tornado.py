@@ -2,64 +2,49 @@
 
 from __future__ import annotations
 
-import functools
+import weakref
+from contextvars import ContextVar
 from types import ModuleType
-from typing import Any, Awaitable
+from typing import Any
 
 from dashcam._integrations import incoming
 
+# The request that a rule matched last in this context, and the rule's pattern.
+_matched: ContextVar[tuple[Any, str]] = ContextVar("dashcam_tornado_rule", default=(None, ""))
+
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `RequestHandler._execute`, whose coroutine becomes the task that serves the request, and
-    `_HandlerDelegate.execute`, which makes the handler when the whole request was read."""
-    original = module.RequestHandler._execute
+    """Hooks `RequestHandler._execute`, whose coroutine becomes the task that serves the request."""
 
-    @functools.wraps(original)
-    def _execute(self: Any, *args: Any, **kwargs: Any) -> Any:
-        handling = original(self, *args, **kwargs)
+    def after(handling: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
         asked = self.request
         if not native.is_on() or asked.headers.get("Upgrade", "").lower() == "websocket":
-            return handling
+            return None
         stream = getattr(asked.connection, "stream", None)
         socket = getattr(stream, "socket", None)
         current = native.request_arrives(asked.method, asked.path, True, socket, False)
-        incoming.mapping(native, current, asked.headers)
-        return _handle(native, current, self, handling)
-
-    module.RequestHandler._execute = _execute
-
-
-async def _handle(native: Any, request: int, handler: Any, handling: Awaitable[Any]) -> Any:
-    native.request_enter(request)
-    error: bool | str = True
-    try:
-        route = _route(handler)
+        route = _route(self)
         if route is not None:
-            native.request_route(handler.request.method, route)
-        result = await handling
-        error = handler.get_status() >= 500
-        return result
-    finally:
-        native.request_end(request, error)
+            native.request_named(current, asked.method, route)
+        incoming.mapping(native, current, asked.headers)
+        return native.handling(current, handling, lambda _result: self.get_status() >= 500)
+
+    native.hook(module.RequestHandler, "_execute", after=after)
 
 
 def patch_routes(native: Any, module: ModuleType) -> None:
-    """Wraps `PathMatches.match`: what it matched is the request's route."""
-    original = module.PathMatches.match
+    """Hooks `PathMatches.match`: what it matched is the request's route."""
 
-    @functools.wraps(original)
-    def match(self: Any, request: Any) -> Any:
-        found = original(self, request)
+    def after(found: Any, self: Any, request: Any) -> None:
         if found is not None:
-            request._dashcam_route = self.regex.pattern
-        return found
+            _matched.set((weakref.ref(request), self.regex.pattern))
 
-    module.PathMatches.match = match
+    native.hook(module.PathMatches, "match", after=after)
 
 
 def _route(handler: Any) -> str | None:
     """`/price/([^/]+)` of the rule `/price/([^/]+)$`. Tornado's own rule for all other paths is no route."""
-    pattern = getattr(handler.request, "_dashcam_route", None)
-    if pattern is None or type(handler).__name__ == "ErrorHandler":
+    matched, pattern = _matched.get()
+    if matched is None or matched() is not handler.request or type(handler).__name__ == "ErrorHandler":
         return None
-    return str(pattern).lstrip("^").rstrip("$")
+    return pattern.lstrip("^").rstrip("$")

@@ -6,23 +6,16 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from dashcam._integrations import asgi
-
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `RequestResponseCycle.run_asgi`. It is called while the data is read and makes the
+    """Hooks `RequestResponseCycle.run_asgi`. It is called while the data is read and makes the
     coroutine of the task that serves it."""
-    asgi.prepare(native)
-    cycle = module.RequestResponseCycle
-    original, is_on = cycle.run_asgi, native.is_on
-    arrives, serve = native.asgi_arrives, native.asgi_serve
+    is_on, begins, serve = native.is_on, native.asgi_begins, native.asgi_serve
 
-    @functools.wraps(original)
-    def run_asgi(self: Any, app: Any) -> Any:
+    def before(self: Any, app: Any) -> Any:
         if not is_on():
-            return original(self, app)
-        scope = self.scope
-        request = arrives(scope["method"], scope["path"], self.transport, scope["headers"])
-        return original(self, functools.partial(serve, request, app))
+            return None
+        request = begins(self.scope, self.transport)
+        return (self, functools.partial(serve, request, app)), {}
 
-    cycle.run_asgi = run_asgi
+    native.hook(module.RequestResponseCycle, "run_asgi", before=before)

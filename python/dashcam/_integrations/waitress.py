@@ -9,8 +9,8 @@ from dashcam._integrations import wsgi
 
 
 def patch_tasks(native: Any, module: ModuleType) -> None:
-    """Wraps `WSGITask.execute`, which a thread calls for each request."""
-    module.WSGITask.execute = wsgi.serves(native, module.WSGITask.execute, _asked, _failed)
+    """Hooks `WSGITask.execute`, which a thread calls for each request."""
+    wsgi.serves(native, module.WSGITask, "execute", _asked, _failed)
 
 
 def _asked(task: Any) -> wsgi.Asked:

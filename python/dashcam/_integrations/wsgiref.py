@@ -10,12 +10,12 @@ from dashcam._integrations import wsgi
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Wraps `BaseHandler.run`, which calls the application and sends its body, `start_response`, and
+    """Hooks `BaseHandler.run`, which calls the application and sends its body, `start_response`, and
     `log_exception`, which is given what the application has raised."""
     handler = module.BaseHandler
-    handler.run = wsgi.serves(native, handler.run, _asked)
-    handler.start_response = wsgi.notes_status(native, handler.start_response)
-    handler.log_exception = wsgi.notes_error(native, handler.log_exception)
+    wsgi.serves(native, handler, "run", _asked)
+    wsgi.notes_status(native, handler)
+    wsgi.notes_error(native, handler, "log_exception")
 
 
 def _asked(handler: Any, application: Any) -> wsgi.Asked:

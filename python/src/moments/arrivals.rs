@@ -15,12 +15,11 @@ use std::sync::{LazyLock, Mutex};
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use recorder::Recorder;
 
 use super::request;
 use crate::kept::word;
-use crate::names;
 use crate::process::recording;
 
 /// Most names that are made of paths; all others are `METHOD (other)`.
@@ -174,30 +173,75 @@ pub fn request_arrives(
     begin(py, recorder, (&method, &path), on_loop, connection, enter)
 }
 
-/// Begins an ASGI request that another context will work for: named by its path, with the trace of
-/// its caller, from when its data arrived on `transport`'s socket. 0 when off.
+/// Begins an ASGI request that another context will work for: named by its path, from when its data arrived
+/// on `transport`'s socket. 0 when off.
 #[pyfunction]
-#[pyo3(signature = (method, path, transport = None, headers = None))]
+#[pyo3(signature = (method, path, transport = None))]
 pub fn asgi_arrives(
     method: &Bound<'_, PyString>,
     path: &Bound<'_, PyString>,
     transport: Option<&Bound<'_, PyAny>>,
-    headers: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<u64> {
-    let py = method.py();
-    let connection = match transport {
+    let connection = socket_of(method.py(), transport)?;
+    request_arrives(method, path, true, connection.as_ref(), false)
+}
+
+/// As `asgi_arrives`, of a scope, whatever it has, and with the trace of its caller.
+#[pyfunction]
+#[pyo3(signature = (scope, transport = None))]
+pub fn asgi_begins(
+    scope: &Bound<'_, PyAny>,
+    transport: Option<&Bound<'_, PyAny>>,
+) -> PyResult<u64> {
+    begin_asgi(scope, transport, false)
+}
+
+/// Begins the request of a scope. With `enter` the calling context works for it from here on.
+pub(super) fn begin_asgi(
+    scope: &Bound<'_, PyAny>,
+    transport: Option<&Bound<'_, PyAny>>,
+    enter: bool,
+) -> PyResult<u64> {
+    let py = scope.py();
+    let Some(recorder) = recording(py) else { return Ok(0) };
+    let connection = socket_of(py, transport)?;
+    // A server need not say any of it, or say it well.
+    let text = |key, otherwise: &str| {
+        let found = item(scope, key).and_then(|found| found.cast_into::<PyString>().ok());
+        found.map_or_else(|| otherwise.to_owned(), |text| text.to_string_lossy().into_owned())
+    };
+    let (method, path) = (text(word!(py, "method"), "?"), text(word!(py, "path"), "/"));
+    let request = begin(py, recorder, (&method, &path), true, connection.as_ref(), enter)?;
+    if let Some(headers) = item(scope, word!(py, "headers")).filter(|_| request != 0) {
+        continue_trace(request, &headers);
+    }
+    Ok(request)
+}
+
+/// What a scope or a message has under a key.
+pub(super) fn item<'py>(
+    message: &Bound<'py, PyAny>,
+    key: &Bound<'py, PyString>,
+) -> Option<Bound<'py, PyAny>> {
+    match message.cast::<PyDict>() {
+        Ok(dict) => dict.get_item(key).ok().flatten(),
+        Err(_) => message.get_item(key).ok(),
+    }
+}
+
+/// The socket of an asyncio transport.
+fn socket_of<'py>(
+    py: Python<'py>,
+    transport: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match transport {
         Some(transport) if recording(py).is_some() => {
             let name = word!(py, "socket");
             let socket = transport.call_method1(word!(py, "get_extra_info"), (name,));
-            socket.map(Some).or_else(|error| or_interrupt(py, error, None))?
+            socket.map(Some).or_else(|error| or_interrupt(py, error, None))
         }
-        _ => None,
-    };
-    let request = request_arrives(method, path, true, connection.as_ref(), false)?;
-    if let (true, Some(headers)) = (request != 0, headers) {
-        continue_trace(request, headers);
+        _ => Ok(None),
     }
-    Ok(request)
 }
 
 /// Of ASGI's pairs of bytes: the caller's trace, if there is one `traceparent` that is valid.
@@ -240,7 +284,12 @@ fn latin(bytes: &Bound<'_, PyBytes>) -> String {
 /// Gives the current request, if there is one, the name `METHOD route`.
 #[pyfunction]
 pub fn request_route(method: &Bound<'_, PyString>, route: &Bound<'_, PyString>) {
-    let id = names::current(method.py());
+    request_named(request::current_request(method.py()), method, route);
+}
+
+/// Gives an open request the name `METHOD route`.
+#[pyfunction]
+pub fn request_named(id: u64, method: &Bound<'_, PyString>, route: &Bound<'_, PyString>) {
     let (true, Some(recorder)) = (id != 0, recorder::current()) else { return };
     let (method, route) = (method.to_string_lossy(), route.to_string_lossy());
     let name = name_id(recorder, &method, &route, Source::Route);

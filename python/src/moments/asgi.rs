@@ -12,25 +12,33 @@
 //! What the server's `send` gives is handed to the application as it is, unless its end says something:
 //! that of the last piece of a body, or of a reply of 500 and more. Only these are in a `Passing`, too.
 //!
-//! What it promises: the server's `send` is called once for each message, with what was given. What it
-//! has besides, ours has too. No message makes an error of ours.
+//! A framework's application is called by `asgi_call` instead, which knows of no arrival: its request begins
+//! with the first step, in the task that works for it.
+//!
+//! What it promises: the server's `send` is called once for each message, with what was given. Whatever it
+//! is asked for, ours answers as it does (see `disguise`). No scope and no message makes an error of ours.
 //!
 //! Missing on purpose: what follows the response (background tasks) is not the client's wait, so it is
 //! not part of it. Websockets and lifespan are no requests.
 
 use std::cell::{Cell, UnsafeCell};
 use std::os::raw::{c_int, c_void};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyString;
+use sys::cell::StaticRef;
 
-use super::awaited::{pass, visit_all, Aside, Role};
+use super::arrivals::item;
+use super::aside::Aside;
+use super::awaited::{pass, pass_lazily, visit_all, Role};
 use super::bound::wrong_call;
 use super::object::{class_of, slot, Pool};
 use super::{quietly, request};
+use crate::disguise::{let_go, members, slots, Disguise};
+use crate::kept::word;
+use crate::process::recording;
 
 /// The type of `Sender`.
 static SENDER: Pool = Pool::new();
@@ -40,19 +48,29 @@ static SENDER: Pool = Pool::new();
 pub(super) struct Sender {
     base: UnsafeCell<ffi::PyObject>,
     call: Option<ffi::vectorcallfunc>,
-    /// The server's. Owned.
+    /// The server's; None of a request that has none. Owned.
     inner: *mut ffi::PyObject,
+    weak: *mut ffi::PyObject,
     /// 0 once it has ended.
     request: Cell<u64>,
     /// Whether the reply is one of 500 and more.
     pub failed: Cell<bool>,
 }
 
+impl Disguise for Sender {
+    const OWN: &'static [&'static std::ffi::CStr] = &[c"__call__"];
+
+    unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+        // SAFETY: as promised.
+        unsafe { (*object.cast::<Sender>()).inner }
+    }
+}
+
 impl Sender {
     /// Owned; NULL and MemoryError.
     ///
     /// Safety: the GIL is held; `inner` is a live object.
-    unsafe fn new(request: u64, inner: *mut ffi::PyObject) -> *mut Sender {
+    pub unsafe fn new(request: u64, inner: *mut ffi::PyObject) -> *mut Sender {
         // SAFETY: the type has room for a `Sender`; all fields are set before anybody sees it.
         unsafe {
             let made: *mut Sender = ffi::PyObject_GC_New(SENDER.class.get());
@@ -60,11 +78,30 @@ impl Sender {
                 ffi::Py_INCREF(inner);
                 (&raw mut (*made).call).write(Some(call));
                 (&raw mut (*made).inner).write(inner);
+                (&raw mut (*made).weak).write(null_mut());
                 (&raw mut (*made).request).write(Cell::new(request));
                 (&raw mut (*made).failed).write(Cell::new(false));
                 ffi::PyObject_GC_Track(made.cast());
             }
             made
+        }
+    }
+
+    /// From here on it is of this request.
+    pub fn begin(&self, request: u64) {
+        self.request.set(request);
+    }
+
+    /// The id of its request; 0 once it has ended.
+    pub fn id(&self) -> u64 {
+        self.request.get()
+    }
+
+    /// Ends the request as `request_end` does.
+    pub fn end_as(&self, py: Python<'_>, error: &Bound<'_, PyAny>) {
+        match self.request.replace(0) {
+            0 => {}
+            id => quietly((), || request::request_end(py, id, Some(error))),
         }
     }
 
@@ -153,6 +190,95 @@ pub(super) unsafe extern "C" fn serve(
     }
 }
 
+/// `asgi_call(application, scope, receive, send, *more)`: calls the application, as a request if this is one and
+/// no other is open here. The request begins when what is given is awaited, in the context that does that.
+///
+/// Safety: as CPython calls a function with METH_FASTCALL and METH_KEYWORDS.
+pub(super) unsafe extern "C" fn call_application(
+    _module: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and `count` arguments, which the caller holds.
+    unsafe {
+        if count < 1 {
+            return wrong_call(c"asgi_call() takes an application and its arguments");
+        }
+        let py = Python::assume_attached();
+        let given = std::slice::from_raw_parts(args, count as usize);
+        let plain =
+            || ffi::PyObject_Vectorcall(given[0], args.add(1), count as usize - 1, keywords);
+        if given.len() < 4 || !keywords.is_null() || !quietly(false, || begins(py, given[1])) {
+            return plain();
+        }
+        let sender = Sender::new(0, given[3]);
+        if sender.is_null() {
+            ffi::PyErr_Clear();
+            return plain();
+        }
+        // The place in front is for a callable that puts its `self` there.
+        let mut own = vec![null_mut()];
+        own.extend_from_slice(&given[1..]);
+        own[3] = sender.cast();
+        let flagged = (given.len() - 1) | ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+        let made =
+            ffi::PyObject_Vectorcall(given[0], own.as_ptr().add(1), flagged as _, null_mut());
+        if made.is_null() {
+            ffi::Py_DECREF(sender.cast());
+            return null_mut();
+        }
+        pass_lazily(made, sender, given[1], transport(py))
+    }
+}
+
+/// Whether the call of an application with this scope is a request that nobody has begun.
+unsafe fn begins(py: Python<'_>, scope: *mut ffi::PyObject) -> bool {
+    // SAFETY: the caller holds the GIL and the object.
+    let scope = unsafe { Bound::from_borrowed_ptr(py, scope) };
+    let kind = || item(&scope, word!(py, "type"))?.cast_into::<PyString>().ok();
+    recording(py).is_some()
+        && request::current_request(py) == 0
+        && kind().is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind == "http"))
+}
+
+/// The transport of the connection that a context serves, where its server says so.
+static TRANSPORT: StaticRef<Py<PyAny>> = StaticRef::empty();
+
+/// The calling context serves the connection of this transport.
+#[pyfunction]
+pub fn asgi_on(transport: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = transport.py();
+    let variable = match TRANSPORT.get() {
+        Some(variable) => variable,
+        // SAFETY: a static, NUL-terminated name; NULL is fetched as an error.
+        None => unsafe {
+            let made = ffi::PyContextVar_New(c"dashcam_transport".as_ptr(), null_mut());
+            let made = Bound::from_owned_ptr_or_err(py, made)?.unbind();
+            TRANSPORT.get_or_make(|| made)
+        },
+    };
+    // SAFETY: live objects, the GIL is held; the token is given back.
+    unsafe {
+        let token = ffi::PyContextVar_Set(variable.as_ptr(), transport.as_ptr());
+        Bound::from_owned_ptr_or_err(py, token).map(drop)
+    }
+}
+
+/// The transport of the calling context, owned; NULL if it is not known.
+fn transport(py: Python<'_>) -> *mut ffi::PyObject {
+    let mut value = null_mut();
+    if let Some(variable) = TRANSPORT.get() {
+        // SAFETY: a context variable; `value` is a new reference or NULL. The GIL is held (`py`).
+        unsafe {
+            if ffi::PyContextVar_Get(variable.bind(py).as_ptr(), null_mut(), &mut value) != 0 {
+                ffi::PyErr_Clear();
+            }
+        }
+    }
+    value
+}
+
 /// `sender(message)`.
 unsafe extern "C" fn call(
     object: *mut ffi::PyObject,
@@ -186,7 +312,7 @@ unsafe fn role_of(message: *mut ffi::PyObject, failed: bool) -> Option<Role> {
     unsafe {
         let py = Python::assume_attached();
         let message = Bound::from_borrowed_ptr(py, message);
-        let kind = item(&message, intern!(py, "type"))?;
+        let kind = item(&message, word!(py, "type"))?;
         let mut length = 0;
         let text = ffi::PyUnicode_AsUTF8AndSize(kind.as_ptr(), &mut length);
         if text.is_null() {
@@ -195,25 +321,18 @@ unsafe fn role_of(message: *mut ffi::PyObject, failed: bool) -> Option<Role> {
         }
         match std::slice::from_raw_parts(text.cast::<u8>(), length as usize) {
             b"http.response.body" => {
-                let more = item(&message, intern!(py, "more_body"));
+                let more = item(&message, word!(py, "more_body"));
                 // What is wrong with it, the server will say.
                 let more = more.is_some_and(|more| more.is_truthy().unwrap_or(true));
                 (!more).then_some(Role::Last)
             }
             b"http.response.start" => {
-                let status = item(&message, intern!(py, "status"));
+                let status = item(&message, word!(py, "status"));
                 let status = status.and_then(|status| status.extract::<i64>().ok()).unwrap_or(0);
                 (failed || status >= 500).then_some(Role::Status(status >= 500))
             }
             _ => None,
         }
-    }
-}
-
-fn item<'py>(message: &Bound<'py, PyAny>, key: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
-    match message.cast::<PyDict>() {
-        Ok(dict) => dict.get_item(key).ok().flatten(),
-        Err(_) => message.get_item(key).ok(),
     }
 }
 
@@ -223,6 +342,7 @@ unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let (sender, class) = (&*object.cast::<Sender>(), ffi::Py_TYPE(object));
+        let_go(object, sender.weak);
         ffi::Py_DECREF(sender.inner);
         ffi::PyObject_GC_Del(object.cast());
         ffi::Py_DECREF(class.cast());
@@ -241,45 +361,18 @@ unsafe extern "C" fn traverse(
     }
 }
 
-/// What a `Sender` has not, the server's `send` may have.
-unsafe extern "C" fn attribute(
-    object: *mut ffi::PyObject,
-    name: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL, a `Sender` and a str.
-    unsafe {
-        let own = ffi::PyObject_GenericGetAttr(object, name);
-        if !own.is_null() || ffi::PyErr_ExceptionMatches(ffi::PyExc_AttributeError) == 0 {
-            return own;
-        }
-        ffi::PyErr_Clear();
-        ffi::PyObject_GetAttr((*object.cast::<Sender>()).inner, name)
-    }
-}
-
-/// Makes the type of `Sender`. It is told to the module: it is marked as a coroutine function there
-/// (python/dashcam/_integrations/asgi.py).
-pub(super) fn make_type(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    let offset = ffi::PyMemberDef {
-        name: c"__vectorcalloffset__".as_ptr(),
-        type_code: ffi::Py_T_PYSSIZET,
-        offset: std::mem::offset_of!(Sender, call) as ffi::Py_ssize_t,
-        flags: ffi::Py_READONLY,
-        doc: null(),
-    };
-    let members = vec![offset, ffi::PyMemberDef::default()].leak();
-    let slots = vec![
+/// Makes the type of `Sender`.
+pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
+    let members = members(std::mem::offset_of!(Sender, call), std::mem::offset_of!(Sender, weak));
+    let mut slots = slots::<Sender>(Vec::new());
+    slots.extend([
         slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
         slot(ffi::Py_tp_traverse, traverse as *const c_void),
-        slot(ffi::Py_tp_getattro, attribute as *const c_void),
         slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *const c_void),
-        slot(ffi::Py_tp_members, members.as_ptr().cast()),
-    ];
+        slot(ffi::Py_tp_members, members),
+    ]);
     let flags = ffi::Py_TPFLAGS_HAVE_GC | ffi::Py_TPFLAGS_HAVE_VECTORCALL;
     let class = class_of(py, c"dashcam._native.AsgiSend", size_of::<Sender>(), flags, slots)?;
     SENDER.class.set(class);
-    // SAFETY: made just now, and kept for ever.
-    module.add("AsgiSend", unsafe { Bound::from_borrowed_ptr(py, class.cast()) })?;
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! can be awaited), and steps that.
 //!
 //! ```text
-//!  Passing   Python's head | what is awaited | sender | role
+//!  Passing   Python's head | what is awaited | sender | role | first step | judge, scope, transport
 //! ```
 //!
 //! What it promises: what is raised, returned, yielded, sent, thrown in (a task that is cancelled) and
@@ -17,21 +17,24 @@
 //! it always leads through a task or a frame, too.
 
 use std::cell::{Cell, UnsafeCell};
+use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
 use std::ptr::null_mut;
 
+use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use super::asgi::Sender;
-use super::attributes;
+use super::aside::Aside;
 use super::bound::wrong_call;
 use super::object::{class_of, slot, Pool};
-use crate::call::{leaked, method, none};
-
-/// The code flag of generators that may be awaited (`types.coroutine`).
-const ITERABLE_COROUTINE: i64 = 0x100;
+use super::steps::{awaitable, found, returned, sent, thrown, thrown_all, told, Step};
+use super::{arrivals, request};
+use crate::call::{leaked, method, none, quietly};
+use crate::disguise::{let_go, weak_member};
 
 /// The type of `Passing`.
 static PASSING: Pool = Pool::new();
@@ -45,68 +48,117 @@ pub(super) enum Role {
     Last,
     /// The server has taken the status; whether it is a failure.
     Status(bool),
+    /// A handler is done; its `judge` is shown what it returned, and says how the request ended, if it is one.
+    Handler,
+}
+
+/// What is done before the first step.
+#[derive(Clone, Copy, PartialEq)]
+enum First {
+    Nothing,
+    /// The context works for the request.
+    Enter,
+    /// The request begins, unless there is one.
+    Begin,
 }
 
 /// Something awaited.
 #[repr(C)]
 struct Passing {
     base: UnsafeCell<ffi::PyObject>,
-    /// A coroutine or an iterator. Owned; NULL once it has ended.
+    /// A coroutine, or an iterator. Owned; NULL once an iterator has ended.
     inner: Cell<*mut ffi::PyObject>,
     /// Owned.
     sender: *mut Sender,
     role: Role,
-}
-
-/// How a step ended.
-enum Step {
-    /// It yielded; owned.
-    Yielded(*mut ffi::PyObject),
-    /// It returned; owned, NULL if its StopIteration is set.
-    Returned(*mut ffi::PyObject),
-    /// An exception is set.
-    Raised,
-}
-
-/// An exception that is set, out of the way of what runs meanwhile.
-pub(super) struct Aside(*mut ffi::PyObject, *mut ffi::PyObject, *mut ffi::PyObject);
-
-#[allow(deprecated)] // Since 3.12; what came instead is not there before.
-impl Aside {
-    /// Safety: the GIL is held.
-    pub unsafe fn take() -> Aside {
-        let mut aside = Aside(null_mut(), null_mut(), null_mut());
-        // SAFETY: the GIL is held; the places are written.
-        unsafe { ffi::PyErr_Fetch(&mut aside.0, &mut aside.1, &mut aside.2) };
-        aside
-    }
-
-    /// The name of its type, "" if there is none.
-    ///
-    /// Safety: the GIL is held while it is used.
-    pub unsafe fn kind(&self) -> &str {
-        match self.0.is_null() {
-            true => "",
-            // SAFETY: a live type, held by this.
-            false => unsafe { attributes::error_name(self.0) },
-        }
-    }
-
-    /// Safety: the GIL is held.
-    pub unsafe fn put_back(self) {
-        // SAFETY: what `PyErr_Fetch` gave, with its references.
-        unsafe { ffi::PyErr_Restore(self.0, self.1, self.2) };
-    }
+    first: Cell<First>,
+    /// Each is owned, or NULL.
+    judge: *mut ffi::PyObject,
+    scope: *mut ffi::PyObject,
+    transport: *mut ffi::PyObject,
+    weak: *mut ffi::PyObject,
 }
 
 /// `made` in a `Passing`; as it is if it cannot be awaited, which who awaits it will say. NULL: an
 /// exception is set. Takes over both references.
+///
+/// Safety: the GIL is held, both objects are alive.
 pub(super) unsafe fn pass(
     made: *mut ffi::PyObject,
     sender: *mut Sender,
     role: Role,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the caller holds the GIL and both objects.
+    // SAFETY: as promised.
+    unsafe { pass_with(made, sender, role, First::Nothing, [null_mut(); 3]) }
+}
+
+/// As `pass`, of an application whose request begins with the first step. Takes `transport` over, too.
+///
+/// Safety: as `pass`; `transport` may be NULL.
+pub(super) unsafe fn pass_lazily(
+    made: *mut ffi::PyObject,
+    sender: *mut Sender,
+    scope: *mut ffi::PyObject,
+    transport: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as promised.
+    unsafe {
+        ffi::Py_INCREF(scope);
+        pass_with(made, sender, Role::Application, First::Begin, [null_mut(), scope, transport])
+    }
+}
+
+/// `handling`, a handler's coroutine, as the work for a request that has arrived: the context that awaits it works for
+/// the request, which ends with it, as `judge(result)` says: whether, or with which type of error, it failed.
+#[pyfunction]
+pub fn handling<'py>(
+    request: u64,
+    handling: Bound<'py, PyAny>,
+    judge: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match request {
+        0 => Ok(handling),
+        _ => judged(request, handling, judge, First::Enter),
+    }
+}
+
+/// `awaited`, whose result is shown to `look` before it is given to whoever awaits it.
+#[pyfunction]
+pub fn seen<'py>(
+    awaited: Bound<'py, PyAny>,
+    look: Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    judged(0, awaited, look, First::Nothing)
+}
+
+fn judged<'py>(
+    request: u64,
+    made: Bound<'py, PyAny>,
+    judge: Bound<'py, PyAny>,
+    first: First,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = made.py();
+    // SAFETY: the GIL is held; what is taken over has references of its own.
+    unsafe {
+        let sender = Sender::new(request, ffi::Py_None());
+        if sender.is_null() {
+            return Err(PyErr::fetch(py));
+        }
+        let more = [judge.into_ptr(), null_mut(), null_mut()];
+        let passing = pass_with(made.into_ptr(), sender, Role::Handler, first, more);
+        Bound::from_owned_ptr_or_err(py, passing)
+    }
+}
+
+/// As `pass`. `more`: judge, scope, transport, which are taken over.
+unsafe fn pass_with(
+    made: *mut ffi::PyObject,
+    sender: *mut Sender,
+    role: Role,
+    first: First,
+    more: [*mut ffi::PyObject; 3],
+) -> *mut ffi::PyObject {
+    // SAFETY: the caller holds the GIL and all objects.
     unsafe {
         let inner = match awaitable(made) {
             Ok(inner) => inner,
@@ -116,7 +168,10 @@ pub(super) unsafe fn pass(
                     Role::Application => (*sender).fail(Python::assume_attached(), "TypeError"),
                     _ => (),
                 }
+                let aside = Aside::take();
+                more.into_iter().for_each(|one| ffi::Py_XDECREF(one));
                 ffi::Py_DECREF(sender.cast());
+                aside.put_back();
                 return error;
             }
         };
@@ -129,43 +184,13 @@ pub(super) unsafe fn pass(
         (&raw mut (*passing).inner).write(Cell::new(inner));
         (&raw mut (*passing).sender).write(sender);
         (&raw mut (*passing).role).write(role);
+        (&raw mut (*passing).first).write(Cell::new(first));
+        (&raw mut (*passing).judge).write(more[0]);
+        (&raw mut (*passing).scope).write(more[1]);
+        (&raw mut (*passing).transport).write(more[2]);
+        (&raw mut (*passing).weak).write(null_mut());
         ffi::PyObject_GC_Track(passing.cast());
         passing.cast()
-    }
-}
-
-/// What an `await` of `made` would step. Err: `made` itself if it cannot be awaited, NULL if asking it
-/// raised. Takes over the reference.
-unsafe fn awaitable(made: *mut ffi::PyObject) -> Result<*mut ffi::PyObject, *mut ffi::PyObject> {
-    // SAFETY: the caller holds the GIL and the object; slots are called as CPython does.
-    unsafe {
-        let class = ffi::Py_TYPE(made);
-        if class == &raw mut ffi::PyCoro_Type {
-            return Ok(made);
-        }
-        let methods = (*class).tp_as_async;
-        let asked = if methods.is_null() { None } else { (*methods).am_await };
-        let Some(asked) = asked else {
-            let py = Python::assume_attached();
-            let object = Bound::from_borrowed_ptr(py, made);
-            let flags = object
-                .getattr(intern!(py, "gi_code"))
-                .and_then(|code| code.getattr(intern!(py, "co_flags")))
-                .and_then(|flags| flags.extract::<i64>());
-            let can = flags.is_ok_and(|flags| flags & ITERABLE_COROUTINE != 0);
-            return if can { Ok(made) } else { Err(made) };
-        };
-        let inner = asked(made);
-        if inner.is_null() {
-            ffi::Py_DECREF(made);
-            return Err(null_mut());
-        }
-        if ffi::PyIter_Check(inner) == 0 {
-            ffi::Py_DECREF(inner);
-            return Err(made);
-        }
-        ffi::Py_DECREF(made);
-        Ok(inner)
     }
 }
 
@@ -183,21 +208,30 @@ impl Passing {
                 ffi::PyErr_SetString(ffi::PyExc_RuntimeError, text.as_ptr());
                 return null_mut();
             }
-            ffi::Py_INCREF(inner);
-            let ended = step(inner);
-            ffi::Py_DECREF(inner);
             let py = Python::assume_attached();
+            ffi::Py_INCREF(inner);
+            let ended = match self.begin(py) {
+                Ok(()) => step(inner),
+                Err(error) => thrown(inner, error.into_value(py).as_ptr()),
+            };
+            ffi::Py_DECREF(inner);
             match ended {
                 Step::Yielded(value) => value,
                 Step::Returned(value) => {
-                    let aside = Aside::take();
-                    self.taken(py);
+                    let mut aside = Aside::take();
+                    let taken = self.taken(py, if value.is_null() { aside.value() } else { value });
                     self.forget();
+                    if let Err(error) = taken {
+                        ffi::Py_XDECREF(value);
+                        aside.drop();
+                        error.restore(py);
+                        return null_mut();
+                    }
                     aside.put_back();
                     returned(value)
                 }
                 Step::Raised => {
-                    if self.role == Role::Application {
+                    if matches!(self.role, Role::Application | Role::Handler) {
                         (*self.sender).fail_as_set();
                     }
                     let aside = Aside::take();
@@ -209,95 +243,80 @@ impl Passing {
         }
     }
 
-    /// It returned.
+    /// What comes before the first step. Err: the program is interrupted.
+    ///
+    /// Safety: the GIL is held.
+    unsafe fn begin(&self, py: Python<'_>) -> PyResult<()> {
+        let first = self.first.replace(First::Nothing);
+        if first == First::Nothing {
+            return Ok(());
+        }
+        // SAFETY: owned; NULL is none.
+        let (sender, scope, transport) = unsafe {
+            let scope = Bound::from_borrowed_ptr_or_opt(py, self.scope);
+            (&*self.sender, scope, Bound::from_borrowed_ptr_or_opt(py, self.transport))
+        };
+        match (first, scope) {
+            (First::Begin, Some(scope)) if request::current_request(py) == 0 => {
+                let begin = || arrivals::begin_asgi(&scope, transport.as_ref(), true);
+                sender.begin(quietly(Ok(0), begin)?);
+            }
+            (First::Enter, _) => quietly((), || request::request_enter(py, sender.id())),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// It returned this, borrowed. Err: the program was interrupted.
     ///
     /// Safety: the GIL is held, no exception is set.
-    unsafe fn taken(&self, py: Python<'_>) {
+    unsafe fn taken(&self, py: Python<'_>, value: *mut ffi::PyObject) -> PyResult<()> {
         // SAFETY: owned.
         let sender = unsafe { &*self.sender };
         match self.role {
             Role::Application | Role::Last => sender.end(py),
             Role::Status(failed) => sender.failed.set(failed),
-        }
-    }
-
-    /// Safety: the GIL is held; what runs may drop what holds us, the caller holds us too.
-    unsafe fn forget(&self) {
-        // SAFETY: its reference was ours; the place is empty before.
-        unsafe { ffi::Py_XDECREF(self.inner.replace(null_mut())) };
-    }
-}
-
-/// Hands a returned value on as iterators do; takes the reference over. NULL.
-unsafe fn returned(value: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the caller holds the GIL and the value, if there is one.
-    unsafe {
-        if !value.is_null() && value != ffi::Py_None() {
-            // Made by a call: a tuple given to PyErr_SetObject would become its arguments.
-            let class = ffi::PyExc_StopIteration;
-            let stop = ffi::PyObject_Vectorcall(class, [value].as_ptr(), 1, null_mut());
-            if !stop.is_null() {
-                ffi::PyErr_SetObject(ffi::PyExc_StopIteration, stop);
-                ffi::Py_DECREF(stop);
-            }
-        }
-        ffi::Py_XDECREF(value);
-        null_mut()
-    }
-}
-
-/// One step of a coroutine or iterator that is given `value`.
-unsafe fn sent(inner: *mut ffi::PyObject, value: *mut ffi::PyObject) -> Step {
-    // SAFETY: the caller holds the GIL and both objects.
-    unsafe {
-        #[cfg(Py_3_10)]
-        {
-            let mut result = null_mut();
-            match ffi::PyIter_Send(inner, value, &mut result) {
-                ffi::PySendResult::PYGEN_NEXT => Step::Yielded(result),
-                ffi::PySendResult::PYGEN_RETURN => Step::Returned(result),
-                ffi::PySendResult::PYGEN_ERROR => Step::Raised,
-            }
-        }
-        #[cfg(not(Py_3_10))]
-        {
-            let next = (*ffi::Py_TYPE(inner)).tp_iternext;
-            match next.filter(|_| value == ffi::Py_None()) {
-                Some(next) => ended(next(inner)),
-                None => {
-                    let name = intern!(Python::assume_attached(), "send").as_ptr();
-                    let given = [inner, value];
-                    ended(ffi::PyObject_VectorcallMethod(name, given.as_ptr(), 2, null_mut()))
+            Role::Handler => {
+                // SAFETY: live objects; a `Handler` has a judge.
+                let said = unsafe {
+                    let judge = Bound::from_borrowed_ptr(py, self.judge);
+                    judge.call1((Bound::from_borrowed_ptr(py, value),))
+                };
+                match said {
+                    Ok(error) => sender.end_as(py, &error),
+                    Err(error) if error.is_instance_of::<PyException>(py) => sender.end(py),
+                    Err(error) => {
+                        sender.end(py);
+                        return Err(error);
+                    }
                 }
             }
         }
+        Ok(())
     }
-}
 
-/// The end of a call that tells a returned value by StopIteration, which stays set.
-unsafe fn ended(result: *mut ffi::PyObject) -> Step {
-    // SAFETY: the caller holds the GIL.
-    unsafe {
-        if !result.is_null() {
-            return Step::Yielded(result);
-        }
-        let error = ffi::PyErr_Occurred();
-        match error.is_null() || ffi::PyErr_ExceptionMatches(ffi::PyExc_StopIteration) != 0 {
-            true => Step::Returned(null_mut()),
-            false => Step::Raised,
+    /// An iterator is dropped once it has ended; a coroutine goes with us, as it would with its holder.
+    ///
+    /// Safety: the GIL is held; what runs may drop what holds us, the caller holds us too.
+    unsafe fn forget(&self) {
+        // SAFETY: its reference was ours; the place is empty before.
+        unsafe {
+            if self.coroutine().is_null() {
+                ffi::Py_XDECREF(self.inner.replace(null_mut()));
+            }
         }
     }
-}
 
-/// A method of `inner`, if it has it; NULL without an exception: it has none.
-unsafe fn found(inner: *mut ffi::PyObject, name: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the caller holds the GIL and both objects.
-    unsafe {
-        let method = ffi::PyObject_GetAttr(inner, name);
-        if method.is_null() && ffi::PyErr_ExceptionMatches(ffi::PyExc_AttributeError) != 0 {
-            ffi::PyErr_Clear();
+    /// The coroutine that this stands for, borrowed; NULL if it is none.
+    ///
+    /// Safety: the GIL is held.
+    unsafe fn coroutine(&self) -> *mut ffi::PyObject {
+        let inner = self.inner.get();
+        // SAFETY: a live object, if there is one.
+        match !inner.is_null() && unsafe { ffi::Py_TYPE(inner) } == &raw mut ffi::PyCoro_Type {
+            true => inner,
+            false => null_mut(),
         }
-        method
     }
 }
 
@@ -310,17 +329,6 @@ unsafe extern "C" fn itself(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
 unsafe extern "C" fn next(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and a `Passing`, which the caller holds.
     unsafe { (*object.cast::<Passing>()).step(|inner| sent(inner, ffi::Py_None())) }
-}
-
-/// What a method gives where an iterator's slot may give NULL without an exception.
-unsafe fn told(result: *mut ffi::PyObject) -> *mut ffi::PyObject {
-    // SAFETY: the caller holds the GIL.
-    unsafe {
-        if result.is_null() && ffi::PyErr_Occurred().is_null() {
-            ffi::PyErr_SetNone(ffi::PyExc_StopIteration);
-        }
-    }
-    result
 }
 
 /// `send(value)`.
@@ -351,44 +359,7 @@ unsafe extern "C" fn throw(
         if !(1..=3).contains(&count) || !keywords.is_null() {
             return wrong_call(c"throw() takes one to three arguments: type, value, traceback");
         }
-        let name = intern!(Python::assume_attached(), "throw").as_ptr();
-        told((*object.cast::<Passing>()).step(|inner| {
-            let method = found(inner, name);
-            if method.is_null() {
-                if ffi::PyErr_Occurred().is_null() {
-                    raise(args, count);
-                }
-                return Step::Raised;
-            }
-            let result = ffi::PyObject_Vectorcall(method, args, count as _, null_mut());
-            ffi::Py_DECREF(method);
-            ended(result)
-        }))
-    }
-}
-
-/// Raises what `throw` was given: what is awaited cannot take it.
-#[allow(deprecated)] // As `Aside`.
-unsafe fn raise(args: *const *mut ffi::PyObject, count: ffi::Py_ssize_t) {
-    // SAFETY: the caller holds the GIL and the arguments; each gets a reference of its own.
-    unsafe {
-        let given = |at: isize| match at < count && *args.offset(at) != ffi::Py_None() {
-            true => *args.offset(at),
-            false => null_mut(),
-        };
-        let (kind, value, trace) = match ffi::PyExceptionInstance_Check(*args) {
-            0 => (*args, given(1), given(2)),
-            _ => (ffi::Py_TYPE(*args).cast(), *args, given(2)),
-        };
-        if ffi::PyExceptionClass_Check(kind) == 0 {
-            let text = c"exceptions must be classes or instances deriving from BaseException";
-            ffi::PyErr_SetString(ffi::PyExc_TypeError, text.as_ptr());
-            return;
-        }
-        for one in [kind, value, trace] {
-            ffi::Py_XINCREF(one);
-        }
-        ffi::PyErr_Restore(kind, value, trace);
+        told((*object.cast::<Passing>()).step(|inner| thrown_all(inner, args, count)))
     }
 }
 
@@ -405,9 +376,13 @@ unsafe extern "C" fn close(
             return wrong_call(c"close() takes no arguments");
         }
         let passing = &*object.cast::<Passing>();
-        let inner = passing.inner.replace(null_mut());
+        let inner = passing.inner.get();
         if inner.is_null() {
             return none();
+        }
+        match passing.coroutine().is_null() {
+            true => passing.inner.set(null_mut()),
+            false => ffi::Py_INCREF(inner),
         }
         let method = found(inner, intern!(Python::assume_attached(), "close").as_ptr());
         let mut raised = false;
@@ -418,7 +393,7 @@ unsafe extern "C" fn close(
             ffi::Py_XDECREF(result);
         }
         raised |= !ffi::PyErr_Occurred().is_null();
-        if raised && passing.role == Role::Application {
+        if raised && matches!(passing.role, Role::Application | Role::Handler) {
             (*passing.sender).fail_as_set();
         }
         let aside = Aside::take();
@@ -439,7 +414,7 @@ impl Passing {
     unsafe fn abandon(&self) {
         // SAFETY: owned.
         let sender = unsafe { &*self.sender };
-        if self.role == Role::Application {
+        if matches!(self.role, Role::Application | Role::Handler) {
             sender.abandon("GeneratorExit");
         }
     }
@@ -451,17 +426,21 @@ unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let (passing, class) = (&*object.cast::<Passing>(), ffi::Py_TYPE(object));
+        let_go(object, passing.weak);
         let aside = Aside::take();
-        passing.forget();
+        ffi::Py_XDECREF(passing.inner.replace(null_mut()));
         passing.abandon();
         aside.put_back();
+        for one in [passing.judge, passing.scope, passing.transport] {
+            ffi::Py_XDECREF(one);
+        }
         ffi::Py_DECREF(passing.sender.cast());
         ffi::PyObject_GC_Del(object.cast());
         ffi::Py_DECREF(class.cast());
     }
 }
 
-pub(super) unsafe fn visit_all(
+pub(crate) unsafe fn visit_all(
     objects: &[*mut ffi::PyObject],
     visit: ffi::visitproc,
     arg: *mut c_void,
@@ -485,7 +464,41 @@ unsafe extern "C" fn traverse(
     unsafe {
         let passing = &*object.cast::<Passing>();
         let class = ffi::Py_TYPE(object).cast();
-        visit_all(&[passing.inner.get(), passing.sender.cast(), class], visit, arg)
+        let more = [passing.judge, passing.scope, passing.transport];
+        match visit_all(&more, visit, arg) {
+            0 => visit_all(&[passing.inner.get(), passing.sender.cast(), class], visit, arg),
+            stop => stop,
+        }
+    }
+}
+
+/// What a coroutine's own steps would get around.
+const OWN: [&CStr; 5] = [c"send", c"throw", c"close", c"__await__", c"__next__"];
+
+/// In the place of a coroutine: what that has, `__class__` included.
+unsafe extern "C" fn attribute(
+    object: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL, a `Passing` and a str.
+    unsafe {
+        let coroutine = (*object.cast::<Passing>()).coroutine();
+        let is = |own: &&CStr| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0;
+        match coroutine.is_null() || OWN.iter().any(is) {
+            true => ffi::PyObject_GenericGetAttr(object, name),
+            false => ffi::PyObject_GetAttr(coroutine, name),
+        }
+    }
+}
+
+unsafe extern "C" fn repr(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL and a `Passing`.
+    unsafe {
+        let (passing, py) = (&*object.cast::<Passing>(), Python::assume_attached());
+        match passing.coroutine().is_null() {
+            true => PyString::new(py, "<awaitable>").into_ptr(),
+            false => ffi::PyObject_Repr(passing.coroutine()),
+        }
     }
 }
 
@@ -496,12 +509,16 @@ pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
         method(c"throw", throw, c"As a coroutine's."),
         method(c"close", close, c"As a coroutine's."),
     ]);
+    let members = weak_member(std::mem::offset_of!(Passing, weak));
     let slots = vec![
         slot(ffi::Py_tp_dealloc, dealloc as *const c_void),
         slot(ffi::Py_tp_traverse, traverse as *const c_void),
         slot(ffi::Py_am_await, itself as *const c_void),
         slot(ffi::Py_tp_iternext, next as *const c_void),
         slot(ffi::Py_tp_methods, methods.cast()),
+        slot(ffi::Py_tp_getattro, attribute as *const c_void),
+        slot(ffi::Py_tp_repr, repr as *const c_void),
+        slot(ffi::Py_tp_members, members),
     ];
     // The sampler knows it by this name.
     let name = c"dashcam._native.Passing";

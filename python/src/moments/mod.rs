@@ -13,17 +13,20 @@
 
 mod arrivals;
 mod asgi;
+mod aside;
 mod attributes;
 mod awaited;
 mod bound;
+mod handed;
 mod object;
 mod request;
+mod served;
 mod span;
+mod steps;
 mod tasks;
 mod wsgi;
 
 use std::os::raw::c_void;
-use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -31,24 +34,24 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-use crate::call::{add_functions, guarded, leaked, method, none};
+use crate::call::{add_functions, guarded, leaked, method, none, quietly};
 use crate::names;
-use object::{slot, Kind, Moment};
+use object::{Kind, Moment};
 use request::Requests;
 use span::Spans;
 
-pub use arrivals::{asgi_arrives, request_arrives, request_route};
+pub use arrivals::{asgi_arrives, asgi_begins, request_arrives, request_named, request_route};
+pub use asgi::asgi_on;
+pub(crate) use awaited::visit_all;
+pub use awaited::{handling, seen};
+pub use handed::work;
+pub(crate) use object::{class_of, slot};
 pub use request::{
     current_request, request_begin, request_end, request_enter, request_failed, request_rename,
 };
+pub use served::serving;
 pub use tasks::{gc_callback, task_begin, task_end, Task};
 pub use wsgi::wsgi_call;
-
-/// Runs what does not raise; a panic of ours gives `otherwise`.
-#[inline]
-fn quietly<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
-}
 
 /// Calls `then` with the attributes in a dict; what there is no room for is counted.
 pub fn with_dict<R>(
@@ -378,7 +381,8 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     bound::make_type(py)?;
     awaited::make_type(py)?;
-    asgi::make_type(module)?;
+    asgi::make_type(py)?;
+    handed::make_type(py)?;
     add_type::<Spans>(module, c"Nested work; made by dashcam.span().", false)?;
     add_type::<Requests>(module, c"Judged work; made by dashcam.request().", true)?;
     // SAFETY: no pointer to look after, only a destructor; NULL is fetched as an error.
@@ -410,6 +414,11 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
                 c"asgi_serve",
                 asgi::serve,
                 c"Calls an ASGI application as a request that has arrived; what it gives is to be awaited.",
+            ),
+            method(
+                c"asgi_call",
+                asgi::call_application,
+                c"Calls an ASGI application as a request that begins when what it gives is awaited.",
             ),
         ],
     )

@@ -307,12 +307,12 @@ unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
 }
 
 /// A slot of a type.
-pub(super) fn slot(slot: c_int, pfunc: *const c_void) -> ffi::PyType_Slot {
+pub(crate) fn slot(slot: c_int, pfunc: *const c_void) -> ffi::PyType_Slot {
     ffi::PyType_Slot { slot, pfunc: pfunc.cast_mut() }
 }
 
 /// Makes a type that cannot be called.
-pub(super) fn class_of(
+pub(crate) fn class_of(
     py: Python<'_>,
     name: &'static std::ffi::CStr,
     size: usize,

@@ -1,0 +1,136 @@
+//! Objects of ours that the program may meet in the place of one of its own.
+//!
+//! How it works: such an object holds the program's, and its type has these slots: whatever it is asked for
+//! is answered by that one. `type(x)` tells them apart; `x.__class__`, `isinstance`, `hasattr`, `inspect`,
+//! `==`, `hash`, `repr`, `dir`, and what is set on it do not.
+//!
+//! What it promises: of attributes only those in `OWN` are its own, those that a call could get around it by.
+//!
+//! Missing on purpose: slots for operators and containers; what stands for objects that have such makes a
+//! type of its own. C code that compares types (`PyFunction_Check`).
+
+use std::ffi::CStr;
+use std::os::raw::{c_int, c_void};
+
+use pyo3::ffi;
+
+use crate::call::{leaked, method};
+use crate::moments::slot;
+
+/// Something that stands for another object.
+pub(crate) trait Disguise: 'static {
+    /// Attributes that are its own.
+    const OWN: &'static [&'static CStr];
+
+    /// What it stands for, borrowed; never NULL.
+    ///
+    /// Safety: the GIL is held; the object is one of these.
+    unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject;
+}
+
+/// The slots, with `methods` besides.
+pub(crate) fn slots<D: Disguise>(mut methods: Vec<ffi::PyMethodDef>) -> Vec<ffi::PyType_Slot> {
+    methods.push(method(c"__dir__", dir::<D>, c"As of what it stands for."));
+    vec![
+        slot(ffi::Py_tp_getattro, get::<D> as *const c_void),
+        slot(ffi::Py_tp_setattro, set::<D> as *const c_void),
+        slot(ffi::Py_tp_repr, repr::<D> as *const c_void),
+        slot(ffi::Py_tp_str, str::<D> as *const c_void),
+        slot(ffi::Py_tp_hash, hash::<D> as *const c_void),
+        slot(ffi::Py_tp_richcompare, compare::<D> as *const c_void),
+        slot(ffi::Py_tp_methods, leaked(methods).cast()),
+    ]
+}
+
+unsafe extern "C" fn get<D: Disguise>(
+    object: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL, an object of this type and a str.
+    unsafe {
+        let is = |own: &&CStr| ffi::PyUnicode_CompareWithASCIIString(name, own.as_ptr()) == 0;
+        match D::OWN.iter().any(is) {
+            true => ffi::PyObject_GenericGetAttr(object, name),
+            false => ffi::PyObject_GetAttr(D::original(object), name),
+        }
+    }
+}
+
+unsafe extern "C" fn set<D: Disguise>(
+    object: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+) -> c_int {
+    // SAFETY: as `get`; a NULL value deletes, there as here.
+    unsafe { ffi::PyObject_SetAttr(D::original(object), name, value) }
+}
+
+unsafe extern "C" fn repr<D: Disguise>(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as `get`.
+    unsafe { ffi::PyObject_Repr(D::original(object)) }
+}
+
+unsafe extern "C" fn str<D: Disguise>(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: as `get`.
+    unsafe { ffi::PyObject_Str(D::original(object)) }
+}
+
+unsafe extern "C" fn hash<D: Disguise>(object: *mut ffi::PyObject) -> ffi::Py_hash_t {
+    // SAFETY: as `get`.
+    unsafe { ffi::PyObject_Hash(D::original(object)) }
+}
+
+unsafe extern "C" fn compare<D: Disguise>(
+    object: *mut ffi::PyObject,
+    other: *mut ffi::PyObject,
+    operation: c_int,
+) -> *mut ffi::PyObject {
+    // SAFETY: as `get`; `other` is any live object.
+    unsafe {
+        let same = ffi::Py_TYPE(object) == ffi::Py_TYPE(other);
+        let other = if same { D::original(other) } else { other };
+        ffi::PyObject_RichCompare(D::original(object), other, operation)
+    }
+}
+
+unsafe extern "C" fn dir<D: Disguise>(
+    object: *mut ffi::PyObject,
+    _args: *const *mut ffi::PyObject,
+    _count: ffi::Py_ssize_t,
+    _keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as `get`.
+    unsafe { ffi::PyObject_Dir(D::original(object)) }
+}
+
+fn member(name: &'static CStr, offset: usize) -> ffi::PyMemberDef {
+    ffi::PyMemberDef {
+        name: name.as_ptr(),
+        type_code: ffi::Py_T_PYSSIZET,
+        offset: offset as ffi::Py_ssize_t,
+        flags: ffi::Py_READONLY,
+        doc: std::ptr::null(),
+    }
+}
+
+/// The members of a type whose objects have `vectorcall` and `weak` at these offsets.
+pub(crate) fn members(vectorcall: usize, weak: usize) -> *const c_void {
+    let (call, weak) =
+        (member(c"__vectorcalloffset__", vectorcall), member(c"__weaklistoffset__", weak));
+    vec![call, weak, ffi::PyMemberDef::default()].leak().as_ptr().cast()
+}
+
+/// The member of a type whose objects have `weak` at this offset.
+pub(crate) fn weak_member(weak: usize) -> *const c_void {
+    vec![member(c"__weaklistoffset__", weak), ffi::PyMemberDef::default()].leak().as_ptr().cast()
+}
+
+/// Lets weak references to an object that goes know it.
+///
+/// Safety: called by a type's dealloc, with the place its weak references hang on.
+pub(crate) unsafe fn let_go(object: *mut ffi::PyObject, weak: *mut ffi::PyObject) {
+    if !weak.is_null() {
+        // SAFETY: as promised.
+        unsafe { ffi::PyObject_ClearWeakRefs(object) };
+    }
+}

@@ -1,0 +1,261 @@
+//! Functions of `os` and `signal` that end or copy the process: what has to be done before.
+//!
+//! How it works: a builtin function points to its definition (`PyMethodDef`). Ours has the same name, text and
+//! calling convention, and a function of ours that does its duty and calls the one of the definition before.
+//! The function object stays the very one, so whoever has imported or pickled it is well.
+//!
+//! | function | duty |
+//! | --- | --- |
+//! | `_exit`, `execv`, `execve` | they run no exit handlers: what was counted last is sent first. The others of `os` that exec call one of them, and so do multiprocessing's and Celery's children at their end |
+//! | `raise_signal` | uvicorn ends in order and then raises the signal it was ended by once more, with the default action: no exit handler runs |
+//! | `fork`, `forkpty` | from 3.12 on they warn where there is more than one thread (`DeprecationWarning`), and hosts with `-W error` fail. Where all threads but one are ours, the fork is made as CPython makes it, without the warning: ours are gone in the child before any code of the host runs (`pthread_atfork`) and share no lock with it |
+//!
+//! What it promises: nothing here raises, or delays for more than a second (see `leave`).
+//!
+//! Missing on purpose: builtins with another convention than those known here; a notice says so.
+
+use std::os::raw::{c_char, c_int};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyModule;
+
+use super::note;
+use crate::call::quietly;
+
+extern "C" {
+    fn PySys_Audit(event: *const c_char, format: *const c_char, ...) -> c_int;
+}
+
+#[derive(Clone, Copy)]
+enum Duty {
+    /// A last window of metrics.
+    Leave,
+    /// The process may end by this signal.
+    Raise,
+    /// A child.
+    Fork,
+    /// A child with a terminal.
+    ForkTerminal,
+}
+
+struct Builtin {
+    module: &'static str,
+    name: &'static str,
+    duty: Duty,
+    /// The definition before ours; NULL: it is not hooked. Set once, with the GIL held and before ours can
+    /// be called: Release, for a child that is forked at any moment; read with Acquire.
+    before: AtomicPtr<ffi::PyMethodDef>,
+}
+
+const fn builtin(module: &'static str, name: &'static str, duty: Duty) -> Builtin {
+    Builtin { module, name, duty, before: AtomicPtr::new(null_mut()) }
+}
+
+static BUILTINS: [Builtin; 6] = [
+    builtin("posix", "_exit", Duty::Leave),
+    builtin("posix", "execv", Duty::Leave),
+    builtin("posix", "execve", Duty::Leave),
+    builtin("_signal", "raise_signal", Duty::Raise),
+    builtin("posix", "fork", Duty::Fork),
+    builtin("posix", "forkpty", Duty::ForkTerminal),
+];
+
+/// Hooks them, once. What is not as expected stays as it is, with a notice.
+#[pyfunction]
+pub fn hook_builtins(py: Python<'_>) {
+    let hooks: [fn(Python<'_>) -> PyResult<()>; 6] =
+        [put::<0>, put::<1>, put::<2>, put::<3>, put::<4>, put::<5>];
+    for (builtin, hook) in BUILTINS.iter().zip(hooks) {
+        if let Err(error) = hook(py) {
+            note(py, &format!("{}.{} is called as it is: {error}", builtin.module, builtin.name));
+        }
+    }
+}
+
+fn put<const N: usize>(py: Python<'_>) -> PyResult<()> {
+    let builtin = &BUILTINS[N];
+    if !builtin.before.load(Ordering::Acquire).is_null() {
+        return Ok(());
+    }
+    let function = PyModule::import(py, builtin.module)?.getattr(builtin.name)?;
+    let unlike = |found: String| {
+        let wanted = "wanted a builtin function";
+        Err(pyo3::exceptions::PyTypeError::new_err(format!("found {found}, {wanted}")))
+    };
+    // SAFETY: the GIL is held.
+    if unsafe { ffi::PyCFunction_CheckExact(function.as_ptr()) } == 0 {
+        return unlike(function.get_type().to_string());
+    }
+    let object: *mut ffi::PyCFunctionObject = function.as_ptr().cast();
+    // SAFETY: the type says what it is; definitions live as long as the functions that are made of them, and
+    // this function is kept for ever. The fields of ours are the old one's, but for the function.
+    unsafe {
+        let before = (*object).m_ml;
+        const KEYWORDS: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
+        let ml_meth = match (*before).ml_flags {
+            KEYWORDS => ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: with_keywords::<N> },
+            ffi::METH_FASTCALL => ffi::PyMethodDefPointer { PyCFunctionFast: with_many::<N> },
+            ffi::METH_O | ffi::METH_NOARGS => {
+                ffi::PyMethodDefPointer { PyCFunction: with_one::<N> }
+            }
+            flags => return unlike(format!("calling convention {flags:#x}")),
+        };
+        let ours = Box::new(ffi::PyMethodDef { ml_meth, ..*before });
+        builtin.before.store(before, Ordering::Release);
+        (*object).m_ml = Box::into_raw(ours);
+        std::mem::forget(function);
+    }
+    Ok(())
+}
+
+/// The function that was there, of a builtin that is hooked.
+///
+/// Safety: only from a call of ours in its place.
+unsafe fn before<const N: usize>() -> ffi::PyMethodDefPointer {
+    // SAFETY: set before ours could be called.
+    unsafe { (*BUILTINS[N].before.load(Ordering::Acquire)).ml_meth }
+}
+
+unsafe extern "C" fn with_keywords<const N: usize>(
+    this: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL, as by the flags that are the old definition's, too.
+    unsafe {
+        do_duty::<N>(null_mut());
+        (before::<N>().PyCFunctionFastWithKeywords)(this, args, count, keywords)
+    }
+}
+
+unsafe extern "C" fn with_many<const N: usize>(
+    this: *mut ffi::PyObject,
+    args: *mut *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+) -> *mut ffi::PyObject {
+    // SAFETY: as `with_keywords`.
+    unsafe {
+        do_duty::<N>(null_mut());
+        (before::<N>().PyCFunctionFast)(this, args, count)
+    }
+}
+
+/// With one argument or none, which is NULL.
+unsafe extern "C" fn with_one<const N: usize>(
+    this: *mut ffi::PyObject,
+    argument: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: as `with_keywords`.
+    unsafe {
+        match BUILTINS[N].duty {
+            Duty::Fork if only_ours_are_beside_it() => fork(),
+            Duty::ForkTerminal if only_ours_are_beside_it() => fork_terminal(),
+            _ => {
+                do_duty::<N>(argument);
+                (before::<N>().PyCFunction)(this, argument)
+            }
+        }
+    }
+}
+
+/// Safety: the GIL is held; `argument` is the call's only one, or NULL.
+unsafe fn do_duty<const N: usize>(argument: *mut ffi::PyObject) {
+    // SAFETY: as promised.
+    let py = unsafe { Python::assume_attached() };
+    match BUILTINS[N].duty {
+        Duty::Leave => {
+            quietly(false, || crate::metrics::leave(py));
+        }
+        Duty::Raise if !argument.is_null() => {
+            // SAFETY: a live object, held by the caller; what is wrong with it the original will say.
+            let number = unsafe { ffi::PyLong_AsLong(argument) };
+            if number == -1 {
+                // SAFETY: the GIL is held.
+                unsafe { ffi::PyErr_Clear() };
+            }
+            if c_int::try_from(number).is_ok_and(sys::signal::ends_this_process) {
+                quietly((), || crate::process::before_exit(py, ""));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether `os.fork` would warn, and would not without us.
+fn only_ours_are_beside_it() -> bool {
+    // SAFETY: the GIL is held by the call this is part of.
+    let py = unsafe { Python::assume_attached() };
+    if py.version_info() < (3, 12) || is_finalizing(py) {
+        return false;
+    }
+    let counted = quietly(None, sys::thread::count);
+    counted.is_some_and(|(all, ours)| all > 1 && all - ours.min(all) <= 1)
+}
+
+/// Whether the interpreter ends: then a fork is refused, by the original.
+fn is_finalizing(py: Python<'_>) -> bool {
+    let asked = || py.import("sys")?.call_method0("is_finalizing")?.is_truthy();
+    asked().unwrap_or(true)
+}
+
+/// The rest of `os_fork_impl`: without the warning.
+///
+/// Safety: the GIL is held, in the interpreter that the process began with.
+unsafe fn fork() -> *mut ffi::PyObject {
+    // SAFETY: as promised; the three calls are what the C API has for this.
+    unsafe {
+        if PySys_Audit(c"os.fork".as_ptr(), std::ptr::null()) < 0 {
+            return null_mut();
+        }
+        ffi::PyOS_BeforeFork();
+        let pid = libc::fork();
+        forked(pid)
+    }
+}
+
+/// The rest of `os_forkpty_impl`, as `fork`.
+///
+/// Safety: as `fork`.
+unsafe fn fork_terminal() -> *mut ffi::PyObject {
+    // SAFETY: as promised; `terminal` is ours, the other places may be NULL.
+    unsafe {
+        if PySys_Audit(c"os.forkpty".as_ptr(), std::ptr::null()) < 0 {
+            return null_mut();
+        }
+        let mut terminal: c_int = -1;
+        ffi::PyOS_BeforeFork();
+        let pid = libc::forkpty(&mut terminal, null_mut(), null_mut(), null_mut());
+        let pid = forked(pid);
+        if pid.is_null() {
+            return null_mut();
+        }
+        let terminal = ffi::PyLong_FromLong(terminal.into());
+        let both =
+            if terminal.is_null() { null_mut() } else { ffi::PyTuple_Pack(2, pid, terminal) };
+        ffi::Py_DECREF(pid);
+        ffi::Py_XDECREF(terminal);
+        both
+    }
+}
+
+/// The end of a fork, in either process.
+unsafe fn forked(pid: libc::pid_t) -> *mut ffi::PyObject {
+    let error = std::io::Error::last_os_error();
+    // SAFETY: the caller holds the GIL; each of the two is for the process it is called in.
+    unsafe {
+        if pid == 0 {
+            ffi::PyOS_AfterFork_Child();
+        } else {
+            ffi::PyOS_AfterFork_Parent();
+        }
+        if pid == -1 {
+            *libc::__errno_location() = error.raw_os_error().unwrap_or(libc::EAGAIN);
+            return ffi::PyErr_SetFromErrno(ffi::PyExc_OSError);
+        }
+        ffi::PyLong_FromLong(pid.into())
+    }
+}

@@ -1,0 +1,113 @@
+//! A hook in the function itself: nothing is put in its place.
+//!
+//! How it works: a function of Python's has a word that says how it is called, `vectorcall`. Ours is put there;
+//! it finds the hook by the function's address and calls the function by what was there before. From 3.12
+//! on the interpreter offers this (`PyFunction_SetVectorcall`) and calls such functions through it wherever
+//! they are called from; 3.9 and 3.10 always do. 3.11 begins a function that it calls from Python code without a
+//! look at the word, so there nothing is hooked in place.
+//!
+//! What it promises: the function is the very one: identity, attributes, type, and whoever has imported it
+//! before, too. Under the GIL; a function that is hooked lives for ever, so an address stays its own.
+//!
+//! Missing on purpose: taking a hook out again. `__init__`, see `hook`.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::{stand_in, Arguments, Hook, Original};
+
+/// Hooks there is room for: twice as many as there are, and as many again for reloaded modules.
+const PLACES: usize = 256;
+
+struct Entry {
+    original: Original,
+    hook: Hook,
+}
+
+/// By address, each at the first free place from its own on. Written with the GIL held, behind the entry's own
+/// fields (Release); read with it, or in a child that was forked at any moment (Acquire).
+static TABLE: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(null_mut()) }; PLACES];
+
+#[cfg(Py_3_12)]
+extern "C" {
+    fn PyFunction_SetVectorcall(function: *mut ffi::PyObject, how: ffi::vectorcallfunc);
+}
+
+/// The places that a function may be in, its own first.
+fn places(function: *mut ffi::PyObject) -> impl Iterator<Item = &'static AtomicPtr<Entry>> {
+    // Objects lie 16 bytes apart; Fibonacci's multiplier spreads what is left.
+    let mixed = (function as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let own = (mixed >> (64 - PLACES.trailing_zeros())) as usize;
+    (0..PLACES).map(move |step| &TABLE[(own + step) % PLACES])
+}
+
+fn find(function: *mut ffi::PyObject) -> Option<&'static Entry> {
+    for place in places(function) {
+        // SAFETY: what is in the table is leaked.
+        let entry = unsafe { place.load(Ordering::Acquire).as_ref() }?;
+        if entry.original.function == function {
+            return Some(entry);
+        }
+    }
+    None
+}
+
+/// Hooks a function, unless it has a hook. Err: it cannot be in place.
+pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hook> {
+    let raw = function.as_ptr();
+    // SAFETY: the GIL is held; the type says that it is a `PyFunctionObject`.
+    let past = unsafe {
+        if !cfg!(any(not(Py_3_11), Py_3_12)) || ffi::PyFunction_Check(raw) == 0 {
+            return Err(hook);
+        }
+        (*raw.cast::<ffi::PyFunctionObject>()).vectorcall
+    };
+    if find(raw).is_some() {
+        return Ok(());
+    }
+    let Some(place) = places(raw).find(|place| place.load(Ordering::Acquire).is_null()) else {
+        return Err(hook);
+    };
+    if !hook.around.is_null() {
+        match stand_in::plain(function.py(), Original { function: raw, past }) {
+            Ok(plain) => hook.plain = plain.into_ptr(),
+            Err(_) => return Err(hook),
+        }
+    }
+    // For ever, as the entry.
+    let function = function.clone().into_ptr();
+    let entry = Box::new(Entry { original: Original { function, past }, hook });
+    place.store(Box::into_raw(entry), Ordering::Release);
+    // SAFETY: a live function that is never freed; the entry is in the table.
+    unsafe {
+        #[cfg(Py_3_12)]
+        PyFunction_SetVectorcall(raw, call);
+        #[cfg(not(Py_3_12))]
+        {
+            (*raw.cast::<ffi::PyFunctionObject>()).vectorcall = Some(call);
+        }
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn call(
+    function: *mut ffi::PyObject,
+    first: *const *mut ffi::PyObject,
+    flagged: usize,
+    keywords: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: called by CPython with the GIL; the arguments are held by the caller, the function for ever.
+    unsafe {
+        match find(function) {
+            Some(entry) => entry.hook.run(&entry.original, Arguments { first, flagged, keywords }),
+            None => {
+                let text = c"dashcam: a hooked function is not in its table; please report it";
+                ffi::PyErr_SetString(ffi::PyExc_SystemError, text.as_ptr());
+                null_mut()
+            }
+        }
+    }
+}

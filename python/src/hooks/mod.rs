@@ -1,0 +1,377 @@
+//! Hooks: functions of the program's modules whose calls we see, without a frame of ours around them.
+//!
+//! How it works: a `Hook` holds what is to be done besides a call. Where the interpreter lets us, the function
+//! itself is made to pass through it (`in_place`); elsewhere a `StandIn` takes its place in its class or module.
+//! Either way a call is:
+//!
+//! ```text
+//!   caller -> before(*args, **kwargs)            returns; its answer may replace the arguments
+//!          -> the function                       below the caller's own frame
+//!          -> after(result, *args, **kwargs)     its answer may replace the result
+//!          or failed(kind, *args, **kwargs)      `kind`: the name of the exception's type
+//! ```
+//!
+//! An `around` is a function of ours in native code that calls the original itself; it is given it, bound to its
+//! `self`.
+//!
+//! What it promises: the original is called once, with what the caller gave, unless `before` says otherwise, and
+//! whatever is wrong with us: an exception of `before`, `after` or `failed` goes into `status()`, once a hook,
+//! and no further. What interrupts the program (KeyboardInterrupt and whatever else is no `Exception`) goes on.
+//! While the original runs, no frame of ours is on the stack: tracebacks, `sys._getframe`, `warnings` with a
+//! stack level and `logging` find what they find without us. Hooks are for ever.
+//!
+//! Missing on purpose: what is hooked, and why (python/dashcam/_integrations); class and static methods.
+
+mod builtins;
+mod in_place;
+mod stand_in;
+
+use std::cell::Cell;
+use std::ptr::null_mut;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+use crate::call::unless_it_interrupts;
+
+pub use builtins::hook_builtins;
+
+extern "C" {
+    fn PyMethod_New(function: *mut ffi::PyObject, owner: *mut ffi::PyObject) -> *mut ffi::PyObject;
+}
+
+/// Arguments that need no memory of their own, with the place in front.
+const FEW: usize = 12;
+/// The flag of a call that leaves the place in front of its arguments free.
+const OFFSET: usize = ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
+
+/// Arguments as CPython hands them over.
+#[derive(Clone, Copy)]
+struct Arguments {
+    first: *const *mut ffi::PyObject,
+    /// How many are positional, with `OFFSET`.
+    flagged: usize,
+    /// The names of those behind them; NULL for none.
+    keywords: *mut ffi::PyObject,
+}
+
+impl Arguments {
+    fn positional(&self) -> usize {
+        self.flagged & !OFFSET
+    }
+
+    /// Safety: the GIL is held, by a call with these arguments.
+    unsafe fn all(&self) -> usize {
+        let named = match self.keywords.is_null() {
+            true => 0,
+            // SAFETY: a tuple.
+            false => unsafe { ffi::PyTuple_GET_SIZE(self.keywords) },
+        };
+        self.positional() + named as usize
+    }
+
+    /// Calls `function` with `one` in the place of the first `skipped` arguments.
+    ///
+    /// Safety: as `all`; both objects are alive.
+    unsafe fn behind(
+        &self,
+        one: *mut ffi::PyObject,
+        skipped: usize,
+        function: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        // SAFETY: `first` has `all` arguments, at least `skipped` of them positional; `given` has room
+        // for them, for `one`, and for the place in front.
+        unsafe {
+            let count = self.all() - skipped;
+            let mut few: [*mut ffi::PyObject; FEW] = [null_mut(); FEW];
+            let mut many = Vec::new();
+            let given = match count + 2 <= FEW {
+                true => few.as_mut_ptr(),
+                false => {
+                    many.resize(count + 2, null_mut());
+                    many.as_mut_ptr()
+                }
+            };
+            given.add(1).write(one);
+            given.add(2).copy_from_nonoverlapping(self.first.add(skipped), count);
+            let flagged = (self.positional() - skipped + 1) | OFFSET;
+            ffi::PyObject_Vectorcall(function, given.add(1), flagged as _, self.keywords)
+        }
+    }
+}
+
+/// What a hook is on.
+struct Original {
+    /// Owned.
+    function: *mut ffi::PyObject,
+    /// How it is called past a hook in place; None: as all are.
+    past: Option<ffi::vectorcallfunc>,
+}
+
+impl Original {
+    /// Safety: the GIL is held, by a call with these arguments.
+    unsafe fn call(&self, given: Arguments) -> *mut ffi::PyObject {
+        let Arguments { first, flagged, keywords } = given;
+        // SAFETY: as promised.
+        unsafe {
+            match self.past {
+                Some(past) => past(self.function, first, flagged, keywords),
+                None => ffi::PyObject_Vectorcall(self.function, first, flagged as _, keywords),
+            }
+        }
+    }
+
+    /// Calls it with other arguments: `given` is a tuple of a tuple and a dict.
+    unsafe fn call_with(&self, py: Python<'_>, given: *mut ffi::PyObject) -> *mut ffi::PyObject {
+        // SAFETY: the caller holds the GIL and `given`, which was looked at in `Hook::before`.
+        unsafe {
+            let (args, named) = (ffi::PyTuple_GET_ITEM(given, 0), ffi::PyTuple_GET_ITEM(given, 1));
+            let args = Bound::from_borrowed_ptr(py, args).cast_into_unchecked::<PyTuple>();
+            let named = Bound::from_borrowed_ptr(py, named).cast_into_unchecked::<PyDict>();
+            let Ok(names) = PyTuple::new(py, named.keys()) else { return null_mut() };
+            let held: Vec<Bound<'_, PyAny>> = args.iter().chain(named.values()).collect();
+            let raw: Vec<*mut ffi::PyObject> = held.iter().map(Bound::as_ptr).collect();
+            let keywords = if names.is_empty() { null_mut() } else { names.as_ptr() };
+            self.call(Arguments { first: raw.as_ptr(), flagged: args.len(), keywords })
+        }
+    }
+}
+
+/// What is done besides a call. Each is owned, or NULL.
+struct Hook {
+    before: *mut ffi::PyObject,
+    after: *mut ffi::PyObject,
+    failed: *mut ffi::PyObject,
+    around: *mut ffi::PyObject,
+    /// A callable that is the original, for `around`. Owned.
+    plain: *mut ffi::PyObject,
+    complained: Cell<bool>,
+}
+
+impl Hook {
+    fn parts(&self) -> [*mut ffi::PyObject; 5] {
+        [self.before, self.after, self.failed, self.around, self.plain]
+    }
+
+    /// One call.
+    ///
+    /// Safety: the GIL is held, by a call with these arguments; its caller holds the original.
+    unsafe fn run(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
+        // SAFETY: as promised.
+        unsafe {
+            if !self.around.is_null() {
+                return self.run_around(original, given);
+            }
+            let other = match self.before.is_null() {
+                true => null_mut(),
+                false => match self.before(original, given) {
+                    Ok(other) => other,
+                    Err(()) => return null_mut(),
+                },
+            };
+            let result = match other.is_null() {
+                true => original.call(given),
+                false => original.call_with(Python::assume_attached(), other),
+            };
+            ffi::Py_XDECREF(other);
+            match result.is_null() {
+                true => self.failed(original, given),
+                false => self.after(original, given, result),
+            }
+        }
+    }
+
+    /// The arguments to call the original with, owned; NULL: as given. Err: an exception is to go on.
+    unsafe fn before(
+        &self,
+        original: &Original,
+        given: Arguments,
+    ) -> Result<*mut ffi::PyObject, ()> {
+        // SAFETY: as `run`. The flag stays behind: the place in front is the original's to use.
+        unsafe {
+            let Arguments { first, keywords, .. } = given;
+            let count = given.positional() as _;
+            let answer = ffi::PyObject_Vectorcall(self.before, first, count, keywords);
+            if answer.is_null() {
+                return match self.forgive(original) {
+                    true => Ok(null_mut()),
+                    false => Err(()),
+                };
+            }
+            let is_call = ffi::PyTuple_CheckExact(answer) != 0
+                && ffi::PyTuple_GET_SIZE(answer) == 2
+                && ffi::PyTuple_CheckExact(ffi::PyTuple_GET_ITEM(answer, 0)) != 0
+                && ffi::PyDict_CheckExact(ffi::PyTuple_GET_ITEM(answer, 1)) != 0;
+            if is_call {
+                return Ok(answer);
+            }
+            ffi::Py_DECREF(answer);
+            Ok(null_mut())
+        }
+    }
+
+    /// What the caller is given for `result`, which is taken over.
+    unsafe fn after(
+        &self,
+        original: &Original,
+        given: Arguments,
+        result: *mut ffi::PyObject,
+    ) -> *mut ffi::PyObject {
+        if self.after.is_null() {
+            return result;
+        }
+        // SAFETY: as `run`.
+        unsafe {
+            let answer = given.behind(result, 0, self.after);
+            if answer.is_null() {
+                if self.forgive(original) {
+                    return result;
+                }
+            } else if answer == ffi::Py_None() {
+                ffi::Py_DECREF(answer);
+                return result;
+            }
+            ffi::Py_DECREF(result);
+            answer
+        }
+    }
+
+    /// An exception of the original's is set. NULL.
+    #[allow(deprecated)] // Since 3.12; what came instead is not there before.
+    unsafe fn failed(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
+        if self.failed.is_null() {
+            return null_mut();
+        }
+        // SAFETY: as `run`; what was fetched is restored with its references, or given back.
+        unsafe {
+            let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
+            ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
+            let name = match kind.is_null() {
+                true => PyString::new(Python::assume_attached(), "").into_ptr(),
+                false => ffi::PyObject_GetAttrString(kind, c"__name__".as_ptr()),
+            };
+            let answer = match name.is_null() {
+                true => null_mut(),
+                false => given.behind(name, 0, self.failed),
+            };
+            ffi::Py_XDECREF(name);
+            if answer.is_null() && !self.forgive(original) {
+                for one in [kind, value, trace] {
+                    ffi::Py_XDECREF(one);
+                }
+                return null_mut();
+            }
+            ffi::Py_XDECREF(answer);
+            ffi::PyErr_Restore(kind, value, trace);
+            null_mut()
+        }
+    }
+
+    unsafe fn run_around(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
+        // SAFETY: as `run`.
+        unsafe {
+            if given.positional() == 0 || !given.keywords.is_null() {
+                return original.call(given);
+            }
+            let bound = PyMethod_New(self.plain, *given.first);
+            if bound.is_null() {
+                ffi::PyErr_Clear();
+                return original.call(given);
+            }
+            let result = given.behind(bound, 1, self.around);
+            ffi::Py_DECREF(bound);
+            result
+        }
+    }
+
+    /// Whether the exception that is set is a fault of ours; it is not set any more, then.
+    ///
+    /// Safety: the GIL is held.
+    #[cold]
+    unsafe fn forgive(&self, original: &Original) -> bool {
+        // SAFETY: as promised; an exception is set.
+        let py = unsafe { Python::assume_attached() };
+        let error = PyErr::fetch(py);
+        let Ok(error) = unless_it_interrupts(py, error) else { return false };
+        if !self.complained.replace(true) {
+            // SAFETY: held by who calls it.
+            let function = unsafe { Bound::from_borrowed_ptr(py, original.function) };
+            let said = function.getattr("__qualname__").map(|name| name.to_string());
+            let name = said.unwrap_or_else(|_| "a function".to_owned());
+            note(py, &format!("{name}: what is recorded of its calls failed once: {error}"));
+        }
+        true
+    }
+}
+
+/// Has `status()` say it.
+pub fn note(py: Python<'_>, text: &str) {
+    let notice = || py.import("dashcam._process")?.call_method1("notice", (text,));
+    // Nobody is there to say it to.
+    drop(notice());
+}
+
+/// A hook of these parts.
+fn made(
+    before: Option<Bound<'_, PyAny>>,
+    after: Option<Bound<'_, PyAny>>,
+    failed: Option<Bound<'_, PyAny>>,
+    around: Option<Bound<'_, PyAny>>,
+) -> Hook {
+    let raw = |part: Option<Bound<'_, PyAny>>| part.map_or(null_mut(), Bound::into_ptr);
+    let (before, after, failed, around) = (raw(before), raw(after), raw(failed), raw(around));
+    Hook { before, after, failed, around, plain: null_mut(), complained: Cell::new(false) }
+}
+
+/// Hooks the function `name` of a class or module. A function that has a hook keeps it and gets no other.
+/// AttributeError: there is none; TypeError: it is no function of one kind or another.
+#[pyfunction]
+#[pyo3(signature = (holder, name, *, before = None, after = None, failed = None, around = None))]
+pub fn hook(
+    holder: &Bound<'_, PyAny>,
+    name: &Bound<'_, PyString>,
+    before: Option<Bound<'_, PyAny>>,
+    after: Option<Bound<'_, PyAny>>,
+    failed: Option<Bound<'_, PyAny>>,
+    around: Option<Bound<'_, PyAny>>,
+) -> PyResult<()> {
+    let function = holder.getattr(name)?;
+    if stand_in::is_one(&function) {
+        return Ok(());
+    }
+    let kind = holder.getattr("__dict__")?.call_method1("get", (name,))?.get_type();
+    let kind = kind.qualname()?.to_string();
+    if !function.is_callable() || ["staticmethod", "classmethod", "property"].contains(&&*kind) {
+        let found = if kind == "NoneType" { function.get_type().to_string() } else { kind };
+        return Err(PyTypeError::new_err(format!("{name}: found {found}, wanted a function")));
+    }
+    let hook = made(before, after, failed, around);
+    // The interpreter may call `__init__` of Python past its function (CALL_ALLOC_AND_ENTER_INIT of 3.13).
+    let hook = match name.to_str()? {
+        "__init__" => hook,
+        _ => match in_place::put(&function, hook) {
+            Ok(()) => return Ok(()),
+            Err(hook) => hook,
+        },
+    };
+    holder.setattr(name, stand_in::new(&function, hook)?)
+}
+
+/// A callable that stands for `function`, hooked.
+#[pyfunction]
+#[pyo3(signature = (function, *, before = None, after = None, failed = None))]
+pub fn hooked<'py>(
+    function: &Bound<'py, PyAny>,
+    before: Option<Bound<'py, PyAny>>,
+    after: Option<Bound<'py, PyAny>>,
+    failed: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    stand_in::new(function, made(before, after, failed, None))
+}
+
+/// Makes the types.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    stand_in::make_types(module.py())
+}

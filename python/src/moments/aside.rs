@@ -1,0 +1,74 @@
+//! An exception that waits while code of ours runs.
+//!
+//! How it works: taken from the thread's state and put back there. What it promises: it comes back as it was. Code
+//! that runs meanwhile does not see it. Missing on purpose: exceptions that are being handled.
+
+use std::ptr::null_mut;
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use super::attributes;
+
+/// An exception that is set, out of the way of what runs meanwhile.
+pub(super) struct Aside(*mut ffi::PyObject, *mut ffi::PyObject, *mut ffi::PyObject);
+
+#[allow(deprecated)] // Since 3.12; what came instead is not there before.
+impl Aside {
+    /// Safety: the GIL is held.
+    pub unsafe fn take() -> Aside {
+        let mut aside = Aside(null_mut(), null_mut(), null_mut());
+        // SAFETY: the GIL is held; the places are written.
+        unsafe { ffi::PyErr_Fetch(&mut aside.0, &mut aside.1, &mut aside.2) };
+        aside
+    }
+
+    /// The name of its type, "" if there is none.
+    ///
+    /// Safety: the GIL is held while it is used.
+    pub unsafe fn kind(&self) -> &str {
+        match self.0.is_null() {
+            true => "",
+            // SAFETY: a live type, held by this.
+            false => unsafe { attributes::error_name(self.0) },
+        }
+    }
+
+    /// What a StopIteration carries, borrowed from it; None for any other.
+    ///
+    /// Safety: the GIL is held, no exception is set; it is used while this is there.
+    pub unsafe fn value(&mut self) -> *mut ffi::PyObject {
+        // SAFETY: the places have what `PyErr_Fetch` gave; the attribute is held by its exception.
+        unsafe {
+            if !self.0.is_null() {
+                ffi::PyErr_NormalizeException(&mut self.0, &mut self.1, &mut self.2);
+            }
+            let name = intern!(Python::assume_attached(), "value");
+            let value = match self.1.is_null() {
+                true => null_mut(),
+                false => ffi::PyObject_GetAttr(self.1, name.as_ptr()),
+            };
+            if value.is_null() {
+                ffi::PyErr_Clear();
+                return ffi::Py_None();
+            }
+            ffi::Py_DECREF(value);
+            value
+        }
+    }
+
+    /// Safety: the GIL is held.
+    pub unsafe fn drop(self) {
+        for one in [self.0, self.1, self.2] {
+            // SAFETY: as `put_back`.
+            unsafe { ffi::Py_XDECREF(one) };
+        }
+    }
+
+    /// Safety: the GIL is held.
+    pub unsafe fn put_back(self) {
+        // SAFETY: what `PyErr_Fetch` gave, with its references.
+        unsafe { ffi::PyErr_Restore(self.0, self.1, self.2) };
+    }
+}

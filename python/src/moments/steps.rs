@@ -1,0 +1,204 @@
+//! Steps of what is awaited, as CPython takes them.
+//!
+//! How it works: each function is one of the ways that the interpreter steps a coroutine or an iterator by, and says
+//! how the step ended as a `Step`, since there are three ways to say so (a result, an exception, a
+//! StopIteration that carries the result).
+//!
+//! What it promises: what is yielded, returned and raised is handed on as it is.
+//!
+//! Missing on purpose: what is made of it (`awaited`).
+
+use std::ptr::null_mut;
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+/// The code flag of generators that may be awaited (`types.coroutine`).
+const ITERABLE_COROUTINE: i64 = 0x100;
+
+/// How a step ended.
+pub(super) enum Step {
+    /// It yielded; owned.
+    Yielded(*mut ffi::PyObject),
+    /// It returned; owned, NULL if its StopIteration is set.
+    Returned(*mut ffi::PyObject),
+    /// An exception is set.
+    Raised,
+}
+
+/// What an `await` of `made` would step. Err: `made` itself if it cannot be awaited, NULL if asking it
+/// raised. Takes over the reference.
+pub(super) unsafe fn awaitable(
+    made: *mut ffi::PyObject,
+) -> Result<*mut ffi::PyObject, *mut ffi::PyObject> {
+    // SAFETY: the caller holds the GIL and the object; slots are called as CPython does.
+    unsafe {
+        let class = ffi::Py_TYPE(made);
+        if class == &raw mut ffi::PyCoro_Type {
+            return Ok(made);
+        }
+        let methods = (*class).tp_as_async;
+        let asked = if methods.is_null() { None } else { (*methods).am_await };
+        let Some(asked) = asked else {
+            let py = Python::assume_attached();
+            let object = Bound::from_borrowed_ptr(py, made);
+            let flags = object
+                .getattr(intern!(py, "gi_code"))
+                .and_then(|code| code.getattr(intern!(py, "co_flags")))
+                .and_then(|flags| flags.extract::<i64>());
+            let can = flags.is_ok_and(|flags| flags & ITERABLE_COROUTINE != 0);
+            return if can { Ok(made) } else { Err(made) };
+        };
+        let inner = asked(made);
+        if inner.is_null() {
+            ffi::Py_DECREF(made);
+            return Err(null_mut());
+        }
+        if ffi::PyIter_Check(inner) == 0 {
+            ffi::Py_DECREF(inner);
+            return Err(made);
+        }
+        ffi::Py_DECREF(made);
+        Ok(inner)
+    }
+}
+
+/// Hands a returned value on as iterators do; takes the reference over. NULL.
+pub(super) unsafe fn returned(value: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: the caller holds the GIL and the value, if there is one.
+    unsafe {
+        if !value.is_null() && value != ffi::Py_None() {
+            // Made by a call: a tuple given to PyErr_SetObject would become its arguments.
+            let class = ffi::PyExc_StopIteration;
+            let stop = ffi::PyObject_Vectorcall(class, [value].as_ptr(), 1, null_mut());
+            if !stop.is_null() {
+                ffi::PyErr_SetObject(ffi::PyExc_StopIteration, stop);
+                ffi::Py_DECREF(stop);
+            }
+        }
+        ffi::Py_XDECREF(value);
+        null_mut()
+    }
+}
+
+/// One step of a coroutine or iterator that is given `value`.
+pub(super) unsafe fn sent(inner: *mut ffi::PyObject, value: *mut ffi::PyObject) -> Step {
+    // SAFETY: the caller holds the GIL and both objects.
+    unsafe {
+        #[cfg(Py_3_10)]
+        {
+            let mut result = null_mut();
+            match ffi::PyIter_Send(inner, value, &mut result) {
+                ffi::PySendResult::PYGEN_NEXT => Step::Yielded(result),
+                ffi::PySendResult::PYGEN_RETURN => Step::Returned(result),
+                ffi::PySendResult::PYGEN_ERROR => Step::Raised,
+            }
+        }
+        #[cfg(not(Py_3_10))]
+        {
+            let next = (*ffi::Py_TYPE(inner)).tp_iternext;
+            match next.filter(|_| value == ffi::Py_None()) {
+                Some(next) => ended(next(inner)),
+                None => {
+                    let name = intern!(Python::assume_attached(), "send").as_ptr();
+                    let given = [inner, value];
+                    ended(ffi::PyObject_VectorcallMethod(name, given.as_ptr(), 2, null_mut()))
+                }
+            }
+        }
+    }
+}
+
+/// The end of a call that tells a returned value by StopIteration, which stays set.
+pub(super) unsafe fn ended(result: *mut ffi::PyObject) -> Step {
+    // SAFETY: the caller holds the GIL.
+    unsafe {
+        if !result.is_null() {
+            return Step::Yielded(result);
+        }
+        let error = ffi::PyErr_Occurred();
+        match error.is_null() || ffi::PyErr_ExceptionMatches(ffi::PyExc_StopIteration) != 0 {
+            true => Step::Returned(null_mut()),
+            false => Step::Raised,
+        }
+    }
+}
+
+/// A method of `inner`, if it has it; NULL without an exception: it has none.
+pub(super) unsafe fn found(
+    inner: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the caller holds the GIL and both objects.
+    unsafe {
+        let method = ffi::PyObject_GetAttr(inner, name);
+        if method.is_null() && ffi::PyErr_ExceptionMatches(ffi::PyExc_AttributeError) != 0 {
+            ffi::PyErr_Clear();
+        }
+        method
+    }
+}
+
+/// One step of a coroutine or iterator that an exception is thrown into.
+pub(super) unsafe fn thrown(inner: *mut ffi::PyObject, error: *mut ffi::PyObject) -> Step {
+    // SAFETY: the caller holds the GIL and both objects.
+    unsafe { thrown_all(inner, [error].as_ptr(), 1) }
+}
+
+/// As `thrown`, with the arguments of `throw`.
+pub(super) unsafe fn thrown_all(
+    inner: *mut ffi::PyObject,
+    args: *const *mut ffi::PyObject,
+    count: ffi::Py_ssize_t,
+) -> Step {
+    // SAFETY: the caller holds the GIL and all objects.
+    unsafe {
+        let method = found(inner, intern!(Python::assume_attached(), "throw").as_ptr());
+        if method.is_null() {
+            if ffi::PyErr_Occurred().is_null() {
+                raise(args, count);
+            }
+            return Step::Raised;
+        }
+        let result = ffi::PyObject_Vectorcall(method, args, count as _, null_mut());
+        ffi::Py_DECREF(method);
+        ended(result)
+    }
+}
+
+/// Raises what `throw` was given: what is awaited cannot take it.
+#[allow(deprecated)] // As `Aside`.
+unsafe fn raise(args: *const *mut ffi::PyObject, count: ffi::Py_ssize_t) {
+    // SAFETY: the caller holds the GIL and the arguments; each gets a reference of its own.
+    unsafe {
+        let given = |at: isize| match at < count && *args.offset(at) != ffi::Py_None() {
+            true => *args.offset(at),
+            false => null_mut(),
+        };
+        let (kind, value, trace) = match ffi::PyExceptionInstance_Check(*args) {
+            0 => (*args, given(1), given(2)),
+            _ => (ffi::Py_TYPE(*args).cast(), *args, given(2)),
+        };
+        if ffi::PyExceptionClass_Check(kind) == 0 {
+            let text = c"exceptions must be classes or instances deriving from BaseException";
+            ffi::PyErr_SetString(ffi::PyExc_TypeError, text.as_ptr());
+            return;
+        }
+        for one in [kind, value, trace] {
+            ffi::Py_XINCREF(one);
+        }
+        ffi::PyErr_Restore(kind, value, trace);
+    }
+}
+
+/// What a method gives where an iterator's slot may give NULL without an exception.
+pub(super) unsafe fn told(result: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: the caller holds the GIL.
+    unsafe {
+        if result.is_null() && ffi::PyErr_Occurred().is_null() {
+            ffi::PyErr_SetNone(ffi::PyExc_StopIteration);
+        }
+    }
+    result
+}
