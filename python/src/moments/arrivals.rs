@@ -283,15 +283,17 @@ fn latin(bytes: &Bound<'_, PyBytes>) -> String {
 
 /// Gives the current request, if there is one, the name `METHOD route`.
 #[pyfunction]
-pub fn request_route(method: &Bound<'_, PyString>, route: &Bound<'_, PyString>) {
+pub fn request_route(method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
     request_named(request::current_request(method.py()), method, route);
 }
 
-/// Gives an open request the name `METHOD route`.
+/// Gives an open request the name `METHOD route`, if both are texts: what a client or a test says need not be.
 #[pyfunction]
-pub fn request_named(id: u64, method: &Bound<'_, PyString>, route: &Bound<'_, PyString>) {
+pub fn request_named(id: u64, method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
     let (true, Some(recorder)) = (id != 0, recorder::current()) else { return };
-    let (method, route) = (method.to_string_lossy(), route.to_string_lossy());
-    let name = name_id(recorder, &method, &route, Source::Route);
-    recorder::Request { id, begin_ns: 0 }.rename(name);
+    if let (Ok(method), Ok(route)) = (method.cast::<PyString>(), route.cast::<PyString>()) {
+        let (method, route) = (method.to_string_lossy(), route.to_string_lossy());
+        let name = name_id(recorder, &method, &route, Source::Route);
+        recorder::Request { id, begin_ns: 0 }.rename(name);
+    }
 }

@@ -1,0 +1,292 @@
+"""Applications called with whatever a server or a test may give them: as bare, whatever is recorded.
+
+Each program runs twice in one process, without dashcam and with it, and compares what it has noted itself: what was
+raised, with which frames, what was returned, what the application saw.
+"""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Bench
+
+BEGIN = """
+    import asyncio, gc, inspect, io, itertools, json, logging, sys, traceback, types, warnings
+    from collections import abc, UserDict
+    sys.path.insert(0, TESTS)
+    import dashcam
+    def kinds(thing):
+        found = [name for name in dir(inspect) if name.startswith("is") and name != "iskeyword"
+                 and getattr(inspect, name)(thing)]
+        return found, dir(thing), callable(thing), isinstance(thing, abc.Coroutine), thing.__class__
+    def outcome(call):
+        "What it gives or raises, and through which frames it came."
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try: gave = "gave", call()
+            except BaseException as error:
+                frames = [(f.filename.rpartition("/")[2], f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+                gave = "raised", repr(error), repr(error.__context__), frames
+            gc.collect()  # what warns of itself as it goes does so now
+        return repr(gave), [str(w.message) for w in caught]
+    def compare(cases):
+        "Each case is a function; all of them bare, then all of them recorded."
+        bare = {name: outcome(case) for name, case in cases.items()}
+        assert dashcam.start(slow="9s")
+        recorded = {name: outcome(case) for name, case in cases.items()}
+        recorded_again = {name: outcome(case) for name, case in cases.items()}
+        for name in cases:
+            assert bare[name] == recorded[name] == recorded_again[name], (name, bare[name], recorded[name])
+        assert [text for text in dashcam.status()["integrations"]] == [], dashcam.status()["integrations"]
+        print(len(cases), "cases")
+"""
+
+# Scopes that no server should give, and some do.
+SCOPES = """
+    FULL = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
+            "path": "/a", "raw_path": b"/a", "root_path": "", "query_string": b"", "headers": [(b"host", b"x")],
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2)}
+    class Raises(UserDict):
+        def __getitem__(self, key):
+            if key == "headers": raise RuntimeError("no headers today")
+            return super().__getitem__(key)
+    class Bad:
+        def __iter__(self): raise RuntimeError("not to be walked")
+        def __eq__(self, other): raise RuntimeError("not to be compared")
+        __hash__ = None
+    scopes = {"full": FULL, "empty": {}, "none": None, "a list": [], "text": "x", "user dict": UserDict(FULL),
+              "proxy": types.MappingProxyType(FULL), "raises": Raises(FULL), "of another type": {"type": "odd"},
+              "of a bad type": {**FULL, "type": Bad()}, "websocket": {**FULL, "type": "websocket"}}
+    for key in FULL: scopes["no " + key] = {k: v for k, v in FULL.items() if k != key}
+    for key, odd in itertools.product(("method", "path", "headers", "root_path", "type"),
+                                      (None, 7, b"bytes", [], [1], [(1, 2)], [(b"a",)], "\\udc80", Bad(), {})):
+        scopes[f"{key} is {type(odd).__name__} {odd if type(odd) is not Bad else ''!r}"] = {**FULL, key: odd}
+    scopes["many traceparents"] = {**FULL, "headers": [(b"traceparent", b"x")] * 3}
+    scopes["odd traceparent"] = {**FULL, "headers": [(b"traceparent", 7), [b"tracestate", None], (b"traceparent", b"00-" + b"1" * 32)]}
+"""
+
+APPLICATIONS = {
+    "starlette": """
+    from starlette.applications import Starlette
+    from starlette.responses import PlainTextResponse
+    from starlette.routing import Mount, Route
+    async def endpoint(request): return PlainTextResponse(repr(kinds(request.receive)))
+    async def fails(request): raise LookupError("in an endpoint")
+    application = Starlette(routes=[Route("/a", endpoint), Route("/f", fails), Mount("/m", routes=[Route("/a", endpoint)]),
+                                    Mount("/s", app=endpoint)])
+    """,
+    "fastapi": """
+    from fastapi import FastAPI
+    application = FastAPI()
+    @application.get("/a")
+    async def endpoint(): return "a"
+    @application.get("/f")
+    def fails(): raise LookupError("in a thread")
+    """,
+    "django": """
+    import django
+    from django.conf import settings
+    settings.configure(ROOT_URLCONF="urls", ALLOWED_HOSTS=["*"], SECRET_KEY="x")
+    django.setup()
+    logging.disable(logging.CRITICAL)
+    from django.http import HttpResponse
+    from django.urls import path
+    sys.modules["urls"] = urls = types.ModuleType("urls")
+    async def view(request): return HttpResponse("a")
+    def fails(request): raise LookupError("in a view")
+    urls.urlpatterns = [path("a", view), path("f", fails)]
+    from django.core.asgi import get_asgi_application
+    application = get_asgi_application()
+    """,
+    "hypercorn": """
+    from hypercorn.app_wrappers import ASGIWrapper
+    async def plain(scope, receive, send):
+        if scope["path"] == "/f": raise LookupError("in an application")
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": repr(kinds(send)).encode()})
+    wrapped = ASGIWrapper(plain)
+    def application(scope, receive, send): return wrapped(scope, receive, send, None, None)
+    """,
+}
+
+
+def run(bench: Bench, code: str) -> None:
+    """Runs a program, which says itself what is wrong."""
+    result = bench.python(BEGIN.replace("TESTS", repr(str(bench.folder))) + code)
+    assert result.returncode == 0, result.stderr
+    print(result.stdout)
+
+
+@pytest.mark.parametrize("framework", APPLICATIONS)
+def test_no_scope_makes_an_error_of_ours(bench: Bench, framework: str) -> None:
+    run(bench, SCOPES + APPLICATIONS[framework] + """
+    def call(scope):
+        sent = []
+        async def receive(): return {"type": "http.request", "body": b""}
+        async def send(message): sent.append(str(message))
+        async def serve():
+            scope_now = dict(scope) if type(scope) is dict else scope
+            if hasattr(scope_now, "data"): scope_now = type(scope)(scope.data)
+            coroutine = application(scope_now, receive, send)
+            said = kinds(coroutine), coroutine.cr_code.co_name, coroutine.cr_running, inspect.getcoroutinestate(coroutine)
+            try: await coroutine
+            finally: said_then = inspect.getcoroutinestate(coroutine), coroutine.cr_frame
+            keys = sorted(map(str, scope_now)) if hasattr(scope_now, "keys") else None
+            return said, said_then, sent, keys
+        return asyncio.run(serve())
+    cases = {name: lambda scope=scope: call(scope) for name, scope in scopes.items()}
+    cases["fails"] = lambda: call({**FULL, "path": "/f"})
+    cases["mounted"] = lambda: call({**FULL, "path": "/m/a"})
+    cases["of another kind"] = lambda: call({**FULL, "path": "/s/a"})
+    cases["nothing there"] = lambda: call({**FULL, "path": "/none"})
+    compare(cases)
+    """)
+
+
+@pytest.mark.parametrize("framework", APPLICATIONS)
+def test_a_call_that_nobody_awaits_is_warned_of_as_bare(bench: Bench, framework: str) -> None:
+    run(bench, SCOPES + APPLICATIONS[framework] + """
+    async def nothing(*given): return None
+    def dropped():
+        coroutine = application(dict(FULL), nothing, nothing)
+        del coroutine
+    def closed():
+        coroutine = application(dict(FULL), nothing, nothing)
+        coroutine.close()
+        coroutine.close()
+        return coroutine.cr_frame, inspect.getcoroutinestate(coroutine)
+    def awaited_twice():
+        coroutine = application(dict(FULL), nothing, nothing)
+        async def both():
+            await coroutine
+            await coroutine
+        asyncio.run(both())
+    def wrong(): application(1, 2, 3, 4, 5, 6)
+    def too_few(): application(dict(FULL))
+    compare(dict(dropped=dropped, closed=closed, awaited_twice=awaited_twice, wrong=wrong, too_few=too_few))
+    """)
+
+
+def test_errors_in_flask_have_no_frame_of_ours(bench: Bench) -> None:
+    run(bench, """
+    import flask
+    app = flask.Flask("program")
+    app.testing = True
+    said = []
+    @app.route("/a")
+    def plain(): return " ".join(f.function for f in inspect.stack()) + str(sorted(flask.request.environ))
+    @app.route("/f")
+    def fails(): raise LookupError("in a view")
+    @app.route("/s")
+    def streams():
+        def parts():
+            yield "a"
+            raise LookupError("in a stream")
+        return flask.Response(parts())
+    @app.errorhandler(ValueError)
+    def handled(error): return repr([f.name for f in traceback.extract_tb(error.__traceback__)])
+    @app.route("/h")
+    def raises_handled(): raise ValueError("handled")
+    class Handler(logging.Handler):
+        def emit(self, record): said.append((record.funcName, record.lineno, logging.Formatter().format(record)))
+    app.logger.addHandler(Handler())
+    def get(path, **settings):
+        app.testing = settings.pop("testing", True)
+        said.clear()
+        reply = app.test_client().get(path)
+        return reply.status, reply.get_data(), list(said), list(reply.headers)
+    cases = {path: lambda path=path: get(path) for path in ("/f", "/h", "/none", "/s")}
+    cases["logged"] = lambda: get("/f", testing=False)
+    for method in ("wsgi_app", "full_dispatch_request", "handle_exception", "dispatch_request"):
+        cases[method] = lambda method=method: (kinds(getattr(flask.Flask, method)), kinds(getattr(app, method)))
+    compare(cases)
+    """)
+
+
+def test_work_in_pools_passes_as_it_is(bench: Bench) -> None:
+    run(bench, """
+    import concurrent.futures, anyio.to_thread
+    def names(): return [f.function for f in inspect.stack()]
+    def fails(): raise LookupError("in a pool")
+    class Callable:
+        "Compared and asked as itself."
+        def __call__(self, *args, **kwargs): return args, kwargs, sorted(vars(self))
+    def pooled(function, *args, **kwargs):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool: return pool.submit(function, *args, **kwargs).result()
+    async def in_anyio(function): return await anyio.to_thread.run_sync(function)
+    def requested(call):
+        def inside():
+            with dashcam.request("GET /a"): return call()
+        return inside
+    cases = {"stack": lambda: pooled(names), "error": lambda: pooled(fails), "object": lambda: pooled(Callable(), 1, x=2),
+             "none": lambda: pooled(None), "anyio": lambda: asyncio.run(in_anyio(names)),
+             "anyio, error": lambda: asyncio.run(in_anyio(fails))}
+    compare({name: requested(case) for name, case in cases.items()})
+    """)
+
+
+def test_importing_is_as_bare(bench: Bench) -> None:
+    bench.write("bad_module.py", "import json\nraise LookupError('while it is imported')")
+    bench.write("bad_import.py", "import http.server\nimport bad_module")
+    run(bench, """
+    import importlib, importlib.util, pkgutil
+    def finders(): return [repr(finder) for finder in sys.meta_path], len(sys.path_hooks)
+    def spec(name):
+        found = importlib.util.find_spec(name)
+        return type(found.loader).__name__, found.origin, sorted(vars(found))
+    def imports(name):
+        sys.modules.pop(name, None)
+        try: module = importlib.import_module(name)
+        finally: sys.modules.pop(name, None)
+        return type(module.__loader__).__name__, [k for k in vars(module) if k.startswith("_")], module.__spec__.loader is module.__loader__
+    def reloaded():
+        import http.server
+        first = http.server.BaseHTTPRequestHandler
+        again = importlib.reload(http.server)
+        return again is http.server, first is again.BaseHTTPRequestHandler
+    def by_hand():
+        spec = importlib.util.find_spec("http.server")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.__name__, type(spec.loader).__name__
+    def lazily():
+        spec = importlib.util.find_spec("wsgiref.handlers")
+        loader = importlib.util.LazyLoader(spec.loader)
+        spec.loader = loader
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["wsgiref.handlers"] = module
+        loader.exec_module(module)
+        kind = type(module).__name__
+        return kind, module.BaseHandler.__name__, type(module).__name__, sys.modules.pop("wsgiref.handlers") is module
+    functions = [importlib._bootstrap._load_unlocked, importlib._bootstrap_external._LoaderBasics.exec_module]
+    def asked(): return [(repr(f), kinds(f)) for f in functions]
+    cases = {"finders": finders, "asked": asked, "by hand": by_hand, "lazily": lazily, "reloaded": reloaded,
+             "source": lambda: len(inspect.getsource(sys.modules["http.server"])) if "http.server" in sys.modules else None,
+             "packages": lambda: sorted(m.name for m in pkgutil.iter_modules(__import__("http").__path__))}
+    for name in ("http.server", "wsgiref.handlers", "flask.app", "bad_module", "bad_import", "nothing_there"):
+        cases["imports " + name] = lambda name=name: imports(name)
+    for name in ("http.server", "wsgiref.handlers", "starlette.routing"): cases["spec " + name] = lambda name=name: spec(name)
+    compare(cases)
+    """)
+
+
+def test_a_reloaded_module_is_recorded_again(bench: Bench) -> None:
+    result = bench.python("""
+    import importlib, dashcam, io, sys
+    assert dashcam.start(slow="9s")
+    import wsgiref.handlers
+    from wsgiref.simple_server import make_server
+    seen = []
+    def application(environ, start_response):
+        seen.append(dashcam._native.current_request())
+        start_response("200 OK", [])
+        return [b""]
+    def serve():
+        handler = sys.modules["wsgiref.handlers"].SimpleHandler(io.BytesIO(), io.BytesIO(), io.StringIO(),
+                                                                {"REQUEST_METHOD": "GET", "PATH_INFO": "/a"})
+        handler.run(application)
+    serve()
+    importlib.reload(wsgiref.handlers)
+    serve()
+    assert len(seen) == 2 and all(seen) and seen[0] != seen[1], seen
+    """)
+    assert result.returncode == 0, result.stderr
