@@ -1,0 +1,131 @@
+"""The servers and what each of them is asked: one entry a server and application."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Callable, NamedTuple
+
+import wire
+
+APPLICATIONS = Path(__file__).parent / "applications"
+sys.path.insert(0, str(APPLICATIONS))
+
+# What is done in an exchange: (port, the case's name) -> what came.
+Exchange = Callable[[int, str], bytes]
+
+
+class Service(NamedTuple):
+    """A server with an application."""
+
+    # The interpreter's arguments; `{port}` is the port.
+    words: list[str]
+    exchanges: dict[str, Exchange]
+    # Modules without which it cannot be run.
+    needs: list[str] = []
+
+
+def asks(path: str, **request: object) -> Exchange:
+    """One request."""
+    return lambda port, case: wire.exchange(port, wire.request(case, path, **request))  # type: ignore[arg-type]
+
+
+def _leaves(path: str) -> Exchange:
+    return lambda port, case: wire.exchange(port, wire.request(case, path), leaves_after=1)
+
+
+def _keeps_alive(path: str) -> Exchange:
+    def both(port: int, case: str) -> bytes:
+        first = wire.request(f"{case} (first)", path, last=False)
+        return wire.exchange(port, first + wire.request(f"{case} (second)", path))
+
+    return both
+
+
+def _talks(path: str, *texts: str) -> Exchange:
+    return lambda port, case: wire.websocket(port, case, path, *texts)
+
+
+def _with_heads(paths: list[str]) -> dict[str, Exchange]:
+    exchanges = {f"GET {path}": asks(path) for path in paths}
+    return {**exchanges, **{f"HEAD {path}": asks(path, method="HEAD") for path in paths}}
+
+
+def _bodies() -> dict[str, Exchange]:
+    from bodies import KINDS
+
+    paths = ["/" + name.replace(" ", "_") for name in KINDS]
+    exchanges = _with_heads(paths)
+    exchanges["POST /echo"] = asks("/echo", method="POST", body=b"z" * 5000)
+    exchanges |= {f"1.0 {path}": asks(path, version="1.0") for path in paths if "generator" in path or "list" in path}
+    exchanges |= {f"kept alive {path}": _keeps_alive(path) for path in ("/list", "/generator", "/iterator+close")}
+    exchanges["leaves /large"] = _leaves("/large")
+    exchanges["bad request"] = lambda port, case: wire.exchange(port, b"NONSENSE\r\n\r\n")
+    return exchanges
+
+
+def _asgi() -> dict[str, Exchange]:
+    from asgi_kinds import KINDS
+
+    paths = [f"/{name}" for name in KINDS if name != "waits_for_the_end"]
+    exchanges = _with_heads(paths)
+    exchanges["POST /echoes"] = asks("/echoes", method="POST", body=b"z" * 100_000)
+    exchanges |= {f"kept alive {path}": _keeps_alive(path) for path in ("/plain", "/streams")}
+    exchanges["leaves"] = _leaves("/waits_for_the_end")
+    exchanges["websocket"] = _talks("/", "one", "two")
+    exchanges["websocket, refused"] = _talks("/refused")
+    exchanges["websocket, fails"] = _talks("/", "one", "raise")
+    return exchanges
+
+
+def _web(*more: str, talks: bool = False) -> dict[str, Exchange]:
+    paths = ["/plain/name", "/raises", "/streams", "/streams_and_fails", "/sends", "/nowhere", *more]
+    exchanges = {**_with_heads(paths), "POST": asks("/plain/name", method="POST", body=b"posted"),
+                 "kept alive": _keeps_alive("/plain/name")}
+    return {**exchanges, "websocket": _talks("/talks", "said")} if talks else exchanges
+
+
+_STARLETTE = ["/plain", "/raises", "/streams", "/streams_plainly", "/streams_and_fails", "/nowhere", "/api/async/a",
+              "/api/plain/p", "/api/depends", "/api/raises", "/api/number/7", "/api/number/x", "/api/docs", "/api/none"]
+_GUNICORN = ["-m", "gunicorn", "-w1", "-b", "127.0.0.1:{port}", "--graceful-timeout", "5"]
+_UVICORN = ["-m", "uvicorn", "--port", "{port}"]
+_HYPERCORN = ["-m", "hypercorn", "-b", "127.0.0.1:{port}", "--graceful-timeout", "1"]
+_GRANIAN = ["-m", "granian", "--port", "{port}", "--workers", "1"]
+
+
+def services() -> dict[str, Service]:
+    """All of them."""
+    wsgi, asgi, flask, django = _bodies(), _asgi(), _web("/handled", "/aborts", "/waits"), _web("/waits", "/waits_and_raises")
+    starlette = {**_with_heads(_STARLETTE), "POST": asks("/plain", method="POST", body=b"posted"),
+                 "websocket": _talks("/talks", "said")}
+    found = {
+        "gunicorn sync": Service([*_GUNICORN, "bodies:application"], wsgi, ["gunicorn"]),
+        "gunicorn gthread": Service([*_GUNICORN, "--threads", "2", "bodies:application"], wsgi, ["gunicorn"]),
+        "gunicorn gevent": Service([*_GUNICORN, "-k", "gevent", "bodies:application"], wsgi, ["gunicorn", "gevent"]),
+        "gunicorn uvicorn": Service([*_GUNICORN, "-k", "uvicorn_worker.UvicornWorker", "asgi_kinds:application"], asgi,
+                                    ["gunicorn", "uvicorn_worker"]),
+        "uvicorn h11": Service([*_UVICORN, "--http", "h11", "--loop", "asyncio", "asgi_kinds:application"], asgi, ["uvicorn"]),
+        "uvicorn httptools": Service([*_UVICORN, "--http", "httptools", "--loop", "uvloop", "asgi_kinds:application"],
+                                     asgi, ["uvicorn", "httptools", "uvloop"]),
+        "hypercorn": Service([*_HYPERCORN, "asgi_kinds:application"], asgi, ["hypercorn"]),
+        "granian asgi": Service([*_GRANIAN, "--interface", "asgi", "asgi_kinds:application"], asgi, ["granian"]),
+        "granian wsgi": Service([*_GRANIAN, "--interface", "wsgi", "bodies:application"], wsgi, ["granian"]),
+        "http.server": Service(["serve.py", "http.server", "{port}"],
+                               {**_with_heads(["/plain", "/raises", "/refuses"]), "kept alive": _keeps_alive("/plain"),
+                                "POST": asks("/plain", method="POST", body=b"posted"),
+                                "bad request": lambda port, case: wire.exchange(port, b"NONSENSE\r\n\r\n")}),
+        "aiohttp": Service(["aiohttp_app.py", "{port}"], _web("/refuses", "/says_nothing", talks=True), ["aiohttp"]),
+        "tornado": Service(["tornado_app.py", "{port}"], _web("/refuses", talks=True), ["tornado"]),
+        "django runserver": Service(["django_app.py", "runserver", "--noreload", "127.0.0.1:{port}"], django, ["django"]),
+        "django uvicorn": Service([*_UVICORN, "django_app:asgi_application"], django, ["django", "uvicorn"]),
+        "django gunicorn": Service([*_GUNICORN, "django_app:application"], django, ["django", "gunicorn"]),
+        "flask gunicorn": Service([*_GUNICORN, "--threads", "2", "flask_app:application"], flask, ["flask", "gunicorn"]),
+        "starlette uvicorn": Service([*_UVICORN, "starlette_app:application"], starlette, ["fastapi", "uvicorn"]),
+        "starlette hypercorn": Service([*_HYPERCORN, "starlette_app:application"], starlette, ["fastapi", "hypercorn"]),
+        "starlette granian": Service([*_GRANIAN, "--interface", "asgi", "starlette_app:application"], starlette,
+                                     ["fastapi", "granian"]),
+    }
+    for name in ("wsgiref", "werkzeug", "waitress", "cheroot", "gevent.pywsgi"):
+        found[name] = Service(["serve.py", name, "{port}", "bodies"], wsgi, [name.split(".")[0]])
+        found[f"flask {name}"] = Service(["serve.py", name, "{port}", "flask_app"], flask, ["flask", name.split(".")[0]])
+    return found

@@ -1,0 +1,123 @@
+"""The client's side of an exchange, byte by byte, and what is taken out of it before it is compared."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import socket
+import struct
+import time
+
+# Far above what an exchange takes on a busy machine.
+PATIENCE_S = 20.0
+
+# What differs from run to run, and what stands for it.
+_CHANGING = [
+    (re.compile(rb"(?i)(date|expires|last-modified): [^\r\n]*"), rb"\1: DATE"),
+    (re.compile(rb"0x[0-9a-f]{6,16}"), b"0xADDRESS"),
+    (re.compile(rb"127\.0\.0\.1[:', ]+\d{4,5}|localhost:\d{4,5}|port=\d+"), b"ADDRESS"),
+    (re.compile(rb"\d\d/\w\w\w/\d{4}[: ]\d\d:\d\d:\d\d( [+-]\d{4})?"), b"TIME"),
+    (re.compile(rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d([.,]\d+)?( ?[+-]\d{4})?"), b"TIME"),
+    (re.compile(rb"\b\d+\.\d+ ?ms\b|\b\d+\.\d{2,}s?\b"), b"SECONDS"),
+    (re.compile(rb"\bpid[ :=]+\d+|\[\d{2,7}\]|process \d+|pid: \d+|\(\d{2,7}\)(?=\n)"), b"PID"),
+    (re.compile(rb"Thread-\d+|Dummy-\d+|_\d+ \(|ThreadPoolExecutor-\d+_\d+|waitress-\d+|(?:CP Server )?Thread \d+"),
+     b"THREAD"),
+    (re.compile(rb"Task-\d+"), b"TASK"),
+    (re.compile(rb"/tmp/[\w./-]+"), b"FOLDER"),
+]
+
+
+def steady(said: bytes) -> bytes:
+    """Without what differs from run to run."""
+    for changing, name in _CHANGING:
+        said = changing.sub(name, said)
+    return said
+
+
+def _receive(connection: socket.socket, enough: int = 1 << 30) -> bytes:
+    got = b""
+    try:
+        while len(got) < enough:
+            piece = connection.recv(65536)
+            if not piece:
+                return got
+            got += piece
+    except socket.timeout:
+        return got + b"\n<nothing more came>"
+    except ConnectionError as error:
+        return got + f"\n<{type(error).__name__}>".encode()
+    return got
+
+
+def exchange(port: int, request: bytes, leaves_after: int = 0) -> bytes:
+    """What a server sends in answer, until it closes; all of it has come before this returns."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
+        connection.sendall(request)
+        if leaves_after:
+            return _receive(connection, leaves_after)[:leaves_after]
+        return steady(_receive(connection))
+
+
+def request(case: str, path: str, method: str = "GET", body: bytes = b"", version: str = "1.1", last: bool = True) -> bytes:
+    """A request."""
+    lines = [f"{method} {path} HTTP/{version}", "Host: localhost", f"X-Case: {case}"]
+    lines += ["Connection: close" if last else "Connection: keep-alive"]
+    lines += [f"Content-Length: {len(body)}"] if body or method == "POST" else []
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _frame(kind: int, payload: bytes) -> bytes:
+    mask = b"\1\2\3\4"
+    masked = bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload))
+    return bytes([0x80 | kind, 0x80 | len(payload)]) + mask + masked
+
+
+def websocket(port: int, case: str, path: str, *texts: str) -> bytes:
+    """A conversation: each text is sent once the answer to the one before has come, then the end is."""
+    key = base64.b64encode(b"0123456789abcdef").decode()
+    asked = (f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Case: {case}\r\nUpgrade: websocket\r\n"
+             f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n").encode()
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
+        connection.sendall(asked)
+        got = b""
+        while b"\r\n\r\n" not in got:
+            piece = connection.recv(4096)
+            if not piece:
+                return steady(got)
+            got += piece
+        if b" 101 " not in got.split(b"\r\n")[0]:
+            return steady(got + _receive(connection))
+        try:
+            for text in texts:
+                connection.sendall(_frame(1, text.encode()))
+                answer = connection.recv(4096)
+                got += answer
+                if not answer or answer[0] & 0xF == 8:
+                    return steady(got)
+            connection.sendall(_frame(8, struct.pack(">H", 1000)))
+        except ConnectionError as error:
+            got += f"\n<{type(error).__name__}>".encode()
+        return steady(got + _receive(connection))
+
+
+def answers(port: int, alive: "callable[[], bool]", seconds: float = 60.0) -> bool:  # type: ignore[valid-type]
+    """Waits until a server listens. False: it has ended, or does not in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and alive():  # type: ignore[operator]
+        try:
+            socket.create_connection(("127.0.0.1", port), 5).close()
+            return True
+        except OSError:
+            time.sleep(0.05)
+    return False
+
+
+def quiet(path: str, seconds: float = 0.6) -> None:
+    """Waits until a file has not grown for a while."""
+    size, since = -1, time.monotonic()
+    while time.monotonic() - since < seconds:
+        now = os.path.getsize(path) if os.path.exists(path) else 0
+        if now != size:
+            size, since = now, time.monotonic()
+        time.sleep(0.05)
