@@ -6,6 +6,7 @@
 //! | its own wake-ups, run delay and throttling | `recorder_gap_ns`, `_run_delay_ns`, `_throttled_ns` | ns | when late by 50 ms |
 
 use format::record::{header, Kind};
+use format::region::losses;
 use sys::vitals::Vitals;
 
 use crate::control::Shared;
@@ -25,6 +26,8 @@ pub(crate) struct Pulse {
     read_ns: u64,
     throttled_ns: f64,
     own_delay_ns: u64,
+    /// What was told of our descriptors.
+    descriptors: sys::ours::Counts,
 }
 
 impl Pulse {
@@ -39,6 +42,7 @@ impl Pulse {
             read_ns: 0,
             throttled_ns: 0.0,
             own_delay_ns: 0,
+            descriptors: sys::ours::counts(),
         }
     }
 
@@ -47,9 +51,33 @@ impl Pulse {
         now.saturating_sub(self.read_ns) >= SECOND_NS
     }
 
+    /// Closes what can be opened for each read.
+    pub(crate) fn give_back(&mut self) {
+        self.vitals.give_back();
+    }
+
+    /// Where the kernel does not tell each pass how many descriptors are open, they are counted here.
+    fn mind_descriptors(&mut self, shared: &Shared) {
+        let counted = || self.vitals.open_descriptors();
+        if let Some(open) = sys::ours::open_in_all().or_else(counted) {
+            sys::ours::look_around(open);
+        }
+        let counts = sys::ours::counts();
+        let before = std::mem::replace(&mut self.descriptors, counts);
+        let region = shared.recorder.region();
+        for (loss, now, before) in [
+            (losses::DESCRIPTORS_REFUSED, counts.refused, before.refused),
+            (losses::DESCRIPTORS_GIVEN_BACK, counts.given_back, before.given_back),
+            (losses::DESCRIPTORS_CLOSED, counts.closed_by_host, before.closed_by_host),
+        ] {
+            region.lose(loss, now.saturating_sub(before));
+        }
+    }
+
     /// Reads and tells the vitals.
     pub(crate) fn read(&mut self, shared: &Shared, now: u64) {
         self.read_ns = now;
+        self.mind_descriptors(shared);
         let (names, tables) = (&mut self.names, shared.recorder.tables());
         let throttled = &mut self.throttled_ns;
         self.vitals.read(|name, value| {

@@ -208,7 +208,7 @@ impl<'s> Sampler<'s> {
             config,
             looker: Looker::new(shared, mem, stacks, native),
             switching,
-            tracks: Tracks::new(),
+            tracks: Tracks::default(),
             python: Vec::new(),
             alive: Vec::new(),
             own,
@@ -286,6 +286,7 @@ impl<'s> Sampler<'s> {
         self.turn_ns = now;
         self.drain_switches(now);
         self.watch_requests(now);
+        self.mind_descriptors();
         self.give_way();
         if self.list_is_due(now) || self.unknown_thread() {
             self.list_threads(now);
@@ -333,6 +334,17 @@ impl<'s> Sampler<'s> {
         if is_time && self.urgent.is_empty() {
             std::thread::yield_now();
             self.turn_ns = sys::clock::now_ns();
+        }
+    }
+
+    /// Gives back what can be opened anew while the program comes near its limit of descriptors.
+    fn mind_descriptors(&mut self) {
+        if let Some(open) = sys::ours::open_in_all() {
+            sys::ours::look_around(open);
+        }
+        if sys::ours::is_tight() {
+            self.tracks.give_back();
+            self.pulse.give_back();
         }
     }
 

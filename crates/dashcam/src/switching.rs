@@ -54,6 +54,8 @@ pub(crate) struct Switching {
     /// The host's last id, at the last look while paused.
     last_id: Option<u32>,
     pause: Option<Pause>,
+    /// The stream is closed since the program needs its descriptors.
+    given_back: bool,
     own: Vec<u32>,
     /// Whose wakings are told.
     followed: Followed,
@@ -84,6 +86,7 @@ impl Switching {
             serials: serials(shared),
             last_id: None,
             pause: None,
+            given_back: false,
             own: own.to_vec(),
         }
     }
@@ -159,9 +162,30 @@ impl Switching {
             births = births.max(self.born_on_host());
         }
         match self.storm.as_mut().and_then(|storm| storm.tell(now, births)) {
-            Some(Change::Pause) => self.pause(shared),
+            Some(Change::Pause) => {
+                let limit = self.storm.as_ref().map_or(0, Storm::limit);
+                // The same words each time: a text of the box's tables stays for good.
+                let why = format!("while more than {limit} threads a second are started");
+                self.pause(shared, &why);
+            }
             Some(Change::Resume) => self.resume(shared, tracks),
-            None => (),
+            None => self.mind_descriptors(shared, tracks),
+        }
+    }
+
+    /// Closes the stream while the program comes near its limit of descriptors.
+    fn mind_descriptors(&mut self, shared: &Shared, tracks: &mut Tracks) {
+        match (sys::ours::is_tight(), &self.stream) {
+            (true, Some(stream)) => {
+                sys::ours::count_given_back(stream.descriptors());
+                self.given_back = true;
+                self.pause(shared, "while the program is near its limit of descriptors");
+            }
+            (false, None) if self.given_back => {
+                self.given_back = false;
+                self.resume(shared, tracks);
+            }
+            _ => (),
         }
     }
 
@@ -216,7 +240,7 @@ impl Switching {
         self.tell_pause(shared, now);
     }
 
-    fn pause(&mut self, shared: &Shared) {
+    fn pause(&mut self, shared: &Shared, why: &str) {
         let mut now = sys::clock::now_ns();
         if let Some(mut stream) = self.stream.take() {
             // All until now, and nothing behind it; nor behind a gap.
@@ -239,10 +263,7 @@ impl Switching {
             self.pause = Some(Pause { begin_ns: now, counted_ms: 0 });
         }
         self.tell_pause(shared, now);
-        let limit = self.storm.as_ref().map_or(0, Storm::limit);
-        // The same words each time: a text of the box's tables stays for good.
-        let state = format!("on; paused while more than {limit} threads a second are started");
-        shared.set_source("switches", state);
+        shared.set_source("switches", format!("on; paused {why}"));
         shared.store_settings();
     }
 

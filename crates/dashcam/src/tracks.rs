@@ -4,6 +4,7 @@ use format::record::{flag, Sample};
 use format::wait::{HolderSource, WaitKind};
 use samplers::by_tid::ByTid;
 use samplers::python_stacks::PyThread;
+use sys::ours;
 use sys::task::{Schedstat, TaskReader};
 
 /// A thread that stands is sampled again after this time.
@@ -23,8 +24,10 @@ pub(crate) struct Moved;
 pub(crate) struct Track {
     /// Its interpreter state, if it runs Python.
     pub python: Option<PyThread>,
-    /// Readers of its /proc entry; closed when too many are open.
+    /// Readers of its /proc entry; closed when another thread's are wanted more.
     pub reader: Option<TaskReader>,
+    /// When it was last read through them, in looks.
+    read: u64,
     /// When it was last sampled, 0 never.
     pub sampled_ns: u64,
     /// Its times then.
@@ -119,24 +122,17 @@ pub(crate) struct Tracks {
     /// A thread was found to have ended since the last list.
     pub stale: bool,
     open_readers: usize,
-    most_readers: usize,
+    /// Looks at readers so far.
+    looks: u64,
 }
 
-/// Readers kept open at once, at least and at most; each holds up to five descriptors of the host's, mostly three. To
-/// open one anew takes 10 us, to read through it 2: with fewer readers than threads that run, a look costs twice as much.
-const READERS: std::ops::RangeInclusive<usize> = 48..=1024;
-/// One reader for so many descriptors that the host may have: beyond the least they take an eighth at most.
-const READERS_PART: u64 = 40;
+/// Readers kept open at once, at most. To open one anew takes 10 us, to read through it 2: with fewer readers than
+/// threads that run, a look costs twice as much.
+const MOST_READERS: usize = 1024;
+/// Descriptors that a reader takes for a usual look.
+const READER_DESCRIPTORS: usize = 3;
 
 impl Tracks {
-    /// None yet. The more descriptors the host may have, the more threads are read without opening their
-    /// files anew at each look.
-    pub(crate) fn new() -> Tracks {
-        let most = usize::try_from(sys::ours::descriptor_limit() / READERS_PART);
-        let most_readers = most.unwrap_or(usize::MAX).clamp(*READERS.start(), *READERS.end());
-        Tracks { most_readers, ..Tracks::default() }
-    }
-
     /// Threads that run no Python, lately looked at first.
     pub(crate) fn natives(&self) -> impl Iterator<Item = u32> {
         let native = self.by_tid.iter().filter(|(_, track)| track.python.is_none());
@@ -169,22 +165,48 @@ impl Tracks {
         grown
     }
 
-    /// A reader for `tid`, opened if need be. Others are closed when too many are open.
+    /// A reader for `tid`, opened if need be. Where there is no room for its descriptors, those of the thread
+    /// that was not read for the longest time are closed.
     pub(crate) fn reader(&mut self, tid: u32) -> Option<&mut TaskReader> {
         let has = self.by_tid.get(&tid)?.reader.is_some();
         if !has {
-            if self.open_readers >= self.most_readers {
-                self.by_tid.values_mut().for_each(|t| t.reader = None);
-                self.open_readers = 0;
+            while self.open_readers > 0
+                && (self.open_readers >= MOST_READERS || !ours::has_room(READER_DESCRIPTORS))
+            {
+                self.close_oldest();
             }
-            let Ok(reader) = TaskReader::open(tid) else {
-                self.stale = true;
-                return None;
+            let reader = match TaskReader::open(tid) {
+                Ok(reader) => reader,
+                Err(error) => {
+                    // Without a descriptor left nothing is known of the thread.
+                    self.stale |= !ours::is_shortage(&error);
+                    return None;
+                }
             };
             self.open_readers += 1;
             self.by_tid.get_mut(&tid)?.reader = Some(reader);
         }
-        self.by_tid.get_mut(&tid)?.reader.as_mut()
+        self.looks += 1;
+        let track = self.by_tid.get_mut(&tid)?;
+        track.read = self.looks;
+        track.reader.as_mut()
+    }
+
+    fn close_oldest(&mut self) {
+        let open = self.by_tid.values_mut().filter(|track| track.reader.is_some());
+        if let Some(oldest) = open.min_by_key(|track| track.read) {
+            oldest.reader = None;
+            ours::count_refused();
+        }
+        // If none is open after all, that is what is counted.
+        self.open_readers = self.open_readers.saturating_sub(1);
+    }
+
+    /// Closes what can be opened anew at the next look.
+    pub(crate) fn give_back(&mut self) {
+        let readers = self.by_tid.values_mut().filter_map(|track| track.reader.take());
+        ours::count_given_back(readers.map(|reader| reader.descriptors()).sum());
+        self.open_readers = 0;
     }
 
     /// The thread has ended, and the list of threads is older than that.
@@ -258,6 +280,41 @@ mod tests {
         );
         assert!(runs.is_due(true, ms(401), true, true));
         assert!(Track::default().is_due(false, ms(1), true, true), "never looked at");
+    }
+
+    #[test]
+    fn the_files_of_who_was_not_read_for_the_longest_time_are_closed_first() {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
+        let (tell, told) = std::sync::mpsc::channel();
+        let waits = |_| {
+            let (wait, tell) = (wait.clone(), tell.clone());
+            std::thread::spawn(move || {
+                let told = tell.send(sys::thread::tid());
+                let _ = wait.lock().map(|wait| wait.recv());
+                told
+            })
+        };
+        let threads: Vec<_> = (0..3).map(waits).collect();
+        let tids: Vec<u32> = told.iter().take(3).collect();
+        let mut tracks = Tracks::default();
+        tracks.refresh(&tids, &[], &[]);
+        for tid in [tids[0], tids[1], tids[2], tids[0]] {
+            assert!(tracks.reader(tid).is_some());
+        }
+        let open = |tracks: &Tracks| {
+            let has = |tid| tracks.by_tid.get(tid).is_some_and(|track| track.reader.is_some());
+            tids.iter().map(has).collect::<Vec<bool>>()
+        };
+        tracks.close_oldest();
+        assert_eq!(open(&tracks), [true, false, true]);
+        tracks.close_oldest();
+        assert_eq!(open(&tracks), [true, false, false]);
+        tracks.give_back();
+        assert_eq!((open(&tracks), tracks.open_readers), (vec![false; 3], 0));
+        assert!(tracks.reader(tids[2]).is_some(), "on demand");
+        drop(go);
+        threads.into_iter().for_each(|thread| assert!(thread.join().is_ok()));
     }
 
     #[test]

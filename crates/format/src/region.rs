@@ -222,6 +222,13 @@ pub mod losses {
         TASK_NAMES_REFUSED = 35, "task_names_refused";
         /// Stacks of threads that ended a wait in a slow request's way for which there was no room, or no time.
         WAKER_STACKS_LOST = 36, "waker_stacks_lost";
+        /// Times something of ours did without a descriptor, or opened it for one read, since there was
+        /// no room to keep it.
+        DESCRIPTORS_REFUSED = 37, "descriptors_refused";
+        /// Descriptors given back since the program came near its limit.
+        DESCRIPTORS_GIVEN_BACK = 38, "descriptors_given_back";
+        /// Descriptors of ours that the program had closed.
+        DESCRIPTORS_CLOSED = 39, "descriptors_closed_by_program";
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! How it works: opening a thread takes a handle on its directory; each file is opened from that
 //! handle at its first use and kept, and every further read is one `pread` into a buffer on the
-//! stack. The handle names this very thread: once it has ended, reads fail with ESRCH, also when
+//! stack; where there is no room for another descriptor (`ours::has_room`) it is opened for each read. The handle names this very thread: once it has ended, reads fail with ESRCH, also when
 //! its id has been given to another thread.
 //!
 //! `cpu_ns` needs no file: the clock that POSIX gives each thread.
@@ -27,7 +27,7 @@
 //! still describe the threads of the parent.
 
 use crate::kept::{self, Kept};
-use crate::ours::Fd;
+use crate::ours::{self, Fd};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -169,7 +169,8 @@ pub fn comm(tid: u32) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
 }
 
-/// One file of a thread: opened at its first use, and not tried again once it was forbidden.
+/// One file of a thread: opened at its first use, and kept while there is room for that; not tried
+/// again once it was forbidden.
 enum Slot {
     Unopened,
     Open(Kept),
@@ -179,8 +180,13 @@ enum Slot {
 impl Slot {
     fn read<'b>(&mut self, dir: &Fd, name: &CStr, buf: &'b mut [u8]) -> io::Result<&'b [u8]> {
         if let Slot::Unopened = self {
+            let keep = ours::has_room(1);
             match Kept::open_at(dir.as_fd(), name) {
-                Ok(file) => *self = Slot::Open(file),
+                Ok(file) if keep => *self = Slot::Open(file),
+                Ok(file) => {
+                    ours::count_refused();
+                    return file.read(buf);
+                }
                 Err(e) => {
                     if let Some(errno @ (libc::EACCES | libc::EPERM)) = e.raw_os_error() {
                         *self = Slot::Forbidden(errno);
@@ -236,6 +242,13 @@ impl TaskReader {
     /// The thread this reads.
     pub fn tid(&self) -> u32 {
         self.tid
+    }
+
+    /// Descriptors held.
+    pub fn descriptors(&self) -> usize {
+        let slots =
+            [&self.schedstat, &self.syscall, &self.wchan, &self.stat, &self.status, &self.io];
+        1 + slots.iter().filter(|slot| matches!(slot, Slot::Open(_))).count()
     }
 
     /// On-CPU time and run delay. Errors: ESRCH once the thread has ended.

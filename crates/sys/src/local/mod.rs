@@ -85,6 +85,7 @@ impl AsRawFd for Listener {
 
 /// A client of a listening socket of any family, when one waits. It is non-blocking.
 pub fn accept(listener: &Fd) -> io::Result<Fd> {
+    listener.check()?;
     // SAFETY: NULL for the address is allowed; the descriptor is ours and open.
     let fd = unsafe {
         libc::accept4(
@@ -103,6 +104,9 @@ pub fn accept(listener: &Fd) -> io::Result<Fd> {
 
 /// Makes a listening socket take no more clients, and wakes who waits for one.
 pub fn shut(listener: &Fd) {
+    if !listener.is_intact() {
+        return;
+    }
     // SAFETY: shutdown takes no pointers; the descriptor is ours and open.
     unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) };
 }
@@ -173,6 +177,7 @@ pub fn peer(fd: &impl AsRawFd) -> io::Result<(u32, u32)> {
 
 /// Reads what is there. 0: the other end has closed.
 pub fn read(fd: &Fd, into: &mut [u8]) -> io::Result<usize> {
+    fd.check()?;
     // SAFETY: `into` is ours and writable for its whole length.
     let got = unsafe {
         libc::recv(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT)
@@ -182,6 +187,7 @@ pub fn read(fd: &Fd, into: &mut [u8]) -> io::Result<usize> {
 
 /// Writes what there is room for.
 pub fn write(fd: &Fd, bytes: &[u8]) -> io::Result<usize> {
+    fd.check()?;
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: `bytes` is readable for its whole length.
     let put = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };

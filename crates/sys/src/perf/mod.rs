@@ -37,7 +37,7 @@
 //! What it does not promise. A thread that was running when its event was opened shows no `In`
 //! first; one that ends shows no `Out`. `sched_yield` reads as `Preempted`: the thread stayed
 //! runnable. Threads started by threads in `skip` are not covered. A host with so many threads
-//! and CPUs that their events would take more than a quarter of its descriptors is covered in part:
+//! and CPUs that their events would take more than half of our allowance (`ours`) is covered in part:
 //! `uncovered()` counts the threads left out (and those they start are left out with them).
 //!
 //! Memory: the rings are locked memory, charged per *user* against `perf_event_mlock_kb` x CPUs
@@ -63,7 +63,7 @@ pub use wakings::{Wakings, MOST_FOLLOWED};
 pub use watch::Watch;
 
 use crate::fork::Mark;
-use crate::ours::{descriptor_limit, Fd};
+use crate::ours::{self, Fd};
 use crate::{clock, task};
 use ring::Ring;
 use std::io;
@@ -166,6 +166,10 @@ impl SwitchStream {
     }
 
     fn open_on(cpus: &[u16], skip: &[u32]) -> Result<SwitchStream, Refused> {
+        // A ring and one event a CPU, at least.
+        if 2 * cpus.len() > descriptor_budget() {
+            return Err(none_left());
+        }
         let (rings, ring_bytes) = open_rings(cpus)?;
         let mut stream = SwitchStream {
             rings,
@@ -180,8 +184,7 @@ impl SwitchStream {
         };
         stream.cover(0, skip)?;
         if stream.events.is_empty() && stream.uncovered > 0 {
-            let error = io::Error::from_raw_os_error(libc::EMFILE);
-            return Err(Refused::new("perf_event_open", &error));
+            return Err(none_left());
         }
         Ok(stream)
     }
@@ -317,7 +320,8 @@ impl SwitchStream {
 
     fn cover_thread(&mut self, tid: u32, first: usize, budget: usize) -> Result<(), Refused> {
         let rings = &self.rings[first..];
-        if self.events.len() + rings.len() > budget {
+        if self.descriptors() + rings.len() > budget {
+            ours::count_refused();
             self.uncovered += 1;
             return Ok(());
         }
@@ -343,6 +347,12 @@ impl SwitchStream {
         }
         Ok(())
     }
+}
+
+/// There is no room for another descriptor of ours.
+fn none_left() -> Refused {
+    ours::count_refused();
+    Refused::new("perf_event_open", &io::Error::from_raw_os_error(libc::EMFILE))
 }
 
 /// The ring with the earliest record, and until when it stays so: the earliest of the others or
@@ -385,9 +395,12 @@ fn open_ring(cpu: u16, bytes: usize) -> Result<Ring, Refused> {
     Ring::map(cpu, holder, bytes, page_bytes()).map_err(|e| Refused::new("mmap of a ring", &e))
 }
 
-/// How many events we may hold: a quarter of the descriptors this process may have.
+/// How many events may be open: half of what we may keep open in all.
 fn descriptor_budget() -> usize {
-    usize::try_from(descriptor_limit() / 4).map_or(MAX_EVENTS, |n| n.min(MAX_EVENTS))
+    match ours::is_tight() {
+        true => 0,
+        false => (ours::most() / 2).min(MAX_EVENTS),
+    }
 }
 
 fn page_bytes() -> usize {

@@ -35,7 +35,7 @@ use super::user_stack::{self, Seen, REGISTERS, STACK_BYTES};
 use super::wakings::{Layout, Wakings, MOST_FOLLOWED};
 use super::{attr, descriptor_budget, online_cpus, page_bytes};
 use crate::fork::Mark;
-use crate::ours::Fd;
+use crate::ours::{self, Fd};
 use std::ffi::CString;
 use std::io;
 
@@ -143,9 +143,8 @@ impl WakerStacks {
     fn cover(&mut self, of: &Wakings) -> Result<(), Refused> {
         let mut cpus = online_cpus();
         // Two a CPU, and one more for a moment.
-        if 3 * cpus.len() > descriptor_budget() {
-            let error = io::Error::from_raw_os_error(libc::EMFILE);
-            return Err(Refused::new(TRACEPOINT, &error));
+        if 3 * cpus.len() > descriptor_budget() || !ours::has_room(cpus.len()) {
+            return Err(super::none_left());
         }
         cpus.retain(|cpu| !self.rings.iter().any(|ring| ring.cpu == *cpu));
         let mut bytes = RING_BYTES.0;

@@ -181,8 +181,8 @@ impl SwitchStream {
             return Ok(());
         }
         // Both are open for a moment.
-        if self.events.len() + 3 * self.rings.len() > descriptor_budget() {
-            return Err(refused(io::Error::from_raw_os_error(libc::EMFILE)));
+        if self.descriptors() + self.rings.len() > descriptor_budget() {
+            return Err(super::none_left());
         }
         let list: Vec<String> =
             tids.iter().take(MOST_FOLLOWED).map(|tid| format!("pid=={tid}")).collect();

@@ -29,7 +29,7 @@ use super::attr::{self, WatchOf};
 use super::refused::Refused;
 use super::ring::Mapping;
 use super::user_stack::{self, Seen, REGISTERS, STACK_BYTES};
-use crate::ours::Fd;
+use crate::ours::{self, Fd};
 use std::os::fd::AsRawFd;
 
 /// Bytes of a ring: three samples fit, with the words around the stack.
@@ -65,6 +65,9 @@ impl Watch {
         if REGISTERS == 0 {
             let error = std::io::Error::from_raw_os_error(libc::ENOSYS);
             return Err(Refused::new("perf_event_open", &error));
+        }
+        if !ours::has_room(1) {
+            return Err(super::none_left());
         }
         let stack_bytes = STACK_BYTES as u32;
         let of = WatchOf { tid, period_ns, registers: REGISTERS, stack_bytes };

@@ -24,7 +24,7 @@
 //! What it promises: counters count up from the start of the process (pressure and steal: of the
 //! host or the cgroup) and are given raw; differences are the caller's business. Values this host does not have
 //! are not emitted, and `missing()` says which and why. No allocation on a repeated read unless a
-//! source fails, which is noted once. About 20 us a read, and 0.4 us a descriptor of the host.
+//! source fails, which is noted once, or there is no room to keep the files open. About 20 us a read, and 0.4 us a descriptor of the host.
 //!
 //! What it does not: `fds` are those of the process, what the recorder has open included; `sockets` leave that
 //! out, unless it has low numbers, and are not told of a process with descriptors of its own beyond `MOST_ASKED`;
@@ -49,7 +49,11 @@ const CGROUP_PRESSURE: &str = "pressure of the cgroup";
 /// The source that is there up to `MOST_ASKED` descriptors.
 const SOCKETS: &str = "sockets";
 /// So many descriptors are asked whether they are sockets: those with numbers below ours.
-const MOST_ASKED: i32 = ours::HIGH_FD.0;
+const MOST_ASKED: i32 = ours::HIGH_FD;
+
+/// Files are kept open while so many more descriptors of ours would have room: these here are read
+/// once a second, others a hundred times.
+const LEFT_FOR_OTHERS: usize = 64;
 
 /// Takes a value: its name, with the unit at the end unless it is a count, and the value.
 type Emit<'a> = &'a mut dyn FnMut(&'static str, f64);
@@ -66,12 +70,23 @@ pub struct Missing {
 /// A file and how to read it; the function returns None when the text is not as expected.
 struct Source {
     name: &'static str,
-    file: Kept,
+    path: String,
+    /// None: opened for each read.
+    file: Option<Kept>,
     emit: fn(&[u8], Emit<'_>) -> Option<()>,
     failed: bool,
 }
 
-/// Reads the counters. Holds about a dozen descriptors.
+impl Source {
+    fn read<'b>(&self, buf: &'b mut [u8]) -> io::Result<&'b [u8]> {
+        match &self.file {
+            Some(file) => file.read(buf),
+            None => Kept::open(&self.path)?.read(buf),
+        }
+    }
+}
+
+/// Reads the counters. Holds about a dozen descriptors, or three where there is no room for them.
 pub struct Vitals {
     sources: Vec<Source>,
     task_dir: Option<Fd>,
@@ -83,6 +98,18 @@ pub struct Vitals {
 }
 
 impl Vitals {
+    /// Closes what can be opened for each read.
+    pub fn give_back(&mut self) {
+        let kept = self.sources.iter_mut().filter_map(|source| source.file.take()).count();
+        ours::count_given_back(kept);
+    }
+
+    /// Descriptors open in the host's table, ours there included. None: the kernel does not say, or it
+    /// cannot be asked.
+    pub fn open_descriptors(&self) -> Option<u64> {
+        self.fd_dir.as_ref().and_then(count_fds)
+    }
+
     /// Opens everything that can be opened. Never fails: see `missing`.
     pub fn open() -> Vitals {
         let mut vitals = Vitals {
@@ -129,7 +156,6 @@ impl Vitals {
         for source in &mut self.sources {
             let mut buf = [0u8; 1024];
             let read = source
-                .file
                 .read(&mut buf)
                 .and_then(|text| (source.emit)(text, &mut each).ok_or_else(kept::odd));
             if let (Err(e), false) = (read, source.failed) {
@@ -157,8 +183,18 @@ impl Vitals {
     }
 
     fn add(&mut self, name: &'static str, path: &str, emit: fn(&[u8], Emit<'_>) -> Option<()>) {
+        let keep = ours::has_room(LEFT_FOR_OTHERS);
         match Kept::open(path) {
-            Ok(file) => self.sources.push(Source { name, file, emit, failed: false }),
+            Ok(file) => {
+                let file = keep.then_some(file);
+                self.sources.push(Source {
+                    name,
+                    path: path.to_owned(),
+                    file,
+                    emit,
+                    failed: false,
+                });
+            }
             Err(e) => self.missing.push(Missing::new(name, &e)),
         }
     }

@@ -1,0 +1,148 @@
+//! The descriptors that belong to us: which they are, how many there may be, and whose table they are in.
+//!
+//! How it works: every descriptor we keep open is an `Fd`, which enters itself into a fixed table
+//! of atomics (`table`) and leaves it when dropped. In a forked child the objects that own the descriptors
+//! may be anywhere (on the stack of a thread that does not exist there); the table is all it needs.
+//! `allowance` says how many there may be and gives them numbers out of the host's way.
+//!
+//! What it promises: `close_all` only loads, stores, asks and closes, so it may run between fork and the
+//! host's first own code. Nothing here closes a descriptor of the host's, or writes to one, though its number
+//! may once have been ours (`Fd::is_intact`).
+
+mod allowance;
+mod table;
+
+pub(crate) use allowance::HIGH_FD;
+pub use allowance::{
+    count_given_back, count_refused, counts, descriptor_limit, has_room, is_shortage, is_tight,
+    look_around, most, open_in_all, Counts,
+};
+
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use table::Entry;
+
+/// A descriptor of ours.
+#[derive(Debug)]
+pub struct Fd {
+    fd: ManuallyDrop<OwnedFd>,
+    /// What it led to when it was made; 0: the kernel would not say.
+    mark: u64,
+    entry: Option<Entry>,
+}
+
+impl From<OwnedFd> for Fd {
+    fn from(fd: OwnedFd) -> Fd {
+        let fd = allowance::out_of_the_way(fd);
+        let mark = table::mark(fd.as_raw_fd()).unwrap_or(0);
+        let entry = table::enter(fd.as_raw_fd(), mark);
+        Fd { fd: ManuallyDrop::new(fd), mark, entry }
+    }
+}
+
+/// Says that a descriptor whose owner is of another type is ours. To be dropped before the
+/// descriptor is closed: its number may be the host's behind that.
+#[derive(Debug)]
+#[must_use]
+pub struct Noted {
+    _entry: Option<Entry>,
+}
+
+/// Notes a descriptor of ours for as long as what this returns lives.
+pub fn note(fd: RawFd) -> Noted {
+    Noted { _entry: table::enter(fd, table::mark(fd).unwrap_or(0)) }
+}
+
+impl From<File> for Fd {
+    fn from(file: File) -> Fd {
+        OwnedFd::from(file).into()
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        // Before it is closed: its number may be the host's behind that.
+        self.entry = None;
+        if !self.is_intact() {
+            return allowance::count_closed_by_host();
+        }
+        // SAFETY: dropped once, here, and not used behind that.
+        unsafe { ManuallyDrop::drop(&mut self.fd) };
+    }
+}
+
+impl AsFd for Fd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Fd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl Fd {
+    /// Whether its number still leads to what it did: the host may have closed it, and have been given
+    /// the number for a file of its own. To be asked before anything is written. One system call.
+    pub fn is_intact(&self) -> bool {
+        table::mark(self.as_raw_fd()).is_some_and(|mark| mark == self.mark || self.mark == 0)
+    }
+
+    /// As `is_intact`, as an error: EBADF.
+    pub fn check(&self) -> io::Result<()> {
+        match self.is_intact() {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
+    /// Reads at `offset` without moving the file's position.
+    pub fn read_at(&self, buf: &mut [u8], offset: i64) -> io::Result<usize> {
+        // SAFETY: `buf` is ours and writable for its whole length; the descriptor is open.
+        let n =
+            unsafe { libc::pread(self.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len(), offset) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+impl io::Write for Fd {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.check()?;
+        // SAFETY: `bytes` is readable for its whole length; the descriptor is open.
+        let n = unsafe { libc::write(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A copy of the process's stderr, to be given to a child. Errors: it is closed.
+pub fn own_stderr() -> io::Result<OwnedFd> {
+    std::io::stderr().as_fd().try_clone_to_owned()
+}
+
+/// How many descriptors of ours are open in the host's table.
+pub fn count() -> usize {
+    table::count()
+}
+
+/// How many of them have numbers from `HIGH_FD` on. Some microseconds.
+pub(crate) fn count_high() -> usize {
+    table::count_from(HIGH_FD)
+}
+
+/// In a forked child: closes every descriptor of ours that came with the fork. The objects that
+/// own them must never be dropped or used in this process.
+pub fn close_all() {
+    table::take_all(|fd| {
+        // SAFETY: it leads to what it did when it was ours, and nobody in this child owns it (see above).
+        unsafe { libc::close(fd) };
+    });
+}
