@@ -85,7 +85,8 @@ fn start(shared: &Shared, path: &Path) -> Option<(Child, Instant)> {
         .arg(path)
         .env("DASHCAM_ENABLED", "off")
         .stdin(Stdio::null())
-        .stdout(sys::ours::own_stderr().map_or_else(|_| Stdio::null(), Stdio::from))
+        .stdout(stderr())
+        .stderr(stderr())
         .process_group(0)
         .spawn();
     match started {
@@ -95,6 +96,11 @@ fn start(shared: &Shared, path: &Path) -> Option<(Child, Instant)> {
             None
         }
     }
+}
+
+/// The process's own; nothing where it is closed.
+fn stderr() -> Stdio {
+    sys::ours::own_stderr().map_or_else(|_| Stdio::null(), Stdio::from)
 }
 
 fn failed(shared: &Shared, why: &str) {

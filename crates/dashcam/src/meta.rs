@@ -91,6 +91,17 @@ pub fn loss_counts(region: &Region) -> String {
     named.fold(Object::new(), |object, (name, count)| object.int(name, count)).finish()
 }
 
+/// Descriptors of ours: in the program's table and how many there may be, in our own, and its limit.
+pub fn descriptors() -> String {
+    use sys::ours;
+    Object::new()
+        .int("in_the_programs_table", ours::count() as u64)
+        .int("of_at_most", ours::most() as u64)
+        .int("in_our_own_table", ours::count_apart() as u64)
+        .int("limit", ours::descriptor_limit())
+        .finish()
+}
+
 /// The box's books beside the thread table: records of threads that are in it no more, records
 /// overwritten, blocks taken back from idle threads.
 pub fn books(region: &Region) -> String {

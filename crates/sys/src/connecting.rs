@@ -45,10 +45,9 @@ thread_local! {
     static ASKED: RefCell<Asked> = RefCell::default();
 }
 
-/// The peer that `fd` is being connected to; None unless its SYN is under way. `family`: AF_INET or
-/// AF_INET6. Cost: a look at what is remembered, or the kernel's walk; see above.
-pub fn peer(fd: i32, family: libc::c_int) -> Option<SocketAddr> {
-    let inode = crate::fds::inode(fd)?;
+/// The peer that the socket with this inode is being connected to; None unless its SYN is under way. `family`:
+/// AF_INET or AF_INET6. Cost: a look at what is remembered, or the kernel's walk; see above.
+pub fn peer(inode: u64, family: libc::c_int) -> Option<SocketAddr> {
     ASKED.with_borrow_mut(|asked| {
         if let Some((_, to)) = asked.known.iter().find(|(known, _)| *known == inode) {
             return Some(*to);

@@ -1,5 +1,8 @@
 //! What a file descriptor of this process leads to: a peer's address, a file, a pipe.
 //!
+//! Numbers are those of the host's table; a thread that has another (`ours`) asks by links in /proc, and
+//! about a socket by a copy that is closed behind the question.
+//!
 //! How it works: `fstat` gives the sort; a socket is asked for its family, type and addresses;
 //! everything else has a name in /proc/self/fd. Only calls that read are made, none of them can
 //! block, and the descriptor's position, flags and buffers stay as they are.
@@ -22,9 +25,12 @@
 //! `calls::sent_to` those of a datagram that is sent to an address.
 
 use std::cell::Cell;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
+
+use crate::ours;
 
 /// What kind of thing a descriptor leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,15 +107,25 @@ pub fn sort(fd: i32) -> Option<Sort> {
     })
 }
 
-fn stat(fd: i32) -> Option<libc::stat> {
-    // SAFETY: an all-zero stat is a valid value, and fstat only writes into it.
-    unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
-    }
+/// What the host's descriptor leads to. From a table of ours by its link in /proc (1 us), which
+/// takes no hold of the open file: the host's `close` ends it meanwhile as ever.
+pub(crate) fn stat(fd: i32) -> Option<libc::stat> {
+    // SAFETY: an all-zero stat is a valid value.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    let done = if ours::is_apart() {
+        let mut path = [0u8; 32];
+        // The NUL behind it is there already.
+        write!(&mut path[..31], "/proc/self/fd/{fd}").ok()?;
+        // SAFETY: the path ends with a NUL; stat only writes into `stat`.
+        unsafe { libc::stat(path.as_ptr().cast(), &mut stat) }
+    } else {
+        // SAFETY: fstat only writes into `stat`.
+        unsafe { libc::fstat(fd, &mut stat) }
+    };
+    (done == 0).then_some(stat)
 }
 
-/// The inode behind `fd`: tells sockets and pipes that are open at the same time apart.
+/// The inode behind the host's `fd`: tells sockets and pipes that are open at the same time apart.
 pub(crate) fn inode(fd: i32) -> Option<u64> {
     stat(fd).map(|stat| stat.st_ino)
 }
@@ -118,7 +134,8 @@ pub(crate) fn inode(fd: i32) -> Option<u64> {
 pub fn describe(fd: i32) -> Option<FdInfo> {
     let sort = sort(fd)?;
     if sort == Sort::Socket {
-        return Some(socket(fd));
+        let inode = inode(fd)?;
+        return ours::with_hosts(fd, |fd| socket(fd, inode));
     }
     let text = std::fs::read_link(format!("/proc/self/fd/{fd}"))
         .map(|path| String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned())
@@ -137,15 +154,21 @@ pub fn describe(fd: i32) -> Option<FdInfo> {
 
 /// Whether `fd` is a stream socket that has no peer yet and does not listen.
 pub fn is_connecting(fd: i32) -> bool {
-    let stream = option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM);
-    stream
-        && option(fd, libc::SO_ACCEPTCONN) != Some(1)
-        && matches!(address(fd, libc::getpeername), Err(libc::ENOTCONN))
+    let ask = |fd| {
+        option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
+            && option(fd, libc::SO_ACCEPTCONN) != Some(1)
+            && matches!(address(fd, libc::getpeername), Err(libc::ENOTCONN))
+    };
+    ours::with_hosts(fd, ask).unwrap_or(false)
 }
 
 /// The own address of a TCP connection that was most likely accepted: its peer has one of the ports that
 /// the kernel gives to whoever asks for none, and it has not itself. None of all other things.
 pub fn accepted_at(fd: i32) -> Option<String> {
+    ours::with_hosts(fd, accepted).flatten()
+}
+
+fn accepted(fd: i32) -> Option<String> {
     let internet = matches!(option(fd, libc::SO_DOMAIN), Some(libc::AF_INET | libc::AF_INET6));
     let stream = internet && option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM);
     let peer = stream.then(|| address(fd, libc::getpeername).ok()).flatten()?;
@@ -170,7 +193,7 @@ fn given_ports() -> RangeInclusive<u16> {
     first..=last
 }
 
-fn socket(fd: i32) -> FdInfo {
+fn socket(fd: i32, inode: u64) -> FdInfo {
     let family = option(fd, libc::SO_DOMAIN).unwrap_or(-1);
     let stream = option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM);
     let (kind, word) = match (family, option(fd, libc::SO_TYPE)) {
@@ -193,7 +216,7 @@ fn socket(fd: i32) -> FdInfo {
         },
         (Err(_), local) => {
             let to = connecting && kind == FdKind::TcpSocket;
-            if let Some(to) = to.then(|| crate::connecting::peer(fd, family)).flatten() {
+            if let Some(to) = to.then(|| crate::connecting::peer(inode, family)).flatten() {
                 return FdInfo { kind, text: format!("tcp {to}"), peer_port: None, connecting };
             }
             if kind == FdKind::UdpSocket {

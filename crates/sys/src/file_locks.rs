@@ -64,11 +64,7 @@ pub fn holder(fd: i32, nr: i64) -> Option<Holder> {
 }
 
 fn file_of(fd: i32) -> Option<File> {
-    // SAFETY: an all-zero stat is a valid value, and fstat only writes into it.
-    let stat = unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
-    }?;
+    let stat = crate::fds::stat(fd)?;
     Some((libc::major(stat.st_dev), libc::minor(stat.st_dev), stat.st_ino))
 }
 

@@ -199,6 +199,8 @@ type Body = Box<dyn FnOnce() + Send>;
 
 struct Start {
     name: [u8; 16],
+    /// The kernel gives a thread the table of descriptors of the one that starts it.
+    table: u32,
     body: Body,
     over: Arc<AtomicBool>,
 }
@@ -215,7 +217,8 @@ pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Resu
     let mut short = [0; 16];
     short.iter_mut().take(15).zip(name.bytes()).for_each(|(to, from)| *to = from);
     let over = Arc::new(AtomicBool::new(false));
-    let start = Box::new(Start { name: short, body: Box::new(body), over: over.clone() });
+    let table = crate::ours::heritage();
+    let start = Box::new(Start { name: short, table, body: Box::new(body), over: over.clone() });
     let start = Box::into_raw(start);
     let old = block_all_signals();
     // SAFETY: `start` is whole, and `begin` takes it over.
@@ -255,7 +258,8 @@ unsafe fn create(start: *mut c_void) -> io::Result<libc::pthread_t> {
 
 extern "C" fn begin(start: *mut c_void) -> *mut c_void {
     // SAFETY: from `Box::into_raw` in `spawn_quiet`, for this thread alone.
-    let Start { name, body, over } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    let Start { name, table, body, over } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    crate::ours::inherit(table);
     // SAFETY: the name ends with a NUL.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
     // A panic must not leave a function that C calls; it has said why.

@@ -138,7 +138,9 @@ pub(crate) fn beside(target: &Path, folder: &Path) -> PathBuf {
 }
 
 fn in_proc(file: &File) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
+    // The process's own folder has the host's descriptors (`ours`).
+    let whose = if crate::ours::is_apart() { "thread-self" } else { "self" };
+    format!("/proc/{whose}/fd/{}", file.as_raw_fd())
 }
 
 pub(crate) fn link(file: &File, name: &Path) -> io::Result<()> {

@@ -20,10 +20,12 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::table;
+use super::{apart, table};
 
 /// We take one in so many of the descriptors that the host may have.
 const PART: usize = 8;
+/// Of these so many are left for what is opened for one read, or while a capture is written.
+const FOR_A_MOMENT: usize = 6;
 /// First number of ours where the limit is `ROOMY` or more: that of FD_SETSIZE.
 pub(crate) const HIGH_FD: RawFd = 1024;
 const ROOMY: u64 = 4096;
@@ -60,16 +62,23 @@ pub fn descriptor_limit() -> u64 {
     limit.rlim_cur
 }
 
-/// Most descriptors we keep in the host's table.
+/// Most descriptors we keep in the table of the calling thread: in one of ours all but an eighth, which is
+/// for what is not asked about.
 pub fn most() -> usize {
     let limit = usize::try_from(descriptor_limit()).unwrap_or(usize::MAX);
-    (limit / PART).min(table::SLOTS)
+    let share = if apart::is_apart() { limit - limit / PART } else { limit / PART };
+    share.min(table::SLOTS)
 }
 
-/// Whether `more` descriptors may be opened to be kept by the caller's thread. Always, where it has a
-/// table of its own, up to what that takes.
+/// Whether `more` descriptors may be opened to be kept by the calling thread.
 pub fn has_room(more: usize) -> bool {
-    !IS_TIGHT.load(Ordering::Relaxed) && table::count() + more <= most()
+    match apart::is_apart() {
+        true => apart::count() + more <= most(),
+        false => {
+            let tight = IS_TIGHT.load(Ordering::Relaxed);
+            !tight && table::count() + more + FOR_A_MOMENT <= most()
+        }
+    }
 }
 
 /// Something had to do without, or was opened for one read.
@@ -81,8 +90,10 @@ pub fn count_refused() {
 pub fn is_shortage(error: &io::Error) -> bool {
     let none = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
     if none {
-        IS_TIGHT.store(true, Ordering::Relaxed);
         count_refused();
+        if !apart::is_apart() {
+            IS_TIGHT.store(true, Ordering::Relaxed);
+        }
     }
     none
 }
@@ -106,14 +117,14 @@ pub fn counts() -> Counts {
     }
 }
 
-/// Whether the host is near its limit, as of the last look.
+/// Whether the host is near its limit, as of the last look, and needs what the calling thread has open.
 pub fn is_tight() -> bool {
-    IS_TIGHT.load(Ordering::Relaxed)
+    !apart::is_apart() && IS_TIGHT.load(Ordering::Relaxed)
 }
 
 /// Finds out whether the host is near its limit, from how many descriptors are open in its table.
 pub fn look_around(open: u64) {
-    let (limit, was) = (descriptor_limit(), is_tight());
+    let (limit, was) = (descriptor_limit(), IS_TIGHT.load(Ordering::Relaxed));
     let free = limit.saturating_sub(open);
     let part = if was { EASY } else { TIGHT };
     IS_TIGHT.store(free < limit / part, Ordering::Relaxed);

@@ -3,13 +3,15 @@
 //! How it works: every descriptor we keep open is an `Fd`, which enters itself into a fixed table
 //! of atomics (`table`) and leaves it when dropped. In a forked child the objects that own the descriptors
 //! may be anywhere (on the stack of a thread that does not exist there); the table is all it needs.
-//! `allowance` says how many there may be and gives them numbers out of the host's way.
+//! `allowance` says how many there may be and gives them numbers out of the host's way. Threads of ours that keep
+//! many have a table of their own, where the kernel allows it (`apart`): none of this is needed there.
 //!
 //! What it promises: `close_all` only loads, stores, asks and closes, so it may run between fork and the
 //! host's first own code. Nothing here closes a descriptor of the host's, or writes to one, though its number
 //! may once have been ours (`Fd::is_intact`).
 
 mod allowance;
+mod apart;
 mod table;
 
 pub(crate) use allowance::HIGH_FD;
@@ -17,6 +19,9 @@ pub use allowance::{
     count_given_back, count_refused, counts, descriptor_limit, has_room, is_shortage, is_tight,
     look_around, most, open_in_all, Counts,
 };
+
+pub(crate) use apart::{heritage, inherit};
+pub use apart::{is_apart, move_apart};
 
 use std::fs::File;
 use std::io;
@@ -29,17 +34,24 @@ use table::Entry;
 #[derive(Debug)]
 pub struct Fd {
     fd: ManuallyDrop<OwnedFd>,
-    /// What it led to when it was made; 0: the kernel would not say.
+    /// Whose table it is in.
+    table: u32,
+    /// What it led to when it was made; 0: the kernel would not say, or nobody else gets at it.
     mark: u64,
     entry: Option<Entry>,
 }
 
 impl From<OwnedFd> for Fd {
     fn from(fd: OwnedFd) -> Fd {
+        let table = apart::table();
+        if table != apart::HOSTS {
+            apart::opened();
+            return Fd { fd: ManuallyDrop::new(fd), table, mark: 0, entry: None };
+        }
         let fd = allowance::out_of_the_way(fd);
         let mark = table::mark(fd.as_raw_fd()).unwrap_or(0);
         let entry = table::enter(fd.as_raw_fd(), mark);
-        Fd { fd: ManuallyDrop::new(fd), mark, entry }
+        Fd { fd: ManuallyDrop::new(fd), table, mark, entry }
     }
 }
 
@@ -53,7 +65,9 @@ pub struct Noted {
 
 /// Notes a descriptor of ours for as long as what this returns lives.
 pub fn note(fd: RawFd) -> Noted {
-    Noted { _entry: table::enter(fd, table::mark(fd).unwrap_or(0)) }
+    let enter = || table::enter(fd, table::mark(fd).unwrap_or(0));
+    // A forked child does not get a table of ours.
+    Noted { _entry: (!is_apart()).then(enter).flatten() }
 }
 
 impl From<File> for Fd {
@@ -66,8 +80,14 @@ impl Drop for Fd {
     fn drop(&mut self) {
         // Before it is closed: its number may be the host's behind that.
         self.entry = None;
-        if !self.is_intact() {
-            return allowance::count_closed_by_host();
+        if self.table != apart::table() {
+            // The number is another file's in this thread's table. It is closed with its own table.
+            return;
+        }
+        match self.table == apart::HOSTS {
+            true if !self.is_intact() => return allowance::count_closed_by_host(),
+            true => (),
+            false => apart::closed(),
         }
         // SAFETY: dropped once, here, and not used behind that.
         unsafe { ManuallyDrop::drop(&mut self.fd) };
@@ -88,8 +108,12 @@ impl AsRawFd for Fd {
 
 impl Fd {
     /// Whether its number still leads to what it did: the host may have closed it, and have been given
-    /// the number for a file of its own. To be asked before anything is written. One system call.
+    /// the number for a file of its own. To be asked before anything is written, or read for good. One
+    /// system call; none in a table of ours.
     pub fn is_intact(&self) -> bool {
+        if self.table != apart::HOSTS || apart::is_apart() {
+            return self.table == apart::table();
+        }
         table::mark(self.as_raw_fd()).is_some_and(|mark| mark == self.mark || self.mark == 0)
     }
 
@@ -103,6 +127,9 @@ impl Fd {
 
     /// Reads at `offset` without moving the file's position.
     pub fn read_at(&self, buf: &mut [u8], offset: i64) -> io::Result<usize> {
+        if self.table != apart::table() {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
         // SAFETY: `buf` is ours and writable for its whole length; the descriptor is open.
         let n =
             unsafe { libc::pread(self.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len(), offset) };
@@ -125,12 +152,30 @@ impl io::Write for Fd {
 
 /// A copy of the process's stderr, to be given to a child. Errors: it is closed.
 pub fn own_stderr() -> io::Result<OwnedFd> {
-    std::io::stderr().as_fd().try_clone_to_owned()
+    match is_apart() {
+        true => apart::borrow(libc::STDERR_FILENO),
+        false => std::io::stderr().as_fd().try_clone_to_owned(),
+    }
+}
+
+/// Calls `ask` with a number of the calling thread's table that leads to what `fd` does in the host's.
+/// None: nothing is open there.
+pub(crate) fn with_hosts<T>(fd: RawFd, ask: impl FnOnce(RawFd) -> T) -> Option<T> {
+    if !is_apart() {
+        return Some(ask(fd));
+    }
+    let borrowed = apart::borrow(fd).ok()?;
+    Some(ask(borrowed.as_raw_fd()))
 }
 
 /// How many descriptors of ours are open in the host's table.
 pub fn count() -> usize {
     table::count()
+}
+
+/// How many are open in tables of our own.
+pub fn count_apart() -> usize {
+    apart::count()
 }
 
 /// How many of them have numbers from `HIGH_FD` on. Some microseconds.
@@ -145,4 +190,5 @@ pub fn close_all() {
         // SAFETY: it leads to what it did when it was ours, and nobody in this child owns it (see above).
         unsafe { libc::close(fd) };
     });
+    apart::forget();
 }

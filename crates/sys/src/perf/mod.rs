@@ -395,11 +395,12 @@ fn open_ring(cpu: u16, bytes: usize) -> Result<Ring, Refused> {
     Ring::map(cpu, holder, bytes, page_bytes()).map_err(|e| Refused::new("mmap of a ring", &e))
 }
 
-/// How many events may be open: half of what we may keep open in all.
+/// How many events may be open: half of what we may keep open in all, but for the few that others need.
 fn descriptor_budget() -> usize {
+    const OF_OTHERS: usize = 8;
     match ours::is_tight() {
         true => 0,
-        false => (ours::most() / 2).min(MAX_EVENTS),
+        false => (ours::most().saturating_sub(OF_OTHERS) / 2).min(MAX_EVENTS),
     }
 }
 
