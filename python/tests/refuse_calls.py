@@ -8,7 +8,8 @@ import os
 import struct
 import sys
 
-NUMBERS = {"perf_event_open": 298, "process_vm_readv": 310, "process_vm_writev": 311, "membarrier": 324}
+NUMBERS = {"perf_event_open": 298, "process_vm_readv": 310, "process_vm_writev": 311, "membarrier": 324,
+           "close_range": 436, "pidfd_getfd": 438}
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, MODE_FILTER = 22, 38, 2
 LOAD_NUMBER, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | 1  # EPERM

@@ -24,6 +24,7 @@ pub fn doctor(as_json: bool) -> ExitCode {
         take_back(),
         fast_clock(),
         control(),
+        own_descriptors(),
     ];
     if as_json {
         let rows: Vec<Value> = checks
@@ -138,6 +139,28 @@ fn fast_clock() -> Check {
 fn control() -> Check {
     let works = sys::local::folder().map(|folder| format!("sockets lie in {}", folder.display()));
     Check { name: "control", works, gives: "dashcam ps, status, snap and set" }
+}
+
+fn own_descriptors() -> Check {
+    let (tell, told) = std::sync::mpsc::channel();
+    let tried = sys::thread::spawn_quiet("dashcam-doctor", move || {
+        // Whoever waits has gone only if this process ends.
+        let _ = tell.send(sys::ours::move_apart().map_err(|error| {
+            let most = sys::ours::most();
+            format!(
+                "pidfd_getfd or close_range refused: {error}; at most {most} of the program's \
+                 descriptors are taken; needs Linux 5.9, and in a container CAP_SYS_PTRACE or \
+                 a seccomp profile that allows both"
+            )
+        }));
+    });
+    let answer = tried.map_err(|error| error.to_string()).and_then(|thread| {
+        thread.join();
+        told.recv().unwrap_or_else(|_| Err("the thread that tried it ended".to_owned()))
+    });
+    let works = answer.map(|()| "threads of dashcam have a table of their own".to_owned());
+    let gives = "no descriptor of the program's is taken, whatever its RLIMIT_NOFILE";
+    Check { name: "own_descriptors", works, gives }
 }
 
 fn vitals() -> Check {

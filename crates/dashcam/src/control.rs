@@ -27,8 +27,8 @@ use crate::live::{self, Live};
 use crate::stats::Stats;
 use crate::under_gil::UnderGil;
 use crate::{
-    boxes, firing, forks, forward, keeper, meta, names, otlp, own, remote, sampler, scrape, stream,
-    traces, windows,
+    boxes, firing, forks, forward, meta, names, otlp, own, remote, sampler, scrape, stream,
+    threads, traces, windows,
 };
 
 /// The language runtime in this process, as its binding knows it.
@@ -322,84 +322,13 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         recorder::pause();
     }
     *lock(&shared.listener) = remote::open(&shared);
-    let threads = start_threads(&shared);
+    let threads = threads::start(&shared);
     otlp::start(&shared);
     let started_ns = sys::clock::now_ns();
     let control = Control { shared, threads: Mutex::new(threads), started_ns };
     CONTROL.set(Some(Box::leak(Box::new(control))));
     Ok(true)
 }
-
-/// Starts the threads of ours that there is work for. One that cannot be had is a source that is off.
-///
-/// Sampler and keeper, who open hundreds of files, share a table of descriptors of their own, where that
-/// can be had: a thread that has it starts them, and ends.
-fn start_threads(shared: &Arc<Shared>) -> Vec<sys::thread::Quiet> {
-    let mut threads = Vec::new();
-    let own = shared.clone();
-    let (tell, told) = sync_channel(2);
-    let starter = sys::thread::spawn_quiet("dashcam-start", move || {
-        let apart = sys::ours::move_apart();
-        let state = apart.map_or_else(|why| format!("off: {why}"), |()| "on".to_owned());
-        own.set_source("own_descriptors", state);
-        let bodies = [(SAMPLER, sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)];
-        for (name, body) in bodies {
-            // Its receiver waits for the end of this thread.
-            let _ = spawn(&own, name, body).map(|thread| tell.send(thread));
-        }
-    });
-    match starter {
-        Ok(starter) => starter.join(),
-        Err(error) => lost(shared, SAMPLER, &error),
-    }
-    threads.extend(told);
-    if lock(&shared.listener).is_some() {
-        threads.extend(spawn(shared, "dashcam-control", remote::run));
-    }
-    if shared.endpoint.is_some() {
-        threads.extend(spawn(shared, "dashcam-openmetrics", scrape::run));
-    }
-    threads
-}
-
-fn spawn(
-    shared: &Arc<Shared>,
-    name: &'static str,
-    body: fn(Arc<Shared>),
-) -> Option<sys::thread::Quiet> {
-    let own = shared.clone();
-    let started = sys::thread::spawn_quiet(name, move || guarded(name, own, body));
-    started.inspect_err(|error| lost(shared, name, error)).ok()
-}
-
-/// A thread could not be had. The rest still records; captures by `snap` may be all that is left.
-fn lost(shared: &Shared, name: &str, error: &std::io::Error) {
-    if name == SAMPLER {
-        shared.sampler_left.store(true, Ordering::Release);
-    }
-    shared.set_source(name, format!("off: {error}"));
-}
-
-/// Runs a thread of ours; a panic in it ends the thread, and is told by `status` and captures.
-fn guarded(name: &str, shared: Arc<Shared>, body: fn(Arc<Shared>)) {
-    let own = shared.clone();
-    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || body(own)));
-    if let Err(why) = ended {
-        // What the panic said may have gone to no stderr (`sys::ours`).
-        let text = why.downcast_ref::<&str>().copied();
-        let text = text.or(why.downcast_ref::<String>().map(String::as_str)).unwrap_or("");
-        let state = format!("off: ended by an internal error ({text}); please report it");
-        shared.set_source(name, state);
-    }
-    if name == SAMPLER {
-        // Release: its last jobs are in the queue before the keeper sees that no more will come.
-        shared.sampler_left.store(true, Ordering::Release);
-        shared.job_came.notify_all();
-    }
-}
-
-/// Name of the sampler's thread.
-const SAMPLER: &str = "dashcam-sampler";
 
 /// A box takes at most this part of the memory that is to be had.
 const SHARE_OF_AVAILABLE: u64 = 8;

@@ -51,6 +51,7 @@ mod subject;
 mod suspended;
 mod switching;
 mod task_names;
+mod threads;
 mod traces;
 mod tracks;
 pub mod under_gil;

@@ -35,6 +35,8 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 const CAPTURE_NS: u64 = 30_000_000_000;
 /// New clients are taken no faster than this: what asking in a circle may cost the host.
 const ACCEPT_EVERY_NS: u64 = 5_000_000;
+/// Behind a socket that the program closed the next one takes nobody for so long.
+const REOPEN_NS: u64 = 1_000_000_000;
 /// While a capture is being written its end is looked for this often.
 const LOOK_MS: i32 = 20;
 /// Dead processes' sockets looked at when a process starts.
@@ -60,7 +62,7 @@ pub(crate) fn open(shared: &Shared) -> Option<Arc<Listener>> {
 /// The life of the thread that answers.
 pub(crate) fn run(shared: Arc<Shared>) {
     recorder::name_thread("dashcam-control");
-    let Some(listener) = lock(&shared.listener).clone() else { return };
+    let Some(mut listener) = lock(&shared.listener).clone() else { return };
     let mut clients: Vec<Client> = Vec::new();
     let mut accept_from_ns = 0u64;
     while !shared.stopping() {
@@ -70,6 +72,14 @@ pub(crate) fn run(shared: Arc<Shared>) {
         let mut list = vec![Waiting { fd, to_write: false, ready: false }];
         list.extend(clients.iter().map(Client::waiting));
         local::wait(&mut list, timeout_ms(&clients, pause_ns, now));
+        if !listener.is_intact() && !shared.stopping() {
+            // The program has closed what it does not know.
+            let Some(fresh) = open(&shared) else { return };
+            *lock(&shared.listener) = Some(fresh.clone());
+            (listener, accept_from_ns) = (fresh, now + REOPEN_NS);
+            clients.clear();
+            continue;
+        }
         let now = sys::clock::now_ns();
         let mut ready = list[1..].iter().map(|w| w.ready);
         clients.retain_mut(|client| client.go_on(&shared, ready.next().unwrap_or(false), now));

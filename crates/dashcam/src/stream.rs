@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use format::record::Kind;
 use format::region::{thread, word, THREAD_WORDS};
 use recorder::{Filter, Session, SessionCounts};
 use ring::OnFull;
-use sys::ours::{note, Noted};
+use sys::ours::Fd;
 use sys::thread::Quiet;
 
 use crate::control::{lock, shared, Shared};
@@ -153,7 +153,7 @@ pub(crate) struct Inner {
     thread: Mutex<Option<Quiet>>,
 }
 
-type Out = BufWriter<Box<dyn Write + Send>>;
+type Out = BufWriter<Fd>;
 
 impl Stream {
     /// Opens a stream. Errors: dashcam is not recording, the sink cannot be opened, 63 sessions are
@@ -247,40 +247,18 @@ fn counts_json(session: &Session, sink: &str) -> Object {
         .int("torn", q.torn)
 }
 
-/// A sink that forked children close: a reader waits for its end as long as anybody has it open.
-struct Own<T> {
-    /// Dropped first: behind that the descriptor's number may be the host's.
-    _noted: Noted,
-    out: T,
-}
-
-impl<T: Write + AsRawFd> Own<T> {
-    fn new(out: T) -> Own<T> {
-        Own { _noted: note(out.as_raw_fd()), out }
-    }
-}
-
-impl<T: Write> Write for Own<T> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.out.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.out.flush()
-    }
-}
-
+/// The sink is closed by forked children: a reader waits for its end as long as anybody has it open.
 fn open_sink(sink: &str) -> Result<Out, String> {
     let refused = |error: std::io::Error| format!("{sink}: cannot stream there: {error}");
-    let out: Box<dyn Write + Send> = match sink.strip_prefix("unix:") {
-        Some(path) => Box::new(Own::new(UnixStream::connect(Path::new(path)).map_err(refused)?)),
+    let out = match sink.strip_prefix("unix:") {
+        Some(path) => OwnedFd::from(UnixStream::connect(Path::new(path)).map_err(refused)?),
         None => {
             let mut options = OpenOptions::new();
             options.write(true).create_new(true).mode(0o600);
-            Box::new(Own::new(options.open(PathBuf::from(sink)).map_err(refused)?))
+            OwnedFd::from(options.open(PathBuf::from(sink)).map_err(refused)?)
         }
     };
-    Ok(BufWriter::with_capacity(64 * 1024, out))
+    Ok(BufWriter::with_capacity(64 * 1024, Fd::from(out)))
 }
 
 fn run(inner: &Inner, shared: &Shared, out: Out) {

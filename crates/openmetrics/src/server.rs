@@ -211,6 +211,10 @@ impl Endpoint {
             let until = clients.iter().map(|client| client.until_ns).min();
             let ms = until.map(|until| until.saturating_sub(now) / 1_000_000 + 1);
             local::wait(&mut list, ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)));
+            if !listener.is_intact() {
+                // The program has closed what it does not know: a new one is opened.
+                return;
+            }
             let now = sys::clock::now_ns();
             let mut ready = list[1..].iter().map(|waiting| waiting.ready);
             clients.retain_mut(|client| self.go_on(client, ready.next().unwrap_or(false), now));

@@ -70,6 +70,11 @@ impl Listener {
         accept(&self.fd)
     }
 
+    /// Whether it is still there: the host may have closed it. One system call.
+    pub fn is_intact(&self) -> bool {
+        self.fd.is_intact()
+    }
+
     /// Takes no more clients, wakes who waits for one, and removes the file.
     pub fn remove(&self) {
         shut(&self.fd);

@@ -80,7 +80,7 @@ pub fn move_apart() -> io::Result<()> {
     probe()?;
     // SAFETY: the call touches no memory. It closes nothing of the host's: the range is left out of the
     // copy, which alone this thread uses from now on.
-    let done = unsafe { libc::syscall(SYS_CLOSE_RANGE, 0, libc::c_uint::MAX, CLOSE_RANGE_UNSHARE) };
+    let done = unsafe { libc::syscall(SYS_CLOSE_RANGE, 0, i32::MAX, CLOSE_RANGE_UNSHARE) };
     if done != 0 {
         return Err(io::Error::last_os_error());
     }

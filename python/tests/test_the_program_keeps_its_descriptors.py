@@ -1,0 +1,109 @@
+"""What is open, and which numbers the program gets, are the same with and without dashcam; where the kernel
+allows us no table of our own, we take an eighth of the limit at most."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DASHCAM, Bench
+
+# Opens files until there are no more; recorded, once all threads have been looked at.
+PROGRAM = """
+    import json, os, sys, threading, time
+    threads, recorded = int(sys.argv[1]), sys.argv[2] == "recorded"
+    go, stand = threading.Event(), threading.Barrier(int(sys.argv[1]) + 1)
+    def wait():
+        stand.wait()
+        go.wait()
+    all_threads = [threading.Thread(target=wait) for _ in range(threads)]
+    for thread in all_threads:
+        thread.start()
+    stand.wait()
+    if recorded:
+        import dashcam
+        while dashcam.status()["sampler"]["samples"] < threads:
+            time.sleep(0.01)
+    listed = sorted(map(int, os.listdir("/proc/self/fd")))
+    opened = []
+    try:
+        while True:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError as error:
+        refused = error.errno
+    for fd in opened:
+        os.close(fd)
+    status = dashcam.status() if recorded else {}
+    go.set()
+    for thread in all_threads:
+        thread.join()
+    print(json.dumps({"listed": listed, "opened": opened, "refused": refused,
+                      "descriptors": status.get("descriptors"),
+                      "source": status.get("sources", {}).get("own_descriptors")}))
+"""
+LIMIT = """
+    import os, resource, sys
+    limit = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
+REFUSE = str(Path(__file__).with_name("refuse_calls.py"))
+CASES = pytest.mark.parametrize(("limit", "threads"), [(256, 60), (1024, 200), (4096, 60)])
+
+
+def both(bench: Bench, limit: int, threads: int, under: list[str], **env: str) -> list[dict[str, Any]]:
+    """What the program says, bare and recorded."""
+    limited = [sys.executable, str(bench.write("limit.py", LIMIT)), str(limit)]
+    program = [sys.executable, str(bench.write("program.py", PROGRAM)), str(threads)]
+    said = []
+    for words in ([*program, "bare"], [DASHCAM, "run", "--", *program, "recorded"]):
+        done = bench.run([*under, *limited, *words], **env)
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        said.append(json.loads(done.stdout))
+    return said
+
+
+def has_own_table(recorded: dict[str, Any]) -> bool:
+    if recorded["source"] != "on":
+        assert recorded["source"].startswith("off: ")
+    return bool(recorded["source"] == "on")
+
+
+@CASES
+def test_all_numbers_are_the_same(bench: Bench, limit: int, threads: int) -> None:
+    bare, recorded = both(bench, limit, threads, [], DASHCAM_CONTROL="off")
+    if not has_own_table(recorded):
+        pytest.skip("this kernel or sandbox allows no table of our own: " + recorded["source"])
+    assert recorded["listed"] == bare["listed"]
+    assert recorded["opened"] == bare["opened"] and recorded["refused"] == bare["refused"]
+    assert recorded["descriptors"]["in_the_programs_table"] == 0
+    assert recorded["descriptors"]["in_our_own_table"] > 0
+
+
+@CASES
+def test_the_control_socket_lies_out_of_the_way(bench: Bench, limit: int, threads: int) -> None:
+    bare, recorded = both(bench, limit, threads, [])
+    if not has_own_table(recorded):
+        pytest.skip("this kernel or sandbox allows no table of our own: " + recorded["source"])
+    ours = set(recorded["listed"]) - set(bare["listed"])
+    first = min(1024, limit - limit // 8)
+    assert len(ours) == 1 and min(ours) >= first, ours
+    assert recorded["opened"] == [fd for fd in bare["opened"] if fd not in ours]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has numbers of x86-64")
+@CASES
+@pytest.mark.parametrize("refused", ["pidfd_getfd", "close_range", "pidfd_getfd,perf_event_open"])
+def test_elsewhere_an_eighth_is_the_most(bench: Bench, limit: int, threads: int, refused: str) -> None:
+    bare, recorded = both(bench, limit, threads, [sys.executable, REFUSE, refused])
+    assert recorded["source"].startswith("off: ")
+    assert len(recorded["listed"]) <= len(bare["listed"]) + limit // 8
+    assert len(recorded["opened"]) >= len(bare["opened"]) - limit // 8
+    ours = set(recorded["listed"]) - set(bare["listed"])
+    # One that is open for a moment has the number that was free.
+    kept = sorted(ours)[2:] if len(ours) > 2 else []
+    assert all(fd >= min(1024, limit - limit // 8) for fd in kept), ours
