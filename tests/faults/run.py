@@ -1,0 +1,157 @@
+"""One fault at a time, of everything that can fail below dashcam: what a recorded program prints, its exit code
+and its stderr, but for lines of ours, must be those of the bare run.
+
+    python3 tests/faults/run.py                  all of it (`make test-live`)
+    python3 tests/faults/run.py calls            each call site of ours, each error (see calls.py, errnos.py)
+    python3 tests/faults/run.py worlds           full disks, limits, signals, ends at any moment (see worlds.py)
+    python3 tests/faults/run.py calls openat     some of them
+    python3 tests/faults/run.py --quick          one error a system call, a few worlds
+
+Prints a table, and what was not survived. Needs an installed dashcam: run it with that environment's Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import errno
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Optional
+
+import calls
+import errnos
+import worlds
+
+HERE = Path(__file__).resolve().parent
+OURS = r"/dashcam/_native"
+# What is ours on stderr: one line each.
+OWN_LINE = "dashcam: "
+SECONDS = 60.0
+
+
+def recorded(folder: str, *program: str) -> "list[str]":
+    """The command that records a program."""
+    dashcam = str(Path(sys.executable).with_name("dashcam"))
+    return [dashcam, "run", "--slow", "50ms", "--out", folder, "--", sys.executable, *program]
+
+
+def bare(*program: str) -> "list[str]":
+    return [sys.executable, *program]
+
+
+def lines_of_program(err: str) -> str:
+    """Of a stderr what is not ours."""
+    return "".join(line for line in err.splitlines(True) if not line.startswith(OWN_LINE))
+
+
+class Table:
+    """What was tried, and what was not survived."""
+
+    def __init__(self) -> None:
+        self.tried: "collections.Counter[str]" = collections.Counter()
+        self.failed: "list[tuple[str, str, str]]" = []
+
+    def note(self, group: str, what: str, wrong: Optional[str]) -> None:
+        self.tried[group] += 1
+        if wrong:
+            self.failed.append((group, what, wrong))
+            print(f"NOT SURVIVED {group}: {what}: {wrong}", flush=True)
+
+    def show(self) -> None:
+        failed = collections.Counter(group for group, *_ in self.failed)
+        print("| what fails | faults | survived |\n| --- | --- | --- |")
+        for group, tried in sorted(self.tried.items()):
+            print(f"| {group} | {tried} | {tried - failed[group]} |")
+        print(f"| all | {sum(self.tried.values())} | {sum(self.tried.values()) - len(self.failed)} |")
+
+
+def differs(expected: calls.Outcome, got: calls.Outcome) -> Optional[str]:
+    """What is not as in the bare run."""
+    if got.late:
+        return f"no end within {SECONDS:.0f} s"
+    if got.code != expected.code:
+        return f"exit code {got.code}, bare {expected.code}; {got.err[-300:]!r}"
+    if got.out != expected.out:
+        return f"stdout {got.out[-300:]!r}, bare {expected.out[-300:]!r}"
+    if lines_of_program(got.err) != expected.err:
+        return f"stderr {got.err[-600:]!r}, bare {expected.err[-300:]!r}"
+    return None
+
+
+class Sites:
+    """Runs the program with calls of ours handed over."""
+
+    def __init__(self, table: Table, quick: bool) -> None:
+        self.table, self.quick = table, quick
+        self.folder = tempfile.TemporaryDirectory(prefix="dashcam-faults-")
+        program = str(HERE / "program.py")
+        self.bare = calls.run(bare(program), [], lambda call: 0, SECONDS, env={"DASHCAM_ENABLED": "0"})
+        self.words = recorded(self.folder.name, program)
+
+    def find(self, names: "list[str]") -> "dict[tuple[str, str], int]":
+        """Call sites of ours, and how often each calls."""
+        found: "collections.Counter[tuple[str, str]]" = collections.Counter()
+        caller = calls.Caller(OURS)
+
+        def answer(call: calls.Call) -> int:
+            site = caller.site(call)
+            if site:
+                found[errnos.NAMES[call.number], site] += 1
+            return 0
+
+        for name in names:
+            got = calls.run(self.words, [errnos.CALLS[name][0]], answer, SECONDS)
+            self.table.note("handed over only", name, differs(self.bare, got))
+        return found
+
+    def fail(self, name: str, site: str, error: int) -> int:
+        """One run in which each call of a site fails; how often that was."""
+        caller, hit = calls.Caller(OURS), 0
+
+        def answer(call: calls.Call) -> int:
+            nonlocal hit
+            if caller.site(call) != site:
+                return 0
+            hit += 1
+            return error
+
+        got = calls.run(self.words, [errnos.CALLS[name][0]], answer, SECONDS)
+        what = f"{errno.errorcode[error]} at {site} ({hit} times)"
+        self.table.note(name, what, differs(self.bare, got))
+        return hit
+
+    def all(self, names: "list[str]") -> None:
+        sites = self.find(names)
+        print(f"{len(sites)} call sites of ours in {len({name for name, _ in sites})} system calls", flush=True)
+        for (name, site), times in sorted(sites.items()):
+            print(f"{name}: {site}: {times} calls", flush=True)
+            for error in errnos.errors(name)[:1 if self.quick else None]:
+                self.fail(name, site, error)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("part", nargs="?", choices=["calls", "worlds"])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--quick", action="store_true")
+    asked = parser.parse_args()
+    table = Table()
+    if asked.part in (None, "calls"):
+        try:
+            calls.supported()
+        except calls.Unsupported as why:
+            print(f"faults: call sites are left out: {why}", file=sys.stderr)
+        else:
+            Sites(table, asked.quick).all(asked.names or list(errnos.CALLS))
+    if asked.part in (None, "worlds"):
+        worlds.all(table.note, asked.names, asked.quick)
+    table.show()
+    return 1 if table.failed else 0
+
+
+if __name__ == "__main__":
+    os.environ.pop("DASHCAM_ENABLED", None)
+    sys.exit(main())
