@@ -14,3 +14,7 @@ mod codes;
 mod moments;
 mod process;
 mod text;
+
+/// A program that survives a full memory must not be ended by us.
+#[global_allocator]
+static ALLOCATOR: dashcam::Reserve<std::alloc::System> = dashcam::Reserve::new();

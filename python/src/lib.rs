@@ -27,6 +27,10 @@ mod under_gil;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
+/// A program that survives a full memory must not be ended by us.
+#[global_allocator]
+static ALLOCATOR: sys::reserve::Reserve<std::alloc::System> = sys::reserve::Reserve::new();
+
 /// A second interpreter of this process imports the module: its objects belong to the first.
 fn elsewhere() -> PyErr {
     PyImportError::new_err("another interpreter of this process holds the recorder")

@@ -3,7 +3,7 @@ notification. No code of the package takes part, and calls of the program itself
 
 A filter hands the calls of one number over. For each, the caller stands still; its stack is read, and the first
 return address in a library other than the C library says whose call it is. If it is our library's, debug
-information names the lines; the innermost line of each of our two innermost rooms is the call's *site*.
+information names the lines; the innermost one in a file of ours is the call's *site*.
 """
 
 from __future__ import annotations
@@ -86,13 +86,17 @@ class Maps:
 
     @staticmethod
     def of(tid: int) -> "Maps":
-        maps = Maps()
+        maps, first = Maps(), {}
         with open(f"/proc/{tid}/maps", encoding="utf-8") as file:
             for line in file:
                 words = line.split()
-                if len(words) >= 6 and "x" in words[1]:
-                    begin, end = (int(part, 16) for part in words[0].split("-"))
-                    maps.rows.append((begin, end, begin - int(words[2], 16), words[5]))
+                if len(words) < 6:
+                    continue
+                begin, end = (int(part, 16) for part in words[0].split("-"))
+                # Where a library's address 0 is.
+                base = first.setdefault(words[5], begin)
+                if "x" in words[1]:
+                    maps.rows.append((begin, end, base, words[5]))
         return maps
 
     def find(self, address: int) -> "Optional[tuple[int, str]]":
@@ -166,7 +170,6 @@ class Caller:
     def walk(self, call: Call, stack: bytes, read: Callable[[int], bytes]) -> Optional[str]:
         words = struct.unpack(f"<{len(stack) // 8}Q", stack[:len(stack) // 8 * 8])
         maps = self.maps.get(call.tid) or self.learn(call.tid)
-        sites: "list[str]" = []
         begun = False
         for word in words:
             found = maps.find(word)
@@ -176,16 +179,12 @@ class Caller:
             if re.search(r"/(libc|ld-linux|libpthread)[-.]", path):
                 continue
             if not self.ours.search(path):
-                if begun:
-                    break
-                return None
-            begun = True
-            for line in LINES.at(path, offset - 1):
-                if not sites or rooms(line) != rooms(sites[-1]):
-                    sites.append(line)
-            if len(sites) >= 2:
                 break
-        return " < ".join(sites[:2]) if begun and sites else ("?" if begun else None)
+            begun = True
+            # The standard library's own lines are not ours, nor is what has no lines.
+            for line in LINES.at(path, offset - 1):
+                return line
+        return "?" if begun else None
 
     def learn(self, tid: int) -> Maps:
         maps = Maps.of(tid)
@@ -193,10 +192,6 @@ class Caller:
             # It stays where it is once it is loaded.
             self.maps[tid] = maps
         return maps
-
-
-def rooms(line: str) -> str:
-    return line.split("/")[0]
 
 
 def is_behind_a_call(code: bytes) -> bool:

@@ -136,7 +136,7 @@ DAEMON = """
                         pass
             with dashcam.request("daemon"):
                 time.sleep(0.08)
-            os.write(other, repr(sorted(map(int, os.listdir("/proc/self/fd")))[:8]).encode())
+            os.write(other, repr([fd for fd in sorted(map(int, os.listdir("/proc/self/fd"))) if fd < 1024]).encode())
             os._exit(0)
         os._exit(0)
     os.close(other)

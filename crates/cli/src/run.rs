@@ -63,6 +63,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
             std::env::current_exe().unwrap_or_default().display()
         ),
     }
+    sys::streams::restore();
     let error = command.exec();
     eprintln!("dashcam: {}: {error}", path.display());
     ExitCode::from(NOT_EXECUTABLE)

@@ -219,7 +219,7 @@ impl Starting {
             if let Some(held) = STARTING.take() {
                 return Some(Starting(Some(held)));
             }
-            std::thread::sleep(Duration::from_millis(1));
+            sys::thread::pause_for(Duration::from_millis(1));
         }
     }
 }
@@ -240,6 +240,16 @@ pub fn start_with_runtime(
     given: &[(String, String)],
     runtime: Runtime,
 ) -> Result<bool, StartError> {
+    contained(|| start_now(given, runtime)).unwrap_or_else(|why| Err(StartError(why)))
+}
+
+/// What `body` returns, or what an internal error of ours said: none of them reaches the host.
+fn contained<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+    ended.map_err(|why| threads::internal_error(&*why))
+}
+
+fn start_now(given: &[(String, String)], runtime: Runtime) -> Result<bool, StartError> {
     check_settings(given)?;
     let Some(_starting) = Starting::claim() else { return Ok(false) };
     if CONTROL.get().is_some() {
@@ -262,6 +272,7 @@ pub fn start_with_runtime(
         let _ = sys::fork::register(Some(before), Some(behind), Some(on_fork_child));
         FORK_HOOK.store(true, Ordering::Relaxed);
     }
+    sys::stderr::note();
     let started = start_with(config, runtime)?;
     PARENT.set(None);
     Ok(started)
@@ -333,7 +344,17 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
 /// A box takes at most this part of the memory that is to be had.
 const SHARE_OF_AVAILABLE: u64 = 8;
 
+/// With less address space than this left the program may miss what the box, our stacks and the C library's arenas
+/// for our threads take: together some 400 MiB.
+const LEAST_ADDRESS_SPACE: u64 = 1 << 30;
+
 fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
+    if let Some(left) = sys::room::address_space_left().filter(|left| *left < LEAST_ADDRESS_SPACE) {
+        let (found, want) = (left >> 20, LEAST_ADDRESS_SPACE >> 20);
+        return Err(StartError(format!(
+            "address space: found {found} MiB left, wanted {want}; raise RLIMIT_AS (ulimit -v)"
+        )));
+    }
     let pid = std::process::id();
     let bytes = affordable(config.memory);
     let region = match boxes::folder() {
@@ -374,6 +395,11 @@ pub(crate) fn say(text: &str) {
 /// half a second, and for what goes out by OTLP, at most two. What was recorded stays in the
 /// black box; a later `start` goes on in it.
 pub fn stop() {
+    // An internal error has been said by whoever panicked.
+    let _ = contained(stop_now);
+}
+
+fn stop_now() {
     if PARENT.get().is_some() {
         // A forked child that never recorded is not to begin now.
         PARENT.set(None);
@@ -398,7 +424,7 @@ pub fn stop() {
     let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
     for thread in lock(&control.threads).drain(..) {
         while !thread.is_finished() && sys::clock::now_ns() < deadline_ns {
-            std::thread::sleep(Duration::from_millis(2));
+            sys::thread::pause_for(Duration::from_millis(2));
             shared.job_came.notify_all();
         }
         if thread.is_finished() {
@@ -427,6 +453,10 @@ pub fn crashing(kind: &str) {
 /// Stops, and removes the black box: the process ends in order. Writes a capture that was due.
 pub fn before_exit() {
     stop();
+    let _ = contained(close);
+}
+
+fn close() {
     forward::close();
     if let Some(Place::File(path)) = recorder::current().map(|r| r.region().place()) {
         let _ = std::fs::remove_file(path);
@@ -464,6 +494,13 @@ pub fn after_fork_child() {
     if PARENT.get().is_none() {
         return;
     }
+    if contained(start_in_child).is_err() {
+        PARENT.set(None);
+        recorder::pause();
+    }
+}
+
+fn start_in_child() {
     let Some(_starting) = Starting::claim() else { return };
     let Some(parent) = PARENT.get() else { return };
     let (config, runtime) = (parent.shared.config().clone(), parent.shared.runtime.clone());
@@ -493,6 +530,11 @@ pub fn snap(reason: &str) -> Result<PathBuf, String> {
 /// The state of the recorder as JSON.
 pub fn status_json() -> String {
     after_fork_child();
+    let failed = |why: String| Object::new().flag("on", false).text("last_error", &why).finish();
+    contained(status_now).unwrap_or_else(failed)
+}
+
+fn status_now() -> String {
     let Some(control) = CONTROL.get() else {
         return Object::new().flag("on", false).finish();
     };

@@ -16,6 +16,7 @@ use crate::captures_log::CapturesLog;
 use crate::control::{lock, say, Job, Made, Shared};
 use crate::hook::Hooks;
 use crate::notes::Notes;
+use crate::sampler::RAN_OUT;
 use crate::windows::{self, Windows};
 use crate::{firing, meta, snapshot};
 
@@ -59,7 +60,10 @@ pub(crate) fn run(shared: Arc<Shared>) {
         // So that the capture has what was counted to this moment.
         windows.take();
         number += 1;
-        let result = save(&shared, &job, number);
+        let result = match sys::reserve::ran_out() {
+            true => Err(RAN_OUT.to_owned()),
+            false => save(&shared, &job, number),
+        };
         note(&shared, &result);
         if let Ok(made) = &result {
             log.captured(&shared, &job, &made.path);
@@ -157,7 +161,7 @@ fn wait_for_sampler(shared: &Shared) {
         if shared.flushed.load(Ordering::Acquire) >= wanted || shared.stopping() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(2));
+        sys::thread::pause_for(Duration::from_millis(2));
     }
 }
 

@@ -88,6 +88,8 @@ pub use recorder::{Ended, SessionCounts};
 pub use stream::{Stream, StreamConfig};
 pub use suspended::set_asyncio_tasks;
 pub use sys::clock::now_ns;
+/// An allocator for libraries that are loaded into a program (`sys::reserve`).
+pub use sys::reserve::Reserve;
 pub use sys::shelf::Shelf;
 pub use task_names::set_asyncio_running;
 pub use traces::{

@@ -68,6 +68,8 @@ const WORK_NS: u64 = 100_000;
 /// Between two looks while nothing is recorded.
 const IDLE: Duration = Duration::from_millis(50);
 
+/// What is said when an allocation of ours was refused.
+pub(crate) const RAN_OUT: &str = "off: memory ran out; recording has ended";
 pub(crate) const TURNED_OFF: &str = "off: turned off by settings";
 
 /// What a `status` told before the sampler's first look says of its sources.
@@ -97,6 +99,11 @@ pub(crate) fn run(shared: Arc<Shared>) {
     sampler.book(0);
     let mut next_ns = sys::clock::now_ns();
     while !shared.stopping() {
+        if sys::reserve::ran_out() {
+            recorder::pause();
+            shared.set_source("memory", RAN_OUT.to_owned());
+            break;
+        }
         sampler.follow_clock();
         sampler.follow_settings();
         if !recorder::is_on() {
@@ -129,7 +136,7 @@ pub(crate) fn run(shared: Arc<Shared>) {
             next_ns = (next_ns + period_ns).max(now.saturating_sub(period_ns));
         }
         let pause_ns = next_ns.saturating_sub(sys::clock::now_ns());
-        std::thread::sleep(Duration::from_nanos(pause_ns));
+        sys::thread::pause_for(Duration::from_nanos(pause_ns));
     }
     sampler.last_words();
 }
@@ -257,7 +264,7 @@ impl<'s> Sampler<'s> {
         self.triggers.wishes();
         self.answer_flush();
         self.book(0);
-        std::thread::sleep(IDLE);
+        sys::thread::pause_for(IDLE);
     }
 
     /// Keeps the fast clock near the kernel's, and says so when its way of reading changes.

@@ -217,7 +217,7 @@ impl Inner {
                 if sys::clock::now_ns() > deadline_ns {
                     return Err(format!("{}: takes nothing; the stream is left to it", self.sink));
                 }
-                std::thread::sleep(Duration::from_millis(1));
+                sys::thread::pause_for(Duration::from_millis(1));
             }
             thread.join();
         }
@@ -311,7 +311,7 @@ fn pump(inner: &Inner, shared: &Shared, out: Out) -> std::io::Result<()> {
         if stopping {
             return writer.finish(0).map(drop);
         }
-        std::thread::sleep(PAUSE);
+        sys::thread::pause_for(PAUSE);
     }
 }
 

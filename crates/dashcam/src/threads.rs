@@ -62,17 +62,20 @@ fn guarded(name: &str, shared: Arc<Shared>, body: fn(Arc<Shared>)) {
     let own = shared.clone();
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || body(own)));
     if let Err(why) = ended {
-        // What the panic said may have gone to no stderr (`sys::ours`).
-        let text = why.downcast_ref::<&str>().copied();
-        let text = text.or(why.downcast_ref::<String>().map(String::as_str)).unwrap_or("");
-        let state = format!("off: ended by an internal error ({text}); please report it");
-        shared.set_source(name, state);
+        shared.set_source(name, format!("off: ended by {}", internal_error(&*why)));
     }
     if name == SAMPLER {
         // Release: its last jobs are in the queue before the keeper sees that no more will come.
         shared.sampler_left.store(true, Ordering::Release);
         shared.job_came.notify_all();
     }
+}
+
+/// What a panic said, in a line; it may have gone to no stderr (`sys::ours`).
+pub(crate) fn internal_error(why: &(dyn std::any::Any + Send)) -> String {
+    let text = why.downcast_ref::<&str>().copied();
+    let text = text.or(why.downcast_ref::<String>().map(String::as_str)).unwrap_or("");
+    format!("an internal error ({text}); please report it")
 }
 
 /// Name of the sampler's thread.

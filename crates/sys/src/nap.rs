@@ -39,7 +39,7 @@ impl Nap {
             if answer == 0 || matches!(errno(), libc::EINTR | libc::EAGAIN | libc::ETIMEDOUT) {
                 continue;
             }
-            std::thread::sleep(rest);
+            crate::thread::pause_for(rest);
         }
     }
 

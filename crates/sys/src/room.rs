@@ -1,4 +1,4 @@
-//! How much memory there is to be had: of the machine, and of this process's cgroup.
+//! How much memory there is to be had: of the machine, of this process's cgroup, and of its address space.
 //!
 //! A box in shared memory is charged to the cgroup like any other memory; taking more than there is
 //! would get the host killed. All files are read once, at start; what is absent sets no limit.
@@ -9,6 +9,22 @@ use std::fs;
 /// says.
 pub fn available_bytes() -> u64 {
     machine().unwrap_or(u64::MAX).min(cgroup().unwrap_or(u64::MAX))
+}
+
+/// Bytes of address space that this process may still take (`RLIMIT_AS`); None: as much as it likes. The C
+/// library gives threads arenas of 64 MiB of it.
+pub fn address_space_left() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is ours. The call fails only for a limit that does not exist.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
+    if !known || limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().next()?.parse().ok()?;
+    // SAFETY: sysconf reads a constant of the system.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    Some(limit.rlim_cur.saturating_sub(pages.saturating_mul(page)))
 }
 
 fn machine() -> Option<u64> {

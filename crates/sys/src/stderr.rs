@@ -1,17 +1,68 @@
 //! The process's stderr without the lock that Rust's library keeps for it.
 //!
+//! Number 2 need not be stderr: a program that runs without one is given the number for the next file or
+//! socket that it opens. So what is behind it is noted when recording first begins (`note`), and a line goes there while
+//! that is so, or to what programs send their stderr to later: a terminal, a pipe, a file open for appending,
+//! /dev/null. Nothing of ours is written to anything else.
+//!
 //! What it promises: a thread that was writing to stderr when another one forked holds nothing that
 //! the child waits for. A line is one system call unless the kernel takes only a part of it, so
 //! lines of several threads do not mix in a pipe up to 4 KiB.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::ours;
+
+/// What number 2 led to when it was noted; `CLOSED`; 0: not noted. Written once, read by whoever has a
+/// line. Relaxed: a word that nothing hangs on.
+static NOTED: AtomicU64 = AtomicU64::new(0);
+/// No mark: they are odd.
+const CLOSED: u64 = 2;
+
+/// Takes number 2 for stderr if it is open. The first call is the one, also for forked children: what has the
+/// number later may be anything.
+pub fn note() {
+    let now = ours::with_hosts(libc::STDERR_FILENO, ours::mark).flatten().unwrap_or(CLOSED);
+    let _ = NOTED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Whether `fd`, which leads to what the host's number 2 does, leads to a stderr.
+pub(crate) fn is_stderr(fd: RawFd) -> bool {
+    let noted = NOTED.load(Ordering::Relaxed);
+    match ours::mark(fd) {
+        None => false,
+        Some(mark) => noted == 0 || mark == noted || is_usual(fd),
+    }
+}
+
+/// Whether programs send their stderr to such things.
+fn is_usual(fd: RawFd) -> bool {
+    // SAFETY: an all-zero stat is a valid value, and fstat only writes into it.
+    let stat = unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
+    };
+    let Some(stat) = stat else { return false };
+    match stat.st_mode & libc::S_IFMT {
+        // A terminal, or /dev/null.
+        libc::S_IFCHR | libc::S_IFIFO => true,
+        // SAFETY: asks for flags; no memory is involved.
+        libc::S_IFREG => unsafe { libc::fcntl(fd, libc::F_GETFL) & libc::O_APPEND != 0 },
+        _ => false,
+    }
+}
 
 /// Writes a line. An error (stderr is closed, full, or gone) is the host's business: it is passed
 /// over. Waits as long as the kernel does. Allocates.
 pub fn line(text: &str) {
     let line = [text.as_bytes(), b"\n"].concat();
     // None: it is closed.
-    let _ = crate::ours::with_hosts(libc::STDERR_FILENO, |stderr| put(stderr, &line));
+    let _ = ours::with_hosts(libc::STDERR_FILENO, |stderr| {
+        if is_stderr(stderr) {
+            put(stderr, &line);
+        }
+    });
 }
 
 fn put(stderr: RawFd, line: &[u8]) {

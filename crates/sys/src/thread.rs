@@ -106,11 +106,22 @@ pub fn count() -> Option<(usize, usize)> {
     Some((all.len(), all.iter().filter(is_ours).count()))
 }
 
-/// Sleeps about this long. Async-signal-safe; a signal ends it early.
+/// Sleeps about this long, a second at most. Async-signal-safe; a signal ends it early. Where the kernel refuses (a
+/// seccomp profile) another call does the same: Rust's own sleep panics there.
 pub fn pause(ns: u64) {
-    let rest = libc::timespec { tv_sec: 0, tv_nsec: ns.min(999_999_999) as _ };
+    let ns = ns.min(999_999_999);
+    let rest = libc::timespec { tv_sec: 0, tv_nsec: ns as _ };
     // SAFETY: the structure is whole; what is left after a signal is not asked for.
-    unsafe { libc::nanosleep(&rest, std::ptr::null_mut()) };
+    let slept = unsafe { libc::nanosleep(&rest, std::ptr::null_mut()) };
+    if slept != 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+        // SAFETY: no descriptors, so no memory is involved.
+        unsafe { libc::poll(std::ptr::null_mut(), 0, (ns / 1_000_000 + 1) as libc::c_int) };
+    }
+}
+
+/// As `pause`.
+pub fn pause_for(time: std::time::Duration) {
+    pause(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
 }
 
 /// The kernel's name of the calling thread: 15 bytes and a NUL. A syscall, 0.1-0.2 us;

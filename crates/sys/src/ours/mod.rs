@@ -150,12 +150,21 @@ impl io::Write for Fd {
     }
 }
 
-/// A copy of the process's stderr, to be given to a child. Errors: it is closed.
+/// A copy of the process's stderr, to be given to a child. Errors: it is closed, or its number is another file's.
 pub fn own_stderr() -> io::Result<OwnedFd> {
-    match is_apart() {
+    let copy = match is_apart() {
         true => apart::borrow(libc::STDERR_FILENO),
         false => std::io::stderr().as_fd().try_clone_to_owned(),
+    }?;
+    match crate::stderr::is_stderr(copy.as_raw_fd()) {
+        true => Ok(copy),
+        false => Err(io::Error::from_raw_os_error(libc::EBADF)),
     }
+}
+
+/// What a descriptor of the calling thread's table leads to, as one word; always odd. None: nothing.
+pub(crate) fn mark(fd: RawFd) -> Option<u64> {
+    table::mark(fd)
 }
 
 /// Calls `ask` with a number of the calling thread's table that leads to what `fd` does in the host's.
