@@ -15,7 +15,10 @@ use crate::output;
 use crate::read::{NOTHING, UNREADABLE, USAGE};
 
 /// Where each user's recorders have their folder, `dashcam-UID`.
-const SHARED_MEMORY: &str = "/dev/shm";
+fn shared_memory() -> PathBuf {
+    let given = std::env::var_os("DASHCAM_SHM").filter(|folder| !folder.is_empty());
+    given.map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from)
+}
 
 /// Makes a capture of the box `file`: at `to`, or in this folder, named after the box.
 pub fn recover(file: &Path, to: Option<&Path>) -> ExitCode {
@@ -93,7 +96,7 @@ struct Found {
 
 /// Lists the boxes that this user may read, the newest first: for root those of all users.
 pub fn list(as_json: bool) -> ExitCode {
-    let mut found = boxes(Path::new(SHARED_MEMORY));
+    let mut found = boxes(&shared_memory());
     found.sort_by(|a, b| (b.started_ms, &b.path).cmp(&(a.started_ms, &a.path)));
     if as_json {
         let rows: Vec<Value> = found.iter().map(to_json).collect();
@@ -104,8 +107,9 @@ pub fn list(as_json: bool) -> ExitCode {
     }
     if found.is_empty() {
         eprintln!(
-            "dashcam: no black box that this user may read in {SHARED_MEMORY}/dashcam-*: boxes of \
-             processes that end in order are removed, and of killed ones the newest two are kept"
+            "dashcam: no black box that this user may read in {}/dashcam-*: boxes of processes \
+             that end in order are removed, and of killed ones the newest two are kept",
+            shared_memory().display()
         );
         return ExitCode::from(NOTHING);
     }

@@ -3,6 +3,7 @@
 //! A box is a file `<service>-<pid>-<start ms>.box` in a folder of this user's in shared memory, so
 //! that it outlives the process but not the machine's power. A process that ends in order removes
 //! its own. Of those left by processes that died, the newest `DEAD_KEPT` stay for `dashcam recover`.
+//! `DASHCAM_SHM` names another file system in memory than /dev/shm; crates/cli reads it too.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,9 @@ const DEAD_KEPT: usize = 2;
 pub fn folder() -> Result<PathBuf, String> {
     // The owner of our own /proc entry is the effective user.
     let uid = std::fs::metadata("/proc/self").map(|m| m.uid()).unwrap_or(0);
-    let path = PathBuf::from(format!("/dev/shm/dashcam-{uid}"));
+    let given = std::env::var_os("DASHCAM_SHM").filter(|folder| !folder.is_empty());
+    let memory = given.map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
+    let path = memory.join(format!("dashcam-{uid}"));
     if let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&path) {
         if error.kind() != std::io::ErrorKind::AlreadyExists {
             return Err(format!("{}: {error}", path.display()));

@@ -193,7 +193,8 @@ fn misspelt(variable: &str) -> Option<String> {
 }
 
 /// Variables of ours that are no settings, and one that is not ours.
-const OTHERS: &[&str] = &["run", "root", "root_name", "package_dir", "children", "clock", "port"];
+const OTHERS: &[&str] =
+    &["run", "root", "root_name", "package_dir", "children", "clock", "port", "shm"];
 
 /// Refuses names that no setting has, and values that do not fit theirs.
 pub(crate) fn check_all(given: &[(String, String)]) -> Result<(), Wrong> {
