@@ -6,18 +6,17 @@
 //! so that also what is done once a process is met half done.
 #![allow(clippy::expect_used, missing_docs)]
 
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::Write;
 use std::net::UdpSocket;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Every how many allocations a fork comes, and how many processes share that.
+/// Every how many allocations a fork comes, and how many processes share that. `DASHCAM_FORK_PARTS`
+/// sets how many of them run (default 1; the live lane runs all).
 const EVERY: u64 = 97;
 const PARTS: u64 = 4;
 
@@ -83,8 +82,11 @@ static STOPPING: Stopping = Stopping {
     done: AtomicU64::new(0),
 };
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("forks-anywhere")
+/// Where captures go: made by the test before it forks.
+static FOLDER: OnceLock<testkit::Folder> = OnceLock::new();
+
+fn folder() -> &'static Path {
+    FOLDER.get_or_init(|| testkit::Folder::new("forks-anywhere")).path()
 }
 
 const HEADER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -149,7 +151,7 @@ fn forks(end: &AtomicBool) -> (i32, u64) {
         }
         let mut pid = 0;
         if bad == 0 && forked < STOPPING.most.load(Ordering::Relaxed) {
-            pid = guards::start_child(|| {
+            pid = testkit::start_child(|| {
                 STOPPING.on.store(false, Ordering::Relaxed);
                 child()
             });
@@ -157,7 +159,7 @@ fn forks(end: &AtomicBool) -> (i32, u64) {
         }
         STOPPING.done.store(done + 1, Ordering::Release);
         if pid != 0 {
-            bad = guards::wait_at_most(pid, Duration::from_secs(40)).unwrap_or(99);
+            bad = testkit::wait_at_most(pid, Duration::from_secs(40)).unwrap_or(99);
         }
     }
     (bad, forked)
@@ -169,7 +171,7 @@ fn while_forks_come(body: impl FnOnce()) -> (i32, u64) {
     static END: AtomicBool = AtomicBool::new(false);
     let forker = std::thread::spawn(|| forks(&END));
     {
-        let _ends = guards::SetsAtEnd(&END);
+        let _ends = testkit::SetsAtEnd(&END);
         STOPPING.on.store(true, Ordering::Release);
         body();
         STOPPING.on.store(false, Ordering::Release);
@@ -204,32 +206,30 @@ fn life(part: u64) -> i32 {
     [failed, bad, few].into_iter().find(|code| *code != 0).unwrap_or(0)
 }
 
-/// One test: a child must not be forked while the harness begins a thread for another test, or the
-/// standard library begins none in it.
-#[test]
-fn a_fork_may_fall_anywhere() {
-    a_child_forked_anywhere_starts_records_saves_and_stops();
-    a_child_forked_while_a_thread_of_the_program_begins_has_threads_of_ours();
-    a_child_has_its_say_while_a_thread_of_its_parent_has_stderr();
-    let _ = std::fs::remove_dir_all(folder());
-}
+// Each test is a process of its own (nextest): a child must not be forked while the harness begins a
+// thread for another test, or the standard library begins none in it.
 
+#[test]
 fn a_child_forked_anywhere_starts_records_saves_and_stops() {
-    for part in 0..PARTS {
-        assert_eq!(guards::in_a_child(|| life(part)), 0, "part {part}");
+    let folder = folder();
+    for part in 0..testkit::count("DASHCAM_FORK_PARTS", 1).min(PARTS) {
+        assert_eq!(testkit::in_a_child(|| life(part)), 0, "part {part}");
     }
+    std::fs::remove_dir_all(folder).expect("ours");
 }
 
 /// Threads of Rust's take a lock of the standard library when they begin, and allocate while they have
 /// it. A child that was forked at that moment could begin no thread.
+#[test]
 fn a_child_forked_while_a_thread_of_the_program_begins_has_threads_of_ours() {
-    let code = guards::in_a_child(|| {
+    let folder = folder();
+    let code = testkit::in_a_child(|| {
         dashcam::start(config()).expect("starts");
         STOPPING.every.store(1, Ordering::Relaxed);
         STOPPING.most.store(100, Ordering::Relaxed);
         let (over, begun) = (AtomicBool::new(false), AtomicU64::new(0));
         let (bad, forked) = std::thread::scope(|scope| {
-            let _ends = guards::SetsAtEnd(&over);
+            let _ends = testkit::SetsAtEnd(&over);
             while_forks_come(|| {
                 // The library's list of threads allocates under its lock when there are twelve.
                 for _ in 0..16 {
@@ -250,12 +250,15 @@ fn a_child_forked_while_a_thread_of_the_program_begins_has_threads_of_ours() {
         bad + i32::from(forked < 16) * 30
     });
     assert_eq!(code, 0);
+    std::fs::remove_dir_all(folder).expect("ours");
 }
 
 /// What the recorder has to say in a child it says on a thread of the program, and the parent's other
 /// thread may have been writing to stderr.
+#[test]
 fn a_child_has_its_say_while_a_thread_of_its_parent_has_stderr() {
-    let code = guards::in_a_child(|| {
+    let folder = folder();
+    let code = testkit::in_a_child(|| {
         // Said at each start, since nothing comes of it.
         std::env::set_var("DASHCAM_STATSD", "nonsense://");
         dashcam::start(config()).expect("starts");
@@ -267,9 +270,10 @@ fn a_child_has_its_say_while_a_thread_of_its_parent_has_stderr() {
             std::thread::sleep(Duration::from_secs(1000));
         });
         told.recv().expect("it writes");
-        let code = guards::in_a_child(child);
+        let code = testkit::in_a_child(child);
         dashcam::before_exit();
         code
     });
     assert_eq!(code, 0);
+    std::fs::remove_dir_all(folder).expect("ours");
 }

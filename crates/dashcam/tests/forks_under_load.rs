@@ -1,17 +1,15 @@
 //! Forks while other threads record: the child has none of its parent's records, the parent does
 //! not notice, nobody hangs.
+//!
+//! `DASHCAM_FORKS` sets how many (default 48; the live lane runs 2,000).
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
 
 use dashcam::{Runtime, Value};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-const FORKS: u64 = 2000;
 
 fn own_box() -> PathBuf {
     let status = dashcam::status_json();
@@ -54,11 +52,12 @@ fn child(number: u64, name: u32, key: u32, generation: u32) -> i32 {
 }
 
 fn fork(number: u64, name: u32, key: u32, generation: u32) -> i32 {
-    guards::in_a_child(|| child(number, name, key, generation))
+    testkit::in_a_child(|| child(number, name, key, generation))
 }
 
 #[test]
-fn two_thousand_forks_while_others_record() {
+fn forks_while_others_record() {
+    let forks: u64 = testkit::count("DASHCAM_FORKS", 48);
     let given = [("service", "forks"), ("memory", "4MiB"), ("switches", "off")];
     let given: Vec<_> = given.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
     dashcam::start_with_runtime(&given, Runtime::default()).expect("starts");
@@ -66,7 +65,7 @@ fn two_thousand_forks_while_others_record() {
     let (name, key) = (tables.name("parent"), tables.name("key"));
     let (stop, total) = (&AtomicBool::new(false), &AtomicU64::new(0));
     std::thread::scope(|scope| {
-        let _stops = guards::SetsAtEnd(stop);
+        let _stops = testkit::SetsAtEnd(stop);
         for _ in 0..3 {
             scope.spawn(move || {
                 let mut i = 0;
@@ -80,7 +79,7 @@ fn two_thousand_forks_while_others_record() {
                 total.fetch_add(i, Ordering::Relaxed);
             });
         }
-        for number in 0..FORKS {
+        for number in 0..forks {
             event(name, key, number);
             assert_eq!(fork(number, name, key, 0), 0, "child {number}");
             if number % 100 == 0 {
@@ -94,7 +93,7 @@ fn two_thousand_forks_while_others_record() {
     dashcam::stop();
     let found = common::Box::read(&path);
     found.balance(key);
-    let wanted = total.load(Ordering::Relaxed) + FORKS;
+    let wanted = total.load(Ordering::Relaxed) + forks;
     let (least, _) = found.written();
     assert!(least >= wanted, "{least} records of the parent, {wanted} wanted");
     std::fs::remove_file(path).expect("ours");

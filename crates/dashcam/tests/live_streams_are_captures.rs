@@ -1,9 +1,6 @@
 //! A live stream is a readable capture, cut off or not, and a sink that takes nothing harms nobody.
 #![allow(clippy::expect_used, missing_docs)]
 
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
-
 use std::io::Read;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -102,7 +99,7 @@ fn a_forked_child_does_not_keep_a_stream_open() {
     let config = StreamConfig::to(&format!("unix:{}", path.display()));
     let stream = Stream::open(&config).expect("connects");
     let (mut reader, _) = listener.accept().expect("the stream");
-    let child = guards::start_child(|| {
+    let child = testkit::start_child(|| {
         std::thread::sleep(Duration::from_secs(100));
         0
     });
@@ -118,7 +115,7 @@ fn a_forked_child_does_not_keep_a_stream_open() {
     };
     // SAFETY: our child, not waited for yet.
     unsafe { libc::kill(child, libc::SIGKILL) };
-    assert_eq!(guards::wait_for_child(child), -libc::SIGKILL, "it lived on");
+    assert_eq!(testkit::wait_for_child(child), -libc::SIGKILL, "it lived on");
     assert!(ended && all > 0, "{all} bytes, and no end");
 }
 

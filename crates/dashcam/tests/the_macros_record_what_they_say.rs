@@ -2,9 +2,6 @@
 //! threads, and in a forked child.
 #![allow(clippy::expect_used, missing_docs)]
 
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
-
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
@@ -173,7 +170,7 @@ fn a_forked_child_has_its_own_names_and_no_request_of_its_parents() {
     work(3);
     let path = folder().join("child");
     let mut both = Some((span, request));
-    let child = guards::start_child(|| {
+    let child = testkit::start_child(|| {
         work(2);
         drop(both.take());
         let saved = dashcam::snap("child").expect("written");
@@ -181,7 +178,7 @@ fn a_forked_child_has_its_own_names_and_no_request_of_its_parents() {
         i32::from(std::fs::rename(saved, &path).is_err())
     });
     drop(both);
-    assert_eq!(guards::wait_for_child(child), 0, "the child saved a capture");
+    assert_eq!(testkit::wait_for_child(child), 0, "the child saved a capture");
     check_child(&path);
     std::fs::remove_file(path).expect("there");
     let parent = saved();

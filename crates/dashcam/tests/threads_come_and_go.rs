@@ -1,7 +1,7 @@
 //! {start a thread, 3 events, join} over and over: every event in the books, memory flat, and the
 //! millionth thread begins as quickly as the first.
 //!
-//! `DASHCAM_CHURN` sets the number of threads (default 60,000; `make stress` runs 2,000,000).
+//! `DASHCAM_CHURN` sets the number of threads (default 6,000; the live lane runs 2,000,000).
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -69,8 +69,7 @@ fn churn(threads: u64, spawners: u64, name: u32, key: u32, first: &'static [Hist
 
 #[test]
 fn threads_come_and_go() {
-    let threads: u64 =
-        std::env::var("DASHCAM_CHURN").ok().and_then(|n| n.parse().ok()).unwrap_or(60_000);
+    let threads: u64 = testkit::count("DASHCAM_CHURN", 6_000);
     let given = [("service", "churn"), ("memory", "64MiB"), ("switches", "off")];
     let given: Vec<_> = given.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
     dashcam::start_with_runtime(&given, Runtime::default()).expect("starts");

@@ -78,7 +78,7 @@ fn any_rows_give_files() {
             _ => word,
         }
     };
-    for round in 0..60 {
+    for round in 0..20 {
         let mut made = capture(round % 2 == 0);
         made.meta.from_ns = if round % 3 == 0 { random() } else { made.meta.from_ns };
         made.meta.to_ns = if round % 5 == 0 { random() } else { made.meta.to_ns };

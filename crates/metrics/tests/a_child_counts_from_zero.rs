@@ -3,8 +3,6 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
@@ -55,7 +53,7 @@ fn child(depth: u32) -> i32 {
 
 /// The exit code of a child.
 fn fork(depth: u32) -> i32 {
-    guards::in_a_child(|| child(depth))
+    testkit::in_a_child(|| child(depth))
 }
 
 #[test]
@@ -72,7 +70,7 @@ fn a_child_counts_from_zero_and_the_parent_goes_on() {
     // the standard library could begin no thread, and the child's part needs one.
     let begun = &Barrier::new(5);
     let (codes, counted, taken) = std::thread::scope(|scope| {
-        let _ends = (guards::SetsAtEnd(stop), guards::SetsAtEnd(done));
+        let _ends = (testkit::SetsAtEnd(stop), testkit::SetsAtEnd(done));
         let writers: Vec<_> = (0..3)
             .map(|_| {
                 scope.spawn(move || {

@@ -5,8 +5,6 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -23,15 +21,14 @@ const WINDOWS: u64 = 4;
 
 #[test]
 fn nothing_is_lost_and_nothing_refused() {
-    let counts = std::env::var("DASHCAM_COUNTS").ok();
-    let turns = counts.map_or(60, |n| n.parse::<u64>().expect("a number") / TURN);
+    let turns = testkit::count("DASHCAM_COUNTS", 60 * TURN) / TURN;
     let names = ["orders", "took", "g"];
     let (orders, took) = (series(Kind::Counter, "orders"), series(Kind::Timing, "took"));
     let g = series(Kind::Gauge, "g");
     let lock = &Mutex::new(registry().claim().expect("a shard"));
     let (stop, windows) = (&AtomicBool::new(false), &AtomicU64::new(0));
     let (mut sums, turns) = std::thread::scope(|scope| {
-        let stops = guards::SetsAtEnd(stop);
+        let stops = testkit::SetsAtEnd(stop);
         let collector = scope.spawn(move || {
             let mut sums: Vec<Sum> = names.iter().map(|_| Sum::default()).collect();
             while !stop.load(Ordering::Relaxed) {

@@ -3,8 +3,6 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -65,7 +63,7 @@ fn threads_come_and_go() {
     let (stop, windows) = (&AtomicBool::new(false), &AtomicU64::new(0));
     let names = ["calls", "money", "took", "depth", "users", "signals"];
     let mut sums: Vec<Sum> = std::thread::scope(|scope| {
-        let stops = guards::SetsAtEnd(stop);
+        let stops = testkit::SetsAtEnd(stop);
         let collector = scope.spawn(move || {
             let mut sums: Vec<Sum> = names.iter().map(|_| Sum::default()).collect();
             while !stop.load(Ordering::Relaxed) {

@@ -1,9 +1,6 @@
 //! The table of open requests and the mailbox of slow ones, with writers and a reader at once.
 #![allow(clippy::expect_used, missing_docs)]
 
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -31,7 +28,7 @@ fn requests_from_many_threads_are_each_seen_whole_while_they_run() {
     let stop = AtomicBool::new(false);
     let seen = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let _stops = guards::SetsAtEnd(&stop);
+        let _stops = testkit::SetsAtEnd(&stop);
         for i in 0..4u32 {
             let stop = &stop;
             scope.spawn(move || {

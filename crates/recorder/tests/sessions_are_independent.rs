@@ -2,9 +2,6 @@
 //! nobody.
 #![allow(clippy::expect_used, missing_docs)]
 
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -101,7 +98,7 @@ fn a_reader_that_never_reads_costs_its_own_session_and_nobody_else() {
     let (threads, each) = (4u64, 30_000u64);
     let mut numbers: Vec<u64> = Vec::new();
     std::thread::scope(|scope| {
-        let stops = guards::SetsAtEnd(stop);
+        let stops = testkit::SetsAtEnd(stop);
         let reader = scope.spawn(|| {
             let mut got = Vec::new();
             while !stop.load(Ordering::Relaxed) || live.read(1, |_, w| got.push(w[2])) > 0 {
@@ -143,7 +140,7 @@ fn a_blocking_session_waits_for_its_reader_and_no_longer_than_its_limit() {
     let session = Session::open(only, OnFull::Block { limit_ns }, 8 << 10).expect("room");
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let stops = guards::SetsAtEnd(stop);
+        let stops = testkit::SetsAtEnd(stop);
         let reader = scope.spawn(|| {
             let mut got = 0;
             while !stop.load(Ordering::Relaxed) {
@@ -178,7 +175,7 @@ fn sessions_come_and_go_while_everybody_records() {
     let name = recorder.tables().name("all the time");
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stops = guards::SetsAtEnd(stop);
+        let _stops = testkit::SetsAtEnd(stop);
         for _ in 0..3 {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {

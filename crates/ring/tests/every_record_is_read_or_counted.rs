@@ -2,8 +2,6 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)]
 
 mod common;
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;
@@ -119,7 +117,7 @@ fn readers_that_copy_under_full_load_never_see_a_torn_record() {
     let region = region(1 << 20);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stops = guards::SetsAtEnd(&stop);
+        let _stops = testkit::SetsAtEnd(&stop);
         for tid in 1..=3u32 {
             let stop = &stop;
             scope.spawn(move || {
@@ -152,7 +150,7 @@ fn owners_and_those_who_take_their_blocks_back_agree() {
     let region = region(1 << 20);
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _stops = guards::SetsAtEnd(stop);
+        let _stops = testkit::SetsAtEnd(stop);
         for tid in 1..=4u32 {
             scope.spawn(move || {
                 let mut writer = writer(region, tid);

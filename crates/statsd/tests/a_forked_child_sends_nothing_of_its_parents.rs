@@ -3,14 +3,12 @@
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
-#[path = "../../sys/tests/common/guards.rs"]
-mod guards;
 
 use common::*;
-use guards::in_a_child;
 use statsd::{Reason, Sink, Target};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
+use testkit::in_a_child;
 
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
@@ -69,7 +67,7 @@ fn a_fork_amid_windows_and_its_childs_child_get_through() {
     let mut server = Server::datagrams(UnixDatagram::bind(&place.0).expect("binds"));
     let sink = std::sync::Arc::new(Sink::start(config(Target::Unix(place.text()))));
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let _stops = guards::SetsAtEnd(&stop);
+    let _stops = testkit::SetsAtEnd(&stop);
     let busy = {
         let (sink, stop) = (sink.clone(), stop.clone());
         std::thread::spawn(move || {

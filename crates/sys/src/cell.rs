@@ -201,7 +201,7 @@ mod tests {
         static CELL: Visited<Vec<u64>> = Visited::empty();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let _stops = crate::guards::SetsAtEnd(&stop);
+            let _stops = testkit::SetsAtEnd(&stop);
             for _ in 0..3 {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {

@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_instance_tells_what_it_was_given_until_too_much_is_open() {
-        let done = crate::guards::in_a_child(|| {
+        let done = testkit::in_a_child(|| {
             // SAFETY: these make descriptors; no memory is involved.
             let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) });
             assert_eq!(members(epoll.as_raw_fd()), Some(Members::default()));

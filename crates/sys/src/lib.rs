@@ -44,7 +44,3 @@ pub mod turns;
 pub mod vitals;
 pub mod whole_file;
 pub mod whole_folder;
-
-#[cfg(test)]
-#[path = "../tests/common/guards.rs"]
-mod guards;

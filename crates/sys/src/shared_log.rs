@@ -105,7 +105,6 @@ fn flock(file: &File, how: libc::c_int) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guards;
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
@@ -152,9 +151,9 @@ mod tests {
             (0..EACH).for_each(|n| append(&path, &wanted(process, n), most).expect("written"));
             0
         };
-        let children: Vec<i32> = (0..4).map(|p| guards::start_child(|| write(p))).collect();
+        let children: Vec<i32> = (0..4).map(|p| testkit::start_child(|| write(p))).collect();
         for child in children {
-            assert_eq!(guards::wait_for_child(child), 0);
+            assert_eq!(testkit::wait_for_child(child), 0);
         }
         let (first, second) = (read(&old), read(&path));
         let mut found: Vec<&str> = first.lines().chain(second.lines()).collect();

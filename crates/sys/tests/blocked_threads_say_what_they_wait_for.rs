@@ -289,5 +289,5 @@ fn after_giving_up_root_only_what_was_open_is_readable() {
 
 #[test]
 fn also_as_nobody() {
-    common::all_again_as_nobody();
+    common::all_again_as_nobody(module_path!());
 }

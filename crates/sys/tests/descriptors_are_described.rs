@@ -128,5 +128,5 @@ fn describing_leaves_the_descriptor_as_it_was() {
 
 #[test]
 fn also_as_nobody() {
-    common::all_again_as_nobody();
+    common::all_again_as_nobody(module_path!());
 }

@@ -4,9 +4,6 @@
 
 #![allow(clippy::expect_used, missing_docs)]
 
-#[path = "common/guards.rs"]
-mod guards;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use sys::mem::{Buffer, Piece, Reader};
@@ -107,7 +104,7 @@ fn memory_that_comes_and_goes_is_read_or_refused() {
     let (mut state, mut list) = (88_172_645_463_325_252, Vec::new());
     let (mut whole, mut cut, mut bytes) = (0u64, 0u64, 0usize);
     let changes = std::thread::scope(|scope| {
-        let stops = guards::SetsAtEnd(&stop);
+        let stops = testkit::SetsAtEnd(&stop);
         let churn = scope.spawn(|| churn(region, &stop));
         let end = Instant::now() + Duration::from_millis(1500);
         while Instant::now() < end {
@@ -136,7 +133,7 @@ fn a_forked_child_has_a_reader_of_its_own_and_not_its_parents_buffer() {
     assert_eq!(reader.read_pieces(&[piece], &mut buffer), 16);
     let parents = buffer.as_ptr() as usize;
     let mut parents_buffer = Some(buffer);
-    let code = guards::in_a_child(|| {
+    let code = testkit::in_a_child(|| {
         // Told to copy "into itself", the kernel would write into the parent.
         let parents_is_refused = reader.word(piece.address).is_err();
         match Reader::new() {
@@ -162,7 +159,7 @@ fn a_forked_child_has_a_reader_of_its_own_and_not_its_parents_buffer() {
 #[test]
 fn no_descriptor_is_needed() {
     // A child process, so that the limit is nobody else's.
-    let code = guards::in_a_child(|| {
+    let code = testkit::in_a_child(|| {
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: the structure is ours.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) };

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import sys
 import threading
-import time
 
 import _asyncio
 

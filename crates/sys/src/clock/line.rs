@@ -295,7 +295,7 @@ mod tests {
                 None => std::thread::yield_now(),
             }
         };
-        let code = crate::guards::in_a_child(|| {
+        let code = testkit::in_a_child(|| {
             // As if the parent had been between two stores.
             PAIR_TSC.store(1, Ordering::Relaxed);
             follow();

@@ -3,17 +3,14 @@
 #![allow(dead_code, reason = "no test file uses all of it")]
 #![allow(clippy::expect_used, reason = "a helper of tests fails the test it helps")]
 
-mod guards;
-
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
 use sys::perf::SwitchStream;
 
 #[allow(unused_imports, reason = "no test file uses all of it")]
-pub use guards::{child, in_a_child, wait_for_child};
+pub use testkit::{child, in_a_child, wait_for, wait_for_child};
 
 pub const NOBODY: u32 = 65534;
 /// Set in a process that runs the tests a second time, to the role it plays there.
@@ -35,14 +32,19 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Runs all other tests of this file as uid 65534, when root. The test that calls this must be
-/// named `also_as_nobody`.
-pub fn all_again_as_nobody() {
+/// Runs all other tests of a file as uid 65534, when root; `module` is the file's `module_path!()`.
+/// The test that calls this must be named `also_as_nobody`.
+pub fn all_again_as_nobody(module: &str) {
     if !is_root() {
         return skipped("this is not root, so the other tests ran unprivileged already");
     }
-    let status = again(NOBODY, "nobody", &["--skip", "also_as_nobody"]);
+    let status = again(NOBODY, "nobody", &[&named(module, ""), "--skip", "also_as_nobody"]);
     assert!(status.success(), "as nobody: {status}");
+}
+
+/// A test's name as the harness has it, from the `module_path!()` of its file: without the crate.
+pub fn named(module: &str, test: &str) -> String {
+    module.split_once("::").map_or(test.to_owned(), |(_, inside)| format!("{inside}::{test}"))
 }
 
 /// Runs this test binary again as `uid` with the given role and arguments.
@@ -65,18 +67,6 @@ pub fn again(uid: u32, role: &str, args: &[&str]) -> std::process::ExitStatus {
 
 pub fn plays(role: &str) -> bool {
     std::env::var(ROLE).is_ok_and(|value| value == role)
-}
-
-/// Calls `ready` until it gives something. Fails after ten seconds.
-pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(10) {
-        if let Some(value) = ready() {
-            return value;
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
-    panic!("waited ten seconds for {what}");
 }
 
 /// How many descriptors of this process lead to something whose name contains `what`.

@@ -1,0 +1,6 @@
+//! Live tests of the samplers: real interpreters and full rings of switch records.
+//! Each test wants a process of its own: `cargo nextest run --profile live` (CONTRIBUTING.md).
+#![allow(clippy::expect_used, missing_docs, reason = "a test may fail")]
+
+mod a_full_ring_makes_no_false_times;
+mod python_stacks;

@@ -1,0 +1,32 @@
+//! Folders that go with their test.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// An empty folder that nobody else has; removed, with all in it, when it is dropped.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// A new one; `name` is a part of its name.
+    pub fn new(name: &str) -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        // Orders nothing: each caller gets a number of its own.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let own = format!("dashcam-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(own);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a folder for temporary files");
+        Folder(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
