@@ -1,6 +1,12 @@
 #!/usr/bin/env python3
 """The C library from the outside: installed, compiled against with pkg-config as C11 and as C++,
-run, and its captures looked at with the real command. Says what failed; 0 when nothing did."""
+run, and its captures read with the real command. Prints a line a case; 0 when all went well.
+
+    c/tests/run.py [--live] [WORD ...]      only the cases whose names have one of the words
+
+Without `--live` what has one right result on any machine: what a program recorded is in its capture.
+With it the programs whose waits `why` is to name, which takes real time.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -46,7 +54,7 @@ BUILDS = {
     "without debug information": ["-O2"],
 }
 GUIDE = ROOT / "docs/guide/c.md"
-PROGRAMS = ["threads", "signals", "forks", "misuse", "plugin", "slow", "guide"]
+PROGRAMS = ["threads", "signals", "forks", "misuse", "plugin", "guide"]
 
 
 class Failed(Exception):
@@ -85,9 +93,9 @@ class Setting:
         self.prefix = folder / "prefix"
         profile = {"DASHCAM_PROFILE": os.environ.get("DASHCAM_PROFILE", "dev")}
         run([str(ROOT / "tools/install_c"), str(self.prefix)], env=os.environ | profile, timeout=BUILD_S)
-        # With the features of `tools/rust_tests`, whose build of it is used again.
+        # As `tools/test` builds everything: that build of it is used again.
         whole = ["--workspace", "--exclude", "dashcam-python", "--all-features"]
-        run(["cargo", "build", "--quiet", *whole, "--bin", "dashcam"], cwd=ROOT, timeout=BUILD_S)
+        run(["cargo", "build", "--quiet", *whole, "--lib", "--bins", "--tests"], cwd=ROOT, timeout=BUILD_S)
         self.command = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/dashcam"
         self.config = os.environ | {"PKG_CONFIG_PATH": str(self.prefix / "lib/pkgconfig")}
 
@@ -142,7 +150,7 @@ class Setting:
         """The capture holds what the program did."""
         shown = json.loads(run([str(self.command), "show", "--json", said["capture"]]))
         losses = shown["meta"]["losses"]
-        lost = dict(losses if isinstance(losses, dict) else [(l["name"], l["count"]) for l in losses])
+        lost = dict(losses if isinstance(losses, dict) else [(loss["name"], loss["count"]) for loss in losses])
         for what in ("requests", "spans", "events", "tasks"):
             found, wanted = shown["counts"][what], said[what]
             # What a signal handler could not record is counted.
@@ -212,8 +220,20 @@ class Setting:
         return {"cause": causes[0]["cause"], **place, "path": causes[0]["path"], "culprit": causes[0]["culprit"]}
 
 
+def turns(setting: Setting, live: bool) -> dict[str, Callable[[], None]]:
+    """The cases of a lane by name."""
+    if live:
+        slow = {f"slow as {language}": partial(setting.try_program, "slow", language) for language in LANGUAGES}
+        return slow | {f"native, {build}": partial(setting.try_native, build) for build in BUILDS}
+    cases = [(p, language, False) for p in PROGRAMS for language in LANGUAGES]
+    return {
+        f"{p} as {language}{', static' if static else ''}": partial(setting.try_program, p, language, static)
+        for p, language, static in [*cases, ("threads", "c", True), ("forks", "c", True)]
+    }
+
+
 def main() -> int:
-    """Runs everything."""
+    """Runs the cases of a lane."""
     failed = 0
     with tempfile.TemporaryDirectory(prefix="dashcam-c-") as folder:
         try:
@@ -222,23 +242,18 @@ def main() -> int:
         except Failed as why:
             print(why, file=sys.stderr)
             return 1
-        cases = [(p, language, False) for p in PROGRAMS for language in LANGUAGES]
-        programs = [*cases, ("threads", "c", True), ("forks", "c", True)]
-        turns = {
-            f"{p} as {language}{', static' if static else ''}": partial(setting.try_program, p, language, static)
-            for p, language, static in programs
-        }
-        turns |= {f"native, {build}": partial(setting.try_native, build) for build in BUILDS}
-        only = sys.argv[1:]
-        for name, turn in turns.items():
+        only = [word for word in sys.argv[1:] if word != "--live"]
+        for name, turn in turns(setting, "--live" in sys.argv[1:]).items():
             if only and not any(word in name for word in only):
                 continue
+            begin, why = time.monotonic(), None
             try:
                 turn()
-                print(f"ok      {name}")
-            except Failed as why:
-                failed += 1
-                print(f"FAILED  {name}\n{why}", file=sys.stderr)
+            except Failed as found:
+                failed, why = failed + 1, found
+            print(f"{'FAILED' if why else 'ok    '}  {name} ({time.monotonic() - begin:.2f} s)", flush=True)
+            if why:
+                print(why, flush=True)
     return 1 if failed else 0
 
 

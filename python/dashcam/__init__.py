@@ -29,7 +29,7 @@ try:
 except ImportError as error:  # another interpreter, or not built
     from dashcam import _absent as _native  # type: ignore[no-redef]
 
-    _native.why = _native.explain(error)
+    _native.why = _native.explain(error)  # type: ignore[attr-defined]
 
 from dashcam import metric, reading  # noqa: E402
 
@@ -138,11 +138,13 @@ class Stream:
     def counts(self) -> dict[str, int]:
         """What became of the records it met: `filtered` were not asked for; of the `offered` ones
         some are `read`, `overwritten`, `dropped` or `torn`, the rest is still in the queue."""
-        return self._native.counts()
+        counts: dict[str, int] = self._native.counts()
+        return counts
 
     def error(self) -> str | None:
         """Why it ended by itself (its sink broke); None while it runs."""
-        return self._native.error()
+        error: str | None = self._native.error()
+        return error
 
     def close(self) -> None:
         """Writes what is there and ends it; waits for a slow sink at most three seconds. Raises

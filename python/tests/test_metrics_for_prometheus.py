@@ -4,17 +4,14 @@ that is taken hurts nobody."""
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import sys
 from pathlib import Path
 
-import limited
 import pytest
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics
 
-LINT = Path(__file__).resolve().parents[2] / "tests/openmetrics"
 
 # Scrapes itself, so that nothing depends on time; prints both texts and the status.
 PROGRAM = r"""
@@ -117,19 +114,6 @@ def test_every_kind_is_read_by_the_official_parsers(bench):
     for key in (("orders_total", labels), ("db_query_seconds_sum", ()), ("users", ())):
         assert plain[key] == seen[key]
     assert " # {" not in found["plain"] and found["text"].endswith("# EOF\n")
-
-
-@pytest.mark.seconds(900)
-@pytest.mark.skipif(shutil.which("go") is None, reason="no go here, so no linter of Prometheus")
-def test_the_linter_of_prometheus_finds_nothing(bench, tmp_path):
-    lint = tmp_path / "lint"
-    limited.run(["go", "build", "-o", str(lint), "."], 600, cwd=LINT, check=True)
-    [found], _ = told(bench, KINDS, "127.0.0.1:0")
-    result = limited.run([str(lint)], 60, input=found["plain"], text=True, capture_output=True)
-    lines = [line for line in result.stdout.splitlines() if line]
-    assert result.stderr == "" and lines == [], (lines, result.stderr)
-    wrong = limited.run([str(lint)], 60, input="# TYPE a counter\na 1\n", text=True, capture_output=True)
-    assert wrong.returncode == 3, "it does find what is wrong"
 
 
 def test_an_exemplar_leads_to_its_request(bench):

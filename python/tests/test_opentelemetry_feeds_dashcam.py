@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from conftest import BIN, Bench, Waited, free_port, get, wait_for
 from tiny_postgres import TinyPostgres
 
@@ -218,48 +216,6 @@ def test_the_sdk_may_come_first_and_an_error_in_a_span_is_an_error_of_its_reques
     assert told["message"] == "ValueError: wrong"
     assert [e["attributes"] for e in told["events"]] == [
         {"exception.type": "ValueError", "exception.message": "wrong", "exception.escaped": "False"}]
-
-
-@pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server (Debian: redis-server)")
-def test_redis_and_httpx_calls_are_client_spans(bench: Bench) -> None:
-    port = free_port()
-    bench.start([str(shutil.which("redis-server")), "--port", str(port), "--save", "",
-                 "--bind", "127.0.0.1"])
-    result = bench.python(f"""
-        import time, dashcam
-        dashcam.start(memory="2MiB")
-        import httpx, redis
-        from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
-        from opentelemetry.instrumentation.redis import RedisInstrumentor
-        RedisInstrumentor().instrument()
-        HTTPXClientInstrumentor().instrument()
-        client = redis.Redis(port={port})
-        end = time.monotonic() + 20
-        while time.monotonic() < end:
-            try:
-                client.ping()
-                break
-            except redis.ConnectionError:
-                time.sleep(0.05)
-        with dashcam.request("GET /cart"):
-            client.set("cart", "3 apples")
-            assert client.get("cart") == b"3 apples"
-            try:
-                httpx.get("http://127.0.0.1:1/none")
-            except httpx.ConnectError:
-                pass
-        client.close()
-        print(dashcam.snap())
-    """, **ON)
-    assert result.returncode == 0, result.stderr
-    told = slowest(bench, result.stdout.strip())
-    assert told["name"] == "GET /cart"
-    spans = [(s["name"], s["kind"], s["error"]) for s in told["spans"]]
-    assert spans == [("SET", "client", False), ("GET", "client", False), ("GET", "client", True)]
-    assert told["spans"][0]["attributes"]["db.statement"] == "SET ? ?"
-    # OpenTelemetry knows nothing of a request that dashcam itself began, and has made a trace of its
-    # own of each call: told as it is.
-    assert {s["parent_id"] for s in told["spans"]} == {told["span_id"]}
 
 
 def test_queries_of_psycopg_are_client_spans(bench: Bench) -> None:

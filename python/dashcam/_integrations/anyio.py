@@ -3,11 +3,10 @@ its request. Its time in the queue includes the wait for a token of the limiter.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any, Callable
 
 
-def patch(native: Any, module: ModuleType) -> None:
+def patch(native: Any, module: Any) -> None:
     """Hooks `anyio.to_thread.run_sync`. Without a current request the call is passed on as is."""
 
     def before(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -4,7 +4,6 @@ that are called in place (`task_always_eager`, `apply`) are their caller's work.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from types import ModuleType
 from typing import Any
 
 from dashcam._integrations import incoming
@@ -14,7 +13,7 @@ from dashcam._integrations import incoming
 _running: ContextVar[tuple[int, ...]] = ContextVar("dashcam_celery", default=())
 
 
-def patch(native: Any, module: ModuleType) -> None:
+def patch(native: Any, module: Any) -> None:
     """Hooks `build_tracer`, which makes the function that runs a task."""
 
     def after(trace: Any, name: str, task: Any, *args: Any, **kwargs: Any) -> Any:

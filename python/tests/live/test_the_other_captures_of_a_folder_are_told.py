@@ -55,7 +55,7 @@ def test_the_same_cause_and_others_by_capture_and_process(bench: Bench) -> None:
     assert by_cause["sleep"]["same"] and not by_cause["cpu"]["same"], others
     assert by_cause["sleep"]["fingerprint"] == told["causes"][0]["fingerprint"]
     assert [len(cause["pids"]) for cause in by_cause.values()] == [1, 1], others
-    page = (Path(__file__).parents[2] / "docs" / "verdict-json.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "verdict-json.md").read_text(encoding="utf-8")
     for name in [*others, *others["causes"][0]]:
         assert name == "causes" or f".{name}`" in page, name
     ticket = bench.dashcam("why", "captures", "--md").stdout

@@ -1,0 +1,40 @@
+// Numbers and times as the page writes them.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { source } from "./source.mjs";
+
+const { clock, count, duration, percent, step, unitOf } = await source("format.ts");
+
+test("a duration has the unit and the digits of its size", () => {
+  const shown = [0, 1_500, 250_000, 5_100_000, 1_006_000_000, 150_000_000_000].map(duration);
+  assert.deepEqual(shown, ["0 ms", "1.5 µs", "0.25 ms", "5.1 ms", "1,006 ms", "150.0 s"]);
+});
+
+test("a count has its thousands apart", () => {
+  assert.deepEqual([7, 4812, 1234567, 999.6].map(count), ["7", "4,812", "1,234,567", "1,000"]);
+});
+
+test("a time of day is UTC, and unknown where there is none", () => {
+  const at = Date.UTC(2026, 10, 25, 10, 9, 12, 345);
+  assert.deepEqual([clock(at), clock(at, 3), clock(NaN)], ["10:09:12", "10:09:12.345", "?"]);
+});
+
+test("a share below a tenth has a digit more", () => {
+  assert.deepEqual([0, 0.034, 0.5, 0.98].map(percent), ["0 %", "3.4 %", "50 %", "98 %"]);
+});
+
+test("steps of an axis are 1, 2 or 5 times a power of ten, and not more than asked for", () => {
+  for (const span of [0.003, 0.7, 1, 3, 42, 999, 1e9]) {
+    for (const most of [1, 4, 10]) {
+      const found = step(span, most);
+      const factor = found / 10 ** Math.floor(Math.log10(found) + 1e-9);
+      assert.ok([1, 2, 5].includes(Math.round(factor * 1e6) / 1e6), `${span} in ${most}: ${found}`);
+      assert.ok(span / found <= most + 1e-9, `${span} in ${most}: ${found}`);
+    }
+  }
+});
+
+test("a counter's name ends in its unit, if it has one", () => {
+  assert.deepEqual(unitOf("run_delay_ns"), ["run delay", "ns"]);
+  assert.deepEqual(unitOf("context_switches"), ["context switches", ""]);
+});
