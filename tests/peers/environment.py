@@ -1,0 +1,128 @@
+"""Where a project's suite runs: its pinned source with the tests, and an environment that holds the
+same version installed, what the tests require, and dashcam's wheel.
+
+How it works: the source distribution comes from the registry by pip, is compared with the pinned
+SHA-256, and what the row keeps of it is unpacked. All of it lies under build/peers, and is made anew
+only when the row, the interpreter or the wheel changes. The package itself is installed, never
+imported from the source: tests meet what users have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Sequence
+
+from projects import Project
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / "build" / "peers"
+_FETCH_SECONDS = "900"
+
+
+class Failed(Exception):
+    """A suite could not be run: the thing, what was found, what was wanted."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A suite that is ready to run."""
+
+    source: Path
+    python: Path
+    dashcam: Path
+
+
+def prepare(project: Project, python: str, wheel: Path) -> Place:
+    """Fetches and installs what is not there yet. Raises Failed."""
+    home = BUILD / python / project.name
+    home.mkdir(parents=True, exist_ok=True)
+    source, venv = home / "source", home / "venv"
+    _unpack(project, python, source)
+    _install(project, python, wheel, venv)
+    return Place(source, venv / "bin" / "python", venv / "bin" / "dashcam")
+
+
+def interpreter(version: str) -> str:
+    """The path of an interpreter, as tools/pythons finds it. Raises Failed."""
+    found = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "pythons"), version], capture_output=True, text=True
+    )
+    if found.returncode != 0:
+        raise Failed(f"Python {version}: not found; wanted CPython with venv, on PATH or by pyenv")
+    return found.stdout.split()[1]
+
+
+def _unpack(project: Project, python: str, source: Path) -> None:
+    if project.version is None:
+        source.mkdir(exist_ok=True)
+        return
+    mark = json.dumps([project.version, project.sha256, project.keep])
+    stamp = source / ".peers"
+    if stamp.exists() and stamp.read_text() == mark:
+        return
+    archive = _fetch(project, python)
+    shutil.rmtree(source, ignore_errors=True)
+    fresh = source.with_suffix(".unpacking")
+    shutil.rmtree(fresh, ignore_errors=True)
+    with (zipfile.ZipFile if archive.suffix == ".zip" else tarfile.open)(archive) as packed:
+        packed.extractall(fresh)
+    (top,) = fresh.iterdir()
+    for name in project.keep:
+        if not (top / name).exists():
+            raise Failed(f"{project.name}: no {name} in {archive.name}; see `keep` in its row")
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).rename(source / name)
+    shutil.rmtree(fresh)
+    stamp.write_text(mark)
+
+
+def _fetch(project: Project, python: str) -> Path:
+    folder = BUILD / "sdists" / f"{project.name}-{project.version}"
+    if not list(folder.glob("*")):
+        folder.mkdir(parents=True, exist_ok=True)
+        words = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", project.name]
+        _again([interpreter(python), *words, "--dest", str(folder), f"{project.name}=={project.version}"])
+    (archive,) = folder.glob("*")
+    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if found != project.sha256:
+        raise Failed(f"{archive.name}: found SHA-256 {found}, wanted {project.sha256}; see tests/peers/projects.py")
+    return archive
+
+
+def _install(project: Project, python: str, wheel: Path, venv: Path) -> None:
+    wanted = [f"{project.name}{project.extras}=={project.version}"] if project.version else []
+    wanted += project.requires
+    mark = json.dumps([wanted, hashlib.sha256(wheel.read_bytes()).hexdigest(), _report().read_text()])
+    stamp = venv / "peers.stamp"
+    if stamp.exists() and stamp.read_text() == mark:
+        return
+    held = venv / "requirements.stamp"
+    if not (held.exists() and json.loads(held.read_text()) == wanted):
+        shutil.rmtree(venv, ignore_errors=True)
+        subprocess.run([interpreter(python), "-m", "venv", str(venv)], check=True)
+        if wanted:
+            _again([str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", *wanted])
+        held.write_text(json.dumps(wanted))
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"]
+    _again([*pip, str(wheel)])
+    (site,) = venv.glob("lib/python3.*/site-packages")
+    shutil.copy(_report(), site)
+    stamp.write_text(mark)
+
+
+def _report() -> Path:
+    return Path(__file__).with_name("peers_report.py")
+
+
+def _again(words: Sequence[str]) -> None:
+    ended = subprocess.run([str(ROOT / "tools" / "again"), _FETCH_SECONDS, *words])
+    if ended.returncode != 0:
+        raise Failed(f"{' '.join(words)}: exit {ended.returncode}")
