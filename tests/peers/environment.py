@@ -24,6 +24,8 @@ from projects import Project
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build" / "peers"
+_CONSTRAINTS = Path(__file__).with_name("constraints.txt")
+_REPORT = Path(__file__).with_name("peers_report.py")
 _FETCH_SECONDS = "900"
 
 
@@ -100,26 +102,20 @@ def _fetch(project: Project, python: str) -> Path:
 def _install(project: Project, python: str, wheel: Path, venv: Path) -> None:
     wanted = [f"{project.name}{project.extras}=={project.version}"] if project.version else []
     wanted += project.requires
-    mark = json.dumps([wanted, hashlib.sha256(wheel.read_bytes()).hexdigest(), _report().read_text()])
-    stamp = venv / "peers.stamp"
+    ours = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (wheel, _REPORT)]
+    mark, stamp = json.dumps([wanted, _CONSTRAINTS.read_text(), ours]), venv / "peers.stamp"
     if stamp.exists() and stamp.read_text() == mark:
         return
-    held = venv / "requirements.stamp"
-    if not (held.exists() and json.loads(held.read_text()) == wanted):
-        shutil.rmtree(venv, ignore_errors=True)
+    inside = venv / "bin" / "python"
+    if not inside.exists():
         subprocess.run([interpreter(python), "-m", "venv", str(venv)], check=True)
-        if wanted:
-            _again([str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", *wanted])
-        held.write_text(json.dumps(wanted))
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall"]
-    _again([*pip, str(wheel)])
+    pip = [str(inside), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if wanted:
+        _again([*pip, "--constraint", str(_CONSTRAINTS), *wanted])
+    _again([*pip, "--no-deps", "--force-reinstall", str(wheel)])
     (site,) = venv.glob("lib/python3.*/site-packages")
-    shutil.copy(_report(), site)
+    shutil.copy(_REPORT, site)
     stamp.write_text(mark)
-
-
-def _report() -> Path:
-    return Path(__file__).with_name("peers_report.py")
 
 
 def _again(words: Sequence[str]) -> None:

@@ -17,6 +17,9 @@ import re
 import sys
 import unittest
 
+# Taken before a test replaces them.
+_REPORT = os.environ.get("PEERS_REPORT", os.devnull)
+_open, _write_to, _close, _getpid = os.open, os.write, os.close, os.getpid
 _OWNER = os.getpid()
 _DETAIL_CHARACTERS = 6000
 # Names made of an object's repr differ from run to run.
@@ -24,14 +27,14 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 def _write(**fields: object) -> None:
-    if os.getpid() != _OWNER:
+    if _getpid() != _OWNER:
         return
     line = json.dumps(fields) + "\n"
-    handle = os.open(os.environ["PEERS_REPORT"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    handle = _open(_REPORT, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(handle, line.encode("utf-8", "surrogatepass"))
+        _write_to(handle, line.encode("ascii"))
     finally:
-        os.close(handle)
+        _close(handle)
 
 
 def _outcome(test: str, outcome: str, detail: object = "") -> None:

@@ -36,6 +36,54 @@ class Project:
     seconds: int = 600
 
 
+def _words(text: str, before: str = "", behind: str = "") -> "tuple[str, ...]":
+    return tuple(f"{before}{word}{behind}" for word in text.split())
+
+
+# CPython's: what a recorder in the process could change.
+CPYTHON = _words(
+    """
+    test_threading test_thread test_threadsignals test_threading_local test_fork1 test_subprocess
+    test_signal test_faulthandler test_sys_settrace test_sys_setprofile test_frame test_exceptions
+    test_traceback test_generators test_coroutines test_asyncgen test_yield_from test_context
+    test_contextlib test_contextlib_async test_gc test_weakref test_weakset test_finalization test_queue
+    test_socketserver test_httpservers test_wsgiref test_selectors test_socket test_logging test_import
+    test_capi test_inspect test_atexit test_tracemalloc test_pty test_os test_posix test_mmap
+    test_resource test_bdb test_code test_dis test_runpy test_unittest test_sys test_warnings
+    test_pickle test_copy test_concurrent_futures test_asyncio test_multiprocessing_fork
+    test_multiprocessing_spawn test_multiprocessing_forkserver test_multiprocessing_main_handling
+    """
+)
+
+# All of gevent's that are programs of their own.
+GEVENT = _words(
+    """
+    _GreenletExit __config __ident __monitor __monkey_patching _all__ _api _api_timeout
+    _ares_host_result _ares_timeout _backdoor _close_backend_fd _compat _contextvars _core _core_async
+    _core_callback _core_fork _core_loop_run _core_stat _core_timer _core_watcher _destroy
+    _destroy_default_loop _doctests _environ _event _events _example_echoserver _example_portforwarder
+    _example_udp_client _example_udp_server _example_webproxy _example_wsgiserver
+    _example_wsgiserver_ssl _examples _exc_info _execmodules _fileobject _getaddrinfo_import _greenio
+    _greenlet _greenletset _greenness _hub _hub_join _hub_join_timeout _import_blocking_in_greenlet
+    _import_wait _issue112 _issue1686 _issue1864 _issue2013 _issue230 _issue330 _issue467 _issue6
+    _issue600 _issue607 _issue639 _issue_728 _issues461_471 _iwait _joinall _local _lock _loop_callback
+    _makefile_ref _memleak _monkey _monkey_builtins_future _monkey_fork_atomic
+    _monkey_futures_thread_fork _monkey_hub_in_thread _monkey_logging _monkey_module_run
+    _monkey_multiple_imports _monkey_queue _monkey_select _monkey_selectors _monkey_sigchld
+    _monkey_sigchld_2 _monkey_sigchld_3 _monkey_sigchld_wakeup_fd _monkey_ssl_warning
+    _monkey_ssl_warning2 _monkey_ssl_warning3 _nondefaultloop _order _os _pool _pywsgi _queue
+    _real_greenlet _refcount _refcount_core _resolver_dnspython _select _selectors _semaphore _server
+    _server_pywsgi _signal _sleep0 _socket _socket_close _socket_dns _socket_dns6 _socket_errors
+    _socket_ex _socket_send_memoryview _socket_ssl _socket_timeout _socketpair _ssl _subprocess
+    _subprocess_interrupted _subprocess_poll _systemerror _thread _threading _threading_2
+    _threading_before_monkey _threading_fork_from_dummy _threading_holding_lock_while_monkey
+    _threading_monkey_in_thread _threading_native_before_monkey _threading_no_monkey
+    _threading_patched_local _threading_shutdown_atexit _threading_vs_settrace _threadpool
+    _threadpool_executor_patched _timeout _util
+    """,
+    before="gevent.tests.test_",
+)
+
 PROJECTS = [
     Project(
         "flask",
@@ -44,7 +92,7 @@ PROJECTS = [
         keep=("tests", "examples", "pyproject.toml"),
         run=("tests",),
         extras="[async,dotenv]",
-        requires=("pytest", "greenlet"),
+        requires=("pytest==8.4.2", "greenlet"),
     ),
     Project(
         "werkzeug",
@@ -53,7 +101,7 @@ PROJECTS = [
         keep=("tests", "pyproject.toml"),
         run=("tests",),
         extras="[watchdog]",
-        requires=("pytest", "pytest-timeout", "cffi", "cryptography", "ephemeral-port-reserve"),
+        requires=("pytest==9.2.0", "pytest-timeout", "cffi", "cryptography", "ephemeral-port-reserve"),
         records_children=True,
     ),
     Project(
@@ -63,7 +111,7 @@ PROJECTS = [
         keep=("tests", "pyproject.toml"),
         run=("tests",),
         extras="[full]",
-        requires=("pytest", "trio", "blockbuster", "httpx2[zstd]", "opentelemetry-sdk", "pytest-codspeed"),
+        requires=("pytest==9.2.0", "trio", "blockbuster", "httpx2[zstd]", "opentelemetry-sdk", "pytest-codspeed"),
     ),
     Project(
         "anyio",
@@ -74,7 +122,7 @@ PROJECTS = [
         extras="[trio]",
         options=("-m", "not network"),
         requires=(
-            "blockbuster", "coverage", "exceptiongroup", "hypothesis", "psutil", "pytest", "pytest-mock",
+            "blockbuster", "coverage", "exceptiongroup", "hypothesis", "psutil", "pytest==9.2.0", "pytest-mock",
             "pytest-timeout", "trustme", "truststore", "uvloop",
         ),
     ),
@@ -87,7 +135,7 @@ PROJECTS = [
         extras="[standard]",
         options=("-n", "0"),
         requires=(
-            "a2wsgi", "coverage", "cryptography", "httpx2", "psutil", "pytest", "pytest-codspeed",
+            "a2wsgi", "coverage", "cryptography", "httpx2", "psutil", "pytest==9.2.0", "pytest-codspeed",
             "pytest-mock", "pytest-xdist", "trustme", "wsproto", "zttp",
         ),
         records_children=True,
@@ -99,7 +147,176 @@ PROJECTS = [
         keep=("tests", "setup.cfg"),
         run=("tests",),
         options=("--no-cov",),
-        requires=("pytest", "pytest-cov"),
+        requires=("pytest==9.2.0", "pytest-cov"),
         records_children=True,
+    ),
+    Project(
+        "gevent",
+        "26.9.0",
+        "4dd4703d71737a456c1c9df5cd43a82934e5b10c87549caa02495f487d1ef0b1",
+        # Its tests are installed with it; the source is fetched for their list and their licence.
+        keep=("LICENSE",),
+        run=GEVENT,
+        kind="unittest",
+        options=("-m",),
+        requires=("psutil", "zope.event", "zope.interface"),
+        records_children=True,
+        seconds=120,
+    ),
+    Project(
+        "tornado",
+        "6.6.1",
+        "28e6311402af59c8b02e3fa0f5e7d8eb465b25081381803b127d97e6a4395d5a",
+        keep=("LICENSE",),
+        run=_words(
+            "asyncio auth autoreload circlerefs concurrent curl_httpclient escape gen http1connection "
+            "httpclient httpserver httputil import ioloop iostream locale locks log netutil options process "
+            "queues routing simple_httpclient tcpclient tcpserver template testing util web websocket wsgi",
+            before="tornado.test.",
+            behind="_test",
+        ),
+        kind="unittest",
+        options=("-m",),
+        records_children=True,
+        seconds=300,
+    ),
+    Project(
+        "trio",
+        "0.35.0",
+        "7efb295c78a0ecd1235c5759e620b5da564ca80d2efcb0055423588547248b96",
+        keep=("LICENSE", "pyproject.toml"),
+        run=("--pyargs", "trio._core._tests", "trio._tests"),
+        options=("-p", "trio._tests.pytest_plugin", "--skip-optional-imports"),
+        requires=("pytest==9.2.0", "trustme", "pyopenssl", "astor", "jedi", "async-generator"),
+    ),
+    Project(
+        "gunicorn",
+        "27.0.1",
+        "b1514965361c8b7e8107a80aa2a92636878df1ccfac6dd204a676426e04d9e3e",
+        keep=("tests", "examples", "pyproject.toml"),
+        run=("tests",),
+        options=("--no-cov", "--ignore=tests/docker"),
+        requires=(
+            "pytest==9.2.0", "pytest-cov", "pytest-asyncio", "coverage", "gevent", "h2", "uvloop",
+            "httpx[http2]", "inotify", "tornado",
+        ),
+        records_children=True,
+    ),
+    Project(
+        "cheroot",
+        "11.1.2",
+        "bfb70c49663f63b0440f2b54dbc6b0d1650e56dfe4e2641f59b2c6f727b44aca",
+        keep=("pytest.ini", "LICENSE.md"),
+        run=("--pyargs", "cheroot.test"),
+        options=("-o", "addopts=", "-p", "cheroot.test._pytest_plugin"),
+        requires=(
+            "pytest==8.4.2", "jaraco.context", "jaraco.text", "portend", "pyopenssl", "requests",
+            "requests-toolbelt", "requests-unixsocket2", "trustme", "pytest-mock",
+        ),
+        records_children=True,
+    ),
+    Project(
+        "aiohttp",
+        "3.14.5",
+        "5558a7f5a05af9ecf744af91e5baefc436f93c9333e656c27ec253f9a6bbe178",
+        keep=("tests", "pytest.ini"),
+        run=("tests",),
+        options=("-o", "addopts=", "-m", "not dev_mode and not autobahn and not internal"),
+        extras="[speedups]",
+        requires=(
+            "pytest==9.2.0", "pytest-aiohttp", "pytest-codspeed", "pytest-cov", "pytest-mock", "pytest-timeout",
+            "pytest-xdist", "blockbuster", "freezegun", "isal", "proxy.py", "re-assert", "trustme",
+            "python-on-whales", "uvloop", "zlib-ng", "setuptools-git",
+        ),
+        seconds=1500,
+    ),
+    Project(
+        "django",
+        "5.2.19",
+        "ad03d8abc51dbff95ebf34b27123cf0c26a3b62db7ba0cd520783686362533d1",
+        keep=("tests",),
+        run=_words(
+            "asgi async builtin_server cache.tests_async context_processors csrf_tests decorators "
+            "dispatch file_uploads files handlers httpwrappers logging_tests middleware "
+            "middleware_exceptions requests_tests responses servers sessions_tests signals staticfiles_tests "
+            "test_client test_client_regress urlpatterns urlpatterns_reverse view_tests wsgi"
+        ),
+        kind="unittest",
+        options=("runtests.py", "--parallel=1"),
+        requires=("docutils", "jinja2", "pyyaml", "tblib"),
+        seconds=600,
+    ),
+    Project(
+        "httpx",
+        "0.28.1",
+        "75e98c5f16b0f35b567856f597f06ff2270a374470a5c2392242528e3e3e42fc",
+        keep=("tests", "pyproject.toml"),
+        run=("tests",),
+        extras="[brotli,cli,http2,socks,zstd]",
+        options=("-m", "not network"),
+        requires=("pytest==8.4.2", "chardet", "trio", "trustme", "uvicorn", "cryptography"),
+    ),
+    Project(
+        "requests",
+        "2.34.2",
+        "f288924cae4e29463698d6d60bc6a4da69c89185ad1e0bcc4104f584e960b9ed",
+        keep=("tests", "pyproject.toml", "requirements-dev.txt"),
+        run=("tests",),
+        extras="[socks]",
+        requires=("pytest==9.2.0", "pytest-httpbin", "httpbin", "pytest-mock", "trustme"),
+    ),
+    Project(
+        "urllib3",
+        "2.8.0",
+        "63bf2ead4c879426ebf22ef2a781eeb4aa3b4ae798a0435506f8687fd5bb9b63",
+        keep=("test", "dummyserver", "pyproject.toml"),
+        run=("test",),
+        extras="[brotli,h2,socks]",
+        requires=(
+            "pytest==9.2.0", "pytest-timeout", "pytest-socket", "hypercorn", "quart", "quart-trio", "trio", "trustme",
+            "cryptography", "idna", "httpx", "pyopenssl",
+        ),
+        deselected={"test/contrib/emscripten": "wants a browser"},
+    ),
+    Project(
+        "billiard",
+        "4.3.2",
+        "9eb83c99b1cf7acb1fed86c1dfd477157000a1a2c0108005c1e5837b55d2acba",
+        keep=("t", "setup.cfg"),
+        run=("t/unit",),
+        requires=("pytest==9.2.0", "psutil"),
+        records_children=True,
+    ),
+    Project(
+        "kombu",
+        "5.7.0",
+        "31e62fdfd2381caa3422f8e02b84a491d9a2180ddda74507b57f4cb1e1c2c2c9",
+        keep=("t", "setup.cfg"),
+        run=("t/unit",),
+        extras="[yaml,msgpack]",
+        requires=("pytest==9.2.0", "hypothesis", "pytest-freezer", "pyro4", "redis"),
+    ),
+    Project(
+        "celery",
+        "5.7.0",
+        "6a5dfcf6662287204f009a02002b9e66c83d4105e47ebabdc7079108772fc6f0",
+        keep=("t", "pyproject.toml"),
+        run=("t/unit",),
+        extras="[yaml,msgpack,gevent,pydantic]",
+        requires=(
+            "pytest==9.2.0", "pytest-celery", "pytest-click", "pytest-order", "pytest-rerunfailures",
+            "pytest-subtests", "pytest-timeout", "freezegun", "boto3", "moto", "cryptography",
+        ),
+        seconds=1500,
+    ),
+    Project(
+        "cpython",
+        None,
+        "",
+        keep=(),
+        run=CPYTHON,
+        kind="unittest",
+        options=("-m", "test", "--timeout", "600", "--fail-env-changed"),
+        seconds=900,
     ),
 ]  # fmt: skip

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from pathlib import Path
 
 from environment import BUILD, ROOT, Failed, Place, prepare
-from judging import CHANCE_AT_MOST, Counts, Run, Verdict, count, is_end, unit_of
+from judging import CHANCE_AT_MOST, EXIT, Counts, Run, Verdict, count, is_end, unit_of
 from known import KNOWN
 from projects import PROJECTS, Project
 from running import BARE, ESTIMATES, RECORDED, Side, run
@@ -41,6 +42,8 @@ class Suite:
         name = f"{len(self.bare) + len(self.recorded) + 1:02}-{side.name.replace(' ', '-')}"
         began = time.monotonic()
         done = run(self.project, self.place, side, self.folder / name, only)
+        if side is BARE and not (done.outcomes.keys() - {EXIT}):
+            raise Failed(f"{self.project.name}: no test ran bare; see {self.folder / name}")
         runs.append(done)
         part = f" of {' '.join(only)}" if only else ""
         print(f"  {side.name}{part}: {told(done)} ({time.monotonic() - began:.0f} s)", flush=True)
@@ -129,6 +132,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--python", default="3.11")
     parser.add_argument("--rounds", type=int, default=2, help="whole runs on each side")
     parser.add_argument("--again", type=int, default=8, help="further runs of files that differ, on each side")
+    parser.add_argument("--wheel", type=Path, help="dashcam's; default: the one in build/wheels")
     found = parser.parse_args()
     wrong = set(found.names) - {p.name for p in PROJECTS}
     if wrong:
@@ -137,16 +141,18 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
+    # So that what runs is ended, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     given = arguments()
-    wheels = sorted((ROOT / "build" / "wheels" / given.python).glob("*.whl"))
+    built = ROOT / "build" / "wheels" / given.python
+    wheels = [given.wheel] if given.wheel else sorted(built.glob("*.whl"))
     if not wheels:
-        print(f"peers: no wheel in build/wheels/{given.python}; run PYTHONS={given.python} tools/setup", file=sys.stderr)
+        print(f"peers: no wheel in {built}; run PYTHONS={given.python} tools/setup", file=sys.stderr)
         return 1
     results = BUILD / "results.json"
     wrong = 0
-    for project in PROJECTS:
-        if given.names and project.name not in given.names:
-            continue
+    chosen = [p for name in given.names for p in PROJECTS if p.name == name] or PROJECTS
+    for project in chosen:
         print(f"{project.name} {project.version or ''} on Python {given.python}", flush=True)
         try:
             suite = examine(project, given.python, wheels[-1], given.rounds, given.again)

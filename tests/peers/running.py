@@ -11,6 +11,7 @@ an error, never a pass.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterable, Optional, Sequence
+from typing import Iterable, Sequence
 
 from environment import Failed, Place
 from judging import EXIT, Run
@@ -110,16 +111,16 @@ def _environment(project: Project, place: Place, side: Side, home: str, part: Pa
 
 
 def _end(started: "subprocess.Popen[bytes]", seconds: int) -> str:
+    """Waits for a process: how it ended. What it started ends with it, however this one ends."""
     try:
-        code: Optional[int] = started.wait(seconds)
+        started.wait(seconds)
+        code = started.returncode
     except subprocess.TimeoutExpired:
         code = None
-    # What a suite left running ends with it.
-    try:
-        os.killpg(started.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    started.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
     if code is None:
         return f"not done in {seconds} s"
     return f"exit {code}" if code >= 0 else signal.Signals(-code).name
