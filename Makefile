@@ -6,12 +6,13 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-live viewer zoo bench lint install-c clean
+.PHONY: help setup demo test test-live test-peers viewer zoo bench lint install-c clean
 
 help:
 	@echo "make demo       the story of Billy: a spike, a capture, the cause (under 4 minutes)"
 	@echo "make test       the check before a change lands: deterministic, minutes; PARTS=\"rust python\" runs some"
 	@echo "make test-live  real kernels, servers, interpreters, time (hours); PARTS=\"zoo wakers\", RESUME=1"
+	@echo "make test-peers other projects' own tests, bare and recorded (hours); PEERS=\"flask starlette\" PYTHON=3.11 ROUNDS=2"
 	@echo "make viewer     builds the page that 'dashcam view' writes, from viewer/ (needs Node)"
 	@echo "make zoo        every sick program and its twin, switches on and off; SEED=1 COUNT=70: and generated ones (hours)"
 	@echo "make bench      costs, beside rivals, in one run"
@@ -33,6 +34,14 @@ test:
 # State is kept in build/test-live: RESUME=1 leaves out what passed on this commit.
 test-live:
 	tools/test_live $(if $(RESUME),--resume) $(PARTS)
+
+PYTHON ?= 3.11
+PEERS ?=
+ROUNDS ?= 2
+# Which tests of Flask, gevent, CPython and others recording changes; docs/internals/peers.md.
+test-peers:
+	PYTHONS=$(PYTHON) tools/setup
+	python3 tests/peers/run.py --python $(PYTHON) --rounds $(ROUNDS) $(PEERS)
 
 # The built page is committed: who changes viewer/src runs this and commits dist/page.html too.
 viewer:

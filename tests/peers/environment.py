@@ -87,11 +87,12 @@ def _unpack(project: Project, python: str, source: Path) -> None:
 
 
 def _fetch(project: Project, python: str) -> Path:
-    folder = BUILD / "sdists" / f"{project.name}-{project.version}"
+    name = project.registry_name()
+    folder = BUILD / "sdists" / f"{name}-{project.version}"
     if not list(folder.glob("*")):
         folder.mkdir(parents=True, exist_ok=True)
-        words = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", project.name]
-        _again([interpreter(python), *words, "--dest", str(folder), f"{project.name}=={project.version}"])
+        words = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name]
+        _again([interpreter(python), *words, "--dest", str(folder), f"{name}=={project.version}"])
     (archive,) = folder.glob("*")
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != project.sha256:
@@ -100,7 +101,7 @@ def _fetch(project: Project, python: str) -> Path:
 
 
 def _install(project: Project, python: str, wheel: Path, venv: Path) -> None:
-    wanted = [f"{project.name}{project.extras}=={project.version}"] if project.version else []
+    wanted = [f"{project.registry_name()}{project.extras}=={project.version}"] if project.version else []
     wanted += project.requires
     ours = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (wheel, _REPORT)]
     mark, stamp = json.dumps([wanted, _CONSTRAINTS.read_text(), ours]), venv / "peers.stamp"

@@ -26,6 +26,8 @@ class Project:
     kind: Literal["pytest", "unittest"] = "pytest"
     options: "tuple[str, ...]" = ()
     extras: str = ""
+    # The project's name in the registry, where a project has several rows.
+    package: str = ""
     requires: "tuple[str, ...]" = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     # A test (or module) and why it is left out, on both sides.
@@ -34,6 +36,10 @@ class Project:
     records_children: bool = False
     # A process of the suite that takes longer is ended.
     seconds: int = 600
+
+    def registry_name(self) -> str:
+        """Under which name the registry has it."""
+        return self.package or self.name
 
 
 def _words(text: str, before: str = "", behind: str = "") -> "tuple[str, ...]":
@@ -93,6 +99,19 @@ PROJECTS = [
         run=("tests",),
         extras="[async,dotenv]",
         requires=("pytest==8.4.2", "greenlet"),
+    ),
+    # Threads of execnet beside the tests, and workers that are recorded.
+    Project(
+        "flask-xdist",
+        "3.1.3",
+        "0ef0e52b8a9cd932855379197dd8f94047b359ca0a78695144304cb45f87c9eb",
+        keep=("tests", "examples", "pyproject.toml"),
+        run=("tests",),
+        options=("-n", "4"),
+        extras="[async,dotenv]",
+        package="flask",
+        requires=("pytest==8.4.2", "pytest-xdist", "greenlet"),
+        records_children=True,
     ),
     Project(
         "werkzeug",

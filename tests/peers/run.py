@@ -4,7 +4,7 @@ How it works: each suite of projects.py runs in turn bare and under `dashcam run
 switch records. The files of tests that differ then run some rounds more on both sides, and the
 counts are judged (judging.py). Differences with a reason are named in known.py.
 
-    python3 tests/peers/run.py [--python 3.11] [--rounds 2] [--again 8] [NAME...]
+    python3 tests/peers/run.py [--python 3.11] [--rounds 2] [--again 8] [NAME... [--only FILE...]]
 
 What it promises: exit code 1 for any difference that is neither named there nor unsteady on the bare
 side of this very run. What the suites print stays under build/peers, the figures in results.json.
@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any, Sequence
 
 from environment import BUILD, ROOT, Failed, Place, prepare
 from judging import CHANCE_AT_MOST, EXIT, Counts, Run, Verdict, count, is_end, unit_of
@@ -25,6 +26,7 @@ from known import KNOWN
 from projects import PROJECTS, Project
 from running import BARE, ESTIMATES, RECORDED, Side, run
 
+RESULTS = BUILD / "results.json"
 _PASSED = ("passed", "xfailed")
 
 
@@ -36,7 +38,7 @@ class Suite:
         self.bare: "list[Run]" = []
         self.recorded: "list[Run]" = []
 
-    def round(self, side: Side, only: "tuple[str, ...]" = ()) -> None:
+    def round(self, side: Side, only: "Sequence[str]" = ()) -> None:
         """Runs the suite once more, or only some of its files."""
         runs = self.recorded if side.is_recorded else self.bare
         name = f"{len(self.bare) + len(self.recorded) + 1:02}-{side.name.replace(' ', '-')}"
@@ -63,16 +65,16 @@ def told(done: Run) -> str:
     return f"{good} passed, {bad} failed, {skipped} skipped" + "".join(f", {e}" for e in sorted(ends))
 
 
-def examine(project: Project, python: str, wheel: Path, rounds: int, again: int) -> Suite:
+def examine(project: Project, given: argparse.Namespace, wheel: Path) -> Suite:
     """Runs a suite on both sides, and what differs again."""
-    place = prepare(project, python, wheel)
-    suite = Suite(project, place, BUILD / python / project.name / "runs")
-    for _ in range(rounds):
-        suite.round(BARE)
-        suite.round(RECORDED)
-    suite.round(ESTIMATES)
+    place = prepare(project, given.python, wheel)
+    suite = Suite(project, place, BUILD / given.python / project.name / "runs")
+    for _ in range(given.rounds):
+        suite.round(BARE, given.only)
+        suite.round(RECORDED, given.only)
+    suite.round(ESTIMATES, given.only)
     files = files_of(suite)
-    for _ in range(again if files else 0):
+    for _ in range(given.again if files else 0):
         suite.round(BARE, files)
         suite.round(RECORDED, files)
     return suite
@@ -125,6 +127,18 @@ def report(suite: Suite, python: str, rounds: int) -> "dict[str, object]":
     return {"version": suite.project.version, "python": python, "rounds": rounds, **sides, "differ": rows}
 
 
+def table(results: "dict[str, dict[str, Any]]") -> str:
+    """The figures of all suites as Markdown."""
+    lines = ["| suite | Python | bare | recorded | changed | unsteady | rounds |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    for name, of in sorted(results.items()):
+        differ = of["differ"]
+        changed = sum(row["verdict"] == "changed" for row in differ)
+        suite = f"{name.split()[0]} {of['version'] or ''}".strip()
+        figures = [of["bare"], of["recorded"], changed, len(differ) - changed, of["rounds"]]
+        lines.append("| " + " | ".join([suite, of["python"], *map(str, figures)]) + " |")
+    return "\n".join(lines)
+
+
 def arguments() -> argparse.Namespace:
     """The words of the command line."""
     parser = argparse.ArgumentParser(description="other people's tests, bare and recorded")
@@ -132,6 +146,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--python", default="3.11")
     parser.add_argument("--rounds", type=int, default=2, help="whole runs on each side")
     parser.add_argument("--again", type=int, default=8, help="further runs of files that differ, on each side")
+    parser.add_argument("--only", nargs="*", default=(), type=str, help="files or modules of the suites named")
+    parser.add_argument("--table", action="store_true", help="only print the figures of the last runs")
     parser.add_argument("--wheel", type=Path, help="dashcam's; default: the one in build/wheels")
     found = parser.parse_args()
     wrong = set(found.names) - {p.name for p in PROJECTS}
@@ -144,27 +160,31 @@ def main() -> int:
     # So that what runs is ended, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     given = arguments()
+    if given.table:
+        print(table(json.loads(RESULTS.read_text())))
+        return 0
     built = ROOT / "build" / "wheels" / given.python
     wheels = [given.wheel] if given.wheel else sorted(built.glob("*.whl"))
     if not wheels:
         print(f"peers: no wheel in {built}; run PYTHONS={given.python} tools/setup", file=sys.stderr)
         return 1
-    results = BUILD / "results.json"
     wrong = 0
     chosen = [p for name in given.names for p in PROJECTS if p.name == name] or PROJECTS
     for project in chosen:
         print(f"{project.name} {project.version or ''} on Python {given.python}", flush=True)
         try:
-            suite = examine(project, given.python, wheels[-1], given.rounds, given.again)
+            suite = examine(project, given, wheels[-1])
         except Failed as failed:
             print(f"peers: {failed}", file=sys.stderr)
             wrong += 1
             continue
         found = report(suite, given.python, given.rounds)
         wrong += sum(not row["is_accepted"] for row in found["differ"])
-        kept = json.loads(results.read_text()) if results.exists() else {}
+        if given.only:
+            continue  # not the figures of the suite
+        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         kept[f"{project.name} {given.python}"] = found
-        results.write_text(json.dumps(kept, indent=1))
+        RESULTS.write_text(json.dumps(kept, indent=1))
     print(f"peers: {wrong} differences that nothing explains" if wrong else "peers: no difference that is not known")
     return 1 if wrong else 0
 
