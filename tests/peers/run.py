@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any, Sequence
 
-from environment import BUILD, ROOT, Failed, Place, prepare
-from judging import CHANCE_AT_MOST, EXIT, Counts, Run, Verdict, count, is_end, unit_of
+from environment import BUILD, ROOT, Failed, Place, Skipped, prepare
+from judging import CHANCE_AT_MOST, Counts, Run, Verdict, count, is_end, unit_of
 from known import KNOWN
 from projects import PROJECTS, Project
 from running import BARE, ESTIMATES, RECORDED, Side, run
@@ -44,7 +44,7 @@ class Suite:
         name = f"{len(self.bare) + len(self.recorded) + 1:02}-{side.name.replace(' ', '-')}"
         began = time.monotonic()
         done = run(self.project, self.place, side, self.folder / name, only)
-        if side is BARE and not (done.outcomes.keys() - {EXIT}):
+        if side is BARE and all(map(is_end, done.outcomes)):
             raise Failed(f"{self.project.name}: no test ran bare; see {self.folder / name}")
         runs.append(done)
         part = f" of {' '.join(only)}" if only else ""
@@ -174,6 +174,9 @@ def main() -> int:
         print(f"{project.name} {project.version or ''} on Python {given.python}", flush=True)
         try:
             suite = examine(project, given, wheels[-1])
+        except Skipped as skipped:
+            print(f"peers: {project.name}: SKIPPED: {skipped}")
+            continue
         except Failed as failed:
             print(f"peers: {failed}", file=sys.stderr)
             wrong += 1
