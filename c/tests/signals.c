@@ -2,13 +2,13 @@
 // nothing else. Each of their events is in the capture or counted as dropped.
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
 #include <sys/time.h>
 #include <time.h>
 
 #include "check.h"
 
 static dashcam_name_t event_name, key;
+enum { SIGNALS = 300 };
 static volatile sig_atomic_t handled, refused;
 
 static void on_alarm(int number) {
@@ -52,8 +52,10 @@ int main(int argc, char **argv) {
     SAME(alone, 1);
     struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
     SAME(setitimer(ITIMER_REAL, &often, NULL), 0);
-    uint64_t until = dashcam_now_ns() + 500 * 1000 * 1000u;
-    while (dashcam_now_ns() < until) {
+    // However long the machine takes to deliver so many.
+    while (handled < SIGNALS) {
+        // What the black box holds: the rest of the signals interrupt nothing.
+        if (spans == 200 * 1000) continue;
         dashcam_span span = dashcam_span_begin(span_name);
         // Names intern under a lock that the handler must not need.
         for (int i = 0; i < 20; i++) {
@@ -63,12 +65,9 @@ int main(int argc, char **argv) {
         }
         SAME(dashcam_span_end(span, 0, NULL, 0), DASHCAM_OK);
         spans++;
-        // What the black box holds.
-        if (spans == 200 * 1000) break;
     }
     SAME(setitimer(ITIMER_REAL, &never, NULL), 0);
     SAME(refused, 0);
-    SAME(handled > 500, 1);
     saved(0, spans, handled + 1, 0);
     return 0;
 }

@@ -1,12 +1,14 @@
 """The native reader of captures; `dashcam.reading` gives it its public form."""
 
 import os
-from typing import Any
+from typing import Any, final
+
 
 TABLES: list[str]
 
+@final
 class Capture:
-    def __init__(self, path: str | os.PathLike[str]) -> None: ...
+    def __new__(cls, path: str | os.PathLike[str]) -> Capture: ...
     @property
     def notes(self) -> list[str]: ...
     @property
@@ -15,6 +17,7 @@ class Capture:
     def why(self, slow: str | None = None) -> tuple[str, str, str]: ...
     def table(self, name: str) -> Table | None: ...
 
+@final
 class Table:
     @property
     def name(self) -> str: ...

@@ -10,8 +10,8 @@ impl Random {
         Random(seed ^ 0x9e37_79b9_7f4a_7c15)
     }
 
-    /// The next number, of 64 bits.
-    pub fn next(&mut self) -> u64 {
+    /// The next 64 random bits.
+    pub fn word(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -21,6 +21,6 @@ impl Random {
     /// A number below `limit`, which is not 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         // The high bits: the low ones of a xorshift are the weaker ones.
-        (self.next() >> 16) % limit
+        (self.word() >> 16) % limit
     }
 }
