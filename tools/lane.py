@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -48,6 +49,7 @@ class Part:
     name: str
     ok: bool
     seconds: float
+    cpu_s: float  # of its processes that were waited for: what it costs however busy the machine is
     crowding: float  # runnable tasks for each CPU while it ran, 1 at least
     cases: list[Case] = field(default_factory=list)
     tail: list[str] = field(default_factory=list)
@@ -107,16 +109,22 @@ def run(lane: str, name: str, command: list[str], junit: list[Path], env: dict[s
     for path in junit:
         path.unlink(missing_ok=True)
     print(f"==== {name}", flush=True)
-    begin, crowding = time.monotonic(), Crowding()
+    begin, cpu_s, crowding = time.monotonic(), children_cpu_s(), Crowding()
     code, lines = run_command(command, log, env)
-    seconds = time.monotonic() - begin
+    seconds, cpu_s = time.monotonic() - begin, children_cpu_s() - cpu_s
     cases = printed_cases(name, lines)
     for path in junit:
         cases += junit_cases(name, path) if path.exists() else []
     ok = code == 0 and all(case.outcome != "failed" for case in cases)
-    part = Part(name, ok, seconds, crowding.end(), cases, [line.rstrip() for line in lines[-TAIL_LINES:]])
+    part = Part(name, ok, seconds, cpu_s, crowding.end(), cases, [line.rstrip() for line in lines[-TAIL_LINES:]])
     print(f"==== {name}: {'ok' if ok else f'FAILED (exit {code})'} ({seconds:.0f} s)", flush=True)
     return part
+
+
+def children_cpu_s() -> float:
+    """CPU time of all processes that were started here and have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def run_command(command: list[str], log: Path, env: dict[str, str]) -> tuple[int, list[str]]:
@@ -163,6 +171,13 @@ def end(process: subprocess.Popen[str]) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
+
+
+def times(parts: list[Part]) -> str:
+    """A line for each part: how long it took, what it cost, how busy the machine was."""
+    rows = [f"{part.seconds:6.0f} s  {part.cpu_s:6.0f} s of CPU  {part.crowding:4.1f} runnable tasks a CPU  {part.name}"
+            f"{'' if part.ok else '  FAILED'}" for part in parts]
+    return "\n".join(["\n==== time of each part:", *rows])
 
 
 def totals(parts: list[Part]) -> str:
