@@ -10,7 +10,7 @@ import pytest
 from conftest import Bench
 
 BEGIN = """
-    import asyncio, gc, inspect, io, itertools, json, logging, sys, traceback, types, warnings
+    import asyncio, gc, inspect, io, itertools, json, logging, re, sys, traceback, types, warnings
     from collections import abc, UserDict
     sys.path.insert(0, TESTS)
     import dashcam
@@ -27,7 +27,7 @@ BEGIN = """
                 frames = [(f.filename.rpartition("/")[2], f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
                 gave = "raised", repr(error), repr(error.__context__), frames
             gc.collect()  # what warns of itself as it goes does so now
-        return repr(gave), [str(w.message) for w in caught]
+        return re.sub("0x[0-9a-f]+", "0x", repr((gave, [str(w.message) for w in caught])))
     def compare(cases):
         "Each case is a function; all of them bare, then all of them recorded."
         bare = {name: outcome(case) for name, case in cases.items()}

@@ -280,3 +280,38 @@ def test_builtins_are_the_very_ones(bench: Bench) -> None:
     os.waitpid(child, 0)
     """)
     assert result.returncode == 0, result.stderr
+
+
+def test_a_fork_beside_our_threads_warns_as_bare(bench: Bench) -> None:
+    result = bench.python("""
+    import os, subprocess, sys, threading, warnings
+    def warned(fork):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            child = fork()
+            child = child[0] if isinstance(child, tuple) else child
+            if child == 0: os._exit(0)
+            os.waitpid(child, 0)
+        return [(w.category, str(w.message), w.filename, w.lineno) for w in caught]
+    events = []
+    sys.addaudithook(lambda name, args: events.append(name) if name.startswith("os.fork") else None)
+    order = []
+    os.register_at_fork(before=lambda: order.append("before"), after_in_parent=lambda: order.append("after"))
+    def all_of_them():
+        for found in (events, order): found.clear()
+        return [warned(os.fork), warned(os.forkpty), list(events), list(order)]
+    bare = all_of_them()
+    assert bare[:2] == [[], []], bare
+    import dashcam
+    assert dashcam.start(slow="9s")
+    assert all_of_them() == bare
+    # A thread of the program's own is one that CPython warns of.
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    with_a_thread = all_of_them()
+    assert all(len(said) == (sys.version_info >= (3, 12)) for said in with_a_thread[:2]), with_a_thread
+    stop.set()
+    thread.join()
+    """)
+    assert result.returncode == 0, result.stderr
