@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether a server's clients, its application and its log see any difference under `dashcam run`.
 
-How it works: each service of `servers.py` is started twice, bare and recorded, and asked the same, one exchange after
+How it works: each service of `servers.py` (a server, or a program that ends by itself) is started twice, bare and recorded, and asked the same, one exchange after
 the other. Compared are the bytes on the wire, what the application has noted of each exchange (`applications/noting.py`:
 what it was called with, from where, in which order, what was raised, how many threads there are), what was
 written to stderr (as a set of lines: threads write it), and the exit code.
@@ -35,6 +35,8 @@ import wire  # noqa: E402
 
 # For a server to end, on a busy machine.
 END_S = 30.0
+# For a program to run.
+PROGRAM_S = 120.0
 SHOWN = 700
 
 
@@ -90,15 +92,17 @@ def seen(service: servers.Service, recorded: bool) -> Seen:
             process = subprocess.Popen(_command(service, port, recorded, folder), cwd=servers.APPLICATIONS, env=env,
                                        stdout=log, stderr=log, start_new_session=True)
         try:
-            if not wire.answers(port, lambda: process.poll() is None):
-                raise RuntimeError(f"it does not listen: {(folder / 'log').read_text('utf-8', 'replace')[-2000:]}")
-            on_wire = {case: exchange(port, case) for case, exchange in service.exchanges.items()}
-            wire.quiet(str(notes))
-            if recorded and not _records(process.pid):
-                raise RuntimeError("it does not record: no process of it has a thread of dashcam's")
-            process.terminate()
+            on_wire = {}
+            if service.exchanges:
+                if not wire.answers(port, lambda: process.poll() is None):
+                    raise RuntimeError(f"it does not listen: {(folder / 'log').read_text('utf-8', 'replace')[-2000:]}")
+                on_wire = {case: exchange(port, case) for case, exchange in service.exchanges.items()}
+                wire.quiet(str(notes))
+                if recorded and not _records(process.pid):
+                    raise RuntimeError("it does not record: no process of it has a thread of dashcam's")
+                process.terminate()
             try:
-                code: Any = process.wait(END_S)
+                code: Any = process.wait(END_S if service.exchanges else PROGRAM_S)
             except subprocess.TimeoutExpired:
                 code = "does not end"
         finally:
@@ -155,8 +159,8 @@ def main() -> int:
               if not given.names or any(part in name for part in given.names)}
     if given.list:
         for name, service in chosen.items():
-            print(f"{name:24} {len(service.exchanges):4} exchanges")
-        print(f"{'all':24} {sum(len(service.exchanges) for service in chosen.values()):4} exchanges")
+            print(f"{name:26} {len(service.exchanges) or 1:4} exchanges")
+        print(f"{'all':26} {sum(len(service.exchanges) or 1 for service in chosen.values()):4} exchanges")
         return 0
     failed = total = differing = 0
     for name, service in chosen.items():
@@ -173,10 +177,10 @@ def main() -> int:
             found = differences(service, bare, seen(service, recorded=True))
         except (RuntimeError, OSError) as error:
             found = {"": [f"  not run to its end: {error}"]}
-        total += len(service.exchanges)
-        differing += len([case for case in found if case])
+        total += len(service.exchanges) or 1
+        differing += len([case for case in found if case or not service.exchanges])
         failed += bool(found)
-        print(f"{name:24} {len(service.exchanges):4} exchanges, {noted:5} notes, {len(found):3} differ", flush=True)
+        print(f"{name:26} {len(service.exchanges) or 1:4} exchanges, {noted:5} notes, {len(found):3} differ", flush=True)
         for case, said in found.items():
             print(f" {case or 'the whole'}:", *said, sep="\n", flush=True)
     print(f"conformance: {len(chosen)} services, {total} exchanges, {differing} differ; {failed} services failed")

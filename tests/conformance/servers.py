@@ -16,7 +16,7 @@ Exchange = Callable[[int, str], bytes]
 
 
 class Service(NamedTuple):
-    """A server with an application."""
+    """A server with an application, or a program that ends by itself: that one has no exchanges."""
 
     # The interpreter's arguments; `{port}` is the port.
     words: list[str]
@@ -85,6 +85,9 @@ def _web(*more: str, talks: bool = False) -> dict[str, Exchange]:
     return {**exchanges, "websocket": _talks("/talks", "said")} if talks else exchanges
 
 
+_ENDS = ["by returning", "with a code", "with words", "by an error", "by os._exit", "by a signal", "by kill", "by SIGINT",
+         "by a handled signal", "by another program", "with an error in a thread", "with a daemon", "twice", "by abort",
+         "by recursion"]
 _STARLETTE = ["/plain", "/raises", "/streams", "/streams_plainly", "/streams_and_fails", "/nowhere", "/api/async/a",
               "/api/plain/p", "/api/depends", "/api/raises", "/api/number/7", "/api/number/x", "/api/docs", "/api/none"]
 _GUNICORN = ["-m", "gunicorn", "-w1", "-b", "127.0.0.1:{port}", "--graceful-timeout", "5"]
@@ -128,4 +131,8 @@ def services() -> dict[str, Service]:
     for name in ("wsgiref", "werkzeug", "waitress", "cheroot", "gevent.pywsgi"):
         found[name] = Service(["serve.py", name, "{port}", "bodies"], wsgi, [name.split(".")[0]])
         found[f"flask {name}"] = Service(["serve.py", name, "{port}", "flask_app"], flask, ["flask", name.split(".")[0]])
+    found |= {f"ends {how}": Service(["ends.py", how.replace(" ", "_")], {}) for how in _ENDS}
+    found["children"] = Service(["children.py"], {})
+    found["clients"] = Service(["clients.py"], {})
+    found["celery"] = Service(["celery_tasks.py"], {}, ["celery"])
     return found
