@@ -16,120 +16,21 @@ import argparse
 import json
 import signal
 import sys
-import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
-from environment import BUILD, ROOT, Failed, Place, Skipped, prepare
-from judging import CHANCE_AT_MOST, Counts, Run, Verdict, count, is_end, unit_of
-from known import KNOWN
+from environment import BUILD, ROOT, Failed, Skipped, prepare
 from projects import PROJECTS, Project
-from running import BARE, ESTIMATES, RECORDED, Side, run
+from suite import Suite, summary
 
 RESULTS = BUILD / "results.json"
-_PASSED = ("passed", "xfailed")
-
-
-class Suite:
-    """One project's runs on both sides."""
-
-    def __init__(self, project: Project, place: Place, folder: Path) -> None:
-        self.project, self.place, self.folder = project, place, folder
-        self.bare: "list[Run]" = []
-        self.recorded: "list[Run]" = []
-
-    def round(self, side: Side, only: "Sequence[str]" = ()) -> None:
-        """Runs the suite once more, or only some of its files."""
-        runs = self.recorded if side.is_recorded else self.bare
-        name = f"{len(self.bare) + len(self.recorded) + 1:02}-{side.name.replace(' ', '-')}"
-        began = time.monotonic()
-        done = run(self.project, self.place, side, self.folder / name, only)
-        if side is BARE and all(map(is_end, done.outcomes)):
-            raise Failed(f"{self.project.name}: no test ran bare; see {self.folder / name}")
-        runs.append(done)
-        part = f" of {' '.join(only)}" if only else ""
-        print(f"  {side.name}{part}: {told(done)} ({time.monotonic() - began:.0f} s)", flush=True)
-
-    def differing(self) -> "dict[str, Counts]":
-        """The tests whose outcomes are not all the same."""
-        counts = count(self.bare, self.recorded)
-        return {t: c for t, c in counts.items() if c.verdict() != "same"}
-
-
-def told(done: Run) -> str:
-    """A run in a line."""
-    tests = [o for t, o in done.outcomes.items() if not is_end(t)]
-    ends = {o for t, o in done.outcomes.items() if is_end(t)} - {"exit 0"}
-    good, skipped = sum(o in _PASSED for o in tests), tests.count("skipped")
-    bad = len(tests) - good - skipped
-    return f"{good} passed, {bad} failed, {skipped} skipped" + "".join(f", {e}" for e in sorted(ends))
-
-
-def examine(project: Project, given: argparse.Namespace, wheel: Path) -> Suite:
-    """Runs a suite on both sides, and what differs again."""
-    place = prepare(project, given.python, wheel)
-    suite = Suite(project, place, BUILD / given.python / project.name / "runs")
-    for _ in range(given.rounds):
-        suite.round(BARE, given.only)
-        suite.round(RECORDED, given.only)
-    suite.round(ESTIMATES, given.only)
-    files = files_of(suite)
-    for _ in range(given.again if files else 0):
-        suite.round(BARE, files)
-        suite.round(RECORDED, files)
-    return suite
-
-
-def files_of(suite: Suite) -> "tuple[str, ...]":
-    """The files or modules of the tests that differ and are not known to; all, if a run's end does."""
-    found = {unit_of(test) for test in suite.differing() if known_as(suite.project, test) is None}
-    return suite.project.run if found == {""} else tuple(sorted(found - {""}))
-
-
-def known_as(project: Project, test: str) -> "Verdict | None":
-    """How known.py names the test."""
-    return next((k.seen for k in KNOWN if (k.project, k.test) == (project.name, test)), None)
-
-
-def judged(suite: Suite) -> "list[dict[str, object]]":
-    """The differences of a suite, with what the counts say and whether each is accepted."""
-    differing = suite.differing()
-    follows = any(not is_end(t) for t in differing)
-    rows: "list[dict[str, object]]" = []
-    for test, counts in sorted(differing.items()):
-        ends = {**counts.bare, **counts.recorded}
-        if is_end(test) and follows and all(e.startswith("exit ") for e in ends):
-            continue  # the exit code only says that a test failed
-        verdict, known = counts.verdict(), known_as(suite.project, test)
-        is_accepted = verdict == "unsteady" or known is not None and (
-            known == "changed" or counts.chance() >= CHANCE_AT_MOST
-        )
-        rows.append(
-            {
-                "test": test,
-                "bare": dict(counts.bare),
-                "recorded": dict(counts.recorded),
-                "verdict": verdict,
-                "known": known,
-                "is_accepted": is_accepted,
-            }
-        )
-    return rows
-
-
-def report(suite: Suite, python: str, rounds: int) -> "dict[str, object]":
-    """The figures of a suite: of its first rounds, and what differs over all."""
-    rows = judged(suite)
-    for row in rows:
-        word = "known to be " + str(row["known"]) if row["known"] else row["verdict"]
-        print(f"  {word}: {row['test']}\n    bare {row['bare']}, recorded {row['recorded']}")
-    sides = {"bare": told(suite.bare[0]), "recorded": told(suite.recorded[0])}
-    return {"version": suite.project.version, "python": python, "rounds": rounds, **sides, "differ": rows}
 
 
 def table(results: "dict[str, dict[str, Any]]") -> str:
     """The figures of all suites as Markdown."""
-    lines = ["| suite | Python | bare | recorded | changed | unsteady | rounds |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    titles = ["suite", "Python", "bare", "recorded", "changed", "unsteady", "rounds"]
+    lines = ["| " + " | ".join(titles) + " |", "| " + " | ".join("---" for _ in titles) + " |"]
     for name, of in sorted(results.items()):
         differ = of["differ"]
         changed = sum(row["verdict"] == "changed" for row in differ)
@@ -156,8 +57,32 @@ def arguments() -> argparse.Namespace:
     return found
 
 
+def measure(project: Project, given: argparse.Namespace, wheel: Path) -> int:
+    """Runs a suite, prints and keeps its figures: how many differences nothing explains. Raises Failed
+    or Skipped."""
+    place = prepare(project, given.python, wheel)
+    suite = Suite(project, place, BUILD / given.python / project.name / "runs")
+    suite.examine(given.rounds, given.again, given.only)
+    found = suite.differences()
+    for difference in found:
+        print(difference)
+    if not given.only:
+        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        kept[f"{project.name} {given.python}"] = {
+            "version": project.version,
+            "python": given.python,
+            "rounds": given.rounds,
+            "bare": summary(suite.bare[0]),
+            "recorded": summary(suite.recorded[0]),
+            "differ": [asdict(difference) for difference in found],
+        }
+        RESULTS.write_text(json.dumps(kept, indent=1))
+    return sum(not difference.is_accepted for difference in found)
+
+
 def main() -> int:
-    # So that what runs is ended, too.
+    """The number of differences that nothing explains decides: 1 if there are any."""
+    # So that a suite ends with this.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     given = arguments()
     if given.table:
@@ -169,26 +94,16 @@ def main() -> int:
         print(f"peers: no wheel in {built}; run PYTHONS={given.python} tools/setup", file=sys.stderr)
         return 1
     wrong = 0
-    chosen = [p for name in given.names for p in PROJECTS if p.name == name] or PROJECTS
-    for project in chosen:
+    for project in [p for name in given.names for p in PROJECTS if p.name == name] or PROJECTS:
         print(f"{project.name} {project.version or ''} on Python {given.python}", flush=True)
         try:
-            suite = examine(project, given, wheels[-1])
+            wrong += measure(project, given, wheels[-1])
         except Skipped as skipped:
             print(f"peers: {project.name}: SKIPPED: {skipped}")
-            continue
         except Failed as failed:
             print(f"peers: {failed}", file=sys.stderr)
             wrong += 1
-            continue
-        found = report(suite, given.python, given.rounds)
-        wrong += sum(not row["is_accepted"] for row in found["differ"])
-        if given.only:
-            continue  # not the figures of the suite
-        kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        kept[f"{project.name} {given.python}"] = found
-        RESULTS.write_text(json.dumps(kept, indent=1))
-    print(f"peers: {wrong} differences that nothing explains" if wrong else "peers: no difference that is not known")
+    print(f"peers: {wrong} differences or errors that nothing explains" if wrong else "peers: nothing differs")
     return 1 if wrong else 0
 
 
