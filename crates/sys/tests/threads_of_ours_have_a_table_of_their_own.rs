@@ -221,7 +221,7 @@ fn their_lines_reach_the_hosts_stderr_and_their_files_get_names() {
             let mut file = sys::whole_file::WholeFile::create(&keep).expect("created");
             file.write_all(b"whole").expect("written");
             file.keep().expect("kept");
-            drop(OwnedFd::from(ours::own_stderr().expect("open")));
+            drop(ours::own_stderr().expect("open"));
         });
         let mut said = [0; 64];
         let length = end.read(&mut said).expect("readable");

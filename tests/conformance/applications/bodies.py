@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import os
 import sys
 import tempfile
 from typing import Any, Callable, Iterable
