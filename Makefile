@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-live test-peers viewer zoo bench lint install-c clean
+.PHONY: help setup demo test test-live test-peers viewer zoo sim bench lint install-c clean
 
 help:
 	@echo "make demo       the story of Billy: a spike, a capture, the cause (under 4 minutes)"
@@ -15,6 +15,7 @@ help:
 	@echo "make test-peers other projects' own tests, bare and recorded (hours); PEERS=\"flask starlette\" PYTHON=3.11 ROUNDS=2"
 	@echo "make viewer     builds the page that 'dashcam view' writes, from viewer/ (needs Node)"
 	@echo "make zoo        every sick program and its twin, switches on and off; SEED=1 COUNT=70: and generated ones (hours)"
+	@echo "make sim        simulated services judge the diagnosis; SEED=1 COUNT=1000 (2 minutes)"
 	@echo "make bench      costs, beside rivals, in one run"
 	@echo "make lint       form, rooms, docs, clippy, ruff, shellcheck"
 	@echo "make install-c PREFIX=/usr/local    libdashcam, dashcam.h, dashcam.pc"
@@ -52,6 +53,10 @@ COUNT ?= 70
 # By hand, then generated ones; as the one who asks and, for root, as a user without rights.
 zoo: setup
 	tools/zoo $(SEED) $(COUNT)
+
+# Prints for both kernel modes how often cause, place and culprit are right, and the first failing seed, made small.
+sim:
+	cargo run --release --quiet -p dashcam-sim -- run --seed $(or $(SEED),1) --count $(or $(COUNT),1000) --shrink
 
 bench: setup
 	tools/bench

@@ -39,6 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "export": {"otlp", "format", "capture", "diagnosis"},
     "view": {"format", "capture", "diagnosis"},
     "tables": {"format", "capture", "diagnosis", "export"},
+    "sim": {"format", "samplers", "capture", "diagnosis"},
     "reader": {"capture", "diagnosis", "symbols", "tables", "trigger"},
     "cli": {"format", "sys", "trigger", "capture", "diagnosis", "export", "symbols", "tables", "view", "otlp",
             "openmetrics"},
@@ -68,6 +69,8 @@ PYTHON_API = re.compile(r"\bpyo3\b|\bPy(?:GILState|Eval|Thread|ThreadState|Inter
 # Rooms that are not in crates/, and where they are.
 BESIDE = {"python": "python", "reader": "python/reader", "c": "c"}
 MOST_LINES = 600
+# Nothing but tests and people runs these: no other room may depend on them, in any section of its manifest.
+TOOLS = {"sim"}
 
 
 def manifest(room: str) -> Path:
@@ -100,6 +103,9 @@ def check_room(room: str) -> list[str]:
             wrong.append(f"{room} links {name}; wanted one of {sorted(may_link)}, or a line in ARCHITECTURE.md")
         if name == "capture" and room in HOST and "read" in line:
             wrong.append(f"{room} turns on capture's reading half; the host carries the writing half only")
+    for tool in sorted(TOOLS - {room}):
+        if re.search(rf"^(?:dashcam-)?{tool}\b", manifest(room).read_text(encoding="utf-8"), re.M):
+            wrong.append(f"{room} names {tool}, which is no part of a host or a reader; wanted no dependency on it")
     if room not in CALLS_PYTHON and PYTHON_API.search(manifest(room).read_text(encoding="utf-8")):
         wrong.append(f"{room}: its Cargo.toml names pyo3; only {sorted(CALLS_PYTHON)} may ask for the GIL")
     for path in sources(room):

@@ -10,7 +10,7 @@ mod common;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::mpsc::{channel, Receiver, Sender};
 
 use sys::fds::{accepted_at, describe, sort};

@@ -1,0 +1,417 @@
+//! The engine: a virtual clock, CPUs, threads, the GIL, and what they wait for.
+//!
+//! How it works: events lie in a heap by time. Handling one may make threads ready; `settle` then
+//! gives them CPUs and lets each that got one go on until it needs time or blocks. Nothing is
+//! carried out inside of something else: a wake-up only marks, so each step sees a settled world.
+//!
+//! ```text
+//!   event > timers, arrivals, ends of CPU bursts
+//!     settle: dispatch (cpu.rs) <-> go on (step.rs): GIL (gil.rs), locks, pools (things.rs),
+//!             requests (serve.rs), tasks (tasks.rs); what happened goes to `log` and `record`
+//! ```
+//! What it promises: the same program and seed give the same run. A thread's log has no holes.
+//! What is missing on purpose: queues of each CPU (there is one for all), priorities, wake-ups by
+//! interrupts of a device, real memory.
+
+pub(crate) mod actor;
+mod cpu;
+mod gil;
+pub mod log;
+mod ops;
+mod serve;
+mod step;
+mod tasks;
+mod things;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use actor::{Body, Micro, Role, State, Thread, Tid};
+pub use tasks::{Task, TaskState};
+
+use crate::program::{lib_frames, Load, Program, Server, Thing, SECOND};
+use crate::random::Random;
+use crate::record::sampler::Sampler;
+use crate::record::tables::Tables;
+use crate::record::Recorder;
+
+/// The monotonic clock at the start: a machine that has been up for a while.
+pub const START_NS: u64 = 1000 * SECOND;
+
+/// A thread or a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// A thread.
+    Thread(Tid),
+    /// A task.
+    Task(usize),
+}
+
+/// Something that happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A burst on a CPU ends; void if the CPU's epoch is another one.
+    Burst { cpu: usize, epoch: u64 },
+    /// Somebody ready may be due for a CPU.
+    Share,
+    /// A blocked thread's time is over.
+    Timer { tid: Tid, epoch: u64 },
+    /// A suspended task's is.
+    TaskTimer { task: usize, epoch: u64 },
+    /// A request comes, of this client.
+    Arrive { client: usize },
+    /// The container's next period.
+    Period,
+    /// The process is stopped, or goes on.
+    Stop(bool),
+}
+
+/// A CPU.
+#[derive(Debug, Default)]
+struct CpuState {
+    running: Option<Tid>,
+    /// Since when it runs there, and up to when that is accounted for.
+    since: u64,
+    at: u64,
+    epoch: u64,
+}
+
+/// A thing that is shared, as it is now.
+#[derive(Debug, Default)]
+pub struct ThingState {
+    waiters: VecDeque<Who>,
+    /// Who has the lock.
+    pub owner: Option<Who>,
+    /// That shows in a `with` block.
+    pub by_with: bool,
+    /// Items, permits.
+    count: u32,
+    room: Option<u32>,
+    /// Jobs of an executor.
+    jobs: VecDeque<usize>,
+    /// Who has had it since when.
+    pub owners: Vec<(u64, Option<Who>)>,
+}
+
+/// Work that was handed to an executor.
+#[derive(Debug)]
+pub struct Job {
+    function: usize,
+    /// The request that it is (of a server's workers), or that it is for.
+    serves: Option<usize>,
+    request: Option<usize>,
+    queued_ns: u64,
+    begun_ns: u64,
+    /// The worker that took it up.
+    pub worker: Option<Tid>,
+    done: bool,
+    waiter: Option<Who>,
+}
+
+impl Job {
+    /// When a worker began it.
+    pub fn begun_ns(&self) -> Option<u64> {
+        (self.begun_ns > 0).then_some(self.begun_ns)
+    }
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Its id in the capture.
+    pub id: u64,
+    /// When it arrived.
+    pub begin_ns: u64,
+    /// When its handler began.
+    pub started_ns: u64,
+    /// When it was answered.
+    pub end_ns: Option<u64>,
+    /// The thread it began on.
+    pub tid: Tid,
+    /// Its task.
+    pub task: Option<usize>,
+    /// Threads that work for it.
+    pub helpers: Vec<Tid>,
+    client: usize,
+    number: u64,
+}
+
+/// A program under way.
+pub struct World<'p> {
+    pub(crate) program: &'p Program,
+    pub(crate) now: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    order: u64,
+    pub(crate) threads: Vec<Thread<'p>>,
+    cpus: Vec<CpuState>,
+    ready: Vec<Tid>,
+    to_run: Vec<usize>,
+    share_due: bool,
+    least_fair_ns: u64,
+    pub(crate) gil: gil::Gil,
+    pub(crate) things: Vec<ThingState>,
+    pub(crate) jobs: Vec<Job>,
+    pub(crate) requests: Vec<Request>,
+    /// Requests that nobody has taken up, of each connection; of the workers and the loop in the first.
+    arrived: Vec<VecDeque<usize>>,
+    /// The executor of the server's workers, its loop's thread, or who accepts.
+    crew: Option<usize>,
+    front: Option<Tid>,
+    pub(crate) tasks: Vec<Task<'p>>,
+    turn: VecDeque<usize>,
+    chance: Random,
+    quota_used_ns: u64,
+    throttled_since: Option<u64>,
+    pub(crate) throttled_ns: u64,
+    stopped_since: Option<u64>,
+    pub(crate) log: log::Logs,
+    pub(crate) known: Tables,
+    pub(crate) recorder: Recorder,
+    pub(crate) sampler: Sampler,
+}
+
+impl<'p> World<'p> {
+    /// A program about to begin; `switches`: the kernel tells of context switches.
+    pub fn new(program: &'p Program, switches: bool) -> World<'p> {
+        let mut world = World {
+            program,
+            now: START_NS,
+            events: BinaryHeap::new(),
+            order: 0,
+            threads: Vec::new(),
+            cpus: (0..program.host.cpus).map(|_| CpuState::default()).collect(),
+            ready: Vec::new(),
+            to_run: Vec::new(),
+            share_due: false,
+            least_fair_ns: 0,
+            gil: gil::Gil::default(),
+            things: program.things.iter().map(ThingState::of).collect(),
+            jobs: Vec::new(),
+            requests: Vec::new(),
+            arrived: vec![VecDeque::new()],
+            crew: None,
+            front: None,
+            tasks: Vec::new(),
+            turn: VecDeque::new(),
+            chance: Random::of(program.seed, 1),
+            quota_used_ns: 0,
+            throttled_since: None,
+            throttled_ns: 0,
+            stopped_since: None,
+            log: log::Logs::default(),
+            known: Tables::new(),
+            recorder: Recorder::new(program, switches),
+            sampler: Sampler::new(program.seed, switches),
+        };
+        world.populate();
+        world.begin_load();
+        world
+    }
+
+    /// The thread of the event loop.
+    pub fn loop_thread(&self) -> Option<Tid> {
+        self.front.filter(|_| self.program.server == Server::Loop)
+    }
+
+    /// The requests there were.
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    /// The capture of the run, as bytes of a file.
+    pub fn capture(&self) -> std::io::Result<Vec<u8>> {
+        self.recorder.capture(self.program)
+    }
+
+    /// Runs the program to its end.
+    pub fn run(&mut self) {
+        let end_ns = START_NS + self.program.length_ns;
+        while let Some(Reverse((t_ns, _, event))) = self.events.pop() {
+            if t_ns > end_ns {
+                break;
+            }
+            self.now = t_ns;
+            self.handle(event);
+            self.settle();
+        }
+        self.now = end_ns;
+        self.close();
+    }
+
+    fn at(&mut self, t_ns: u64, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse((t_ns.max(self.now), self.order, event)));
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Burst { cpu, epoch } if self.cpus[cpu].epoch == epoch => {
+                self.charge(cpu);
+                self.to_run.push(cpu);
+            }
+            Event::Share => self.share(),
+            Event::Timer { tid, epoch } if self.threads[tid].epoch == epoch => {
+                self.time_is_over(tid);
+            }
+            Event::TaskTimer { task, epoch } if self.tasks[task].epoch == epoch => {
+                self.task_goes_on(task, None);
+            }
+            Event::Arrive { client } => self.arrive(client),
+            Event::Period => self.next_period(),
+            Event::Stop(stops) => self.stop_or_go_on(stops),
+            Event::Burst { .. } | Event::Timer { .. } | Event::TaskTimer { .. } => (),
+        }
+    }
+
+    fn settle(&mut self) {
+        loop {
+            if let Some(cpu) = self.to_run.pop() {
+                self.go_on(cpu);
+            } else if !self.dispatch() {
+                break;
+            }
+        }
+    }
+
+    /// The threads there are at the start.
+    fn populate(&mut self) {
+        let program = self.program;
+        self.sampler.tid = self.spawn("dashcam-sampler", Role::Sampler, &[], None);
+        for index in 0..program.host.neighbours.len() {
+            self.spawn("neighbour", Role::Neighbour(index), &[], None);
+        }
+        for (thing, made) in program.things.iter().enumerate() {
+            if let Thing::Executor(workers) = made {
+                self.hire(thing, *workers);
+            }
+        }
+        match program.server {
+            Server::Threads => {
+                for connection in 0..program.serving as usize {
+                    let name = format!("Thread-{} (process_request_thread)", connection + 1);
+                    self.spawn(&name, Role::Serves(connection), lib_frames::SERVING, None);
+                }
+                self.arrived.resize(program.serving as usize, VecDeque::new());
+            }
+            Server::Workers => {
+                let crew = self.things.len();
+                self.things.push(ThingState::default());
+                self.crew = Some(crew);
+                self.hire(crew, program.serving);
+                self.front =
+                    Some(self.spawn("MainThread", Role::Accepts, lib_frames::ACCEPTS, None));
+            }
+            Server::Loop => {
+                self.front = Some(self.spawn("MainThread", Role::Loops, lib_frames::LOOP, None));
+            }
+        }
+        for beside in &program.beside {
+            if program.functions[beside.function].is_task {
+                self.new_task(Some(beside.function), None);
+            } else {
+                let base = lib_frames::THREAD;
+                self.spawn(&beside.name, Role::Once, base, Some(beside.function));
+            }
+        }
+        for (from, length) in &program.host.stops {
+            self.at(START_NS + from, Event::Stop(true));
+            self.at(START_NS + from + length, Event::Stop(false));
+        }
+        if program.host.quota_ns.is_some() {
+            self.at(START_NS + cpu::PERIOD_NS, Event::Period);
+        }
+    }
+
+    /// The workers of an executor.
+    fn hire(&mut self, thing: usize, workers: u32) {
+        for worker in 0..workers {
+            let name = format!("ThreadPoolExecutor-{thing}_{worker}");
+            self.spawn(&name, Role::Works(thing), lib_frames::IDLE_WORKER, None);
+        }
+    }
+
+    /// A new thread.
+    fn spawn(
+        &mut self,
+        name: &str,
+        role: Role,
+        base: &'static [lib_frames::Lib],
+        function: Option<usize>,
+    ) -> Tid {
+        let tid = self.threads.len();
+        let id = 4000 + tid as u32;
+        let mut body = Body { base, ..Body::default() };
+        body.frames.extend(function.map(|function| self.frame(function)));
+        if !matches!(role, Role::Neighbour(_) | Role::Sampler) {
+            body.micros.push_back(Micro::TakeGil);
+        }
+        self.threads.push(Thread {
+            id,
+            role,
+            random: Random::of(self.program.seed, 100 + tid as u64),
+            body,
+            task: None,
+            state: State::Ready,
+            since: self.now,
+            epoch: 0,
+            fair_ns: self.least_fair_ns,
+            has_gil: false,
+            out: (self.now, false),
+            used: actor::Counters::default(),
+            owed_delay_ns: 0,
+            woken_by: None,
+            born_ns: self.now,
+            woken_while_stopped: false,
+        });
+        self.ready.push(tid);
+        self.log.threads.push(Vec::new());
+        self.sampler.born(tid);
+        if self.threads[tid].is_inside() {
+            self.recorder.thread_begins(id, name, self.now);
+        }
+        tid
+    }
+
+    fn begin_load(&mut self) {
+        let clients = match self.program.load {
+            Load::Closed { clients, .. } => clients as usize,
+            Load::Open { .. } => 1,
+        };
+        for client in 0..clients {
+            let first = self.chance.below(200_000_000);
+            self.at(self.now + 50_000_000 + first, Event::Arrive { client });
+        }
+    }
+
+    /// The end: what is under way is written as far as it is known.
+    fn close(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            self.charge(cpu);
+        }
+        for tid in 0..self.threads.len() {
+            self.log_until_now(tid);
+            let thread = &self.threads[tid];
+            if thread.is_inside() && matches!(thread.state, State::Blocked(_) | State::Ready) {
+                self.recorder.still_out(thread.id, thread.out, self.now);
+            }
+        }
+        for request in self.requests.iter().filter(|r| r.end_ns.is_none() && r.started_ns > 0) {
+            let tid = self.threads[request.tid].id;
+            let on_loop = request.task.is_some();
+            self.recorder.still_open(request, tid, on_loop, self.now);
+        }
+        self.recorder.finish(self.now);
+    }
+}
+
+impl ThingState {
+    fn of(thing: &Thing) -> ThingState {
+        let (count, room) = match thing {
+            Thing::Semaphore(permits) | Thing::TaskSemaphore(permits) => (*permits, None),
+            Thing::Queue { items, room } => (*items, *room),
+            Thing::TaskQueue(items) => (*items, None),
+            _ => (0, None),
+        };
+        ThingState { count, room, ..ThingState::default() }
+    }
+}

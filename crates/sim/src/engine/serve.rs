@@ -1,0 +1,213 @@
+//! Requests: how they come, who takes them up, how they end.
+//!
+//! How it works: a request arrives in its connection's queue (a thread for each connection), or in
+//! one for all (a thread that accepts for an executor's workers; an event loop). It counts from its
+//! arrival; its handler begins when a thread or a task has taken it up.
+//!
+//! What it promises: a closed client sends its next request only after its answer.
+
+use format::wait::WaitKind;
+
+use super::actor::{Cpu, Effect, Micro, On, State, Tid, Wait};
+use super::{Event, Request, Who, World};
+use crate::program::lib_frames::{ACCEPTING, IDLE_WORKER, READ_REQUEST, WORKER};
+use crate::program::{Load, Server, MS, US};
+
+impl<'p> World<'p> {
+    /// A client sends a request.
+    pub(super) fn arrive(&mut self, client: usize) {
+        if let Load::Open { every_ns } = self.program.load {
+            let pause = self.chance.pause(every_ns);
+            self.at(self.now + pause.max(MS / 10), Event::Arrive { client });
+        }
+        let index = self.requests.len();
+        self.requests.push(Request {
+            id: index as u64 + 1,
+            begin_ns: self.now,
+            started_ns: 0,
+            end_ns: None,
+            tid: 0,
+            task: None,
+            helpers: Vec::new(),
+            client,
+            number: index as u64,
+        });
+        let line = match (self.program.server, self.program.load) {
+            (Server::Threads, Load::Closed { .. }) => client % self.arrived.len(),
+            (Server::Threads, Load::Open { .. }) => self.idlest(),
+            _ => 0,
+        };
+        self.arrived[line].push_back(index);
+        match self.program.server {
+            Server::Threads => self.wake_who_waits(|role| role == super::Role::Serves(line)),
+            Server::Workers => self.wake_who_waits(|role| role == super::Role::Accepts),
+            Server::Loop => self.wake_loop(None),
+        }
+    }
+
+    /// The connection with the fewest requests before it, one at random of several.
+    fn idlest(&mut self) -> usize {
+        let busy = |line: usize| {
+            let works = |t: &super::Thread<'_>| {
+                t.role == super::Role::Serves(line) && t.body.request.is_some()
+            };
+            usize::from(self.threads.iter().any(works))
+        };
+        let load: Vec<usize> =
+            (0..self.arrived.len()).map(|line| self.arrived[line].len() + busy(line)).collect();
+        let least = load.iter().copied().min().unwrap_or(0);
+        let idle: Vec<usize> = (0..load.len()).filter(|line| load[*line] == least).collect();
+        *self.chance.pick(&idle)
+    }
+
+    fn wake_who_waits(&mut self, of: impl Fn(super::Role) -> bool) {
+        let waits = |state: &State| matches!(state, State::Blocked(wait) if matches!(wait.on, On::Request | On::Poll));
+        let found = self.threads.iter().position(|t| of(t.role) && waits(&t.state));
+        if let Some(tid) = found {
+            self.wake(tid, None);
+        }
+    }
+
+    /// Whether what is awaited without the GIL is there.
+    fn is_there(&self, tid: Tid, on: On) -> bool {
+        match (on, self.threads[tid].role) {
+            (On::Request, super::Role::Serves(line)) => !self.arrived[line].is_empty(),
+            (On::Work(thing), _) => !self.things[thing].jobs.is_empty(),
+            _ => !self.arrived[0].is_empty() || !self.turn.is_empty(),
+        }
+    }
+
+    /// Waits until there is something to do.
+    pub(super) fn await_work(&mut self, tid: Tid, on: On) {
+        if self.is_there(tid, on) {
+            return;
+        }
+        self.threads[tid].body.micros.push_front(Micro::Await(on));
+        let kind = match on {
+            On::Request => WaitKind::SocketRead,
+            On::Work(_) => WaitKind::Futex,
+            _ => WaitKind::Poll,
+        };
+        let name = match on {
+            On::Request => Some("tcp 127.0.0.1:8000 <- 127.0.0.1:40122"),
+            On::Work(_) => None,
+            _ => Some("anon_inode:[eventpoll]"),
+        };
+        let target = name.map(|name| self.recorder.tables.name(name));
+        self.stand_in_line(Who::Thread(tid), on);
+        self.block(tid, Wait { on, kind, until: None, limited: false, target });
+    }
+
+    /// What a thread of a connection does next: it answers, or waits for the next request.
+    pub(super) fn serve_next(&mut self, tid: Tid, _line: usize) -> Vec<Micro<'p>> {
+        if self.threads[tid].body.request.is_some() {
+            return self.answer(tid);
+        }
+        vec![
+            Micro::Enter(READ_REQUEST),
+            Micro::DropGil { asked: false },
+            self.call_cost(tid),
+            Micro::Await(On::Request),
+            Micro::TakeGil,
+            Micro::Enter(&[]),
+            Micro::Cpu { left: 120 * US, how: Cpu::Bytecode },
+            Micro::Do(Effect::Begin),
+        ]
+    }
+
+    /// The response is written.
+    fn answer(&mut self, tid: Tid) -> Vec<Micro<'p>> {
+        let left = self.threads[tid].random.between(60 * US, 140 * US);
+        vec![Micro::Cpu { left, how: Cpu::Bytecode }, Micro::Do(Effect::Finish)]
+    }
+
+    /// What an executor's worker does next.
+    pub(super) fn work_next(&mut self, tid: Tid, thing: usize) -> Vec<Micro<'p>> {
+        if let Some(job) = self.threads[tid].body.job.take() {
+            let mut micros = match self.threads[tid].body.request.is_some() {
+                true => self.answer(tid),
+                false => vec![Micro::Cpu { left: 10 * US, how: Cpu::Bytecode }],
+            };
+            micros.push(Micro::Do(Effect::JobEnds(job)));
+            return micros;
+        }
+        if let Some(job) = self.take_job(tid, thing) {
+            self.log_until_now(tid);
+            let body = &mut self.threads[tid].body;
+            (body.job, body.base) = (Some(job), WORKER);
+            return vec![
+                Micro::Cpu { left: 20 * US, how: Cpu::Bytecode },
+                Micro::Do(Effect::JobBegins(job)),
+            ];
+        }
+        self.log_until_now(tid);
+        self.threads[tid].body.base = IDLE_WORKER;
+        vec![
+            Micro::DropGil { asked: false },
+            self.call_cost(tid),
+            Micro::Await(On::Work(thing)),
+            Micro::TakeGil,
+        ]
+    }
+
+    /// What the thread that accepts does next.
+    pub(super) fn accept_next(&mut self, tid: Tid) -> Vec<Micro<'p>> {
+        vec![
+            Micro::Enter(ACCEPTING),
+            Micro::DropGil { asked: false },
+            self.call_cost(tid),
+            Micro::Await(On::Poll),
+            Micro::TakeGil,
+            Micro::Enter(&[]),
+            Micro::Cpu { left: 60 * US, how: Cpu::Bytecode },
+            Micro::Do(Effect::Accept),
+        ]
+    }
+
+    /// Hands what has arrived to the workers.
+    pub(super) fn accept(&mut self, tid: Tid) {
+        let Some(crew) = self.crew else { return };
+        while let Some(request) = self.arrived[0].pop_front() {
+            self.submit(crew, self.program.handler, (Some(request), None), Some(tid));
+        }
+    }
+
+    /// A handler begins; `given`: the request, where its thread has not to fetch it.
+    pub(super) fn begin_request(&mut self, tid: Tid, given: Option<usize>) {
+        let line = match self.threads[tid].role {
+            super::Role::Serves(line) => line,
+            _ => 0,
+        };
+        let Some(index) = given.or_else(|| self.arrived[line].pop_front()) else { return };
+        let request = &mut self.requests[index];
+        (request.started_ns, request.tid) = (self.now, tid);
+        request.task = self.threads[tid].task;
+        let on_loop = request.task.is_some();
+        let request = request.clone();
+        self.recorder.request_begins(&request, self.threads[tid].id, on_loop, self.now);
+        let frame = self.frame(self.program.handler);
+        let body = &mut self.threads[tid].body;
+        body.request = Some(index);
+        body.frames.push(frame);
+        self.sampler.request_begins(self.now);
+    }
+
+    /// A request is answered.
+    pub(super) fn finish_request(&mut self, tid: Tid) {
+        let Some(index) = self.threads[tid].body.request.take() else { return };
+        self.requests[index].end_ns = Some(self.now);
+        let request = self.requests[index].clone();
+        let on_loop = request.task.is_some();
+        self.recorder.request_ends(&request, self.threads[tid].id, on_loop, self.now);
+        self.sampler.request_ended(self.now - request.begin_ns);
+        if let Load::Closed { think_ns, .. } = self.program.load {
+            let pause = think_ns / 2 + self.chance.below(think_ns);
+            self.at(self.now + pause, Event::Arrive { client: request.client });
+        }
+    }
+
+    /// The number of the request at hand, which decides what is rare.
+    pub(super) fn number_of(&self, tid: Tid) -> u64 {
+        self.threads[tid].body.request.map_or(0, |index| self.requests[index].number)
+    }
+}

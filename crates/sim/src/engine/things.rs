@@ -1,0 +1,221 @@
+//! Locks, semaphores, queues, events, executors: who has them, who waits, who goes on.
+//!
+//! How it works: a thread tries; where it fails it is put behind the others that wait, blocks in a
+//! futex without the GIL, and tries again when it was woken, as a semaphore of the C library does:
+//! somebody who comes by in between may be faster. For tasks the thing is handed to the one that
+//! waits longest.
+//!
+//! What it promises: each change of a lock's owner is in `owners`, which the truth is read from.
+
+use super::actor::{Attempt, On, State, Tid};
+use super::{Job, ThingState, Who, World};
+use crate::program::ThingId;
+
+impl ThingState {
+    fn give(&mut self, now: u64, owner: Option<Who>) {
+        self.owner = owner;
+        self.owners.push((now, owner));
+    }
+}
+
+impl World<'_> {
+    /// Tries once; whether it was had.
+    pub(super) fn attempt(&mut self, who: Who, attempt: Attempt) -> bool {
+        let now = self.now;
+        match attempt {
+            Attempt::Lock { thing, by_with } => {
+                let state = &mut self.things[thing];
+                let free = state.owner.is_none() || state.owner == Some(who);
+                if free {
+                    state.give(now, Some(who));
+                    state.by_with = by_with;
+                }
+                free
+            }
+            Attempt::Permit(thing) => {
+                let state = &mut self.things[thing];
+                let free = state.count > 0;
+                if free {
+                    state.count -= 1;
+                    state.give(now, Some(who));
+                }
+                free
+            }
+            Attempt::Item(thing) => {
+                let state = &mut self.things[thing];
+                let free = state.count > 0;
+                if free {
+                    state.count -= 1;
+                    state.give(now, Some(who));
+                    if state.room.is_some() {
+                        self.wake_one(thing, who);
+                    }
+                }
+                free
+            }
+            Attempt::Room(thing) => {
+                let state = &mut self.things[thing];
+                let free = state.room.is_none_or(|room| state.count < room);
+                if free {
+                    self.put(thing, who);
+                }
+                free
+            }
+            Attempt::Event(thing) => self.take_notice(thing, who),
+            Attempt::Job(job) => self.jobs[job].done,
+            Attempt::End(tid) => matches!(self.threads[tid].state, State::Gone),
+        }
+    }
+
+    /// An Event's waiters go on when it was set behind their begin: it is clear again at once.
+    fn take_notice(&mut self, thing: ThingId, who: Who) -> bool {
+        let Who::Thread(tid) = who else { return true };
+        let notified = self.threads[tid].woken_by.is_some();
+        let waited = matches!(self.threads[tid].body.waits_for, Some(On::Event(t)) if t == thing);
+        notified && waited
+    }
+
+    /// An item comes into a queue.
+    fn put(&mut self, thing: ThingId, who: Who) {
+        self.things[thing].count += 1;
+        self.wake_one(thing, who);
+    }
+
+    /// The one that waits longest for the thing goes on; a task has it at once.
+    fn wake_one(&mut self, thing: ThingId, by: Who) {
+        let Some(next) = self.things[thing].waiters.pop_front() else { return };
+        let by = self.thread_of(by);
+        match next {
+            Who::Thread(tid) => self.wake(tid, by),
+            Who::Task(task) => {
+                let now = self.now;
+                let state = &mut self.things[thing];
+                state.count = state.count.saturating_sub(1);
+                state.give(now, Some(next));
+                self.task_goes_on(task, by);
+            }
+        }
+    }
+
+    /// A lock is released.
+    pub(super) fn unlock(&mut self, thing: ThingId, by: Who) {
+        let now = self.now;
+        self.things[thing].give(now, None);
+        self.wake_one(thing, by);
+    }
+
+    /// A permit, or an item, is given back.
+    pub(super) fn give_back(&mut self, thing: ThingId, by: Who) {
+        let now = self.now;
+        self.things[thing].give(now, None);
+        self.put(thing, by);
+    }
+
+    /// All that wait for the event go on.
+    pub(super) fn set(&mut self, thing: ThingId, by: Who) {
+        let by = self.thread_of(by);
+        for who in std::mem::take(&mut self.things[thing].waiters) {
+            match who {
+                Who::Thread(tid) => self.wake(tid, by),
+                Who::Task(task) => self.task_goes_on(task, by),
+            }
+        }
+    }
+
+    /// The thread that carries out what `who` does.
+    pub(crate) fn thread_of(&self, who: Who) -> Option<Tid> {
+        match who {
+            Who::Thread(tid) => Some(tid),
+            Who::Task(_) => self.front,
+        }
+    }
+
+    /// Hands a function, or a request, to an executor.
+    pub(super) fn submit(
+        &mut self,
+        thing: ThingId,
+        function: usize,
+        (serves, request): (Option<usize>, Option<usize>),
+        by: Option<Tid>,
+    ) -> usize {
+        let job = self.jobs.len();
+        self.jobs.push(Job {
+            function,
+            serves,
+            request,
+            queued_ns: self.now,
+            begun_ns: 0,
+            worker: None,
+            done: false,
+            waiter: None,
+        });
+        self.things[thing].jobs.push_back(job);
+        if let Some(Who::Thread(worker)) = self.things[thing].waiters.pop_front() {
+            self.wake(worker, by);
+        }
+        job
+    }
+
+    /// A worker takes the next job up; whether there is one.
+    pub(super) fn take_job(&mut self, tid: Tid, thing: ThingId) -> Option<usize> {
+        let job = self.things[thing].jobs.pop_front()?;
+        self.jobs[job].worker = Some(tid);
+        Some(job)
+    }
+
+    /// A worker begins a job.
+    pub(super) fn job_begins(&mut self, tid: Tid, job: usize) {
+        let now = self.now;
+        self.jobs[job].begun_ns = now;
+        let (serves, request) = (self.jobs[job].serves, self.jobs[job].request);
+        let function = self.jobs[job].function;
+        match serves {
+            Some(_) => self.begin_request(tid, serves),
+            None => {
+                let frame = self.frame(function);
+                self.threads[tid].body.frames.push(frame);
+                if let Some(request) = request {
+                    self.requests[request].helpers.push(tid);
+                    self.record_job(tid, job, None);
+                }
+            }
+        }
+    }
+
+    /// A worker is through with a job.
+    pub(super) fn job_ends(&mut self, tid: Tid, job: usize) {
+        let now = self.now;
+        self.jobs[job].done = true;
+        if let Some(request) = self.jobs[job].request {
+            self.requests[request].helpers.retain(|helper| *helper != tid);
+            self.record_job(tid, job, Some(now));
+        }
+        match self.jobs[job].waiter.take() {
+            Some(Who::Thread(waiter)) => self.wake(waiter, Some(tid)),
+            Some(Who::Task(task)) => self.task_goes_on(task, Some(tid)),
+            None => (),
+        }
+    }
+
+    fn record_job(&mut self, tid: Tid, job: usize, end_ns: Option<u64>) {
+        let (id, job) = (self.threads[tid].id, &self.jobs[job]);
+        let Some(request) = job.request else { return };
+        let request = self.requests[request].id;
+        let times = (job.queued_ns, job.begun_ns, end_ns);
+        self.recorder.task(id, times, request, self.now);
+    }
+
+    /// Puts who waits into the line of what it waits for.
+    pub(super) fn stand_in_line(&mut self, who: Who, on: On) {
+        match on {
+            On::Lock(thing)
+            | On::Permit(thing)
+            | On::Item(thing)
+            | On::Room(thing)
+            | On::Event(thing)
+            | On::Work(thing) => self.things[thing].waiters.push_back(who),
+            On::Job(job) => self.jobs[job].waiter = Some(who),
+            _ => (),
+        }
+    }
+}

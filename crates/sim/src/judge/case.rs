@@ -1,0 +1,191 @@
+//! One case: a program run in one kernel mode, the verdict on its capture, and how right that is.
+//!
+//! How it works: the capture goes through the file format and `capture::read` to
+//! `diagnosis::diagnose`, as `dashcam why` has it. A case counts only where the truth has its defect:
+//! at least two slow requests, and half of what they took longer by its cause. The first finding's
+//! cause, place and culprit are compared with the answer; every finding is compared with the truth,
+//! which says how often a confidence was deserved.
+
+use std::collections::BTreeMap;
+
+use capture::read::Capture;
+use diagnosis::{Finding, Place};
+
+use crate::engine::World;
+use crate::program::{Answer, Program};
+
+use super::truth::Truth;
+
+/// Slow requests that a sick program must have had.
+const LEAST_SLOW: usize = 2;
+/// Part of the excess that the truth must have of the defect's cause.
+const LEAST_TRUTH: f64 = 0.5;
+/// A finding is right if the truth has so much of what it claims.
+const RIGHT_PART: f64 = 0.5;
+
+/// A finding, as far as it is compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Its cause.
+    pub cause: &'static str,
+    /// Its share.
+    pub share: f64,
+    /// Its confidence.
+    pub confidence: &'static str,
+    /// Function of its place.
+    pub place: Option<String>,
+    /// Function of its culprit.
+    pub culprit: Option<String>,
+    /// Its sentence.
+    pub summary: String,
+}
+
+/// What was said of a run, and what is true.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// Requests over the limit.
+    pub slow: usize,
+    /// Requests.
+    pub requests: usize,
+    /// Findings, the largest share first.
+    pub findings: Vec<Found>,
+    /// The part of each cause, in truth.
+    pub truth: BTreeMap<&'static str, f64>,
+    /// What the reader found wrong with the file.
+    pub damage: Vec<String>,
+}
+
+/// How right a verdict is.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The program's seed and defect.
+    pub seed: u64,
+    /// See `seed`.
+    pub defect: String,
+    /// The cause that is wanted.
+    pub wanted: String,
+    /// The truth has it.
+    pub valid: bool,
+    /// The first finding's cause, or `nothing`.
+    pub found: String,
+    /// It is right.
+    pub cause: bool,
+    /// So is its place; None: not judged.
+    pub place: Option<bool>,
+    /// So is its culprit.
+    pub culprit: Option<bool>,
+    /// Each finding's confidence, and whether it is right.
+    pub sure: Vec<(&'static str, bool)>,
+}
+
+impl Outcome {
+    /// Nothing about it is wrong.
+    pub fn is_right(&self) -> bool {
+        self.cause && self.place != Some(false) && self.culprit != Some(false)
+    }
+}
+
+/// Runs a program and asks the diagnosis; an error if the capture cannot be written or read.
+pub fn verdict(program: &Program, switches: bool, slow_ns: u64) -> Result<Verdict, String> {
+    let mut world = World::new(program, switches);
+    world.run();
+    let capture = capture_of(&world)?;
+    Ok(said(&world, &capture, slow_ns))
+}
+
+/// The same of one run by two limits: the program's, and one that a request in fifty breaks.
+pub fn verdicts(program: &Program, switches: bool) -> Result<[Verdict; 2], String> {
+    let mut world = World::new(program, switches);
+    world.run();
+    let capture = capture_of(&world)?;
+    Ok([program.slow_ns, tight(&world)].map(|slow_ns| said(&world, &capture, slow_ns)))
+}
+
+fn capture_of(world: &World<'_>) -> Result<Capture, String> {
+    let bytes = world.capture().map_err(|error| format!("writing the capture: {error}"))?;
+    Capture::parse(&bytes).map_err(|error| format!("reading the capture: {error}"))
+}
+
+fn said(world: &World<'_>, capture: &Capture, slow_ns: u64) -> Verdict {
+    let diagnosis = diagnosis::diagnose(capture, |_| slow_ns);
+    Verdict {
+        slow: diagnosis.slow,
+        requests: diagnosis.total,
+        findings: diagnosis.findings.iter().map(found).collect(),
+        truth: Truth::of(world).excess(slow_ns),
+        damage: capture.damage.clone(),
+    }
+}
+
+fn tight(world: &World<'_>) -> u64 {
+    const ONE_IN: usize = 50;
+    let took = |r: &crate::engine::Request| r.end_ns.map(|end| end - r.begin_ns);
+    let mut all: Vec<u64> = world.requests().iter().filter_map(took).collect();
+    all.sort_unstable();
+    all.len().checked_sub(1 + all.len() / ONE_IN).map(|at| all[at]).unwrap_or(1)
+}
+
+fn found(finding: &Finding) -> Found {
+    let name = |place: &Option<Place>| place.as_ref().map(|place| place.function.clone());
+    Found {
+        cause: finding.cause.text(),
+        share: finding.share,
+        confidence: finding.confidence.text(),
+        place: name(&finding.place),
+        culprit: name(&finding.culprit),
+        summary: finding.summary.clone(),
+    }
+}
+
+/// Compares a verdict with the answer.
+pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
+    let answer = &program.answer;
+    let true_part = |cause: &str| verdict.truth.get(cause).copied().unwrap_or(0.0);
+    let of_answer: f64 = causes(answer).map(true_part).sum();
+    let first = verdict.findings.first();
+    let cause = first.is_some_and(|found| causes(answer).any(|cause| cause == found.cause));
+    let fits = |wanted: &[String], found: Option<&String>| {
+        (!wanted.is_empty()).then(|| found.is_some_and(|found| wanted.contains(found)))
+    };
+    let place = fits(&answer.places, first.and_then(|found| found.place.as_ref()));
+    let culprit = fits(&answer.culprits, first.and_then(|found| found.culprit.as_ref()));
+    let named = |found: &&Found| found.cause != "unknown";
+    let sure = verdict.findings.iter().filter(named).map(|found| {
+        let of_answer = causes(answer).any(|cause| cause == found.cause);
+        let part = if of_answer { of_answer_part(answer, verdict) } else { true_part(found.cause) };
+        let right = part >= RIGHT_PART * found.share;
+        // Whom it names must be right as well, if it names anybody.
+        let wrong_one = of_answer
+            && !answer.culprits.is_empty()
+            && found.culprit.as_ref().is_some_and(|name| !answer.culprits.contains(name));
+        (found.confidence, right && !wrong_one)
+    });
+    Outcome {
+        seed: program.seed,
+        defect: program.defect.clone(),
+        wanted: answer.cause.clone(),
+        valid: verdict.slow >= LEAST_SLOW && of_answer >= LEAST_TRUTH,
+        found: first.map_or("nothing", |found| found.cause).to_owned(),
+        cause,
+        place,
+        culprit,
+        sure: sure.collect(),
+    }
+}
+
+fn causes(answer: &Answer) -> impl Iterator<Item = &str> {
+    std::iter::once(answer.cause.as_str()).chain(answer.accept.iter().map(String::as_str))
+}
+
+fn of_answer_part(answer: &Answer, verdict: &Verdict) -> f64 {
+    causes(answer).map(|cause| verdict.truth.get(cause).copied().unwrap_or(0.0)).sum()
+}
+
+/// Findings about a healthy program that are not true: their causes.
+pub fn false_alarms(verdict: &Verdict) -> Vec<&'static str> {
+    let is_false = |found: &&Found| {
+        let part = verdict.truth.get(found.cause).copied().unwrap_or(0.0);
+        found.cause != "unknown" && part < RIGHT_PART * found.share
+    };
+    verdict.findings.iter().filter(is_false).map(|found| found.cause).collect()
+}

@@ -1,0 +1,11 @@
+//! Judging the diagnosis: what it says of a simulated capture, beside the truth.
+//!
+//! `truth` reads the critical path of each request from the engine's logs; `case` runs one program
+//! and compares; `table` counts many; `goals` says how good is good enough; `shrink` makes a failing
+//! program small.
+
+pub mod case;
+pub mod goals;
+pub mod shrink;
+pub mod table;
+pub mod truth;

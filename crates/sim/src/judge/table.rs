@@ -1,0 +1,220 @@
+//! Many cases: run on all CPUs, counted, shown as a table.
+//!
+//! How it works: each seed is a case; its program and its healthy twin are run in both kernel modes.
+//! The twin is judged by the program's own limit, and once more by a limit that its slowest requests
+//! break, so that there is something to be wrong about.
+//!
+//! What it promises: the same seeds make the same table, however many threads count.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use super::case::{false_alarms, judge, verdict, verdicts, Outcome};
+use crate::program::draw;
+
+/// What was found about one seed in one kernel mode.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The sick program's.
+    pub outcome: Outcome,
+    /// False alarms about its twin, by the program's limit.
+    pub alarms: Vec<&'static str>,
+    /// The same by a limit that some of its requests break.
+    pub alarms_tight: Vec<&'static str>,
+    /// What could not be written or read, or was read with damage.
+    pub broken: Vec<String>,
+}
+
+/// The cases of one kernel mode.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// By seed.
+    pub cases: Vec<Case>,
+}
+
+/// The modes: switch records on, and off.
+pub const MODES: [(&str, bool); 2] = [("on", true), ("off", false)];
+
+/// Runs one seed in one mode.
+pub fn case(seed: u64, switches: bool) -> Result<Case, String> {
+    let program = draw::program(seed, true);
+    let said = verdict(&program, switches, program.slow_ns)?;
+    let mut broken = said.damage.clone();
+    let outcome = judge(&program, &said);
+    let twin = draw::program(seed, false);
+    let [usual, tight] = verdicts(&twin, switches)?;
+    broken.extend(usual.damage.clone());
+    let (alarms, alarms_tight) = (false_alarms(&usual), false_alarms(&tight));
+    Ok(Case { outcome, alarms, alarms_tight, broken })
+}
+
+/// Runs `count` seeds from `first` on, on so many threads.
+pub fn run(first: u64, count: u64, threads: usize) -> Result<[Table; 2], String> {
+    let next = AtomicU64::new(0);
+    let done: Mutex<BTreeMap<u64, [Case; 2]>> = Mutex::default();
+    let failed: Mutex<Option<String>> = Mutex::default();
+    let work = || loop {
+        // Each number is taken once; what is done with it is behind the locks.
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        if index >= count {
+            break;
+        }
+        let seed = first + index;
+        let both = case(seed, true).and_then(|on| Ok([on, case(seed, false)?]));
+        match (both, done.lock(), failed.lock()) {
+            (Ok(both), Ok(mut done), _) => drop(done.insert(seed, both)),
+            (Err(error), _, Ok(mut failed)) => *failed = Some(format!("seed {seed}: {error}")),
+            _ => break,
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    if let Some(error) = failed.into_inner().ok().flatten() {
+        return Err(error);
+    }
+    let mut tables = [Table::default(), Table::default()];
+    for (_, [on, off]) in done.into_inner().unwrap_or_default() {
+        tables[0].cases.push(on);
+        tables[1].cases.push(off);
+    }
+    Ok(tables)
+}
+
+/// So many of so many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// That fit.
+    pub of: usize,
+    /// All.
+    pub all: usize,
+}
+
+impl Part {
+    fn add(&mut self, fits: bool) {
+        self.of += usize::from(fits);
+        self.all += 1;
+    }
+
+    /// Percent; 100 of none.
+    pub fn percent(self) -> f64 {
+        match self.all {
+            0 => 100.0,
+            all => self.of as f64 * 100.0 / all as f64,
+        }
+    }
+
+    fn text(self) -> String {
+        format!("{}/{} ({:.1} %)", self.of, self.all, self.percent())
+    }
+}
+
+impl Table {
+    /// Valid cases.
+    pub fn judged(&self) -> impl Iterator<Item = &Outcome> {
+        self.cases.iter().map(|case| &case.outcome).filter(|outcome| outcome.valid)
+    }
+
+    fn part(&self, fits: impl Fn(&Outcome) -> Option<bool>) -> Part {
+        let mut part = Part::default();
+        self.judged().filter_map(fits).for_each(|fits| part.add(fits));
+        part
+    }
+
+    /// How often the cause was right.
+    pub fn cause(&self) -> Part {
+        self.part(|outcome| Some(outcome.cause))
+    }
+
+    /// How often the place was.
+    pub fn place(&self) -> Part {
+        self.part(|outcome| outcome.place)
+    }
+
+    /// How often the culprit was.
+    pub fn culprit(&self) -> Part {
+        self.part(|outcome| outcome.culprit)
+    }
+
+    /// How many twins were not blamed; `tight`: by a limit that they break.
+    pub fn twins(&self, tight: bool) -> Part {
+        let mut part = Part::default();
+        for case in &self.cases {
+            let alarms = if tight { &case.alarms_tight } else { &case.alarms };
+            part.add(alarms.is_empty());
+        }
+        part
+    }
+
+    /// How often each confidence was right.
+    pub fn calibration(&self) -> BTreeMap<&'static str, Part> {
+        let mut parts: BTreeMap<&'static str, Part> = BTreeMap::new();
+        for (confidence, right) in self.judged().flat_map(|outcome| &outcome.sure) {
+            parts.entry(confidence).or_default().add(*right);
+        }
+        parts
+    }
+
+    /// Seeds with something wrong, by what: the rarest kinds last.
+    pub fn failures(&self) -> Vec<(String, Vec<u64>)> {
+        let mut by_kind: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for outcome in self.judged().filter(|outcome| !outcome.is_right()) {
+            let what = match (outcome.cause, outcome.place) {
+                (false, _) => format!("{}: found {}", outcome.defect, outcome.found),
+                (true, Some(false)) => format!("{}: wrong place", outcome.defect),
+                _ => format!("{}: wrong culprit", outcome.defect),
+            };
+            by_kind.entry(what).or_default().push(outcome.seed);
+        }
+        let mut kinds: Vec<(String, Vec<u64>)> = by_kind.into_iter().collect();
+        kinds.sort_by_key(|(_, seeds)| std::cmp::Reverse(seeds.len()));
+        kinds
+    }
+
+    /// The table as text.
+    pub fn text(&self, mode: &str) -> String {
+        let mut out = String::new();
+        let valid = self.judged().count();
+        let _ =
+            writeln!(out, "switch records {mode}: {valid} of {} cases judged", self.cases.len());
+        for (what, part) in [
+            ("cause right", self.cause()),
+            ("place right", self.place()),
+            ("culprit right", self.culprit()),
+            ("twins not blamed", self.twins(false)),
+            ("twins not blamed, tight limit", self.twins(true)),
+        ] {
+            let _ = writeln!(out, "  {what:<30} {}", part.text());
+        }
+        for (confidence, part) in self.calibration() {
+            let _ = writeln!(out, "  {confidence:<10} was right       {}", part.text());
+        }
+        out.push_str(&self.confusion());
+        out
+    }
+
+    /// By cause: how many cases, how many right, what was found instead.
+    fn confusion(&self) -> String {
+        let mut rows: BTreeMap<&str, (Part, BTreeMap<&str, usize>)> = BTreeMap::new();
+        for outcome in self.judged() {
+            let (part, others) = rows.entry(&outcome.wanted).or_default();
+            part.add(outcome.cause);
+            if !outcome.cause {
+                *others.entry(&outcome.found).or_default() += 1;
+            }
+        }
+        let mut out = String::new();
+        for (cause, (part, others)) in rows {
+            let mut others: Vec<(&str, usize)> = others.into_iter().collect();
+            others.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            let told: Vec<String> =
+                others.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
+            let _ = writeln!(out, "  {cause:<20} {:<18} {}", part.text(), told.join(", "));
+        }
+        out
+    }
+}

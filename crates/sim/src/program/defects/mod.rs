@@ -1,0 +1,131 @@
+//! What can be wrong with a program: real mechanisms, one function each, those of the zoo.
+//!
+//! How it works: a defect makes the functions and things it needs and says what a request calls
+//! (`Ill::op`), whether every request does, and the right answer. In the healthy twin the same
+//! functions do little. `own` is what the request's own thread does; in `others` another thread or
+//! process is to blame; `tasks` are of event loops.
+//!
+//! To add one: a function and a row of `DEFECTS`.
+
+mod others;
+mod own;
+mod tasks;
+
+use super::draw::Maker;
+use super::{Answer, Host, Op, Server};
+
+/// A way to be wrong.
+pub struct Defect {
+    /// Its name.
+    pub name: &'static str,
+    /// Servers under which it makes sense.
+    pub servers: &'static [Server],
+    /// Makes it.
+    pub make: fn(&mut Maker, Host) -> Ill,
+}
+
+/// What a defect made.
+pub struct Ill {
+    /// What a request does.
+    pub op: Op,
+    /// The right answer.
+    pub answer: Answer,
+    /// Every request does it; else one in a few dozen.
+    pub every: bool,
+    /// How long a request may take.
+    pub slow_ms: u64,
+    /// The machine.
+    pub host: Host,
+    /// Functions that are right as the place.
+    pub places: Vec<String>,
+}
+
+impl Ill {
+    /// One of the request's own thread, in this function.
+    fn own(maker: &Maker, function: usize, cause: &str, host: Host) -> Ill {
+        Ill {
+            op: Op::Call(function),
+            answer: Answer { cause: cause.to_owned(), ..Answer::default() },
+            every: false,
+            slow_ms: 180,
+            host,
+            places: vec![maker.name(function)],
+        }
+    }
+
+    /// One of another thread: the victim's function, the culprit's.
+    fn other(maker: &Maker, victim: usize, culprit: usize, cause: &str, host: Host) -> Ill {
+        let own = Ill::own(maker, victim, cause, host);
+        let culprits = vec![maker.name(culprit)];
+        Ill { answer: Answer { culprits, ..own.answer }, every: true, ..own }
+    }
+
+    fn accepting(mut self, causes: &[&str]) -> Ill {
+        self.answer.accept = causes.iter().map(|cause| (*cause).to_owned()).collect();
+        self
+    }
+
+    fn slow_ms(self, slow_ms: u64) -> Ill {
+        Ill { slow_ms, ..self }
+    }
+
+    /// Its place is not judged.
+    fn nowhere(self) -> Ill {
+        Ill { places: Vec::new(), ..self }
+    }
+}
+
+/// Threads.
+const THREADS: &[Server] = &[Server::Threads, Server::Workers];
+/// The event loop.
+const LOOP: &[Server] = &[Server::Loop];
+
+/// All of them, in the order in which seeds take them.
+pub const DEFECTS: &[Defect] = &[
+    Defect { name: "sleep_nap", servers: THREADS, make: own::sleep_nap },
+    Defect { name: "lock_sleep", servers: THREADS, make: others::lock_sleep },
+    Defect { name: "cpu_loop", servers: THREADS, make: own::cpu_loop },
+    Defect { name: "gil_sort", servers: THREADS, make: others::gil_sort },
+    Defect { name: "downstream_ask", servers: THREADS, make: own::downstream_ask },
+    Defect { name: "pool_queue", servers: THREADS, make: others::pool_queue },
+    Defect { name: "task_sleep", servers: LOOP, make: tasks::task_sleep },
+    Defect { name: "gc_asked", servers: THREADS, make: own::gc_asked },
+    Defect { name: "lock_by_hand", servers: THREADS, make: others::lock_by_hand },
+    Defect { name: "cpu_digest", servers: THREADS, make: own::cpu_digest },
+    Defect { name: "pool_workers", servers: THREADS, make: others::pool_workers },
+    Defect { name: "stopped", servers: THREADS, make: others::stopped },
+    Defect { name: "task_lock", servers: LOOP, make: tasks::task_lock },
+    Defect { name: "connect_full", servers: THREADS, make: own::connect_full },
+    Defect { name: "downstream_loop", servers: THREADS, make: own::downstream_loop },
+    Defect { name: "starved", servers: THREADS, make: others::starved },
+    Defect { name: "sleep_retry", servers: THREADS, make: own::sleep_retry },
+    Defect { name: "lock_digest", servers: THREADS, make: others::lock_digest },
+    Defect { name: "blocked_sleep", servers: LOOP, make: tasks::blocked_sleep },
+    Defect { name: "disk_sync", servers: THREADS, make: own::disk_sync },
+    Defect { name: "gc_elsewhere", servers: THREADS, make: others::gc_elsewhere },
+    Defect { name: "deadlock", servers: THREADS, make: others::deadlock },
+    Defect { name: "dns_slow", servers: THREADS, make: own::dns_slow },
+    Defect { name: "pool_permits", servers: THREADS, make: others::pool_permits },
+    Defect { name: "task_stream", servers: LOOP, make: tasks::task_stream },
+    Defect { name: "child_run", servers: THREADS, make: own::child_run },
+    Defect { name: "throttled", servers: THREADS, make: others::throttled },
+    Defect { name: "cpu_regex", servers: THREADS, make: own::cpu_regex },
+    Defect { name: "gil_crowd", servers: THREADS, make: others::gil_crowd },
+    Defect { name: "import_late", servers: THREADS, make: own::import_late },
+    Defect { name: "pool_room", servers: THREADS, make: others::pool_room },
+    Defect { name: "blocked_cpu", servers: LOOP, make: tasks::blocked_cpu },
+    Defect { name: "pipe_full", servers: THREADS, make: own::pipe_full },
+    Defect { name: "event_late", servers: THREADS, make: others::event_late },
+    Defect { name: "fork_large", servers: THREADS, make: own::fork_large },
+    Defect { name: "lock_peer", servers: THREADS, make: others::lock_peer },
+    Defect { name: "fault_fresh", servers: THREADS, make: own::fault_fresh },
+    Defect { name: "task_permits", servers: LOOP, make: tasks::task_permits },
+    Defect { name: "sleep_event", servers: THREADS, make: own::sleep_event },
+    Defect { name: "fork_elsewhere", servers: THREADS, make: others::fork_elsewhere },
+    Defect { name: "fault_major", servers: THREADS, make: own::fault_major },
+    Defect { name: "lock_file", servers: THREADS, make: own::lock_file },
+    Defect { name: "task_queue", servers: LOOP, make: tasks::task_queue },
+    Defect { name: "disk_read", servers: THREADS, make: own::disk_read },
+    Defect { name: "task_executor", servers: LOOP, make: tasks::task_executor },
+    Defect { name: "task_connect", servers: LOOP, make: tasks::task_connect },
+];
