@@ -7,8 +7,8 @@
 //! engine's logs, asks the diagnosis, and compares. A seed says everything: the same seed gives the
 //! same bytes.
 //!
-//! What it promises: nothing of it is ever linked into a host (`tools/check_rooms.py`), and it has no
-//! clock, no thread and no file of its own while it simulates. What is missing on purpose: what
+//! What it promises: nothing of it is ever linked into a host (`tools/check_rooms.py`), and it has
+//! no clock, no thread and no file of its own while it simulates. What is missing on purpose: what
 //! native stacks, wakers and metrics would tell; see docs/internals/simulator.md.
 
 pub mod engine;

@@ -1,19 +1,22 @@
 //! `dashcam-sim`: runs simulated services and judges the diagnosis with them.
 //!
 //! `run` judges many seeds and prints the tables; `one` shows a seed: the program, the verdict, the
-//! truth; `shrink` makes a failing seed small. Nothing is read but the arguments, nothing is written
-//! but what `--out` names. Exit status: 0, or 1 where something could not be done, 2 for arguments.
+//! truth; `shrink` makes a failing seed small. Nothing is read but the arguments, nothing is
+//! written but what `--out` names. Exit status: 0, or 1 where something could not be done, 2 for
+//! arguments.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use capture::read::Capture;
 use clap::{Parser, Subcommand};
-use sim::engine::World;
-use sim::judge::case::{false_alarms, judge, verdict};
+use sim::engine::{Request, World};
+use sim::judge::case::{false_alarms, judge, verdict, verdicts};
 use sim::judge::shrink::shrink;
-use sim::judge::table::{run, MODES};
-use sim::program::draw;
+use sim::judge::table::{run, Scope, MODES};
+use sim::judge::truth::Truth;
+use sim::program::{draw, MS};
 
 #[derive(Parser)]
 #[command(name = "dashcam-sim", about = "Simulated services that judge the diagnosis")]
@@ -38,6 +41,9 @@ enum What {
         /// Kinds of failures to list.
         #[arg(long, default_value_t = 20)]
         failures: usize,
+        /// Begin no seed after so many seconds.
+        #[arg(long, default_value_t = 86_400)]
+        seconds: u64,
         /// Shrink the first failing seed of each mode.
         #[arg(long)]
         shrink: bool,
@@ -52,9 +58,15 @@ enum What {
         /// The healthy twin.
         #[arg(long)]
         twin: bool,
+        /// By a limit that one request in fifty breaks.
+        #[arg(long)]
+        tight: bool,
         /// Write the capture to this file.
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Show the slowest request: its critical path in truth, and the samples of its thread.
+        #[arg(long)]
+        slowest: bool,
     },
     /// Makes a failing seed small.
     Shrink {
@@ -68,10 +80,13 @@ enum What {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().what {
-        What::Run { seed, count, threads, failures, shrink } => {
-            many((seed, count), threads, failures, shrink)
+        What::Run { seed, count, threads, failures, seconds, shrink } => {
+            many((seed, count), threads, failures, (seconds, shrink))
         }
-        What::One { seed, off, twin, out } => one(seed, !off, twin, out),
+        What::One { seed, off, twin, tight, out, slowest: false } => {
+            one((seed, twin), !off, tight, out)
+        }
+        What::One { seed, off, twin, .. } => slowest(seed, !off, twin),
         What::Shrink { seed, off } => small(seed, !off),
     };
     match done {
@@ -87,10 +102,12 @@ fn many(
     (seed, count): (u64, u64),
     threads: usize,
     failures: usize,
-    shrinks: bool,
+    (seconds, shrinks): (u64, bool),
 ) -> Result<(), String> {
     let began = Instant::now();
-    let tables = run(seed, count, threads)?;
+    let until = || began.elapsed().as_secs() >= seconds;
+    let tables = run((seed, count), threads, Scope::Whole, &until)?;
+    let count = tables[0].cases.len();
     let took = began.elapsed().as_secs_f64();
     for (table, (mode, switches)) in tables.iter().zip(MODES) {
         println!("{}", table.text(mode));
@@ -108,7 +125,12 @@ fn many(
     Ok(())
 }
 
-fn one(seed: u64, switches: bool, twin: bool, out: Option<PathBuf>) -> Result<(), String> {
+fn one(
+    (seed, twin): (u64, bool),
+    switches: bool,
+    tight: bool,
+    out: Option<PathBuf>,
+) -> Result<(), String> {
     let program = draw::program(seed, !twin);
     println!("{program}");
     if let Some(path) = out {
@@ -117,7 +139,8 @@ fn one(seed: u64, switches: bool, twin: bool, out: Option<PathBuf>) -> Result<()
         let bytes = world.capture().map_err(|error| format!("{}: {error}", path.display()))?;
         std::fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    let said = verdict(&program, switches, program.slow_ns)?;
+    let [usual, tighter] = verdicts(&program, switches)?;
+    let said = if tight { tighter } else { usual };
     println!("{} slow of {} requests; in truth:", said.slow, said.requests);
     for (cause, part) in said.truth.iter().filter(|(_, part)| **part >= 0.01) {
         println!("  {cause:<20} {part:.2}");
@@ -133,6 +156,44 @@ fn one(seed: u64, switches: bool, twin: bool, out: Option<PathBuf>) -> Result<()
         println!(
             "judged {}: cause {}, place {:?}, culprit {:?}",
             outcome.valid, outcome.cause, outcome.place, outcome.culprit
+        );
+    }
+    Ok(())
+}
+
+/// The slowest request: what was true of it, and what was seen.
+fn slowest(seed: u64, switches: bool, twin: bool) -> Result<(), String> {
+    let program = draw::program(seed, !twin);
+    let mut world = World::new(&program, switches);
+    world.run();
+    let took = |r: &&Request| r.end_ns.map_or(0, |end| end - r.begin_ns);
+    let Some(request) = world.requests().iter().max_by_key(took) else { return Ok(()) };
+    let from = request.begin_ns;
+    let ms = |t: u64| (t as f64 - from as f64) / 1e6;
+    println!("request {}: {:.1} ms; its path:", request.id, took(&request) as f64 / 1e6);
+    for slice in Truth::of(&world).path(request) {
+        let by = slice.by.map_or(String::new(), |(tid, stack)| {
+            format!(" by thread {}: {}", world.id_of(tid), world.place_of(stack))
+        });
+        let (at, cause) = (world.place_of(slice.stack), slice.cause);
+        println!("  {:>8.2} - {:>8.2} {cause:<18} {at}{by}", ms(slice.from), ms(slice.to));
+    }
+    let bytes = world.capture().map_err(|error| error.to_string())?;
+    let capture = Capture::parse(&bytes).map_err(|error| error.to_string())?;
+    let tid = world.id_of(request.tid);
+    println!("samples of its thread {tid}:");
+    let until = from + took(&request);
+    let samples = capture.samples.get(&tid).into_iter().flatten();
+    for s in samples.filter(|s| s.t_ns + 50 * MS >= from && s.t_ns <= until + 50 * MS) {
+        let leaf = capture.frames(s.stack).next().map_or("-".to_owned(), |f| f.function.to_owned());
+        println!(
+            "  {:>8.2} {:<12} {leaf} gil {} lock {} cpu {} us delay {} us",
+            ms(s.t_ns),
+            s.wait.text(),
+            s.gil_holder,
+            s.lock_holder,
+            s.cpu_ns / 1000,
+            s.run_delay_ns / 1000
         );
     }
     Ok(())

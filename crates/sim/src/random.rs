@@ -1,9 +1,9 @@
 //! Random numbers that are the same for the same seed, on every machine and in every version.
 //!
-//! SplitMix64 (Steele, Lea, Flood 2014): one word of state, one multiplication chain a number. It is
-//! written here, and not taken from a crate, since a seed that is quoted in an issue must still make
-//! the same program in a year. It promises equal sequences for equal seeds and streams that do not
-//! resemble each other; it is no source of secrets.
+//! SplitMix64 (Steele, Lea, Flood 2014): one word of state, one multiplication chain a number. It
+//! is written here, and not taken from a crate, since a seed that is quoted in an issue must still
+//! make the same program in a year. It promises equal sequences for equal seeds and streams that do
+//! not resemble each other; it is no source of secrets.
 
 /// A sequence of random numbers.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@
 //! somebody is ready the CPUs are shared anew each millisecond. A container's quota stops all
 //! threads of the process until the next period; so does SIGSTOP.
 //!
-//! What it promises: a ready thread is never passed over while a CPU is free, and what a thread ran,
-//! waited and was ready sums to its life.
+//! What it promises: a ready thread is never passed over while a CPU is free, and what a thread
+//! ran, waited and was ready sums to its life.
 
 use super::actor::{Cpu, Micro, On, State, Tid, Why};
 use super::log::Doing;
@@ -225,7 +225,7 @@ impl World<'_> {
             return;
         }
         self.log_ready();
-        self.stopped_since = None;
+        self.stops.extend(self.stopped_since.take().map(|since| (since, self.now)));
         for tid in 0..self.threads.len() {
             if std::mem::take(&mut self.threads[tid].woken_while_stopped) {
                 let by = self.threads[tid].woken_by;

@@ -1,9 +1,9 @@
 //! The interpreter's lock, as CPython 3.11 hands it on.
 //!
-//! How it works: a thread that finds it taken waits on its condition for 5 ms at a time. When such a
-//! wait runs out and nobody else got it meanwhile, the holder is asked to let go; it does so at its
-//! next bytecode, and not before another thread has had it. A thread that releases it for a call
-//! wakes the one that waits longest; whoever has a CPU first takes it.
+//! How it works: a thread that finds it taken waits on its condition for 5 ms at a time. When such
+//! a wait runs out and nobody else got it meanwhile, the holder is asked to let go; it does so at
+//! its next bytecode, and not before another thread has had it. A thread that releases it for a
+//! call wakes the one that waits longest; whoever has a CPU first takes it.
 //!
 //! What it promises: never two holders; each wait of 5 ms is a time off the CPU of its own, as the
 //! kernel records it. What is missing on purpose: the wait for the other thread's start

@@ -152,7 +152,8 @@ pub struct World<'p> {
     pub(crate) things: Vec<ThingState>,
     pub(crate) jobs: Vec<Job>,
     pub(crate) requests: Vec<Request>,
-    /// Requests that nobody has taken up, of each connection; of the workers and the loop in the first.
+    /// Requests that nobody has taken up, of each connection; of the workers and the loop in the
+    /// first.
     arrived: Vec<VecDeque<usize>>,
     /// The executor of the server's workers, its loop's thread, or who accepts.
     crew: Option<usize>,
@@ -164,6 +165,8 @@ pub struct World<'p> {
     throttled_since: Option<u64>,
     pub(crate) throttled_ns: u64,
     stopped_since: Option<u64>,
+    /// Times in which the process stood still.
+    pub(crate) stops: Vec<(u64, u64)>,
     pub(crate) log: log::Logs,
     pub(crate) known: Tables,
     pub(crate) recorder: Recorder,
@@ -198,6 +201,7 @@ impl<'p> World<'p> {
             throttled_since: None,
             throttled_ns: 0,
             stopped_since: None,
+            stops: Vec::new(),
             log: log::Logs::default(),
             known: Tables::new(),
             recorder: Recorder::new(program, switches),
@@ -211,6 +215,23 @@ impl<'p> World<'p> {
     /// The thread of the event loop.
     pub fn loop_thread(&self) -> Option<Tid> {
         self.front.filter(|_| self.program.server == Server::Loop)
+    }
+
+    /// The thread that accepts connections for the workers.
+    pub(crate) fn acceptor(&self) -> Option<Tid> {
+        self.front.filter(|_| self.program.server == Server::Workers)
+    }
+
+    /// The kernel's id of a thread.
+    pub fn id_of(&self, tid: Tid) -> u32 {
+        self.threads.get(tid).map_or(0, |thread| thread.id)
+    }
+
+    /// The innermost two frames of a stack of the truth's.
+    pub fn place_of(&self, stack: u32) -> String {
+        let frames = self.known.frames(stack).take(2);
+        let named: Vec<&str> = frames.map(|(function, _, _)| function).collect();
+        named.join(" < ")
     }
 
     /// The requests there were.

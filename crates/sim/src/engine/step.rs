@@ -1,7 +1,7 @@
 //! Going on: what a thread on a CPU does until it needs time or blocks.
 //!
-//! How it works: operations at the front of the body's queue are carried out one by one; where there
-//! is none, the next step of the innermost frame is expanded into some (`ops.rs`).
+//! How it works: operations at the front of the body's queue are carried out one by one; where
+//! there is none, the next step of the innermost frame is expanded into some (`ops.rs`).
 //!
 //! What it promises: it returns with the CPU's next event planned, or with the CPU free.
 

@@ -1,10 +1,10 @@
 //! One case: a program run in one kernel mode, the verdict on its capture, and how right that is.
 //!
 //! How it works: the capture goes through the file format and `capture::read` to
-//! `diagnosis::diagnose`, as `dashcam why` has it. A case counts only where the truth has its defect:
-//! at least two slow requests, and half of what they took longer by its cause. The first finding's
-//! cause, place and culprit are compared with the answer; every finding is compared with the truth,
-//! which says how often a confidence was deserved.
+//! `diagnosis::diagnose`, as `dashcam why` has it. A case counts only where the truth has its
+//! defect: at least two slow requests, and half of what they took longer by its cause. The first
+//! finding's cause, place and culprit are compared with the answer; every finding is compared with
+//! the truth, which says how often a confidence was deserved.
 
 use std::collections::BTreeMap;
 
@@ -38,6 +38,12 @@ pub struct Found {
     pub culprit: Option<String>,
     /// Its sentence.
     pub summary: String,
+}
+
+impl Found {
+    fn named(&self) -> String {
+        self.cause.to_owned()
+    }
 }
 
 /// What was said of a run, and what is true.
@@ -147,15 +153,22 @@ pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
     let fits = |wanted: &[String], found: Option<&String>| {
         (!wanted.is_empty()).then(|| found.is_some_and(|found| wanted.contains(found)))
     };
-    let place = fits(&answer.places, first.and_then(|found| found.place.as_ref()));
-    let culprit = fits(&answer.culprits, first.and_then(|found| found.culprit.as_ref()));
+    let (at, by) = (first.and_then(|f| f.place.as_ref()), first.and_then(|f| f.culprit.as_ref()));
+    let (place, culprit) = match first.is_some_and(|found| answer.accept.contains(&found.named())) {
+        // Another right cause sees the same from another side: either place may be told.
+        true => {
+            let both = [&answer.places[..], &answer.culprits].concat();
+            (fits(&both, at).map(|fits_at| fits_at || by.is_some_and(|by| both.contains(by))), None)
+        }
+        false => (fits(&answer.places, at), fits(&answer.culprits, by)),
+    };
     let named = |found: &&Found| found.cause != "unknown";
     let sure = verdict.findings.iter().filter(named).map(|found| {
         let of_answer = causes(answer).any(|cause| cause == found.cause);
         let part = if of_answer { of_answer_part(answer, verdict) } else { true_part(found.cause) };
         let right = part >= RIGHT_PART * found.share;
         // Whom it names must be right as well, if it names anybody.
-        let wrong_one = of_answer
+        let wrong_one = found.cause == answer.cause
             && !answer.culprits.is_empty()
             && found.culprit.as_ref().is_some_and(|name| !answer.culprits.contains(name));
         (found.confidence, right && !wrong_one)

@@ -1,7 +1,7 @@
 //! How good the diagnosis must be on fixed seeds: one committed file, `goals.toml`.
 //!
-//! The file has a section a kernel mode, and in it a line a figure: the least percentage. It is read
-//! here by hand, since it holds nothing but `[section]` and `key = number`.
+//! The file has a section a kernel mode, and in it a line a figure: the least percentage. It is
+//! read here by hand, since it holds nothing but `[section]` and `key = number`.
 
 use super::table::{Table, MODES};
 

@@ -1,8 +1,8 @@
 //! Judging the diagnosis: what it says of a simulated capture, beside the truth.
 //!
 //! `truth` reads the critical path of each request from the engine's logs; `case` runs one program
-//! and compares; `table` counts many; `goals` says how good is good enough; `shrink` makes a failing
-//! program small.
+//! and compares; `table` counts many; `goals` says how good is good enough; `shrink` makes a
+//! failing program small.
 
 pub mod case;
 pub mod goals;

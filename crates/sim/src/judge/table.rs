@@ -1,8 +1,8 @@
-//! Many cases: run on all CPUs, counted, shown as a table.
+//! Many cases: run on several CPUs, counted, shown as a table.
 //!
-//! How it works: each seed is a case; its program and its healthy twin are run in both kernel modes.
-//! The twin is judged by the program's own limit, and once more by a limit that its slowest requests
-//! break, so that there is something to be wrong about.
+//! How it works: each seed is a case; its program and its healthy twin are run in both kernel
+//! modes. The twin is judged by the program's own limit, and once more by a limit that its slowest
+//! requests break, so that there is something to be wrong about.
 //!
 //! What it promises: the same seeds make the same table, however many threads count.
 
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use super::case::{false_alarms, judge, verdict, verdicts, Outcome};
+use crate::program::defects::DEFECTS;
 use crate::program::draw;
 
 /// What was found about one seed in one kernel mode.
@@ -19,6 +20,8 @@ use crate::program::draw;
 pub struct Case {
     /// The sick program's.
     pub outcome: Outcome,
+    /// Its twin was run, too.
+    pub twin: bool,
     /// False alarms about its twin, by the program's limit.
     pub alarms: Vec<&'static str>,
     /// The same by a limit that some of its requests break.
@@ -37,33 +40,52 @@ pub struct Table {
 /// The modes: switch records on, and off.
 pub const MODES: [(&str, bool); 2] = [("on", true), ("off", false)];
 
-/// Runs one seed in one mode.
-pub fn case(seed: u64, switches: bool) -> Result<Case, String> {
+/// What of a seed is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Both modes, program and twin.
+    Whole,
+    /// Each round of all defects in one mode, the twins of one round in three: for a check that
+    /// takes seconds.
+    InTurn,
+}
+
+/// Runs one seed in one mode, with its twin or without.
+pub fn case(seed: u64, switches: bool, with_twin: bool) -> Result<Case, String> {
     let program = draw::program(seed, true);
     let said = verdict(&program, switches, program.slow_ns)?;
     let mut broken = said.damage.clone();
     let outcome = judge(&program, &said);
+    let (alarms, alarms_tight) = (Vec::new(), Vec::new());
+    if !with_twin {
+        return Ok(Case { outcome, twin: false, alarms, alarms_tight, broken });
+    }
     let twin = draw::program(seed, false);
     let [usual, tight] = verdicts(&twin, switches)?;
     broken.extend(usual.damage.clone());
     let (alarms, alarms_tight) = (false_alarms(&usual), false_alarms(&tight));
-    Ok(Case { outcome, alarms, alarms_tight, broken })
+    Ok(Case { outcome, twin: true, alarms, alarms_tight, broken })
 }
 
-/// Runs `count` seeds from `first` on, on so many threads.
-pub fn run(first: u64, count: u64, threads: usize) -> Result<[Table; 2], String> {
+/// Runs `count` seeds from `first` on, on so many threads, both modes unless in turn; none is begun
+/// when `until` says that it is time.
+pub fn run(
+    (first, count): (u64, u64),
+    threads: usize,
+    scope: Scope,
+    until: &(dyn Fn() -> bool + Sync),
+) -> Result<[Table; 2], String> {
     let next = AtomicU64::new(0);
-    let done: Mutex<BTreeMap<u64, [Case; 2]>> = Mutex::default();
+    let done: Mutex<BTreeMap<u64, [Option<Case>; 2]>> = Mutex::default();
     let failed: Mutex<Option<String>> = Mutex::default();
     let work = || loop {
         // Each number is taken once; what is done with it is behind the locks.
         let index = next.fetch_add(1, Ordering::Relaxed);
-        if index >= count {
+        if index >= count || until() {
             break;
         }
         let seed = first + index;
-        let both = case(seed, true).and_then(|on| Ok([on, case(seed, false)?]));
-        match (both, done.lock(), failed.lock()) {
+        match (both(seed, scope), done.lock(), failed.lock()) {
             (Ok(both), Ok(mut done), _) => drop(done.insert(seed, both)),
             (Err(error), _, Ok(mut failed)) => *failed = Some(format!("seed {seed}: {error}")),
             _ => break,
@@ -78,11 +100,21 @@ pub fn run(first: u64, count: u64, threads: usize) -> Result<[Table; 2], String>
         return Err(error);
     }
     let mut tables = [Table::default(), Table::default()];
-    for (_, [on, off]) in done.into_inner().unwrap_or_default() {
-        tables[0].cases.push(on);
-        tables[1].cases.push(off);
+    for (_, both) in done.into_inner().unwrap_or_default() {
+        for (table, case) in tables.iter_mut().zip(both) {
+            table.cases.extend(case);
+        }
     }
     Ok(tables)
+}
+
+fn both(seed: u64, scope: Scope) -> Result<[Option<Case>; 2], String> {
+    let round = seed / DEFECTS.len() as u64;
+    Ok(match scope {
+        Scope::Whole => [Some(case(seed, true, true)?), Some(case(seed, false, true)?)],
+        Scope::InTurn if round % 2 == 0 => [Some(case(seed, true, round % 3 == 0)?), None],
+        Scope::InTurn => [None, Some(case(seed, false, round % 3 == 0)?)],
+    })
 }
 
 /// So many of so many.
@@ -143,7 +175,7 @@ impl Table {
     /// How many twins were not blamed; `tight`: by a limit that they break.
     pub fn twins(&self, tight: bool) -> Part {
         let mut part = Part::default();
-        for case in &self.cases {
+        for case in self.cases.iter().filter(|case| case.twin) {
             let alarms = if tight { &case.alarms_tight } else { &case.alarms };
             part.add(alarms.is_empty());
         }
@@ -194,6 +226,31 @@ impl Table {
             let _ = writeln!(out, "  {confidence:<10} was right       {}", part.text());
         }
         out.push_str(&self.confusion());
+        out.push_str(&self.alarms());
+        out
+    }
+
+    /// What twins were blamed for, with seeds; and defects that the truth did not have.
+    fn alarms(&self) -> String {
+        let mut kinds: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for case in &self.cases {
+            let seed = case.outcome.seed;
+            for cause in &case.alarms {
+                kinds.entry(format!("twin blamed for {cause}")).or_default().push(seed);
+            }
+            for cause in &case.alarms_tight {
+                kinds.entry(format!("tight limit: {cause}")).or_default().push(seed);
+            }
+            if !case.outcome.valid {
+                let what = format!("not judged: {}", case.outcome.defect);
+                kinds.entry(what).or_default().push(seed);
+            }
+        }
+        let mut out = String::new();
+        for (what, seeds) in kinds {
+            let some: Vec<String> = seeds.iter().take(4).map(u64::to_string).collect();
+            let _ = writeln!(out, "  {:>4} x {what}; seeds {}", seeds.len(), some.join(", "));
+        }
         out
     }
 

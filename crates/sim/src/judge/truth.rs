@@ -1,12 +1,13 @@
-//! The truth of a run: each request's critical path, and what the slow ones have that others do not.
+//! The truth of a run: each request's critical path, and what the slow ones have that others do
+//! not.
 //!
-//! How it works: a request's time is its thread's log from its arrival to its end. Time in which the
-//! thread waited for another one is replaced by what that one did: the GIL's and a lock's holder, the
-//! worker of a job, a thread that was joined. On an event loop it is the task's log, and while that
-//! was ready or running the loop's.
+//! How it works: a request's time is its thread's log from its arrival to its end. Time in which
+//! the thread waited for another one is replaced by what that one did: the GIL's and a lock's
+//! holder, the worker of a job, a thread that was joined. On an event loop it is the task's log,
+//! and while that was ready or running the loop's.
 //!
-//! What it promises: the slices of a path follow each other and sum to the request's time. Causes are
-//! named as the diagnosis names them, so that the two can be compared.
+//! What it promises: the slices of a path follow each other and sum to the request's time. Causes
+//! are named as the diagnosis names them, so that the two can be compared.
 
 use std::collections::BTreeMap;
 
@@ -152,8 +153,32 @@ impl<'w, 'p> Truth<'w, 'p> {
                 }
             }
             On::End(other) if hops > 0 => self.of_thread(out, other, whole, hops - 1),
+            On::Work(_) if hops > 0 && self.world.acceptor().is_some_and(|front| front != tid) => {
+                // A worker without work: who hands it on has not yet.
+                if let Some(front) = self.world.acceptor() {
+                    self.of_thread(out, front, whole, hops - 1);
+                }
+            }
+            On::Request | On::Poll | On::Work(_) => self.of_idle(out, entry),
             _ => out.push(plain(cause_of(entry.doing))),
         }
+    }
+
+    /// A thread without work, for a request that has come: it stood still, or nothing is known.
+    fn of_idle(&self, out: &mut Vec<Slice>, entry: &Entry) {
+        let (mut at, to, stack) = (entry.from, entry.to, entry.stack);
+        let mut push = |from: u64, to: u64, cause| {
+            if from < to {
+                out.push(Slice { from, to, cause, stack, by: None });
+            }
+        };
+        for (begin, end) in &self.world.stops {
+            let (begin, end) = ((*begin).clamp(at, to), (*end).clamp(at, to));
+            push(at, begin, "unknown");
+            push(begin, end, "stopped");
+            at = end;
+        }
+        push(at, to, "unknown");
     }
 
     /// A wait for what has one owner at a time: cut where the owner changes.

@@ -68,9 +68,9 @@ impl Maker {
         (self.file, self.line) = (format!("{HOME}/{stem}.py"), 10);
     }
 
-    /// A length of a trouble: 350 to 700 ms.
+    /// A length of a trouble: 220 to 700 ms.
     pub fn trouble(&mut self) -> u64 {
-        self.random.between(350, 700) * MS
+        self.random.between(220, 700) * MS
     }
 
     /// A new shared thing.

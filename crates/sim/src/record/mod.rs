@@ -12,6 +12,7 @@
 pub mod sampler;
 mod sampling;
 pub mod tables;
+mod task_samples;
 
 use std::collections::BTreeMap;
 

@@ -4,28 +4,22 @@
 //! samples the sampler uses CPU time, so that each thread is seen as it is at that instant, and a
 //! sampler without a CPU samples nothing and is late.
 
-use std::collections::HashMap;
-
-use format::record::{flag, Await, Sample, TARGET_IS_NAME};
+use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::usage::Usage;
-use format::wait::{AwaitKind, HolderSource, WaitKind};
+use format::wait::{HolderSource, WaitKind};
 use samplers::budget::Look;
 use samplers::choice::{choose, Places};
 
-use super::sampler::{Moved, Seen, ASK_HOLDER_NS, MOST_THREADS, REPEAT_NS};
-use crate::engine::actor::{Body, Cpu, Effect, Micro, On, State, Tid, Wait};
+use super::sampler::{Moved, ASK_HOLDER_NS, MOST_THREADS, REPEAT_NS};
+use crate::engine::actor::{Cpu, Effect, Micro, On, State, Tid, Wait};
 use crate::engine::log::stack_of;
-use crate::engine::{TaskState, Who, World};
+use crate::engine::{Who, World};
 use crate::program::{Outside, Thing, MS, SECOND, US};
 
 /// A wake-up later than this is a gap worth a record.
 const LATE_NS: u64 = 50 * MS;
 /// Threads asked in a pass whether they ran.
 const ASKED: usize = 32;
-/// Tasks followed in one pass, and looked at that work for no request.
-const MOST_FOLLOWED: usize = 3;
-const MOST_AROUND: usize = 6;
-const AROUND_NS: u64 = 40 * MS;
 /// What a pass costs, and in it a switch record, a thread that is sampled, a task.
 const PASS_NS: u64 = 25 * US;
 const RECORD_NS: u64 = 400;
@@ -94,7 +88,7 @@ impl<'p> World<'p> {
         }
     }
 
-    fn overdue(&self) -> Vec<usize> {
+    pub(super) fn overdue(&self) -> Vec<usize> {
         let limit = self.program.slow_ns;
         let open = self.requests.iter().enumerate();
         let is_open = |r: &crate::engine::Request| r.end_ns.is_none() && r.started_ns > 0;
@@ -257,7 +251,9 @@ impl<'p> World<'p> {
         };
         track.asked_ns = if asked { now } else { track.asked_ns };
         (track.sampled_ns, track.times, track.clock_ns) = (now, Some(times), times.cpu_ns);
-        (track.last, track.told, track.news) = (Some(sample), true, false);
+        // One that is on a CPU goes on running behind its sample.
+        let runs = sample.wait == WaitKind::Running;
+        (track.last, track.told, track.news) = (Some(sample), true, runs);
         Some(sample)
     }
 
@@ -376,115 +372,9 @@ impl<'p> World<'p> {
         self.sampler.booked_ns += spent;
         self.sampler.budget.spend(spent, self.now, self.sampler.look);
     }
-
-    /// Tasks of requests past their usual time, and others around them.
-    fn look_at_tasks(&mut self) {
-        let now = self.now;
-        let mut due: Vec<usize> =
-            self.overdue().into_iter().filter(|i| self.requests[*i].task.is_some()).collect();
-        let seen_ns = |i: &usize| self.sampler.tasks.get(i).map_or(0, |s| s.seen_ns);
-        due.sort_by_key(seen_ns);
-        let mut left = MOST_FOLLOWED;
-        let mut unheld = false;
-        for index in due {
-            let Some(task) = self.requests[index].task else { continue };
-            let seen = self.sampler.tasks.get(&index).copied();
-            let moved = seen.is_none_or(|seen| seen.moves != self.tasks[task].moves);
-            let old = seen.is_none_or(|seen| now - seen.seen_ns >= REPEAT_NS);
-            if !moved && !old || moved && left == 0 {
-                continue;
-            }
-            left -= usize::from(moved);
-            let moves = self.tasks[task].moves;
-            self.sampler.tasks.insert(index, Seen { seen_ns: now, moves });
-            unheld |= self.write_await(self.requests[index].id, task);
-        }
-        if unheld && now >= self.sampler.around.0 {
-            self.sampler.around.0 = now + AROUND_NS;
-            let open: HashMap<usize, ()> = self
-                .requests
-                .iter()
-                .rev()
-                .take(512)
-                .filter(|r| r.end_ns.is_none())
-                .filter_map(|r| r.task.map(|task| (task, ())))
-                .collect();
-            let idle = |task: &usize| {
-                !open.contains_key(task) && !matches!(self.tasks[*task].state, TaskState::Done)
-            };
-            let others: Vec<usize> = (0..self.tasks.len()).filter(idle).collect();
-            for step in 0..others.len().min(MOST_AROUND) {
-                let at = (self.sampler.around.1 + step) % others.len();
-                self.write_await(0, others[at]);
-            }
-            self.sampler.around.1 += MOST_AROUND;
-        }
-    }
-
-    /// A record of where a task is, and of who holds what it awaits; whether nobody is known to.
-    fn write_await(&mut self, request: u64, task: usize) -> bool {
-        let state = self.tasks[task].state;
-        let (kind, target) = match state {
-            TaskState::Suspended(awaits) => (awaits.kind, awaits.target),
-            TaskState::Queued => (AwaitKind::Ready, None),
-            TaskState::Mounted => (AwaitKind::Running, None),
-            TaskState::Done => return false,
-        };
-        let holder = match state {
-            TaskState::Suspended(awaits) => self.task_in_the_way(awaits.on),
-            _ => None,
-        };
-        let stack = self.stack_of_task(task);
-        let record = Await {
-            t_ns: self.now,
-            request,
-            task: address_of(task),
-            stack,
-            kind,
-            how: if holder.is_some() { HolderSource::WithBlock } else { HolderSource::None },
-            holder: holder.map_or(0, address_of),
-            target: target.map_or(0, |name| TARGET_IS_NAME | u64::from(name)),
-            timeout_ns: 0,
-        };
-        let sampler = self.threads[self.sampler.tid].id;
-        self.recorder.append(sampler, &record.encode(), self.now);
-        if let Some(holder) = holder.filter(|_| request != 0) {
-            self.write_await(0, holder);
-        }
-        let gives = matches!(
-            kind,
-            AwaitKind::Queue | AwaitKind::Lock | AwaitKind::Semaphore | AwaitKind::Event
-        );
-        gives && holder.is_none()
-    }
-
-    fn task_in_the_way(&self, on: On) -> Option<usize> {
-        let (On::Lock(thing) | On::Permit(thing)) = on else { return None };
-        match self.things[thing].owner {
-            Some(Who::Task(task)) => Some(task),
-            _ => None,
-        }
-    }
-
-    /// The coroutines of a task, without the loop's frames.
-    fn stack_of_task(&mut self, task: usize) -> u32 {
-        let mounted = self.threads.iter().position(|t| t.task == Some(task));
-        let body = match mounted {
-            Some(tid) => &self.threads[tid].body,
-            None => &self.tasks[task].body,
-        };
-        let (frames, extra) = (body.frames.clone(), body.extra);
-        let bare = Body { frames, extra, ..Body::default() };
-        stack_of(&mut self.recorder.tables, self.program, &bare)
-    }
 }
 
 /// The address of a shared thing.
 fn object_of(thing: usize) -> u64 {
     0x7f10_0000_0000 + thing as u64 * 4096
-}
-
-/// The address of a task.
-fn address_of(task: usize) -> u64 {
-    0x7f50_0000_0000 + task as u64 * 1024
 }

@@ -128,4 +128,9 @@ pub const DEFECTS: &[Defect] = &[
     Defect { name: "disk_read", servers: THREADS, make: own::disk_read },
     Defect { name: "task_executor", servers: LOOP, make: tasks::task_executor },
     Defect { name: "task_connect", servers: LOOP, make: tasks::task_connect },
+    Defect { name: "lock_chain", servers: THREADS, make: others::lock_chain },
+    Defect { name: "sleep_flag", servers: THREADS, make: own::sleep_flag },
+    Defect { name: "lock_convoy", servers: THREADS, make: others::lock_convoy },
+    Defect { name: "downstream_library", servers: THREADS, make: own::downstream_library },
+    Defect { name: "mailbox", servers: THREADS, make: others::mailbox },
 ];

@@ -59,6 +59,46 @@ pub fn lock_by_hand(maker: &mut Maker, host: Host) -> Ill {
     Ill::other(maker, victim, keeper, "lock-wait", host)
 }
 
+pub fn lock_chain(maker: &mut Maker, host: Host) -> Ill {
+    // Who has the lock waits for another one, whose holder sleeps.
+    let (outer, inner) = (maker.thing(Thing::Lock), maker.thing(Thing::RLock));
+    let length = maker.trouble();
+    let last = keeper(maker, vec![sleep(length)], |call| Op::With(inner, bare(vec![call])));
+    let touch = bare(vec![Op::Compute(about(30 * US))]);
+    let middle = maker.function(vec![Op::With(inner, touch.clone())]);
+    let hold = bare(vec![Op::Call(middle)]);
+    maker.round(vec![sleep(15 * MS), Op::With(outer, hold)]);
+    let victim = maker.function(vec![Op::With(outer, touch)]);
+    Ill::other(maker, victim, last, "lock-wait", host)
+}
+
+pub fn lock_convoy(maker: &mut Maker, host: Host) -> Ill {
+    // One in a few requests keeps the lock that all need.
+    let gate = maker.thing(Thing::Lock);
+    let length = if maker.sick { maker.trouble() } else { 100 * US };
+    let (of, at) = (maker.random.between(15, 25), maker.random.below(15));
+    let slow = maker.function(vec![sleep(length)]);
+    let rare = Op::Every { of, at, body: bare(vec![Op::Call(slow)]) };
+    let work = bare(vec![Op::Compute(about(20 * US)), rare]);
+    let victim = maker.function(vec![Op::With(gate, work)]);
+    let ill = Ill::other(maker, victim, slow, "lock-wait", host);
+    ill.accepting(&["sleep"])
+}
+
+pub fn mailbox(maker: &mut Maker, host: Host) -> Ill {
+    // A request hands its work to a thread through a queue, and waits for the answer in another.
+    let queue = || Thing::Queue { items: 0, room: None };
+    let (asked, answered) = (maker.thing(queue()), maker.thing(queue()));
+    let length = maker.trouble();
+    let late = maker.sick.then(|| sleep(length)).into_iter().collect();
+    let slow = maker.function(late);
+    let answer = bare(vec![Op::Get(asked), Op::Compute(about(60 * US)), Op::Put(answered)]);
+    let times = maker.random.between(20, 35) as u32;
+    maker.round(vec![Op::Repeat(times, answer), Op::Call(slow)]);
+    let victim = maker.function(vec![Op::Put(asked), Op::Get(answered)]);
+    Ill::other(maker, victim, slow, "pool-wait", host).accepting(&["sleep", "lock-wait"])
+}
+
 pub fn event_late(maker: &mut Maker, host: Host) -> Ill {
     // Requests wait for a thread that gives notice often, and now and then does something else.
     let ready = maker.thing(Thing::Event);
@@ -69,7 +109,8 @@ pub fn event_late(maker: &mut Maker, host: Host) -> Ill {
     let times = maker.random.between(250, 400) as u32;
     maker.round(vec![Op::Repeat(times, tick), Op::Call(slow)]);
     let victim = maker.function(vec![Op::EventWait(ready)]);
-    Ill::other(maker, victim, slow, "lock-wait", host)
+    // What the one who gives notice did instead is as right.
+    Ill::other(maker, victim, slow, "lock-wait", host).accepting(&["sleep"])
 }
 
 fn interpreter(maker: &mut Maker, host: Host, what: Vec<Op>) -> Ill {
@@ -186,7 +227,8 @@ pub fn deadlock(maker: &mut Maker, host: Host) -> Ill {
 
 /// Nothing is wrong with the program itself.
 fn of_the_host(maker: &mut Maker, host: Host, cause: &str) -> Ill {
-    let function = maker.function(vec![Op::Compute(about(200 * US))]);
+    let work = if cause == "cpu-starved" { 12 * MS } else { 200 * US };
+    let function = maker.function(vec![Op::Compute(about(work))]);
     let ill = Ill::own(maker, function, cause, host).nowhere();
     Ill { every: true, ..ill }
 }
@@ -203,13 +245,13 @@ pub fn stopped(maker: &mut Maker, mut host: Host) -> Ill {
 
 pub fn throttled(maker: &mut Maker, mut host: Host) -> Ill {
     host.cpus = host.cpus.max(2);
-    host.quota_ns = Some(if maker.sick { 15 * MS } else { 100 * MS * u64::from(host.cpus) });
+    host.quota_ns = Some(if maker.sick { 10 * MS } else { 100 * MS * u64::from(host.cpus) });
     // Something spends the quota from time to time.
-    let spend = maker.random.between(40, 70) * MS;
+    let spend = maker.random.between(60, 90) * MS;
     let burn = Op::Native(about(spend), Native::Releases);
     let round = vec![pause(maker), burn];
     maker.round(round);
-    of_the_host(maker, host, "cpu-throttled").slow_ms(150)
+    of_the_host(maker, host, "cpu-throttled").slow_ms(80)
 }
 
 pub fn starved(maker: &mut Maker, mut host: Host) -> Ill {
@@ -221,5 +263,5 @@ pub fn starved(maker: &mut Maker, mut host: Host) -> Ill {
         let busy = Span { mean: length / 2, spread: 20 };
         host.neighbours.push(Neighbour { busy, idle: Span { mean: 2 * SECOND, spread: 5 } });
     }
-    of_the_host(maker, host, "cpu-starved").slow_ms(150)
+    of_the_host(maker, host, "cpu-starved").slow_ms(100)
 }

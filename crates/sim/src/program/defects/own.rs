@@ -39,6 +39,23 @@ pub fn sleep_retry(maker: &mut Maker, host: Host) -> Ill {
     Ill::own(maker, function, "sleep", host)
 }
 
+pub fn sleep_flag(maker: &mut Maker, host: Host) -> Ill {
+    let times = maker.trouble() / (3 * MS);
+    let ask = bare(vec![wait(Outside::Sleep, 3 * MS, ""), Op::Compute(about(15 * US))]);
+    let function = guilty(maker, vec![Op::Repeat(times as u32, ask)], Vec::new());
+    Ill::own(maker, function, "sleep", host)
+}
+
+/// Code of an installed package asks a peer: the program's own function is the place.
+pub fn downstream_library(maker: &mut Maker, host: Host) -> Ill {
+    let length = if maker.sick { maker.trouble() } else { 600 * US };
+    let client = maker.function(vec![wait(Outside::Answer, length, PEER)]);
+    let made = &mut maker.functions[client];
+    made.file = format!("{}/psycopg/connection.py", crate::program::SITE);
+    let function = maker.function(vec![Op::Call(client)]);
+    Ill::own(maker, function, "downstream-wait", host)
+}
+
 pub fn downstream_ask(maker: &mut Maker, host: Host) -> Ill {
     waits(maker, host, Outside::Answer, PEER, "downstream-wait")
 }
