@@ -10,6 +10,7 @@
 //!  STCK   the stack nodes
 //!  OPEN   spans open when the copy was made, 4 words each: name (32) | thread (32), begin, request, 0
 //!  BLKS   copied blocks, each: u32 words, u32 zero, then that many words   (many such chunks)
+//!  SYMS   names of native code, resolved by a reader on the host; see `symbols`
 //!  ENDS   u64 number of blocks in the file, u64 blocks overwritten while they were copied
 //! ```
 //! Tables come before the blocks, so a file cut off at any byte still yields every block that is
@@ -32,6 +33,8 @@ pub const STACKS: [u8; 4] = *b"STCK";
 pub const OPEN: [u8; 4] = *b"OPEN";
 /// Blocks.
 pub const BLOCKS: [u8; 4] = *b"BLKS";
+/// Names of native code: `symbols`.
+pub const SYMBOLS: [u8; 4] = *b"SYMS";
 /// End of the file.
 pub const END: [u8; 4] = *b"ENDS";
 /// Bytes of a chunk before its payload.

@@ -27,6 +27,7 @@ use std::collections::{BTreeSet, HashMap};
 use capture::read::{Capture, Code, StackNode};
 use format::record::TARGET_IS_NAME;
 use format::region::code_flag::{GAP_BITS, LINK_BITS, RUNNING};
+use format::symbols::{self, Placed, Symbols, OWN};
 
 use module::{Line, Module, Step};
 use text::{clean, is_interpreter, is_recorder, is_runtime, is_system};
@@ -42,10 +43,22 @@ const MOST_MODULES: usize = 512;
 /// Replaces the native stacks of a capture by named ones. Returns what is to be said about it, a
 /// sentence each. Cost: reads the binaries' debug information, if there are native stacks at all.
 pub fn name_native(capture: &mut Capture) -> Vec<String> {
+    named(capture).notes
+}
+
+/// The same, and what was named, for the chunk `SYMS`: with it the capture reads alike where the
+/// binaries are not.
+pub fn resolve(capture: &mut Capture) -> (Symbols, Vec<String>) {
+    let from = (capture.names.len(), capture.codes.len(), capture.stacks.len());
+    let namer = named(capture);
+    (namer.symbols(capture, from), namer.notes)
+}
+
+fn named(capture: &mut Capture) -> Namer {
     let mut namer = Namer::default();
     namer.name_locks(capture);
     if !capture.codes.iter().any(|code| code.native) {
-        return namer.notes;
+        return namer;
     }
     let mut samples = std::mem::take(&mut capture.samples);
     // In order, so that ids, and with them what exports write, are the same each time.
@@ -53,17 +66,22 @@ pub fn name_native(capture: &mut Capture) -> Vec<String> {
     threads.sort_unstable_by_key(|(tid, _)| **tid);
     let stacks = threads.into_iter().flat_map(|(_, own)| own);
     for sample in stacks.filter(|sample| sample.stack != 0) {
-        sample.stack = namer.renamed(capture, sample.stack);
+        let stack = namer.renamed(capture, sample.stack);
+        if stack != sample.stack {
+            namer.samples.push(Placed { tid: sample.tid, t_ns: sample.t_ns, stack });
+        }
+        sample.stack = stack;
     }
     capture.samples = samples;
     let mut wakers = std::mem::take(&mut capture.waker_stacks);
     let mut stacks: Vec<_> = wakers.iter_mut().collect();
     stacks.sort_unstable_by_key(|(waking, _)| **waking);
-    for (_, stack) in stacks {
+    for ((tid, t_ns), stack) in stacks {
         *stack = namer.renamed(capture, *stack);
+        namer.wakings.push(Placed { tid: *tid, t_ns: *t_ns, stack: *stack });
     }
     capture.waker_stacks = wakers;
-    namer.notes
+    namer
 }
 
 #[derive(Default)]
@@ -77,6 +95,10 @@ struct Namer {
     codes: HashMap<(u32, u32, bool), u32>,
     nodes: HashMap<(u32, u32, u32), u32>,
     notes: Vec<String>,
+    /// Samples and wakings whose stacks were named, and names of locks.
+    samples: Vec<Placed>,
+    wakings: Vec<Placed>,
+    locks: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -115,7 +137,37 @@ impl Namer {
             };
             if let Some(slot) = capture.names.get_mut(id as usize) {
                 *slot = name;
+                self.locks.push(id);
             }
+        }
+    }
+
+    /// What was named, for a capture whose tables had `from` names, codes and stack nodes before.
+    fn symbols(&self, capture: &Capture, from: (usize, usize, usize)) -> Symbols {
+        let (first_name, first_code, first_node) = (from.0 as u32, from.1 as u32, from.2 as u32);
+        let stack = |id: u32| if id > first_node { OWN | (id - first_node - 1) } else { id };
+        let placed = |one: &Placed| Placed { stack: stack(one.stack), ..*one };
+        let code = |code: &Code| symbols::Code {
+            function: code.function - first_name,
+            file: code.file - first_name,
+            inner: code.inner,
+        };
+        let node = |node: &StackNode| symbols::Node {
+            parent: stack(node.parent),
+            code: node.code - first_code - 1,
+            line: node.line,
+        };
+        let mut names = capture.names[from.0..].to_vec();
+        let own = names.len() as u32..;
+        let renamed = self.locks.iter().copied().zip(own).collect();
+        names.extend(self.locks.iter().map(|id| capture.name(*id).to_owned()));
+        Symbols {
+            names,
+            codes: capture.codes[from.1..].iter().map(code).collect(),
+            nodes: capture.stacks[from.2..].iter().map(node).collect(),
+            samples: self.samples.iter().map(placed).collect(),
+            wakings: self.wakings.iter().map(placed).collect(),
+            renamed,
         }
     }
 

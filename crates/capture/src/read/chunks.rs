@@ -19,6 +19,7 @@ pub struct Chunks {
     pub codes: Vec<u8>,
     pub stacks: Vec<u8>,
     pub open: Vec<u8>,
+    pub symbols: Vec<u8>,
     /// Where the blocks lie; not checked yet.
     pub blocks: Vec<Found>,
     /// Blocks overwritten while they were copied.
@@ -78,6 +79,7 @@ pub fn split(source: &mut (impl Read + Seek)) -> Result<Chunks, ReadError> {
             chunk::CODES => found.codes = payload,
             chunk::STACKS => found.stacks = payload,
             chunk::OPEN => found.open = payload,
+            chunk::SYMBOLS => found.symbols = payload,
             chunk::END => found.overwritten = second_word(&payload),
             _ => (),
         }

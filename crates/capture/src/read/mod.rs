@@ -11,6 +11,7 @@ mod blocks;
 mod chunks;
 mod mend;
 mod meta;
+mod named;
 mod native;
 mod rows;
 mod tables;
@@ -32,6 +33,7 @@ use std::io::{Cursor, Read, Seek};
 use std::path::Path;
 
 use format::record::{Await, Sample};
+use format::symbols::Symbols;
 use format::wake::Wake;
 
 /// Names in a names area given as words; for readers of dead regions.
@@ -241,7 +243,12 @@ impl Capture {
 
     /// Reads a capture from bytes.
     pub fn parse(bytes: &[u8]) -> Result<Capture, ReadError> {
-        Capture::read(&mut Cursor::new(bytes), Wanted::All, &mut |_, _| ())
+        Capture::parse_for(bytes, Wanted::All)
+    }
+
+    /// Reads of a capture in `bytes` what is wanted.
+    pub fn parse_for(bytes: &[u8], wanted: Wanted) -> Result<Capture, ReadError> {
+        Capture::read(&mut Cursor::new(bytes), wanted, &mut |_, _| ())
     }
 
     fn read(
@@ -276,7 +283,13 @@ impl Capture {
         if wanted == Wanted::All {
             blocks::add_open_spans(&mut capture, &chunks.open);
         }
+        let nodes = capture.stacks.len();
         reader.finish(&mut capture);
+        match Symbols::decode(&chunks.symbols, tables::names) {
+            Some(symbols) => named::apply(&mut capture, &symbols, nodes),
+            None if chunks.symbols.is_empty() => (),
+            None => capture.damage.push("chunk \"SYMS\": cut off, left out".to_owned()),
+        }
         capture.tame();
         Ok(capture)
     }

@@ -1,0 +1,155 @@
+//! Names of native code that came with the capture (chunk `SYMS`).
+//!
+//! They are appended to the tables, and the samples and wakings they were resolved for get the
+//! named stacks, so that a reader sees what it would have seen on the host, with its binaries. Ids
+//! out of range are left out.
+
+use std::collections::HashMap;
+
+use format::symbols::{Placed, Symbols, OWN};
+
+use super::tables::{Code, StackNode};
+use super::Capture;
+
+/// Puts the names into the capture's tables, samples and wakings, which are sorted. `nodes`: how
+/// many stack nodes the capture's own table has.
+pub fn apply(capture: &mut Capture, symbols: &Symbols, nodes: usize) {
+    let first_name = capture.names.len() as u32;
+    capture.names.extend(symbols.names.iter().cloned());
+    for (id, own) in &symbols.renamed {
+        let text = symbols.names.get(*own as usize);
+        if let (Some(slot), Some(text)) = (capture.names.get_mut(*id as usize), text) {
+            slot.clone_from(text);
+        }
+    }
+    let first_code = capture.codes.len() as u32 + 1;
+    capture.codes.extend(symbols.codes.iter().map(|code| Code {
+        function: first_name.saturating_add(code.function),
+        file: first_name.saturating_add(code.file),
+        first_line: 0,
+        releases: false,
+        native: false,
+        inner: code.inner,
+    }));
+    let first_node = capture.stacks.len() as u32 + 1;
+    let own_nodes = symbols.nodes.len() as u32;
+    let stack = |id: u32| match id & OWN {
+        0 => (id as usize <= nodes).then_some(id),
+        _ => (id & !OWN < own_nodes).then(|| first_node + (id & !OWN)),
+    };
+    capture.stacks.extend(symbols.nodes.iter().map(|node| StackNode {
+        parent: stack(node.parent).unwrap_or(0),
+        code: first_code.saturating_add(node.code),
+        line: node.line,
+    }));
+    place_samples(capture, &symbols.samples, stack);
+    for waking in &symbols.wakings {
+        if let Some(stack) =
+            stack(waking.stack).filter(|_| capture.is_woken_at(waking.tid, waking.t_ns))
+        {
+            capture.waker_stacks.insert((waking.tid, waking.t_ns), stack);
+        }
+    }
+}
+
+fn place_samples(capture: &mut Capture, placed: &[Placed], stack: impl Fn(u32) -> Option<u32>) {
+    let mut by_thread: HashMap<u32, Vec<&Placed>> = HashMap::new();
+    for one in placed {
+        by_thread.entry(one.tid).or_default().push(one);
+    }
+    for (tid, placed) in by_thread {
+        let Some(samples) = capture.samples.get_mut(&tid) else { continue };
+        for one in placed {
+            let at = samples.partition_point(|s| s.t_ns < one.t_ns);
+            let sample = samples.get_mut(at).filter(|s| s.t_ns == one.t_ns);
+            if let (Some(sample), Some(stack)) = (sample, stack(one.stack)) {
+                sample.stack = stack;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use format::record::{decode, Record, Sample};
+    use format::symbols;
+    use format::wake::{Wake, Waker};
+
+    fn sample(tid: u32, t_ns: u64, stack: u32) -> Sample {
+        let words = [
+            format::record::header(format::record::Kind::Sample, 9, 0, stack),
+            t_ns,
+            u64::from(tid),
+        ];
+        match decode(&[&words[..], &[0; 6]].concat()) {
+            Some((_, Record::Sample(sample))) => sample,
+            other => panic!("no sample: {other:?}"),
+        }
+    }
+
+    /// One Python frame `serve`, below which two native frames were named.
+    fn capture() -> (Capture, Symbols) {
+        let mut capture = Capture::default();
+        capture.names =
+            ["", "serve", "/srv/app.py", "/lib/x.so\ttag\t0x40"].map(str::to_owned).to_vec();
+        let python = Code {
+            function: 1,
+            file: 2,
+            first_line: 1,
+            releases: false,
+            native: false,
+            inner: false,
+        };
+        capture.codes.push(python);
+        capture.stacks.push(StackNode { parent: 0, code: 1, line: 5 });
+        capture.samples.insert(7, vec![sample(7, 100, 1), sample(7, 200, 1)]);
+        capture.wakes.insert(7, vec![Wake { t_ns: 150, tid: 7, by: Waker::Thread(9) }]);
+        let code = |function| symbols::Code { function, file: 2, inner: true };
+        let symbols = Symbols {
+            names: ["pack", "crunch", "/lib/x.c", "CACHE in x.so"].map(str::to_owned).to_vec(),
+            codes: vec![code(0), code(1)],
+            nodes: vec![
+                symbols::Node { parent: 1, code: 0, line: 10 },
+                symbols::Node { parent: OWN, code: 1, line: 20 },
+            ],
+            samples: vec![Placed { tid: 7, t_ns: 200, stack: OWN | 1 }],
+            wakings: vec![Placed { tid: 7, t_ns: 150, stack: OWN }],
+            renamed: vec![(3, 3)],
+        };
+        (capture, symbols)
+    }
+
+    fn functions(capture: &Capture, stack: u32) -> Vec<(&str, u32, bool)> {
+        capture.frames(stack).map(|f| (f.function, f.line, f.native)).collect()
+    }
+
+    #[test]
+    fn the_sample_and_the_waking_that_were_named_have_their_frames_and_no_other_has() {
+        let (mut capture, symbols) = capture();
+        apply(&mut capture, &symbols, 1);
+        let stacks: Vec<u32> = capture.samples[&7].iter().map(|s| s.stack).collect();
+        assert_eq!(functions(&capture, stacks[0]), [("serve", 5, false)]);
+        let named = [("crunch", 20, true), ("pack", 10, true), ("serve", 5, false)];
+        assert_eq!(functions(&capture, stacks[1]), named);
+        assert_eq!(functions(&capture, capture.waker_stacks[&(7, 150)]), &named[1..]);
+        assert_eq!(capture.name(3), "CACHE in x.so");
+    }
+
+    #[test]
+    fn ids_out_of_range_are_left_out() {
+        let (mut capture, mut symbols) = capture();
+        symbols.samples = vec![
+            Placed { tid: 7, t_ns: 100, stack: 2 },
+            Placed { tid: 7, t_ns: 200, stack: OWN | 2 },
+            Placed { tid: 7, t_ns: 300, stack: OWN },
+            Placed { tid: 8, t_ns: 100, stack: OWN },
+        ];
+        symbols.wakings = vec![Placed { tid: 7, t_ns: 151, stack: OWN }];
+        symbols.renamed = vec![(99, 0), (1, 99)];
+        apply(&mut capture, &symbols, 1);
+        assert!(capture.samples[&7].iter().all(|s| s.stack == 1));
+        assert!(capture.waker_stacks.is_empty() && capture.samples.len() == 1);
+        assert_eq!(capture.name(1), "serve");
+    }
+}
