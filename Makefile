@@ -56,7 +56,7 @@ zoo: setup
 
 # Prints for both kernel modes how often cause, place and culprit are right, and the first failing seed, made small.
 sim:
-	cargo run --release --quiet -p dashcam-sim -- run --seed $(or $(SEED),1) --count $(or $(COUNT),1000) --shrink
+	cargo run --release --quiet -p dashcam-sim -- run --seed $(SEED) --count $(if $(filter file,$(origin COUNT)),1000,$(COUNT)) --shrink
 
 bench: setup
 	tools/bench
