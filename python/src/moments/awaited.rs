@@ -35,6 +35,7 @@ use super::steps::{awaitable, found, returned, sent, thrown, thrown_all, told, S
 use super::{arrivals, request};
 use crate::call::{leaked, method, none, quietly};
 use crate::disguise::{let_go, weak_member};
+use crate::hooks::note;
 
 /// The type of `Passing`.
 static PASSING: Pool = Pool::new();
@@ -68,14 +69,12 @@ struct Passing {
     base: UnsafeCell<ffi::PyObject>,
     /// A coroutine, or an iterator. Owned; NULL once an iterator has ended.
     inner: Cell<*mut ffi::PyObject>,
-    /// Owned.
-    sender: *mut Sender,
+    /// Owned; NULL once it has ended.
+    sender: Cell<*mut Sender>,
     role: Role,
     first: Cell<First>,
-    /// Each is owned, or NULL.
-    judge: *mut ffi::PyObject,
-    scope: *mut ffi::PyObject,
-    transport: *mut ffi::PyObject,
+    /// Judge, scope, transport: each is owned, or NULL; all are once it has ended.
+    more: [Cell<*mut ffi::PyObject>; 3],
     weak: *mut ffi::PyObject,
 }
 
@@ -182,15 +181,25 @@ unsafe fn pass_with(
             return null_mut();
         }
         (&raw mut (*passing).inner).write(Cell::new(inner));
-        (&raw mut (*passing).sender).write(sender);
+        (&raw mut (*passing).sender).write(Cell::new(sender));
         (&raw mut (*passing).role).write(role);
         (&raw mut (*passing).first).write(Cell::new(first));
-        (&raw mut (*passing).judge).write(more[0]);
-        (&raw mut (*passing).scope).write(more[1]);
-        (&raw mut (*passing).transport).write(more[2]);
+        (&raw mut (*passing).more).write(more.map(Cell::new));
         (&raw mut (*passing).weak).write(null_mut());
         ffi::PyObject_GC_Track(passing.cast());
         passing.cast()
+    }
+}
+
+/// A sender that is held.
+struct Held<'py>(Bound<'py, PyAny>);
+
+impl std::ops::Deref for Held<'_> {
+    type Target = Sender;
+
+    fn deref(&self) -> &Sender {
+        // SAFETY: made of a live `Sender` (`Passing::sender`), and held by this.
+        unsafe { &*self.0.as_ptr().cast::<Sender>() }
     }
 }
 
@@ -220,7 +229,7 @@ impl Passing {
                 Step::Returned(value) => {
                     let mut aside = Aside::take();
                     let taken = self.taken(py, if value.is_null() { aside.value() } else { value });
-                    self.forget();
+                    self.release();
                     if let Err(error) = taken {
                         ffi::Py_XDECREF(value);
                         aside.drop();
@@ -231,11 +240,9 @@ impl Passing {
                     returned(value)
                 }
                 Step::Raised => {
-                    if matches!(self.role, Role::Application | Role::Handler) {
-                        (*self.sender).fail_as_set();
-                    }
+                    self.fail_as_set();
                     let aside = Aside::take();
-                    self.forget();
+                    self.release();
                     aside.put_back();
                     null_mut()
                 }
@@ -244,17 +251,10 @@ impl Passing {
     }
 
     /// What comes before the first step. Err: the program is interrupted.
-    ///
-    /// Safety: the GIL is held.
-    unsafe fn begin(&self, py: Python<'_>) -> PyResult<()> {
+    fn begin(&self, py: Python<'_>) -> PyResult<()> {
         let first = self.first.replace(First::Nothing);
-        if first == First::Nothing {
+        let (Some(sender), [_, scope, transport]) = (self.sender(py), self.more(py)) else {
             return Ok(());
-        }
-        // SAFETY: owned; NULL is none.
-        let (sender, scope, transport) = unsafe {
-            let scope = Bound::from_borrowed_ptr_or_opt(py, self.scope);
-            (&*self.sender, scope, Bound::from_borrowed_ptr_or_opt(py, self.transport))
         };
         match (first, scope) {
             (First::Begin, Some(scope)) if request::current_request(py) == 0 => {
@@ -267,43 +267,69 @@ impl Passing {
         Ok(())
     }
 
+    /// The sender, until it has ended; held, since code of the program may end this while it is used.
+    fn sender<'py>(&self, py: Python<'py>) -> Option<Held<'py>> {
+        // SAFETY: owned, if there is one.
+        unsafe { Bound::from_borrowed_ptr_or_opt(py, self.sender.get().cast()) }.map(Held)
+    }
+
+    /// Judge, scope and transport.
+    fn more<'py>(&self, py: Python<'py>) -> [Option<Bound<'py, PyAny>>; 3] {
+        // SAFETY: each is owned, or NULL.
+        self.more.each_ref().map(|one| unsafe { Bound::from_borrowed_ptr_or_opt(py, one.get()) })
+    }
+
+    /// The exception that is set ends the request, if this is its application or handler.
+    ///
+    /// Safety: the GIL is held.
+    unsafe fn fail_as_set(&self) {
+        if matches!(self.role, Role::Application | Role::Handler) {
+            // SAFETY: as promised.
+            unsafe {
+                if let Some(sender) = self.sender(Python::assume_attached()) {
+                    sender.fail_as_set();
+                }
+            }
+        }
+    }
+
     /// It returned this, borrowed. Err: the program was interrupted.
     ///
     /// Safety: the GIL is held, no exception is set.
     unsafe fn taken(&self, py: Python<'_>, value: *mut ffi::PyObject) -> PyResult<()> {
-        // SAFETY: owned.
-        let sender = unsafe { &*self.sender };
-        match self.role {
-            Role::Application | Role::Last => sender.end(py),
-            Role::Status(failed) => sender.failed.set(failed),
-            Role::Handler => {
-                // SAFETY: live objects; a `Handler` has a judge.
-                let said = unsafe {
-                    let judge = Bound::from_borrowed_ptr(py, self.judge);
-                    judge.call1((Bound::from_borrowed_ptr(py, value),))
-                };
-                match said {
-                    Ok(error) => sender.end_as(py, &error),
-                    Err(error) if error.is_instance_of::<PyException>(py) => sender.end(py),
-                    Err(error) => {
-                        sender.end(py);
+        let (Some(sender), [judge, ..]) = (self.sender(py), self.more(py)) else { return Ok(()) };
+        // SAFETY: a live object.
+        let value = unsafe { Bound::from_borrowed_ptr(py, value) };
+        match (self.role, judge) {
+            (Role::Status(failed), _) => sender.failed.set(failed),
+            (Role::Handler, Some(judge)) => match judge.call1((value,)) {
+                Ok(error) => sender.end_as(py, &error),
+                Err(error) => {
+                    sender.end(py);
+                    if !error.is_instance_of::<PyException>(py) {
                         return Err(error);
                     }
+                    note(py, &format!("what a handler returned is not as expected: {error}"));
                 }
-            }
+            },
+            _ => sender.end(py),
         }
         Ok(())
     }
 
-    /// An iterator is dropped once it has ended; a coroutine goes with us, as it would with its holder.
+    /// It has ended: gives back what it holds. A coroutine goes with us, as it would with its holder.
     ///
     /// Safety: the GIL is held; what runs may drop what holds us, the caller holds us too.
-    unsafe fn forget(&self) {
-        // SAFETY: its reference was ours; the place is empty before.
+    unsafe fn release(&self) {
+        // SAFETY: the references were ours; each place is empty before its goes.
         unsafe {
             if self.coroutine().is_null() {
                 ffi::Py_XDECREF(self.inner.replace(null_mut()));
             }
+            for one in &self.more {
+                ffi::Py_XDECREF(one.replace(null_mut()));
+            }
+            ffi::Py_XDECREF(self.sender.replace(null_mut()).cast());
         }
     }
 
@@ -393,11 +419,12 @@ unsafe extern "C" fn close(
             ffi::Py_XDECREF(result);
         }
         raised |= !ffi::PyErr_Occurred().is_null();
-        if raised && matches!(passing.role, Role::Application | Role::Handler) {
-            (*passing.sender).fail_as_set();
+        if raised {
+            passing.fail_as_set();
         }
         let aside = Aside::take();
         passing.abandon();
+        passing.release();
         ffi::Py_DECREF(inner);
         aside.put_back();
         if raised {
@@ -412,9 +439,10 @@ impl Passing {
     ///
     /// Safety: the GIL is held.
     unsafe fn abandon(&self) {
-        // SAFETY: owned.
-        let sender = unsafe { &*self.sender };
-        if matches!(self.role, Role::Application | Role::Handler) {
+        // SAFETY: owned, until it has ended; what is called runs no code of the program.
+        if let (Role::Application | Role::Handler, Some(sender)) =
+            (self.role, unsafe { self.sender.get().as_ref() })
+        {
             sender.abandon("GeneratorExit");
         }
     }
@@ -430,11 +458,8 @@ unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
         let aside = Aside::take();
         ffi::Py_XDECREF(passing.inner.replace(null_mut()));
         passing.abandon();
+        passing.release();
         aside.put_back();
-        for one in [passing.judge, passing.scope, passing.transport] {
-            ffi::Py_XDECREF(one);
-        }
-        ffi::Py_DECREF(passing.sender.cast());
         ffi::PyObject_GC_Del(object.cast());
         ffi::Py_DECREF(class.cast());
     }
@@ -464,9 +489,10 @@ unsafe extern "C" fn traverse(
     unsafe {
         let passing = &*object.cast::<Passing>();
         let class = ffi::Py_TYPE(object).cast();
-        let more = [passing.judge, passing.scope, passing.transport];
-        match visit_all(&more, visit, arg) {
-            0 => visit_all(&[passing.inner.get(), passing.sender.cast(), class], visit, arg),
+        let [judge, scope, transport] = passing.more.each_ref().map(Cell::get);
+        let own = [passing.inner.get(), passing.sender.get().cast(), class];
+        match visit_all(&own, visit, arg) {
+            0 => visit_all(&[judge, scope, transport], visit, arg),
             stop => stop,
         }
     }
