@@ -46,7 +46,7 @@ def begins(native: Any, holder: Any, name: str) -> None:
 def notes_status(native: Any, holder: Any, name: str = "start_response") -> None:
     """Hooks a server's `start_response(self, status, ...)`: a reply of 500 and more is a failure of the request."""
 
-    def before(self: Any, status: Any, *args: Any, **kwargs: Any) -> None:
+    def before(self: Any, status: Any = "", *args: Any, **kwargs: Any) -> None:
         if isinstance(status, str) and status.startswith("5"):
             native.request_failed(native.current_request(), "")
 
@@ -57,7 +57,7 @@ def notes_error(native: Any, holder: Any, name: str) -> None:
     """Hooks a server's method that handles what the application has raised: `(self, type, value, traceback)` or
     `(self, exc_info)`."""
 
-    def before(self: Any, first: Any, *more: Any) -> None:
+    def before(self: Any, first: Any = None, *more: Any, **kwargs: Any) -> None:
         kind = first[0] if isinstance(first, tuple) and first else first
         if isinstance(kind, type):
             native.request_failed(native.current_request(), kind.__name__)
