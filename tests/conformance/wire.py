@@ -20,7 +20,7 @@ _CHANGING = [
     (re.compile(rb"\d\d/\w\w\w/\d{4}[: ]\d\d:\d\d:\d\d( [+-]\d{4})?"), b"TIME"),
     (re.compile(rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d([.,]\d+)?( ?[+-]\d{4})?"), b"TIME"),
     (re.compile(rb"\b\d+\.\d+ ?ms\b|\b\d+\.\d{2,}s?\b"), b"SECONDS"),
-    (re.compile(rb"\bpid[ :=]+\d+|\[\d{2,7}\]|process \d+|pid: \d+|\(\d{2,7}\)(?=\n)"), b"PID"),
+    (re.compile(rb"(?i)\bpid[ :=]+\d+|\[\d{2,7}\]|process \d+|pid: \d+|\(\d{2,7}\)(?=\n)"), b"PID"),
     (re.compile(rb"Thread-\d+|Dummy-\d+|_\d+ \(|ThreadPoolExecutor-\d+_\d+|waitress-\d+|(?:CP Server )?Thread \d+"),
      b"THREAD"),
     (re.compile(rb"Task-\d+"), b"TASK"),

@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterable
 from noting import frames, kinds, note, stack, threads
 
 CHUNKS = [b"first ", b"", b"second ", b"x" * 3000, b" last"]
+# Copied for each call: servers change the list they are given.
 PLAIN = [("Content-Type", "text/plain")]
 LENGTH = [*PLAIN, ("Content-Length", str(sum(map(len, CHUNKS))))]
 
@@ -115,7 +116,7 @@ def kind(name: str) -> Callable[[Kind], Kind]:
 
 def _simple(make: Callable[[str], Any], headers: Any = PLAIN, status: str = "200 OK") -> Kind:
     def call(case: str, environ: Any, start_response: Any) -> Any:
-        note(case, "start_response gives", kinds(start_response(status, headers)))
+        note(case, "start_response gives", kinds(start_response(status, list(headers))))
         return make(case)
 
     return call
@@ -190,7 +191,7 @@ def _wrapped(case: str, environ: Any, start_response: Any) -> Any:
 
 @kind("file wrapper of bytes")
 def _wrapped_bytes(case: str, environ: Any, start_response: Any) -> Any:
-    start_response("200 OK", PLAIN)
+    start_response("200 OK", list(PLAIN))
     body = (environ.get("wsgi.file_wrapper") or list)(io.BytesIO(b"bytes " * 500))
     note(case, "body", kinds(body), isinstance(body, environ.get("wsgi.file_wrapper", list)))
     return body
@@ -198,14 +199,14 @@ def _wrapped_bytes(case: str, environ: Any, start_response: Any) -> Any:
 
 @kind("write")
 def _writes(case: str, environ: Any, start_response: Any) -> Any:
-    write = start_response("200 OK", PLAIN)
+    write = start_response("200 OK", list(PLAIN))
     note(case, "written", write(b"written "), write(b"twice "))
     return [b"returned"]
 
 
 @kind("write, then fail")
 def _writes_and_fails(case: str, environ: Any, start_response: Any) -> Any:
-    start_response("200 OK", PLAIN)(b"written ")
+    start_response("200 OK", list(PLAIN))(b"written ")
     raise LookupError("after a write")
 
 
@@ -216,15 +217,15 @@ def _raises(case: str, environ: Any, start_response: Any) -> Any:
 
 @kind("starts and raises")
 def _starts_and_raises(case: str, environ: Any, start_response: Any) -> Any:
-    start_response("200 OK", PLAIN)
+    start_response("200 OK", list(PLAIN))
     raise LookupError("once started")
 
 
 @kind("starts twice")
 def _starts_twice(case: str, environ: Any, start_response: Any) -> Any:
-    start_response("200 OK", PLAIN)
+    start_response("200 OK", list(PLAIN))
     try:
-        start_response("201 Created", PLAIN)
+        start_response("201 Created", list(PLAIN))
     except Exception as error:  # noqa: BLE001
         note(case, "refused", frames(error))
         raise
@@ -233,27 +234,27 @@ def _starts_twice(case: str, environ: Any, start_response: Any) -> Any:
 
 @kind("starts again with an error")
 def _starts_again(case: str, environ: Any, start_response: Any) -> Any:
-    start_response("200 OK", PLAIN)
+    start_response("200 OK", list(PLAIN))
     try:
         raise LookupError("to be reported")
     except LookupError:
-        start_response("500 Sorry", PLAIN, sys.exc_info())
+        start_response("500 Sorry", list(PLAIN), sys.exc_info())
     return [b"an error page"]
 
 
 @kind("starts by keyword")
 def _by_keyword(case: str, environ: Any, start_response: Any) -> Any:
     try:
-        start_response(status="200 OK", response_headers=PLAIN)
+        start_response(status="200 OK", response_headers=list(PLAIN))
     except TypeError as error:
         note(case, "refused", frames(error))
-        start_response("200 OK", PLAIN)
+        start_response("200 OK", list(PLAIN))
     return [b"named"]
 
 
 @kind("starts late")
 def _starts_late(case: str, environ: Any, start_response: Any) -> Any:
-    start_response("200 OK", PLAIN)
+    start_response("200 OK", list(PLAIN))
     yield b"late"
 
 
@@ -264,7 +265,7 @@ def _never_starts(case: str, environ: Any, start_response: Any) -> Any:
 
 @kind("starts wrongly")
 def _starts_wrongly(case: str, environ: Any, start_response: Any) -> Any:
-    for bad in ((), ("200 OK",), (200, PLAIN), ("200 OK", "x"), ("200 OK", [("a", 1)])):
+    for bad in ((), ("200 OK",), (200, list(PLAIN)), ("200 OK", "x"), ("200 OK", [("a", 1)])):
         try:
             note(case, "taken", bad, kinds(start_response(*bad)))
         except Exception as error:  # noqa: BLE001
@@ -274,18 +275,20 @@ def _starts_wrongly(case: str, environ: Any, start_response: Any) -> Any:
 
 @kind("echo")
 def _echo(case: str, environ: Any, start_response: Any) -> Any:
-    start_response("200 OK", PLAIN)
+    start_response("200 OK", list(PLAIN))
     return [environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))]
 
 
 def application(environ: Any, start_response: Any) -> Any:
     """The application."""
     case = environ.get("HTTP_X_CASE", "")
-    note(case, "environ", type(environ).__name__, sorted((str(k), type(v).__name__) for k, v in environ.items()))
+    # Some servers put the process's environment into it, and so the settings of `dashcam run`.
+    items = sorted((str(k), type(v).__name__) for k, v in environ.items() if not str(k).startswith("DASHCAM_"))
+    note(case, "environ", type(environ).__name__, items)
     note(case, "start_response", kinds(start_response))
     note(case, "called from", stack(), threads())
     made = KINDS.get(environ["PATH_INFO"].strip("/").replace("_", " "))
     if made is None:
-        start_response("200 OK", PLAIN)
+        start_response("200 OK", list(PLAIN))
         return [b"ready"]
     return made(case, environ, start_response)
