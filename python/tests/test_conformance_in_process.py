@@ -324,7 +324,7 @@ def test_every_wsgi_body_is_asked_and_sent_as_bare(bench: Bench, way: str) -> No
         Handler(bodies_in, out, errors, environ, multithread=False).run(application)
         said = re.sub(rb"Date: [^\\r]*", b"", out.getvalue())
         return said, errors.getvalue()
-    noted = []
+    noted, KINDS = [], [kind for kind in bodies.KINDS if kind != "very large"]
     def by_case():
         gc.collect()
         said = {}
@@ -334,7 +334,7 @@ def test_every_wsgi_body_is_asked_and_sent_as_bare(bench: Bench, way: str) -> No
         noting._files.clear()
         noted.append(said)
     import noting
-    compare({**{kind: lambda kind=kind: serve(kind, "GET") for kind in bodies.KINDS}, "noted": by_case}, collects=False)
+    compare({**{kind: lambda kind=kind: serve(kind, "GET") for kind in KINDS}, "noted": by_case}, collects=False)
     bare, recorded = noted
-    for kind in bodies.KINDS: assert bare[kind] == recorded[kind], (kind, bare[kind], recorded[kind])
+    for kind in KINDS: assert bare[kind] == recorded[kind], (kind, bare[kind], recorded[kind])
     """)

@@ -54,12 +54,12 @@ def _with_heads(paths: list[str]) -> dict[str, Exchange]:
 def _bodies() -> dict[str, Exchange]:
     from bodies import KINDS
 
-    paths = ["/" + name.replace(" ", "_") for name in KINDS]
+    paths = ["/" + name.replace(" ", "_") for name in KINDS if name != "very large"]
     exchanges = _with_heads(paths)
     exchanges["POST /echo"] = asks("/echo", method="POST", body=b"z" * 5000)
     exchanges |= {f"1.0 {path}": asks(path, version="1.0") for path in paths if "generator" in path or "list" in path}
     exchanges |= {f"kept alive {path}": _keeps_alive(path) for path in ("/list", "/generator", "/iterator+close")}
-    exchanges["leaves /large"] = _leaves("/large")
+    exchanges["leaves"] = _leaves("/very_large")
     exchanges["bad request"] = lambda port, case: wire.exchange(port, b"NONSENSE\r\n\r\n")
     return exchanges
 
@@ -93,8 +93,9 @@ _STARLETTE = ["/plain", "/raises", "/streams", "/streams_plainly", "/streams_and
 _GUNICORN = ["-m", "gunicorn", "-w1", "-b", "127.0.0.1:{port}", "--graceful-timeout", "5"]
 _UVICORN = ["-m", "uvicorn", "--port", "{port}"]
 _HYPERCORN = ["-m", "hypercorn", "-b", "127.0.0.1:{port}", "--graceful-timeout", "1"]
-# How much is sent before the connection is given up, or whether the client's end is seen, is a matter of time there.
-_GRANIAN_LEAVES_OPEN = ("too_large", "leaves")
+# granian reads a body in one thread and sends it in another: how far a body is read that is not sent to its end,
+# and whether the client's end is seen, is a matter of time there.
+_GRANIAN_LEAVES_OPEN = ("too_large", "too_small", "not_modified", "leaves", "HEAD")
 _GRANIAN = ["-m", "granian", "--port", "{port}", "--workers", "1"]
 
 

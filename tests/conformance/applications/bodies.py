@@ -178,6 +178,8 @@ KINDS.update({
     "failure": _simple(_generator, PLAIN, "503 Gone For Now"),
     "bad status": _simple(_generator, PLAIN, "abc"),
     "large": _simple(lambda case: (b"y" * 10_000 for _ in range(50))),
+    # More than a connection's buffers hold: its server sees that the client has left.
+    "very large": _simple(lambda case: (b"y" * 100_000 for _ in range(1000))),
 })
 
 

@@ -10,7 +10,7 @@ import threading
 import weakref
 from typing import Any
 
-from noting import note, stack, threads
+from noting import all_threads, note, stack
 
 
 class _Last:
@@ -19,7 +19,7 @@ class _Last:
 
 
 def _at_exit(which: str) -> None:
-    note("", "at exit", which, threads(), stack())
+    note("", "at exit", which, all_threads(), stack())
 
 
 def _handled(number: int, frame: Any) -> None:
@@ -51,7 +51,7 @@ def _forks() -> None:
 
 def main(how: str) -> None:
     """Ends."""
-    note("", "begins", threads(), stack())
+    note("", "begins", all_threads(), stack())
     kept = _Last()
     for which in ("first", "second"):
         atexit.register(_at_exit, which)

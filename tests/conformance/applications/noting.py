@@ -67,6 +67,12 @@ def frames(error: BaseException) -> str:
 
 
 def threads() -> str:
-    """The kinds of threads that the program knows of. How many there are of a kind depends on how soon one ends."""
-    known = {thread.name.rstrip("0123456789").split("-")[0] for thread in threading.enumerate()}
-    return json.dumps([sorted(known), threading.current_thread().name])
+    """The calling thread, and any of ours that the program knows of. How long pools' threads live depends on when
+    garbage is collected."""
+    ours = [thread.name for thread in threading.enumerate() if "dashcam" in thread.name]
+    return json.dumps([threading.current_thread().name, ours])
+
+
+def all_threads() -> str:
+    """All threads that the program knows of, where it has no others than it made."""
+    return json.dumps([threading.active_count(), sorted(thread.name for thread in threading.enumerate())])
