@@ -440,9 +440,8 @@ impl Passing {
     /// Safety: the GIL is held.
     unsafe fn abandon(&self) {
         // SAFETY: owned, until it has ended; what is called runs no code of the program.
-        if let (Role::Application | Role::Handler, Some(sender)) =
-            (self.role, unsafe { self.sender.get().as_ref() })
-        {
+        let sender = unsafe { self.sender.get().as_ref() };
+        if let (Role::Application | Role::Handler, Some(sender)) = (self.role, sender) {
             sender.abandon("GeneratorExit");
         }
     }
