@@ -22,8 +22,8 @@ _CHANGING = [
     (re.compile(rb"[A-Z][a-z]+ \d\d?, \d{4} - \d\d:\d\d:\d\d"), b"TIME"),
     # Said when a thread was not quick enough: waitress of a request that had to wait, granian of a client that
     # has closed before it was done.
-    (re.compile(rb"[^\n]*Task queue depth is \d+\n"), b""),
-    (re.compile(rb"[^\n]*ASGI transport error: \"Closed\(\.\.\)\"\n"), b""),
+    (re.compile(rb"(?m)^[^\n]*Task queue depth is \d+\n"), b""),
+    (re.compile(rb"(?m)^[^\n]*ASGI transport error: \"Closed\(\.\.\)\"\n"), b""),
     (re.compile(rb"\b\d+\.\d+ ?ms\b|\b\d+\.\d{2,}s?\b"), b"SECONDS"),
     (re.compile(rb"(?i)\bpid[ :=]+\d+|\[\d{2,7}\]|process \d+|pid: \d+|\(\d{2,7}\)(?=\n)"), b"PID"),
     (re.compile(rb"Thread-\d+|Dummy-\d+|_\d+ \(|ThreadPoolExecutor-\d+_\d+|waitress-\d+|(?:CP Server )?Thread \d+"),
