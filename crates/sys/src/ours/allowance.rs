@@ -29,6 +29,8 @@ const FOR_A_MOMENT: usize = 6;
 /// First number of ours where the limit is `ROOMY` or more: that of FD_SETSIZE.
 pub(crate) const HIGH_FD: RawFd = 1024;
 const ROOMY: u64 = 4096;
+/// What the limit is taken for where it is not told: what most systems begin with.
+const USUAL_LIMIT: u64 = 1024;
 /// The host is near its limit while less than one in so many of its descriptors are free, and no
 /// more once one in `EASY` are. Far enough apart that giving back ours does not end it.
 const TIGHT: u64 = 8;
@@ -58,8 +60,11 @@ pub struct Counts {
 pub fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is ours and of the type the call fills.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    limit.rlim_cur
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
+        0 => limit.rlim_cur,
+        // A seccomp profile refuses to tell.
+        _ => USUAL_LIMIT,
+    }
 }
 
 /// Most descriptors we keep in the table of the calling thread: in one of ours all but an eighth, which is
