@@ -150,7 +150,7 @@ def main() -> int:
     parser.add_argument("part", nargs="?", choices=["calls", "worlds"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--quick", action="store_true")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     table = Table()
     if asked.part in (None, "calls"):
         try:
