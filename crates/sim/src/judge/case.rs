@@ -80,6 +80,8 @@ pub struct Outcome {
     pub place: Option<bool>,
     /// So is its culprit.
     pub culprit: Option<bool>,
+    /// The functions of the first finding's place and culprit.
+    pub named: [Option<String>; 2],
     /// Each finding's confidence, and whether it is right.
     pub sure: Vec<(&'static str, bool)>,
 }
@@ -182,6 +184,7 @@ pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
         cause,
         place,
         culprit,
+        named: [at.cloned(), by.cloned()],
         sure: sure.collect(),
     }
 }

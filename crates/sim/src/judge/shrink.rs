@@ -5,7 +5,7 @@
 //! the same way is kept, and everything is tried again until nothing can go.
 //!
 //! What it promises: the result fails as the original did: its truth still has the defect, and the
-//! verdict's first cause is the same wrong one (or the same of place and culprit is wrong).
+//! verdict's first finding has the same cause, place and culprit, right and wrong alike.
 
 use super::case::{judge, verdict, Outcome};
 use crate::program::{Load, Op, Program, Step, SECOND};
@@ -45,7 +45,7 @@ fn outcome(program: &Program, switches: bool) -> Result<Outcome, String> {
 fn fails_alike(wanted: &Outcome, found: &Outcome) -> bool {
     found.valid
         && (found.cause, found.place, found.culprit) == (wanted.cause, wanted.place, wanted.culprit)
-        && found.found == wanted.found
+        && (&found.found, &found.named) == (&wanted.found, &wanted.named)
 }
 
 /// Programs with one thing less, the largest things first.
