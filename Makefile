@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-live test-peers viewer zoo sim bench lint install-c clean
+.PHONY: help setup demo test test-live test-peers captures accept viewer zoo sim bench lint install-c clean
 
 help:
 	@echo "make demo       the story of Billy: a spike, a capture, the cause (under 4 minutes)"
@@ -16,6 +16,8 @@ help:
 	@echo "make viewer     builds the page that 'dashcam view' writes, from viewer/ (needs Node)"
 	@echo "make zoo        every sick program and its twin, switches on and off; SEED=1 COUNT=70: and generated ones (hours)"
 	@echo "make sim        simulated services judge the diagnosis; SEED=1 COUNT=1000 (2 minutes)"
+	@echo "make captures   records golden captures again (root); CASE=GLOB PYTHONS=3.11"
+	@echo "make accept     verdicts of golden captures that a change moves, old and new; CASE=GLOB YES=1"
 	@echo "make bench      costs, beside rivals, in one run"
 	@echo "make lint       form, rooms, docs, clippy, ruff, shellcheck"
 	@echo "make install-c PREFIX=/usr/local    libdashcam, dashcam.h, dashcam.pc"
@@ -57,6 +59,16 @@ zoo: setup
 # Prints for both kernel modes how often cause, place and culprit are right, and the first failing seed, made small.
 sim:
 	cargo run --release --quiet -p dashcam-sim -- run --seed $(SEED) --count $(if $(filter file,$(origin COUNT)),1000,$(COUNT)) --shrink
+
+# docs/internals/golden-captures.md
+CASE ?= *
+captures:
+	tests/captures/prepare
+	set -e; for version in $${PYTHONS}; do tests/captures/neutral /srv/venv/3.11/bin/python \
+	    /srv/zoo/tests/captures/record.py --case '$(CASE)' --python $$version; done
+
+accept:
+	cargo run --quiet -p dashcam-golden -- accept '$(CASE)' $(if $(YES),--yes)
 
 bench: setup
 	tools/bench

@@ -42,6 +42,9 @@ macro_rules! causes {
         pub enum Cause { $($name,)* }
 
         impl Cause {
+            /// Every one.
+            pub const ALL: &'static [Cause] = &[$(Cause::$name,)*];
+
             /// As in `dashcam why --json`.
             pub fn text(self) -> &'static str {
                 match self { $(Cause::$name => $text,)* }

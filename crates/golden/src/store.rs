@@ -1,0 +1,173 @@
+//! The folder of golden captures.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use flate2::Compression;
+use toml::{Table, Value};
+
+use crate::answer::{self, Answer};
+
+/// Most bytes of one stored capture.
+pub const CAPTURE_BYTES_MAX: u64 = 150_000;
+/// Most bytes of all of them.
+pub const ALL_BYTES_MAX: u64 = 12_000_000;
+/// How a stored capture's name ends.
+pub const CAPTURE: &str = ".dashcam.gz";
+/// How the name of its verdict ends.
+pub const EXPECTED: &str = ".expected.txt";
+/// How the name of its description ends.
+pub const DESCRIPTION: &str = ".toml";
+
+/// Whether the stored verdict is what is true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is.
+    Right,
+    /// It is not, and why.
+    Wrong(String),
+}
+
+/// One golden capture.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Name of its files.
+    pub name: String,
+    /// The program that was recorded: a case of the zoo, of tests/captures/programs, or a word.
+    pub case: String,
+    /// Whether the kernel's switch records were on.
+    pub switches: bool,
+    /// Servers, frameworks and bindings it ran on.
+    pub server: Vec<String>,
+    /// Version of the interpreter; "" without one.
+    pub python: String,
+    /// Version of the file format.
+    pub format: u64,
+    /// How it was damaged; "" if it is whole.
+    pub damage: String,
+    /// What is true.
+    pub answer: Answer,
+    /// Whether the stored verdict is.
+    pub claim: Claim,
+    folder: PathBuf,
+}
+
+impl Entry {
+    /// Reads `NAME.toml` in `folder`. Err: one sentence with the file.
+    pub fn read(folder: &Path, name: &str) -> Result<Entry, String> {
+        let path = folder.join(format!("{name}{DESCRIPTION}"));
+        let said = |error: String| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(&path).map_err(|error| said(error.to_string()))?;
+        let table = text.parse::<Table>().map_err(|error| said(error.to_string()))?;
+        Entry::of(folder, name, &table).map_err(said)
+    }
+
+    /// Of a description.
+    pub fn of(folder: &Path, name: &str, table: &Table) -> Result<Entry, String> {
+        let text = |key: &str| answer::text(table, key);
+        let format = table.get("format").and_then(Value::as_integer);
+        let verdict = text("verdict")?;
+        let claim = match verdict.strip_prefix("wrong: ") {
+            Some(why) => Claim::Wrong(why.to_owned()),
+            None if verdict == "right" => Claim::Right,
+            None => return Err(format!("`verdict` is {verdict:?}; wanted right, or wrong: WHY")),
+        };
+        let answer = table.get("answer").and_then(Value::as_table);
+        Ok(Entry {
+            name: name.to_owned(),
+            case: text("case")?,
+            switches: match text("switches")?.as_str() {
+                "on" => true,
+                "off" => false,
+                other => return Err(format!("`switches` is {other:?}; wanted on or off")),
+            },
+            server: answer::texts(table, "server")?,
+            python: text("python")?,
+            format: format.and_then(|n| u64::try_from(n).ok()).ok_or("`format` is no number")?,
+            damage: text("damage").unwrap_or_default(),
+            answer: Answer::of(answer.ok_or("`[answer]` is missing")?)?,
+            claim,
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// One of its files.
+    pub fn path(&self, ending: &str) -> PathBuf {
+        self.folder.join(format!("{}{ending}", self.name))
+    }
+
+    /// The capture, unpacked.
+    pub fn capture(&self) -> Result<Vec<u8>, String> {
+        unpacked(&self.path(CAPTURE))
+    }
+
+    /// The stored verdict; "" where there is none.
+    pub fn expected(&self) -> String {
+        std::fs::read_to_string(self.path(EXPECTED)).unwrap_or_default()
+    }
+}
+
+/// The names of all entries: of all files, so that one without its siblings is found too.
+pub fn names(folder: &Path) -> Result<Vec<String>, String> {
+    let said = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut names = Vec::new();
+    for file in std::fs::read_dir(folder).map_err(said)? {
+        let file = file.map_err(said)?.file_name().to_string_lossy().into_owned();
+        let ends = [CAPTURE, EXPECTED, DESCRIPTION];
+        names.extend(ends.iter().find_map(|end| file.strip_suffix(end)).map(str::to_owned));
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// All entries whose name matches `glob`.
+pub fn entries(folder: &Path, glob: &str) -> Result<Vec<Entry>, String> {
+    let names = names(folder)?.into_iter().filter(|name| matches(glob, name));
+    names.map(|name| Entry::read(folder, &name)).collect()
+}
+
+/// Whether a name matches a glob in which `*` stands for any text.
+pub fn matches(glob: &str, name: &str) -> bool {
+    let Some((head, tail)) = glob.split_once('*') else { return glob == name };
+    let Some(rest) = name.strip_prefix(head) else { return false };
+    (0..=rest.len()).filter(|at| rest.is_char_boundary(*at)).any(|at| matches(tail, &rest[at..]))
+}
+
+/// The bytes of a stored capture.
+pub fn unpacked(path: &Path) -> Result<Vec<u8>, String> {
+    let said = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(said)?;
+    GzDecoder::new(file).read_to_end(&mut bytes).map_err(said)?;
+    Ok(bytes)
+}
+
+/// A capture as it is stored. The same bytes give the same file.
+pub fn packed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut packer = GzEncoder::new(Vec::new(), Compression::best());
+    packer.write_all(bytes)?;
+    packer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glob_is_any_text_at_each_star() {
+        for (glob, name, fits) in [
+            ("*", "lock_chain", true),
+            ("lock*", "lock_chain", true),
+            ("*-off", "lock_chain-off", true),
+            ("l*k*n", "lock_chain", true),
+            ("lock", "lock_chain", false),
+            ("*-off", "lock_chain", false),
+            ("", "lock_chain", false),
+        ] {
+            assert_eq!(matches(glob, name), fits, "{glob} {name}");
+        }
+    }
+}

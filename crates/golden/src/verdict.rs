@@ -1,0 +1,66 @@
+//! The verdict on a capture, as `dashcam why` gives it.
+
+use capture::read::{Capture, Wanted};
+use diagnosis::{diagnose, Place};
+use trigger::Rules;
+
+/// Rules for captures that carry none that can be read, as `dashcam why` takes them.
+const DEFAULT_SLOW: &str = "500ms";
+
+/// A place in the code, as an answer names it: function and base name of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Function, without what encloses it.
+    pub function: String,
+    /// Base name of its file.
+    pub file: String,
+}
+
+/// One finding, as far as an answer says what is right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its cause.
+    pub cause: String,
+    /// Where.
+    pub place: Option<Spot>,
+    /// The place that caused it.
+    pub culprit: Option<Spot>,
+    /// How sure.
+    pub confidence: String,
+}
+
+/// A verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What a person reads; of a capture that cannot be read, why not.
+    pub text: String,
+    /// Findings, the largest share first.
+    pub findings: Vec<Found>,
+}
+
+/// Judges the bytes of a capture. Its native code is named by what is in the capture alone.
+pub fn judge(bytes: &[u8]) -> Verdict {
+    match Capture::parse_for(bytes, Wanted::Causes) {
+        Ok(capture) => of(&capture),
+        Err(error) => Verdict { text: format!("unreadable: {error}\n"), findings: Vec::new() },
+    }
+}
+
+/// The verdict on a capture that was read.
+pub fn of(capture: &Capture) -> Verdict {
+    let own = Rules::parse(&capture.meta.slow);
+    let rules = own.or_else(|_| Rules::parse(DEFAULT_SLOW)).unwrap_or_default();
+    let diagnosis = diagnose(capture, |name| rules.limit_ns(name));
+    let findings = diagnosis.findings.iter().map(|finding| Found {
+        cause: finding.cause.text().to_owned(),
+        place: finding.place.as_ref().map(spot),
+        culprit: finding.culprit.as_ref().map(spot),
+        confidence: finding.confidence.text().to_owned(),
+    });
+    Verdict { findings: findings.collect(), text: diagnosis::to_text(&diagnosis) }
+}
+
+fn spot(place: &Place) -> Spot {
+    let file = place.file.rsplit('/').next().unwrap_or_default().to_owned();
+    Spot { function: place.function.clone(), file }
+}
