@@ -16,7 +16,7 @@ PATIENCE_S = 20.0
 _CHANGING = [
     (re.compile(rb"(?i)(date|expires|last-modified): [^\r\n]*"), rb"\1: DATE"),
     (re.compile(rb"0x[0-9a-f]{6,16}"), b"0xADDRESS"),
-    (re.compile(rb"127\.0\.0\.1[:', ]+\d{4,5}|localhost:\d{4,5}|port=\d+"), b"ADDRESS"),
+    (re.compile(rb"127\.0\.0\.1[:', ]+\d{4,5}|localhost:\d{4,5}|port=\d+|PORT': '\d+"), b"ADDRESS"),
     (re.compile(rb"\d\d/\w\w\w/\d{4}[: ]\d\d:\d\d:\d\d( [+-]\d{4})?"), b"TIME"),
     (re.compile(rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d([.,]\d+)?( ?[+-]\d{4})?"), b"TIME"),
     (re.compile(rb"[A-Z][a-z]+ \d\d?, \d{4} - \d\d:\d\d:\d\d"), b"TIME"),

@@ -63,7 +63,7 @@ def _many(method: str) -> Any:
 def main() -> None:
     """All of it."""
     _shown("fork", _forked)
-    _shown("fork, terminal", lambda: os.waitpid(_terminal(), 0)[1])
+    _shown("fork, terminal", _terminal)
     for method in ("fork", "spawn", "forkserver"):
         for what in ("process", "process that fails"):
             _shown(f"{method}: {what}", lambda m=method, w=what: _process(m, w))
@@ -92,8 +92,9 @@ def _terminal() -> int:
     child, terminal = os.forkpty()
     if child == 0:
         os._exit(0)
-    os.close(terminal)
-    return child
+    status = os.waitpid(child, 0)[1]
+    os.close(terminal)  # before, it would be the child's end
+    return status
 
 
 if __name__ == "__main__":
