@@ -29,6 +29,8 @@ _CHANGING = [
     (re.compile(rb"Thread-\d+|Dummy-\d+|_\d+ \(|ThreadPoolExecutor-\d+_\d+|waitress-\d+|(?:CP Server )?Thread \d+"),
      b"THREAD"),
     (re.compile(rb"Task-\d+"), b"TASK"),
+    # The number depends on how soon the connection before was closed.
+    (re.compile(rb"socket at 0xADDRESS object, fd=\d+"), b"socket"),
     # How much was sent to a client that has left.
     (re.compile(rb"/very_large HTTP/1.1\" 200 \d+"), b"/very_large BYTES"),
     (re.compile(rb"/tmp/[\w./-]+"), b"FOLDER"),
