@@ -58,9 +58,7 @@ def prepare(project: Project, python: str, wheel: Path) -> Place:
 
 def interpreter(version: str) -> str:
     """The path of an interpreter, as tools/pythons finds it. Raises Failed."""
-    found = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "pythons"), version], capture_output=True, text=True
-    )
+    found = subprocess.run([sys.executable, str(ROOT / "tools" / "pythons"), version], capture_output=True, text=True)
     if found.returncode != 0:
         raise Failed(f"Python {version}: not found; wanted CPython with venv, on PATH or by pyenv")
     return found.stdout.split()[1]

@@ -35,7 +35,7 @@ class Project:
     # Whether programs that the tests start are recorded as well: workers of pytest-xdist, servers.
     records_children: bool = False
     # A process of the suite that takes longer is ended.
-    seconds: int = 600
+    seconds: int = 1800
 
     def registry_name(self) -> str:
         """Under which name the registry has it."""
@@ -252,7 +252,6 @@ PROJECTS = [
             "pytest-xdist", "blockbuster", "freezegun", "isal", "proxy.py", "re-assert", "trustme",
             "python-on-whales", "uvloop", "zlib-ng", "setuptools-git",
         ),
-        seconds=1500,
     ),
     Project(
         "django",
@@ -268,7 +267,6 @@ PROJECTS = [
         kind="unittest",
         options=("runtests.py", "--parallel=1"),
         requires=("docutils", "jinja2", "pyyaml", "tblib"),
-        seconds=600,
     ),
     Project(
         "httpx",
@@ -331,7 +329,6 @@ PROJECTS = [
             "pytest==9.2.0", "pytest-celery", "pytest-click", "pytest-order", "pytest-rerunfailures",
             "pytest-subtests", "pytest-timeout", "freezegun", "boto3", "moto", "cryptography",
         ),
-        seconds=1500,
     ),
     Project(
         "cpython",
