@@ -90,9 +90,9 @@ mod tests {
 
     /// One Python frame `serve`, below which two native frames were named.
     fn capture() -> (Capture, Symbols) {
-        let mut capture = Capture::default();
-        capture.names =
-            ["", "serve", "/srv/app.py", "/lib/x.so\ttag\t0x40"].map(str::to_owned).to_vec();
+        let names = ["", "serve", "/srv/app.py", "/lib/x.so\ttag\t0x40"];
+        let mut capture =
+            Capture { names: names.map(str::to_owned).to_vec(), ..Capture::default() };
         let python = Code {
             function: 1,
             file: 2,
