@@ -12,6 +12,7 @@
 //! native stacks, wakers and metrics would tell; see docs/internals/simulator.md.
 
 pub mod engine;
+pub mod fleet;
 pub mod judge;
 pub mod program;
 pub mod random;

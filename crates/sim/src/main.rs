@@ -12,6 +12,7 @@ use std::time::Instant;
 use capture::read::Capture;
 use clap::{Parser, Subcommand};
 use sim::engine::{Request, World};
+use sim::fleet;
 use sim::judge::case::{false_alarms, judge, verdict, verdicts};
 use sim::judge::shrink::shrink;
 use sim::judge::table::{run, Scope, MODES};
@@ -68,6 +69,18 @@ enum What {
         #[arg(long)]
         slowest: bool,
     },
+    /// Writes captures of many hosts, versions and days, and `truth.jsonl`.
+    Fleet {
+        /// The seed of all of them.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// How many hosts.
+        #[arg(long)]
+        hosts: u64,
+        /// The folder.
+        #[arg(long)]
+        out: PathBuf,
+    },
     /// Makes a failing seed small.
     Shrink {
         /// The seed.
@@ -87,6 +100,7 @@ fn main() -> ExitCode {
             one((seed, twin), !off, tight, out)
         }
         What::One { seed, off, twin, .. } => slowest(seed, !off, twin),
+        What::Fleet { seed, hosts, out } => fleet::write(seed, hosts, &out),
         What::Shrink { seed, off } => small(seed, !off),
     };
     match done {

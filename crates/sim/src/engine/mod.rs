@@ -33,7 +33,7 @@ use crate::program::{lib_frames, Load, Program, Server, Thing, SECOND};
 use crate::random::Random;
 use crate::record::sampler::Sampler;
 use crate::record::tables::Tables;
-use crate::record::Recorder;
+use crate::record::{Label, Recorder};
 
 /// The monotonic clock at the start: a machine that has been up for a while.
 pub const START_NS: u64 = 1000 * SECOND;
@@ -241,7 +241,12 @@ impl<'p> World<'p> {
 
     /// The capture of the run, as bytes of a file.
     pub fn capture(&self) -> std::io::Result<Vec<u8>> {
-        self.recorder.capture(self.program)
+        self.capture_as(&Label::default())
+    }
+
+    /// The same as of a given host.
+    pub fn capture_as(&self, label: &Label) -> std::io::Result<Vec<u8>> {
+        self.recorder.capture(self.program, label)
     }
 
     /// Runs the program to its end.

@@ -52,6 +52,26 @@ struct Line {
     records: u64,
 }
 
+/// Whose capture it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The service.
+    pub service: String,
+    /// The host.
+    pub host: String,
+    /// The version of the service.
+    pub version: String,
+    /// When recording began, Unix epoch ns.
+    pub epoch_ns: u64,
+}
+
+impl Default for Label {
+    fn default() -> Label {
+        let [service, host, version] = ["simulated", "sim", ""].map(str::to_owned);
+        Label { service, host, version, epoch_ns: 1_764_000_000_000_000_000 }
+    }
+}
+
 /// Records, and what they name.
 pub struct Recorder {
     /// Names, code and stacks of the capture.
@@ -251,8 +271,8 @@ impl Recorder {
     }
 
     /// The capture, as bytes of a file.
-    pub fn capture(&self, program: &Program) -> std::io::Result<Vec<u8>> {
-        let mut writer = CaptureWriter::new(Vec::new(), &self.meta(program))?;
+    pub fn capture(&self, program: &Program, label: &Label) -> std::io::Result<Vec<u8>> {
+        let mut writer = CaptureWriter::new(Vec::new(), &self.meta(program, label))?;
         let [names, codes, stacks] = self.tables.words();
         let tables = [self.thread_table(), names, codes, stacks];
         writer.tables(&tables)?;
@@ -277,7 +297,7 @@ impl Recorder {
         words
     }
 
-    fn meta(&self, program: &Program) -> String {
+    fn meta(&self, program: &Program, label: &Label) -> String {
         let settings = Object::new()
             .text("slow", &format!("{}ms", program.slow_ns / MS))
             .int("period_ns", sampler::PERIOD_NS)
@@ -297,8 +317,9 @@ impl Recorder {
         let losses = Object::new().int("dropped_no_block", 0).finish();
         Object::new()
             .text("version", env!("CARGO_PKG_VERSION"))
-            .text("service", "simulated")
-            .text("host", "sim")
+            .text("service", &label.service)
+            .text("host", &label.host)
+            .text("service_version", &label.version)
             .text("runtime", "Python 3.11.7")
             .raw("stdlib", &texts([STDLIB]))
             .raw("site", &texts([SITE]))
@@ -309,7 +330,7 @@ impl Recorder {
             .text("reason", &format!("{REQUEST} was slow"))
             .int("pid", 3999)
             .int("start_ns", START_NS)
-            .int("start_epoch_ns", 1_764_000_000_000_000_000)
+            .int("start_epoch_ns", label.epoch_ns)
             .text("ids_seed", &format!("{:016x}", program.seed | 1))
             .int("from_ns", START_NS)
             .int("to_ns", self.end_ns)
