@@ -82,10 +82,16 @@ def test_a_table_csv_and_json_hold_the_same(capture_path: Path) -> None:
     lines = ask(capture_path, query).stdout.splitlines()
     assert lines[0].split() == ["name", "n", "last"] and set(lines[1]) == {"-", " "}
     assert lines[2].split() == ["GET", "/checkout", "80", rows[0]["last"]]
+
+
+def test_no_rows_have_a_head_all_the_same(capture_path: Path) -> None:
     nothing = "select name from requests where false"
     assert ask(capture_path, "--json", nothing).stdout == "[]\n"
     assert ask(capture_path, "--csv", nothing).stdout == "name\n"
     assert ask(capture_path, nothing).stdout.splitlines() == ["name", "----"]
+
+
+def test_equal_names_of_columns_are_told_apart(capture_path: Path) -> None:
     twice = json.loads(ask(capture_path, "--json", "select 1 as a, 2 as a").stdout)
     assert twice == [{"a": 1, "a_2": 2}]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from importlib import _bootstrap, _bootstrap_external  # type: ignore[attr-defined]
+from importlib import _bootstrap, _bootstrap_external
 from types import ModuleType
 from typing import Any, Callable
 
@@ -103,7 +103,7 @@ def install(native: Any) -> None:
             apply(native, name, module)
 
     try:
-        native.hook(_bootstrap_external._LoaderBasics, "exec_module", after=after_execution)
+        native.hook(getattr(_bootstrap_external, "_LoaderBasics"), "exec_module", after=after_execution)  # noqa: B009
         native.hook(_bootstrap, "_load_unlocked", after=after_loading)
     except (AttributeError, TypeError) as error:
         _process.notice(f"importlib is not as expected, modules imported from now on are not recorded: {error!r}")

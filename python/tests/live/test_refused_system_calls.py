@@ -33,7 +33,7 @@ PROGRAM = """
         holder.join()
     print(dashcam.snap("end"))
 """
-REFUSE = str(Path(__file__).with_name("refuse_calls.py"))
+REFUSE = str(Path(__file__).parent.with_name("refuse_calls.py"))
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has numbers of x86-64")

@@ -8,7 +8,6 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import stage  # noqa: E402
 
-import threading  # noqa: E402
 import time  # noqa: E402
 
 source, sink = os.pipe()
