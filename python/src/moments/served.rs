@@ -66,7 +66,10 @@ impl Serving {
         if recording(py).is_none() || names::open(py) != 0 {
             return original.call1(args);
         }
-        let server = original.getattr(word!(py, "__self__"))?;
+        // Bound by the hook, to the server's object; whatever else it is, it is called as without us.
+        let Ok(server) = original.getattr(word!(py, "__self__")) else {
+            return original.call1(args);
+        };
         let begun = self.begin(&server, args);
         let id = self.or_note(py, &server, begun)?.unwrap_or(0);
         let result = original.call1(args);
