@@ -34,28 +34,28 @@ macro_rules! settings {
             window, "60s", "1s to 24h", "How far back a capture reaches.";
             post, "1s", "1ms to 10m", "How long to go on recording after the trigger before saving.";
             cooldown, "10s", "100ms to 24h", "Quiet time after a capture; doubles while slow requests go on.";
-            keep, "50", "1 to 100000", "Most captures kept; the oldest go first.";
+            keep, "50", "1 to 100000", "Most captures kept; the oldest are removed first.";
             keep_bytes, "1GiB", "1MiB to 1TiB", "Most bytes of captures kept.";
             rate_hz, "100", "1 to 1000", "Passes of the sampler a second.";
             budget_percent, "1", "0.01 to 100", "CPU time the sampler may use, percent of one core.";
             switches, "on", "on, off", "Exact context switches from the kernel (off: estimates from /proc).";
             stacks, "on", "on, off", "Python stacks.";
             metrics_series, "2000", "1 to 8192", "Most series of metrics (name, kind, tags); calls beyond are refused and counted.";
-            threads, "16", "1 to 1024", "Most threads looked at in one pass.";
+            threads, "16", "1 to 1024", "Most threads sampled in one pass.";
             on_error, "", "error; TimeoutError; *Timeout*(checkout); errors(checkout)>5%/30s; several with commas", "Which failed requests make a capture.";
             on_metric, "", "queue.depth>100; errors{route=*}>5/s/10s; p99(db.query)>50ms/30s; several with commas", "Which numbers of metrics make a capture.";
             openmetrics, "", "127.0.0.1:9464; 127.0.0.1:9464-9479; unix:/run/billy-{pid}.sock", "Where a Prometheus or OpenMetrics scraper finds the metrics; none when empty.";
             signal, "", "USR2", "The signal that makes a capture, if the program has no handler of its own for it.";
             per_day, "100", "1 to 100000", "Most captures that rules make in a day; the others are counted.";
-            repeat_after, "0s", "0s to 168h", "A cause (request name and rule) captured so short ago is counted and not captured again.";
-            decay, "0s", "0s to 168h", "After so long without a capture limits begin to fall, by half in each further such time; 0s: never.";
+            repeat_after, "0s", "0s to 168h", "A cause (request name and rule) captured less than this long ago is counted, not captured again.";
+            decay, "0s", "0s to 168h", "After this long without a capture limits begin to fall, by half in each further such time; 0s: never.";
             at_exit, "slow", "slow, crash, always, never", "A capture at the end: of slow requests that are in none yet, of an uncaught exception too, always, never.";
-            hook, "", "a command", "Run with the path of each capture behind its words.";
+            hook, "", "a command", "Run for each capture, with its path as the last argument.";
             control, "on", "on, off", "The control socket: dashcam ps, status, snap and set.";
             otlp, "", "http://HOST:4318, off", "Where slow and failed requests, a share of the others, and metrics are sent by OTLP; empty: as OTEL_EXPORTER_OTLP_ENDPOINT says.";
             otlp_share, "1", "0 to 100", "Share of the other requests that is sent, percent.";
             propagate, "off", "on, off", "Sends traceparent along with HTTP requests and Celery tasks that the program sends (Python).";
-            otel, "off", "on, off", "Records what opentelemetry instrumentations tell (Python, with opentelemetry-sdk).";
+            otel, "off", "on, off", "Records the spans of OpenTelemetry instrumentations (Python, with opentelemetry-sdk).";
         }
     };
 }
