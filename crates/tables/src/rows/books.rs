@@ -23,8 +23,12 @@ pub(crate) const CAPTURE: Table = Table {
         always("start_utc", Kind::Utc, "The same by the wall clock: ties both clocks"),
         always("from_ns", Kind::Int, "First instant asked for"),
         always("to_ns", Kind::Int, "When the copy was made"),
-        always("common_horizon_ns", Kind::Int, "From here on all threads are complete"),
-        always("meta_json", Kind::Text, "All that the recorder said of itself: settings, books"),
+        always(
+            "common_horizon_ns",
+            Kind::Int,
+            "From here on the records of all threads are complete",
+        ),
+        always("meta_json", Kind::Text, "META of the capture: settings, sources, losses, books"),
     ],
     rows: capture,
 };
@@ -52,24 +56,31 @@ fn capture(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
 
 pub(crate) const THREADS: Table = Table {
     name: "threads",
-    about:
-        "A thread that recorded or was sampled, and what is there of it. The kernel gives an id \
-            again: threads that had the same one differ in `serial`. By thread and serial.",
+    about: "A thread that recorded or was sampled, and what the capture has of it. The kernel \
+         reuses ids: threads with the same one differ in `serial`. By thread and serial.",
     columns: &[
         always("tid", Kind::Int, "Kernel thread id"),
-        maybe("serial", Kind::Int, "Tells threads with one id apart; NULL: it recorded nothing"),
+        maybe(
+            "serial",
+            Kind::Int,
+            "Distinguishes threads with the same id; NULL: it recorded nothing",
+        ),
         always("name", Kind::Text, "Its name"),
         maybe("is_named", Kind::Bool, "The program gave the name; else it is the kernel's"),
-        maybe("is_nested", Kind::Bool, "No thread: records from inside records (signal handlers)"),
+        maybe(
+            "is_nested",
+            Kind::Bool,
+            "Not a thread: records made inside records (signal handlers)",
+        ),
         maybe("start_ns", Kind::Int, "Its first record"),
-        maybe("end_ns", Kind::Int, "Its end; NULL: it lived, or is not known"),
-        maybe("records", Kind::Int, "Records that it wrote or gave up until the capture"),
-        maybe("from_ns", Kind::Int, "Time of its oldest records here"),
-        always("read", Kind::Int, "Records of it that are here"),
+        maybe("end_ns", Kind::Int, "Its end; NULL: it was alive, or not known"),
+        maybe("records", Kind::Int, "Records that it wrote or dropped until the capture"),
+        maybe("from_ns", Kind::Int, "Time of its oldest record in the capture"),
+        always("read", Kind::Int, "Records of it in the capture"),
         always("missing_before", Kind::Int, "Records before: overwritten, or before the window"),
         always("missing_between", Kind::Int, "Records missing in between"),
-        always("missing_after", Kind::Int, "Records after its last one here"),
-        always("dropped", Kind::Int, "Records given up: part of the missing ones"),
+        always("missing_after", Kind::Int, "Records after its last one in the capture"),
+        always("dropped", Kind::Int, "Records dropped: part of the missing ones"),
         always("samples", Kind::Int, "Samples of its id"),
     ],
     rows: threads,
@@ -125,7 +136,7 @@ pub(crate) const SOURCES: Table = Table {
     columns: &[
         always("name", Kind::Text, "Which: switches, stacks, gc, ..."),
         always("is_on", Kind::Bool, "It was on"),
-        maybe("why_off", Kind::Text, "Why it was not; or, if it was on in part only, what it said"),
+        maybe("why_off", Kind::Text, "Why it was off, or why only a part of it was on"),
     ],
     rows: sources,
 };

@@ -16,10 +16,10 @@ const MOST: usize = 200;
 
 pub(crate) const PIECES: Table = Table {
     name: "pieces",
-    about:
-        "How `why` divided a request's time: exclusive pieces that sum to its duration, also of \
-            other threads that worked for it. Of the 200 slowest slow requests and up to 200 \
-            normal ones of the same names, spread over the capture. By request and time.",
+    about: "How `why` divided a request's time: intervals that do not overlap and sum to its \
+         duration, also of other threads that worked for it. For the 200 slowest slow requests \
+         and up to 200 normal ones with the same names, spread over the capture. By request and \
+         time.",
     columns: &[
         always("request_id", Kind::Int, "The request"),
         always("is_slow", Kind::Bool, "A slow request; else a normal one to compare with"),
@@ -29,17 +29,25 @@ pub(crate) const PIECES: Table = Table {
         always("duration_ns", Kind::Int, "From begin to end"),
         maybe("tid", Kind::Int, "Thread whose time it is"),
         always("state", Kind::Text, "`run`, `ready`, `wait`, `unknown`"),
-        always("cause", Kind::Text, "Who claims it: sleep, lock-wait, gil-wait, cpu, unknown, ..."),
+        always("cause", Kind::Text, "Its cause: sleep, lock-wait, gil-wait, cpu, unknown, ..."),
         maybe("stack_id", Kind::Int, "The stack that shows where"),
         maybe("place", Kind::Text, "The frame that the verdict would name"),
         maybe("target", Kind::Text, "What was waited for"),
-        maybe("culprit_tid", Kind::Int, "Thread that is to blame, when it is another"),
-        maybe("culprit_stack_id", Kind::Int, "Where that one was"),
-        maybe("culprit_place", Kind::Text, "Its innermost frame of own code"),
-        maybe("is_culprit_measured", Kind::Bool, "Read from the lock or the interpreter"),
+        maybe("culprit_tid", Kind::Int, "Thread that is to blame, if it is another one"),
+        maybe("culprit_stack_id", Kind::Int, "Stack of that thread"),
+        maybe("culprit_place", Kind::Text, "Its innermost frame of the user's or a library's code"),
+        maybe(
+            "is_culprit_measured",
+            Kind::Bool,
+            "The culprit was read from the lock or the interpreter",
+        ),
         always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
-        always("is_seen", Kind::Bool, "The wait was seen in a sample of this piece"),
-        always("is_inferred", Kind::Bool, "Another thread's time, found by who ran at the end"),
+        always("is_seen", Kind::Bool, "A sample in this interval saw the wait"),
+        always(
+            "is_inferred",
+            Kind::Bool,
+            "Time of another thread, inferred because it ran at the end",
+        ),
     ],
     rows: pieces,
 };

@@ -7,7 +7,7 @@ use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const GC: Table = Table {
     name: "gc",
-    about: "A garbage collection: a record each, not a counter once a second. By begin.",
+    about: "A garbage collection. By begin.",
     columns: &[
         maybe("tid", Kind::Int, "Thread that collected"),
         always("generation", Kind::Int, "0, 1 or 2"),
@@ -38,9 +38,9 @@ fn gc(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
 pub(crate) const VITALS: Table = Table {
     name: "vitals",
     about: "A counter of the host, the cgroup or the process, read once a second: docs/vitals.md \
-            lists them. By time. A gap in the recorder's own \
-            heartbeat (`recorder_gap_ns` and two more) is told when it is over, twice: that a process stood still \
-            rests on it alone.",
+            lists them. By time. A gap in the sampler's heartbeat (`recorder_gap_ns` and two more) \
+            is recorded when it is over, twice, because nothing else shows that a process was \
+            stopped.",
     columns: &[
         always("name", Kind::Text, "Which; its unit ends it"),
         always("t_ns", Kind::Int, "When"),
@@ -64,10 +64,10 @@ fn vitals(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
 
 pub(crate) const METRICS: Table = Table {
     name: "metrics",
-    about: "What one window (a second) told of one metric; its tags are in `attributes` too. By \
-            the window's end.",
+    about: "One window (a second) of one metric; its tags are also in `attributes`. By the \
+            window's end.",
     columns: &[
-        always("metric_row", Kind::Int, "Its place in this table, from 0"),
+        always("metric_row", Kind::Int, "Its row number in this table, from 0"),
         always("name", Kind::Text, "The metric"),
         always("kind", Kind::Text, "counter, gauge, timing, histogram, distribution, set"),
         always("tags", Kind::Text, "`key=value`, with commas; empty without tags"),
@@ -75,14 +75,14 @@ pub(crate) const METRICS: Table = Table {
         always("to_ns", Kind::Int, "Its end"),
         always("to_utc", Kind::Utc, "The same by the wall clock"),
         maybe("value", Kind::Float, "Sum of a counter, value of a gauge, members of a set"),
-        maybe("is_delta", Kind::Bool, "Of a gauge only changes came: `value` is their sum"),
-        maybe("count", Kind::Float, "How many values came"),
+        maybe("is_delta", Kind::Bool, "The gauge was only changed, not set: `value` is the sum"),
+        maybe("count", Kind::Float, "Number of values"),
         maybe("sum", Kind::Float, "Their sum"),
         maybe("min", Kind::Float, "The least"),
         maybe("max", Kind::Float, "The greatest"),
         maybe("median", Kind::Float, "Half of the values kept are not greater"),
         maybe("p99", Kind::Float, "99 of 100 of the values kept are not greater"),
-        maybe("refused", Kind::Float, "Members of a set that there was no room for"),
+        maybe("refused", Kind::Float, "Members of a set for which there was no room"),
     ],
     rows: metrics,
 };

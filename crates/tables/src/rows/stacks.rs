@@ -18,15 +18,19 @@ const FEW_FRAMES: usize = 16;
 
 pub(crate) const STACKS: Table = Table {
     name: "stacks",
-    about: "A stack that a sample, an await or a waking has. By `stack_id`.",
+    about: "A stack of a sample, an await or a wakeup. By `stack_id`.",
     columns: &[
         always("stack_id", Kind::Int, "Its id"),
         always("frames", Kind::Int, "How many frames it has in the table `frames`"),
-        maybe("place", Kind::Text, "The innermost frame of own code, `file:line function()`"),
+        maybe(
+            "place",
+            Kind::Text,
+            "The innermost frame of the user's or a library's code, `file:line function()`",
+        ),
         maybe("function", Kind::Text, "Its function, without its class"),
         maybe("file", Kind::Text, "Its file, as the interpreter knows it"),
         maybe("line", Kind::Int, "Its line"),
-        maybe("module", Kind::Text, "Its dotted module, as far as the path tells"),
+        maybe("module", Kind::Text, "Its dotted module, if the path shows it"),
         maybe("user_place", Kind::Text, "The innermost frame of the user's code, else as `place`"),
         maybe("leaf", Kind::Text, "The innermost frame of all, `file:line function()`"),
         always("is_cut", Kind::Bool, "It has more frames, which were left out: a damaged capture"),
@@ -45,8 +49,8 @@ pub(crate) const FRAMES: Table = Table {
         always("file", Kind::Text, "Its file, as the interpreter knows it"),
         always("line", Kind::Int, "The line being executed; 0: not known (native code)"),
         maybe("first_line", Kind::Int, "First line of the function"),
-        always("module", Kind::Text, "Dotted module, as far as the path tells"),
-        always("owner", Kind::Text, "Whose code: `user`, `library`, `runtime`, `dashcam`"),
+        always("module", Kind::Text, "Dotted module, if the path shows it"),
+        always("owner", Kind::Text, "Owner of the code: `user`, `library`, `runtime`, `dashcam`"),
         always("is_native", Kind::Bool, "An address of native code that could not be named"),
         always("releases_lock", Kind::Bool, "Its code names `release`: it may hold a lock by hand"),
     ],

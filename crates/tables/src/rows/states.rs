@@ -13,8 +13,9 @@ use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const STATES: Table = Table {
     name: "states",
-    about: "A stretch of a thread's time in one state, as `why` sees it. By thread and time, \
-            without gaps from the thread's first sample or switch on.",
+    about:
+        "A time that a thread spent in one state, as `why` sees it. By thread and time, without \
+            gaps from the thread's first sample or switch on.",
     columns: &[
         always("tid", Kind::Int, "Thread"),
         always("begin_ns", Kind::Int, "Begin"),
@@ -26,7 +27,7 @@ pub(crate) const STATES: Table = Table {
         maybe("stack_id", Kind::Int, "Where it was, by the sample in it or nearest to it"),
         maybe("request_id", Kind::Int, "The thread's request in the middle of it"),
         always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
-        always("is_sampled", Kind::Bool, "A sample was taken in it; else one nearby stands in"),
+        always("is_sampled", Kind::Bool, "A sample was taken in it; else the nearest one is used"),
     ],
     rows: states,
 };
@@ -71,8 +72,8 @@ pub(super) fn word(state: State) -> &'static str {
 
 pub(crate) const SWITCHES: Table = Table {
     name: "switches",
-    about: "A time that a thread was off the CPU, as the kernel told it (source `switches`; empty \
-            without it). By thread and time.",
+    about: "A time that a thread was off the CPU, as the kernel recorded it (source `switches`; \
+            empty without it). By thread and time.",
     columns: &[
         always("tid", Kind::Int, "Thread"),
         always("out_ns", Kind::Int, "It left the CPU"),
@@ -86,11 +87,23 @@ pub(crate) const SWITCHES: Table = Table {
         always("off_ns", Kind::Int, "How long it was off the CPU"),
         always("is_preempted", Kind::Bool, "It was preempted: runnable all the time"),
         maybe("stack_id", Kind::Int, "The last stack sampled of it before it came back"),
-        maybe("place", Kind::Text, "Its innermost frame of own code, `file:line function()`"),
-        maybe("woken_ns", Kind::Int, "It was woken, as far as that was told (source `wakers`)"),
-        maybe("waker", Kind::Text, "By whom: `thread` of this process, other `process`, `kernel`"),
+        maybe(
+            "place",
+            Kind::Text,
+            "Its innermost frame of the user's or a library's code, `file:line function()`",
+        ),
+        maybe("woken_ns", Kind::Int, "It was woken, if that was recorded (source `wakers`)"),
+        maybe(
+            "waker",
+            Kind::Text,
+            "Woken by a `thread` of this process, another `process`, the `kernel`",
+        ),
         maybe("waker_id", Kind::Int, "The thread's tid, or the process's pid"),
-        maybe("waker_stack_id", Kind::Int, "Where that thread stood as it did; not of Python"),
+        maybe(
+            "waker_stack_id",
+            Kind::Int,
+            "The waker's stack at that instant, if it runs no Python",
+        ),
     ],
     rows: switches,
 };

@@ -8,9 +8,8 @@ use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const TRACES: Table = Table {
     name: "traces",
-    about:
-        "The identity of a request or span, as W3C Trace Context has it. Requests, then spans of \
-            the program, each in the order of its table.",
+    about: "W3C Trace Context ids of a request or span. Requests, then spans of the program, each \
+         in the order of its table.",
     columns: &[
         always("owner", Kind::Text, "`request` or `span`"),
         always("owner_id", Kind::Int, "Its `request_id` or `span_row`"),
@@ -19,11 +18,11 @@ pub(crate) const TRACES: Table = Table {
         always("span_id", Kind::Text, "16 hex digits"),
         maybe("parent_span_id", Kind::Text, "16 hex digits; NULL: the root of its trace"),
         always("kind", Kind::Text, "server, client, internal, producer or consumer"),
-        maybe("status", Kind::Text, "ok or error, as it was told"),
-        maybe("status_message", Kind::Text, "What was told with it"),
+        maybe("status", Kind::Text, "ok or error, as recorded"),
+        maybe("status_message", Kind::Text, "Message recorded with it"),
         always("is_told", Kind::Bool, "The trace id came from outside, so other tools know it"),
         always("is_remote", Kind::Bool, "The parent is another process's span"),
-        always("is_sampled", Kind::Bool, "Whoever began the trace said that it is sampled"),
+        always("is_sampled", Kind::Bool, "The service that began the trace marked it as sampled"),
         maybe("tracestate", Kind::Text, "W3C's, as far as it was kept"),
     ],
     rows: traces,
@@ -72,10 +71,10 @@ pub(crate) const LINKS: Table = Table {
     name: "links",
     about: "A link from a span to another one, of another trace perhaps. By time.",
     columns: &[
-        always("link_row", Kind::Int, "Its place in this table, from 0"),
+        always("link_row", Kind::Int, "Its row number in this table, from 0"),
         maybe("request_id", Kind::Int, "The request that it belongs to"),
         maybe("span_id", Kind::Text, "The span that has the link, 16 hex digits"),
-        always("t_ns", Kind::Int, "When it was told"),
+        always("t_ns", Kind::Int, "When it was recorded"),
         always("linked_trace_id", Kind::Text, "The trace that it leads to, 32 hex digits"),
         always("linked_span_id", Kind::Text, "The span that it leads to, 16 hex digits"),
         always("is_remote", Kind::Bool, "That span is another process's"),

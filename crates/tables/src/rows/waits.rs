@@ -16,11 +16,11 @@ use crate::cell::{always, id, int, maybe, text, Cell, Kind};
 use crate::{Column, Halt, Sink, Source, Table};
 
 pub(super) const LOCK_OBJECT: Column = maybe(
-            "lock_object",
-            Kind::Int,
-            "Address of Python's object behind it, the same for all who wait for the same: a lock, a Condition, an \
-             Event, a queue, a joined Thread",
-        );
+    "lock_object",
+    Kind::Int,
+    "Address of the Python object behind it, the same for all its waiters: a lock, a \
+             Condition, an Event, a queue, a joined Thread",
+);
 pub(super) const LOCK_NAME: Column = maybe(
     "lock_name",
     Kind::Text,
@@ -40,26 +40,35 @@ pub(crate) const WAITS: Table = Table {
         always("kind", Kind::Text, "What for: sleep, futex, gil, socket read, poll, ..."),
         maybe("request_id", Kind::Int, "The thread's request in the middle of it"),
         maybe("stack_id", Kind::Int, "Where it waited"),
-        maybe("place", Kind::Text, "The innermost frame of own code, `file:line function()`"),
-        maybe("target", Kind::Text, "The peer, path or pipe waited for; of several three, and how many more"),
+        maybe(
+            "place",
+            Kind::Text,
+            "The innermost frame of the user's or a library's code, `file:line function()`",
+        ),
+        maybe(
+            "target",
+            Kind::Text,
+            "The peer, path or pipe waited for; of several: three, and how many more",
+        ),
         maybe("lock_address", Kind::Int, "The futex waited for: the identity of a lock"),
-        maybe("lock_holder_tid", Kind::Int, "Thread that held the lock, as it was seen"),
+        maybe("lock_holder_tid", Kind::Int, "Thread that held the lock, as sampled"),
         maybe(
             "holder_source",
             Kind::Text,
-            "How that is known: `owner field`, `with block`, `refers to it`, or `joined` (its end is waited for)",
+            "How that is known: `owner field`, `with block`, `refers to it`, or `joined` (its \
+             end is waited for)",
         ),
-        maybe("gil_holder_tid", Kind::Int, "Thread that held the GIL, as it was seen"),
-        maybe("syscall", Kind::Int, "Number of the system call that it sat in"),
+        maybe("gil_holder_tid", Kind::Int, "Thread that held the GIL, as sampled"),
+        maybe("syscall", Kind::Int, "Number of the system call that it was in"),
         maybe("timeout_ns", Kind::Int, "Time limit of the wait, as it was first seen"),
         always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
-        always("is_sampled", Kind::Bool, "A sample was taken in it; else one nearby stands in"),
+        always("is_sampled", Kind::Bool, "A sample was taken in it; else the nearest one is used"),
         LOCK_OBJECT,
         LOCK_NAME,
         maybe(
             "running_task",
             Kind::Text,
-            "asyncio's task that waited, with its loop: the name given to it, else its coroutine as `refresh()`",
+            "asyncio task that waited, with its loop: its name, else its coroutine as `refresh()`",
         ),
     ],
     rows: waits,
@@ -225,8 +234,8 @@ pub(super) fn lock_address<'a>(target: u64) -> Cell<'a> {
 
 pub(crate) const GIL: Table = Table {
     name: "gil",
-    about: "A time that a thread waited for the GIL, and who held it; cut where another thread \
-            took it. By waiting thread and time.",
+    about: "A time that a thread waited for the GIL, and the thread that held it; divided where \
+            another thread took it. By waiting thread and time.",
     columns: &[
         always("begin_ns", Kind::Int, "Begin"),
         always("begin_utc", Kind::Utc, "The same by the wall clock"),
@@ -235,11 +244,11 @@ pub(crate) const GIL: Table = Table {
         always("waiter_tid", Kind::Int, "Thread that waited"),
         maybe("waiter_request_id", Kind::Int, "Its request in the middle of it"),
         maybe("waiter_stack_id", Kind::Int, "Where it waited"),
-        maybe("waiter_place", Kind::Text, "Its innermost frame of own code"),
+        maybe("waiter_place", Kind::Text, "Its innermost frame of the user's or a library's code"),
         maybe("holder_tid", Kind::Int, "Thread that held the GIL; NULL: not seen"),
         maybe("holder_request_id", Kind::Int, "Its request in the middle of it"),
         maybe("holder_stack_id", Kind::Int, "Where it was, by the sample nearest to the middle"),
-        maybe("holder_place", Kind::Text, "Its innermost frame of own code"),
+        maybe("holder_place", Kind::Text, "Its innermost frame of the user's or a library's code"),
         always("is_exact", Kind::Bool, "The times are from switch records; else an estimate"),
     ],
     rows: gil,

@@ -9,10 +9,10 @@ use crate::{Halt, Sink, Source, Table};
 
 pub(crate) const SPANS: Table = Table {
     name: "spans",
-    about: "A span: nested work. By begin; the recorder's own (time inside `fork`, captures being \
-            written) behind the program's.",
+    about: "A span: nested work. By begin; dashcam's own (time inside `fork`, captures being \
+            written) after the program's.",
     columns: &[
-        always("span_row", Kind::Int, "Its place in this table, from 0"),
+        always("span_row", Kind::Int, "Its row number in this table, from 0"),
         always("name", Kind::Text, "Its name"),
         maybe("tid", Kind::Int, "Thread"),
         maybe("request_id", Kind::Int, "Request that it belongs to"),
@@ -54,7 +54,7 @@ pub(crate) const EVENTS: Table = Table {
     name: "events",
     about: "Something that happened at an instant. By time.",
     columns: &[
-        always("event_row", Kind::Int, "Its place in this table, from 0"),
+        always("event_row", Kind::Int, "Its row number in this table, from 0"),
         always("name", Kind::Text, "Its name"),
         maybe("tid", Kind::Int, "Thread"),
         maybe("request_id", Kind::Int, "Request that it belongs to"),
@@ -80,7 +80,7 @@ fn events(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
 
 pub(crate) const TASKS: Table = Table {
     name: "tasks",
-    about: "A piece of a request's work on another thread (an executor's, a pool's). By begin.",
+    about: "Work of a request on another thread (an executor's, a pool's). By begin.",
     columns: &[
         maybe("tid", Kind::Int, "Thread that ran it"),
         maybe("request_id", Kind::Int, "The request"),
@@ -110,15 +110,19 @@ fn tasks(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
 
 pub(crate) const AWAITS: Table = Table {
     name: "awaits",
-    about: "What a task of an event loop was seen to await at an instant, while its request was \
-            suspended. By request, time and task; tasks in a request's way first.",
+    about: "What a task of an event loop awaited at an instant, while its request was suspended. \
+            By request, time and task; tasks that delay a request first.",
     columns: &[
-        maybe("request_id", Kind::Int, "The request; NULL: a task that stood in one's way"),
-        always("t_ns", Kind::Int, "When it was looked at"),
+        maybe("request_id", Kind::Int, "The request; NULL: a task that delays a request"),
+        always("t_ns", Kind::Int, "When it was sampled"),
         always("t_utc", Kind::Utc, "The same by the wall clock"),
-        always("task", Kind::Int, "The task's address: tells tasks alive at one time apart"),
-        maybe("stack_id", Kind::Int, "Where it stood, with the tasks that await it"),
-        maybe("place", Kind::Text, "The innermost frame of own code, `file:line function()`"),
+        always("task", Kind::Int, "The task's address: unique among tasks that are alive"),
+        maybe("stack_id", Kind::Int, "Where it is suspended, with the tasks that await it"),
+        maybe(
+            "place",
+            Kind::Text,
+            "The innermost frame of the user's or a library's code, `file:line function()`",
+        ),
         always("kind", Kind::Text, "What it awaits: sleep, lock, queue, socket, executor, ..."),
         maybe("target", Kind::Text, "The peer"),
         maybe("holder_task", Kind::Int, "Address of the task that holds what is awaited"),
