@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Holds the prose of the pages: no word of WORDS as a term, no line over COLUMNS.
+
+How it works: code, addresses and link targets of a page are blanked out, then each pattern is
+searched in what remains; a phrase may span two lines. Lines of tables, code and addresses may be
+long. One line for each finding, with the word to write instead; exit code 1. Reads only.
+
+Missing on purpose: whether a sentence is good. The list holds words that made pages hard to read,
+not a grammar. Pages that are not clean yet are in NOT_YET, which only shrinks; a clean page in it
+is reported.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import NamedTuple
+
+from check_docs import ROOT, pages
+
+COLUMNS = 120
+
+# Pages still to be rewritten.
+NOT_YET = {
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "crates/metrics/PROTOCOL.md",
+    "crates/ring/PROTOCOL.md",
+    "docs/accuracy.md",
+    "docs/capture-format.md",
+    "docs/comparison.md",
+    "docs/control.md",
+    "docs/decisions/0001-arrival-from-the-socket.md",
+    "docs/decisions/0002-helper-programs-are-left-alone.md",
+    "docs/decisions/0003-holders-of-locks.md",
+    "docs/decisions/0004-time-by-the-counter.md",
+    "docs/decisions/0005-sessions-have-queues.md",
+    "docs/decisions/0006-blocks-are-taken-back.md",
+    "docs/decisions/0007-what-a-suspended-task-awaits.md",
+    "docs/decisions/0008-busy-threads-take-runs-of-blocks.md",
+    "docs/decisions/0009-one-datagram-a-call.md",
+    "docs/decisions/0010-the-page-is-one-file-with-a-policy.md",
+    "docs/decisions/0011-tables-are-a-library-of-their-own.md",
+    "docs/decisions/0012-tail-sampling-from-the-box.md",
+    "docs/decisions/0013-watches-over-running-threads.md",
+    "docs/decisions/0014-switch-records-pause-during-thread-bursts.md",
+    "docs/decisions/0015-what-a-request-pays-under-run.md",
+    "docs/decisions/0016-wakeups-of-a-few-threads.md",
+    "docs/decisions/0017-half-of-the-sampling-budget-is-for-slow-requests.md",
+    "docs/decisions/0018-a-torn-sample-keeps-the-code-it-decoded.md",
+    "docs/decisions/0019-a-sampler-that-sleeps-while-nobody-works.md",
+    "docs/decisions/0020-lost-switch-records-end-off-cpu-intervals.md",
+    "docs/decisions/0021-deadlocks-of-locks-without-owners.md",
+    "docs/decisions/0022-recurring-wakers.md",
+    "docs/decisions/0023-passes-get-narrower-before-they-get-rarer.md",
+    "docs/decisions/0024-quick-requests-are-thinned-when-read.md",
+    "docs/decisions/0025-locks-taken-by-context-managers.md",
+    "docs/decisions/0026-narrow-samples-of-tasks-on-a-low-budget.md",
+    "docs/decisions/0027-holders-of-pooled-items-by-source-line.md",
+    "docs/decisions/0028-stacks-of-suspended-greenlets.md",
+    "docs/decisions/0029-unknown-python-versions-are-sampled-under-the-gil.md",
+    "docs/decisions/0030-overlap-needs-a-mechanism-or-a-probability.md",
+    "docs/decisions/0031-a-threads-clock-says-whether-it-ran.md",
+    "docs/decisions/0032-records-of-long-events-are-written-twice.md",
+    "docs/decisions/0033-one-system-call-for-each-stack-sample.md",
+    "docs/decisions/0034-the-running-task-is-found-on-the-stack.md",
+    "docs/decisions/0035-stacks-of-wakers.md",
+    "docs/decisions/0036-hooks-have-no-frame.md",
+    "docs/decisions/0037-threads-of-ours-have-descriptors-of-their-own.md",
+    "docs/decisions/README.md",
+    "docs/exports.md",
+    "docs/guide/README.md",
+    "docs/guide/c.md",
+    "docs/guide/containers.md",
+    "docs/guide/get-started.md",
+    "docs/guide/python.md",
+    "docs/guide/reading-a-verdict.md",
+    "docs/guide/rust.md",
+    "docs/guide/servers.md",
+    "docs/guide/sql.md",
+    "docs/integrations.md",
+    "docs/internals/faults.md",
+    "docs/internals/golden-captures.md",
+    "docs/internals/peers.md",
+    "docs/internals/simulator.md",
+    "docs/losses.md",
+    "docs/metrics.md",
+    "docs/openmetrics.md",
+    "docs/otlp.md",
+    "docs/overhead.md",
+    "docs/settings.md",
+    "docs/statsd.md",
+    "docs/streams.md",
+    "docs/tables.md",
+    "docs/traces.md",
+    "docs/triggers.md",
+    "docs/verdict-json.md",
+    "docs/viewer.md",
+    "docs/vitals.md",
+    "examples/billy/README.md",
+    "tests/captures/README.md",
+    "tests/conformance/README.md",
+    "tests/zoo/README.md",
+}
+
+# What a determiner or preposition before makes a noun of.
+NOUN = r"\b(?:an?|the|this|that|these|those|each|every|one|two|no|few|many|last|next|first|of|by|per|between|its|their) "
+
+
+class Word(NamedTuple):
+    """A word or phrase that is no term of ours."""
+
+    pattern: re.Pattern[str]
+    instead: str
+
+
+def word(pattern: str, instead: str, flags: int = re.I) -> Word:
+    """Compiles a pattern; a space in it matches any white space, so that a phrase may span lines."""
+    return Word(re.compile(pattern.replace(" ", r"\s+"), flags | re.M), instead)
+
+
+WORDS = [
+    word(NOUN + r"looks?\b(?! like\b)", "sample"),
+    word(r"\blook(?:ed|s|ing)? at (?:a |the |each |every )?(?:thread|stack|task|greenlet)s?\b", "sample"),
+    word(r"\b(?:tell|tells|told|telling|untold)\b", "record, report, show, name"),
+    # In a question these are plain English.
+    word(r"\b(?:Who|Whom|Whose|Whoever|Whomever)\b(?![^.!|#]*\?)", "the thread, the holder, the waker", re.NOFLAG),
+    word(r"^#.*\b(?:who|whom|whose|whoever)\b(?!.*\?)", "a noun"),
+    word(r"\b(?:of|from|by|than|to) (?:who|whoever)\b|\bwhom\b", "a noun"),
+    word(r"\b(?:stand|stands|stood|standing)\b(?!-)", "wait, block, be"),
+    word(r"\b(?:keeper|taker|giver|looker|teller)s?\b|\bregulars\b", "holder, waker, writer"),
+    word(r"\b(?:an?|the|each|every|its|their|this|these|last|of) stays?\b", "interval"),
+    word(r"\bpieces?\b", "interval, slice, part"),
+    word(r"\b(?:a|the|its|their|thread's|request's) course\b(?! of\b)", "timeline"),
+    word(r"\b(?:purses?|savings)\b", "token bucket, budget, burst"),
+    word(r"\bstorms?\b", "burst of thread creation"),
+    word(r"\b(?:mend|mends|mended|mending)\b", "fix"),
+    word(r"\bout of\b(?! (?:bounds|memory|order|range|reach|room|scope|service|space|sync)\b)", "from"),
+    word(r"\b(?:himself|herself)\b", "itself"),
+    word(r"\b(?:dear|dearer|dearest)\b", "expensive"),
+    word(r"\breckon(?:s|ed|ing)?\b", "calculate, count"),
+    word(r"\bthat one(?=[,.;:)]| (?:did|does|had|has|is|was)\b)", "the noun"),
+]
+
+BLANKED = [
+    re.compile(r"^( *)```.*?^\1```$", re.S | re.M),
+    # A block of code by its indent, behind an empty line; a list's second paragraph looks the same.
+    re.compile(r"(?<=\n\n)(?:(?: {4}|\t).*\n(?:\n(?= {4}))?)+"),
+    re.compile(r"`[^`]+`"),
+    re.compile(r"(?<=\]\()[^)]*(?=\))"),
+    re.compile(r"https?://[^\s)>]+"),
+]
+
+
+def prose(text: str) -> str:
+    """The text with everything that is no prose blanked out: as long as before, with the same lines."""
+    for pattern in BLANKED:
+        text = pattern.sub(lambda found: re.sub(r"[^\n]", "_", found[0]), text)
+    return text
+
+
+def banned(text: str) -> list[tuple[int, str]]:
+    """Line number and finding for each banned word of a page."""
+    plain = prose(text)
+    found = []
+    for entry in WORDS:
+        for match in entry.pattern.finditer(plain):
+            last = " ".join(match[0].split())
+            # The word is at the end of what matched.
+            found.append((plain.count("\n", 0, match.end()) + 1, f'"{last}": write {entry.instead}'))
+    return sorted(found)
+
+
+def too_long(text: str) -> list[tuple[int, str]]:
+    """Line number and finding for each line of prose over COLUMNS; what was blanked out counts as nothing at the
+    end of a link only, since a link cannot be broken."""
+    found = []
+    for number, (line, plain) in enumerate(zip(text.splitlines(), prose(text).splitlines()), 1):
+        is_code = line.strip() and not plain.strip("_ ")
+        width = len(re.sub(r"\]\(_*\)", "]", plain))
+        if width > COLUMNS and not is_code and not line.lstrip().startswith("|") and "://" not in line:
+            found.append((number, f"{width} columns, at most {COLUMNS}"))
+    return found
+
+
+def wrong(text: str) -> list[tuple[int, str]]:
+    """Everything that is wrong with a page."""
+    return sorted(banned(text) + too_long(text))
+
+
+def main() -> int:
+    """Prints what is wrong, then which pages may leave NOT_YET; 1 if something is wrong."""
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages()}
+    findings = [f"NOT_YET: {page} is not there" for page in sorted(NOT_YET - texts.keys())]
+    for page in sorted(texts.keys() - NOT_YET):
+        findings += [f"{page}:{number}: {what}" for number, what in wrong(texts[page])]
+    print("\n".join(findings) if findings else f"words: {len(texts.keys() - NOT_YET)} pages are clean")
+    for page in sorted(NOT_YET & texts.keys()):
+        if not wrong(texts[page]):
+            print(f"words: {page} is clean: take it off NOT_YET in tools/check_words.py")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
