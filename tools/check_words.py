@@ -25,7 +25,6 @@ NOT_YET = {
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
-    "README.md",
     "crates/metrics/PROTOCOL.md",
     "crates/ring/PROTOCOL.md",
     "docs/accuracy.md",
