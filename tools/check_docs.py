@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds the pages against the tree: every relative link leads somewhere, and every path of the
-checkout that a page names in code is there (globs may match anything). One line for each that is
-not; exit code 1. Reads only."""
+checkout that a page names in code is there (globs may match anything). A page of a decision has all
+its parts, the check that guards it too, and is in the index. One line for each that is not; exit
+code 1. Reads only."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ BUILT = {"target", "build", "node_modules"}
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```", re.S | re.M)
+DECISIONS = ROOT / "docs" / "decisions"
+PARTS = ("Context", "Decision", "Consequences", "Guard")
 # What lies at the top of the checkout, so that `a/b` of other worlds is left alone.
 PATH = re.compile(r"(?:bench|c|crates|docs|examples|fuzz|python|tests|tools|viewer)/[\w./*-]*\w")
 
@@ -42,10 +45,29 @@ def wrong(page: Path) -> list[str]:
     return found
 
 
+def lacking(text: str) -> list[str]:
+    """The parts that the page of a decision does not have."""
+    return [part for part in PARTS if not re.search(rf"^\*\*{part}\b", text, re.M)]
+
+
+def decisions() -> list[str]:
+    """What is wrong with the pages of decisions."""
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    found = []
+    for page in sorted(DECISIONS.glob("[0-9]*.md")):
+        where = page.relative_to(ROOT)
+        found += [f"{where}: has no part **{part}.**" for part in lacking(page.read_text(encoding="utf-8"))]
+        if f"({page.name})" not in index:
+            found.append(f"{where}: is not in docs/decisions/README.md")
+    return found
+
+
 def main() -> int:
-    told = [f"{page.relative_to(ROOT)}: {what} is not there" for page in pages() for what in wrong(page)]
-    print("\n".join(told) if told else f"docs: {len(pages())} pages name what is there")
-    return 1 if told else 0
+    """Prints what is wrong; 1 if something is."""
+    found = [f"{page.relative_to(ROOT)}: {what} is not there" for page in pages() for what in wrong(page)]
+    found += decisions()
+    print("\n".join(found) if found else f"docs: {len(pages())} pages name what is there")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
