@@ -88,7 +88,9 @@ BLANKED = [
     re.compile(r"^( *)```.*?^\1```$", re.S | re.M),
     # A block of code by its indent, behind an empty line; a list's second paragraph looks the same.
     re.compile(r"(?<=\n\n)(?:(?: {4}|\t).*\n(?:\n(?= {4}))?)+"),
-    re.compile(r"`[^`]+`"),
+    re.compile(r"`[^`\n]+(?:\n[^`\n]+)?`"),
+    # The name of a table or the like.
+    re.compile(r"^#+ [a-z_]+$", re.M),
     re.compile(r"(?<=\]\()[^)]*(?=\))"),
     re.compile(r"https?://[^\s)>]+"),
 ]

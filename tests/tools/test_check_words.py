@@ -27,6 +27,8 @@ class Prose(unittest.TestCase):
             "See https://example.org/told for more.\n",
             "```text\nWho told it\n```\n",
             "   ```text\n   Who told it\n   ```\n",
+            "```sh\necho `date`; told; `\n\nstood\n```\n",
+            "### pieces\n",
             "Run it:\n\n    dashcam told\n\n    dashcam stood\n\nDone.\n",
         ):
             self.assertEqual(found(text), [], text)
@@ -52,6 +54,20 @@ class Words(unittest.TestCase):
         self.assertEqual(found("### Who held the lock?\n"), [])
         self.assertEqual(found("| Who held it? | read from the lock |\n"), [])
         self.assertEqual(found("It is the holder, who waits.\n"), [])
+
+    def test_each_word_of_the_list_is_found(self) -> None:
+        for sentence, words in (
+            ("## The lock and who waits for it", ["## The lock and who"]),
+            ("It stood still and stands there.", ["stood", "stands"]),
+            ("The keeper, a taker, regulars.", ["keeper", "taker", "regulars"]),
+            ("Its stay in a function and the course of it, a piece.", ["Its stay", "piece"]),
+            ("A thread's course ends.", ["thread's course"]),
+            ("The purse, its savings, a storm.", ["purse", "savings", "storm"]),
+            ("A dear mistake is mended by itself, not himself.", ["dear", "mended", "himself"]),
+            ("It is reckoned from that one.", ["reckoned", "that one"]),
+            ("It is of whoever waits.", ["of whoever"]),
+        ):
+            self.assertCountEqual(found(sentence + "\n"), words, sentence)
 
     def test_a_phrase_may_span_two_lines(self) -> None:
         self.assertEqual(check_words.banned("It took it out\nof the pool.\n"), [(2, '"out of": write from')])
