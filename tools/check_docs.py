@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds the pages against the tree: every relative link leads somewhere, and every path of the
-checkout that a page names in code is there (globs may match anything). A page of a decision has all
-its parts, the check that guards it too, and is in the index. One line for each that is not; exit
-code 1. Reads only."""
+checkout that a page names in code is there (globs may match anything), and in "`name` in `path`" the
+file has the name. A page of a decision has all its parts, the check that guards it too, and is in the
+index. One line for each that is not; exit code 1. Reads only."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ BUILT = {"target", "build", "node_modules"}
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```", re.S | re.M)
+# A name said to be in a file of the checkout.
+NAMED = re.compile(r"`(\w+)` in\s+`((?:bench|c|crates|python|tests|tools|viewer)/[\w./-]+\.\w+)`")
 DECISIONS = ROOT / "docs" / "decisions"
 PARTS = ("Context", "Decision", "Consequences", "Guard")
 # What lies at the top of the checkout, so that `a/b` of other worlds is left alone.
@@ -42,7 +44,12 @@ def wrong(page: Path) -> list[str]:
         # A room's own page may name its files from itself.
         if path and not any(glob.glob(str(base / code)) for base in (ROOT, page.parent)):
             found.append(code)
-    return found
+    return found + [f"{name} in {path}" for name, path in NAMED.findall(text) if not has(ROOT / path, name)]
+
+
+def has(file: Path, name: str) -> bool:
+    """Whether a file has a name as a word; True if there is no such file, which is reported as such."""
+    return not file.is_file() or re.search(rf"\b{name}\b", file.read_text(encoding="utf-8")) is not None
 
 
 def lacking(text: str) -> list[str]:
