@@ -13,9 +13,9 @@ mod changed;
 use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
 
+use analysis::frames::Frames;
+use analysis::timeline::{of_thread, State};
 use capture::read::Capture;
-use diagnosis::frames::Frames;
-use diagnosis::timeline::{of_thread, State};
 use diagnosis::{diagnose, Place};
 use serde_json::{json, Value};
 

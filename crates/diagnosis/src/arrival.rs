@@ -14,11 +14,11 @@
 
 use crate::causes::{fork, import, recorder, stopped, Cause, Claim};
 use crate::crowded;
-use crate::frames::Owner;
 use crate::pieces::Piece;
-use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
+use analysis::frames::Owner;
+use analysis::requests::Judged;
+use analysis::timeline::{Segment, State};
 use capture::read::RequestRow;
 use format::record::Sample;
 use format::wait::WaitKind;

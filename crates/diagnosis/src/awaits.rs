@@ -18,17 +18,17 @@
 
 use std::collections::HashMap;
 
+use analysis::frames::{last_part, Owner};
+use analysis::requests::Judged;
+use analysis::timeline::{Segment, State};
 use capture::read::TaskRow;
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, HolderSource};
 
 use crate::causes::{self, pool_wait, Claim};
 use crate::culprits;
-use crate::frames::{last_part, Owner};
 use crate::pieces::Piece;
-use crate::requests::Judged;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
 
 /// A moment further from every look at the task is not explained by any. Tasks that do not move
 /// are looked at every 100 ms.

@@ -12,10 +12,10 @@
 
 use std::collections::HashSet;
 
+use analysis::frames::{is_part_of_a_function, Owner, Place};
 use capture::read::Frame;
 
 use crate::causes::Cause;
-use crate::frames::{is_part_of_a_function, Owner, Place};
 use crate::group::Group;
 use crate::repeats::Repeats;
 use crate::retries;

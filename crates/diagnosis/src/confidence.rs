@@ -7,8 +7,8 @@ use crate::causes::{downstream_wait, lock_wait, Cause};
 use crate::culprits;
 use crate::finding::Judge;
 use crate::group::{self, Group};
-use crate::timeline::State;
 use crate::woken::Told;
+use analysis::timeline::State;
 
 /// Why a task that had something is not named for sure.
 const INFERRED_TASK: &str = "who had it was inferred from what other tasks awaited the while";

@@ -8,14 +8,14 @@
 //! either; no other thread worked in the file that waits meanwhile. Cost: a timeline of each thread that was
 //! seen to wait in a futex with a time limit during the wait.
 
+use analysis::frames::Owner;
+use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::record::{Sample, TARGET_IS_NAME};
 use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
-use crate::frames::Owner;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
 
 /// How long after one gave up the other went on, by switch records.
 const THEN_NS: u64 = 20_000_000;

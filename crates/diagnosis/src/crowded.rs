@@ -22,7 +22,7 @@ use capture::read::Capture;
 use crate::causes::{Cause, Claim};
 use crate::pieces::Piece;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 /// How far around a moment a burst is followed, and how far at first: most are short, and a timeline of seconds is dear.

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use crate::causes::{
     self, event_loop_blocked, import, lock_wait, pool_wait, subprocess_wait, Cause,
 };
-use crate::frames::Place;
 use crate::group::{Group, Weighed};
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
+use analysis::frames::Place;
+use analysis::timeline::{Segment, State};
 
 /// Callers of a culprit that are told.
 const CALLERS: usize = 2;

@@ -1,20 +1,20 @@
 //! Ranked findings with their confidence and evidence.
 
+use analysis::frames::Place;
+use analysis::requests::{count, Judged, Requests};
+use analysis::timeline::State;
 use capture::read::{Capture, Traces};
 
 use crate::callers;
 use crate::causes::{self, ms_text, Cause, Described};
 use crate::confidence::Confidence;
 use crate::culprits;
-use crate::frames::Place;
 use crate::group::{self, Group};
 use crate::own_cost;
 use crate::repeats::{self, Repeats};
-use crate::requests::{count, Judged, Requests};
 use crate::retries;
 use crate::running_task;
 use crate::scene::Scene;
-use crate::timeline::State;
 use crate::unexplained;
 use crate::unheld;
 

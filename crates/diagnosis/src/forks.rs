@@ -1,11 +1,11 @@
 //! Who was inside `fork` when, and where: the recorder's hooks around it measure the time, and a look
 //! during it tells the code. One before it was at other code, and so is a native thread's behind it.
 
+use analysis::timeline::Segment;
 use capture::read::{Frame, SpanRow};
 use format::wait::WaitKind;
 
 use crate::scene::{Culprit, Scene};
-use crate::timeline::Segment;
 
 /// So soon behind its fork a thread that runs is still in the code that forked.
 const BEHIND_NS: u64 = 20_000_000;

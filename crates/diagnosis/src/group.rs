@@ -8,16 +8,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use analysis::frames::{is_part_of_a_function, Owner, Place};
+use analysis::requests::{Judged, Requests};
+use analysis::timeline::{self, State};
 use capture::read::Frame;
 use format::wait::WaitKind;
 
 use crate::causes::{import, pool_wait, Cause, Claim};
-use crate::frames::{is_part_of_a_function, Owner, Place};
 use crate::heads::join_head;
 use crate::pieces::Piece;
-use crate::requests::{Judged, Requests};
 use crate::scene::Scene;
-use crate::timeline::{self, State};
 use crate::unheld::{join_unheld, name_unheld};
 
 /// A piece of a slow request with its part of the excess.

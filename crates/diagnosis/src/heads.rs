@@ -7,8 +7,8 @@
 
 use crate::causes::{self, Cause, Claim};
 use crate::pieces::Piece;
-use crate::requests::{Judged, Requests};
 use crate::scene::Scene;
+use analysis::requests::{Judged, Requests};
 
 /// Gives a piece of the time before `own` was taken up the claim of what the slow request in front of it did for most of
 /// that time, if there was one that had its worker.

@@ -3,7 +3,7 @@
 use serde_json::{json, Value};
 
 use crate::finding::{Diagnosis, Finding};
-use crate::frames::Place;
+use analysis::frames::Place;
 
 /// The verdict as JSON; `file` is the capture's path.
 pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {

@@ -9,14 +9,14 @@
 
 use std::collections::HashMap;
 
+use analysis::frames::{Owner, Place};
+use analysis::timeline::{Segment, State};
 use capture::read::{Frame, OffCpu, TaskRow};
 use format::record::Sample;
 use format::wait::WaitKind;
 
 use crate::causes::pool_wait;
-use crate::frames::{Owner, Place};
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
 
 /// Looks further apart than this tell nothing of when a stay ended.
 const APART_NS: u64 = 250_000_000;

@@ -4,11 +4,11 @@
 //! is a callback's. Most looks tell what is polled; those at a thread that nothing asked about do not, and
 //! then the code that polls decides.
 
+use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::wait::WaitKind;
 
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
 
 impl Scene<'_> {
     /// Whether the segment's thread runs an event loop.

@@ -4,10 +4,10 @@
 //! when the others of dashcam's threads ran, the kernel's switch records tell.
 //! What is missing on purpose: what recording takes within the program's own threads, and the kernel's part in it.
 
+use analysis::requests::Judged;
 use capture::read::Capture;
 use format::metric::Numbers;
 
-use crate::requests::Judged;
 use crate::scene::Scene;
 
 /// Names of dashcam's threads begin so.

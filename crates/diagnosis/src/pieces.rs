@@ -6,11 +6,11 @@ use crate::arrival;
 use crate::awaits::{self, Line};
 use crate::causes::{self, pool_wait, Cause, Claim};
 use crate::crowded;
-use crate::frames::Owner;
-use crate::requests::Judged;
 use crate::scene::Scene;
-use crate::timeline::{self, Segment, State};
 use crate::woken::Told;
+use analysis::frames::Owner;
+use analysis::requests::Judged;
+use analysis::timeline::{self, Segment, State};
 use format::wait::WaitKind;
 
 /// A segment of a request and who claims it.

@@ -17,7 +17,7 @@ use crate::causes::{lock_wait, pool_wait};
 use crate::group::Weighed;
 use crate::keepers::{Ended as Wait, Stay};
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 use capture::read::{Frame, OffCpu};
 use format::wait::WaitKind;
 

@@ -12,14 +12,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use analysis::frames::{last_part, Owner, Place};
+use analysis::requests::Judged;
 use capture::read::Capture;
 use format::record::Sample;
 use format::wait::WaitKind;
 
 use crate::causes::Cause;
-use crate::frames::{last_part, Owner, Place};
 use crate::group::{Group, Weighed};
-use crate::requests::Judged;
 use crate::scene::Scene;
 
 pub const ADVICE: &str =

@@ -12,9 +12,9 @@
 use std::collections::BTreeMap;
 
 use crate::causes::Cause;
-use crate::frames::{Owner, Place};
 use crate::group::Group;
 use crate::scene::Scene;
+use analysis::frames::{Owner, Place};
 use format::wait::WaitKind;
 
 /// A wait of a request's: of which, on which thread, its begin and end, and whether a look fell into it.

@@ -4,6 +4,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use analysis::frames::Frames;
+use analysis::timeline::{self, slice_between, Late, Segment, State};
 use capture::read::{Capture, GcRow, SpanRow};
 use format::own_span;
 use format::record::{flag, Await, Sample, TARGET_IS_NAME};
@@ -12,9 +14,7 @@ use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
 use crate::crowded::Bursts;
-use crate::frames::Frames;
 use crate::gaps::Gap;
-use crate::timeline::{self, slice_between, Late, Segment, State};
 use crate::wakers::WaitKey;
 use crate::woken::Told;
 

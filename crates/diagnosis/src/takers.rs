@@ -13,13 +13,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use analysis::frames::Owner;
+use analysis::timeline::State;
 use format::record::Sample;
 
 use crate::causes::pool_wait;
-use crate::frames::Owner;
 use crate::group::Weighed;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::State;
 
 /// A look tells of so much time behind it at most, unless switch records tell that its thread was off the CPU.
 const TELLS_NS: u64 = 50_000_000;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use analysis::frames::Place;
 use capture::read::{Capture, MetricRow, Text};
 use format::metric::Numbers;
 
@@ -10,7 +11,6 @@ use crate::causes::{ms_text, thousands, Cause};
 use crate::confidence::Confidence;
 use crate::course;
 use crate::finding::{ns_text, Diagnosis, Finding, SEEN_IN};
-use crate::frames::Place;
 
 /// The verdict as text, at most a screen.
 pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::causes::Cause;
-use crate::frames::{last_part, Owner};
 use crate::group::Group;
 use crate::scene::Scene;
+use analysis::frames::{last_part, Owner};
 
 /// Stacks that are told, and the calls of one, the innermost.
 const MOST: usize = 3;

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use crate::causes::Cause;
-use crate::frames::Place;
 use crate::group::{finish, place_of, Group, MAIN_PATH};
 use crate::scene::Scene;
 use crate::{regulars, takers};
+use analysis::frames::Place;
 
 /// Function and file.
 type Function = (String, String);

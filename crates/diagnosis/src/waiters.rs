@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use analysis::timeline::{Segment, State};
 use capture::read::Capture;
 use format::record::{Sample, TARGET_IS_NAME};
 use format::wait::WaitKind;
@@ -17,7 +18,6 @@ use crate::culprits;
 use crate::finding::Evidence;
 use crate::group::Group;
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
 
 impl Scene<'_> {
     /// What is behind the futex that `segment` waits for, as any look at that wait told; 0: nothing known.

@@ -4,12 +4,12 @@
 //! not who woke whom; so these are inferences, and what rests on them is
 //! *likely* at most. Who shares no code with the waiter and lets go of nothing is not named at all.
 
+use analysis::timeline::{Segment, State};
 use format::record::{flag, Sample};
 use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
 use crate::woken::Told;
 
 /// All that wait at a Barrier go on within this time: each takes its lock in turn.

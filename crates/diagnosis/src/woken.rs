@@ -13,6 +13,7 @@
 //! (a timer, the network, another process), nobody is inferred instead. Where nothing was told, or the
 //! chain breaks off at a fellow, `wakers` infers.
 
+use analysis::timeline::Segment;
 use capture::read::OffCpu;
 use format::wait::WaitKind;
 use format::wake::Waker;
@@ -22,7 +23,6 @@ use crate::culprits;
 use crate::finding::Evidence;
 use crate::group::Group;
 use crate::scene::Scene;
-use crate::timeline::Segment;
 
 /// Threads that pass a lock on from one to the next are followed through so many.
 const MOST_FELLOWS: usize = 64;

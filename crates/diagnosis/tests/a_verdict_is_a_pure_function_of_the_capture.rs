@@ -4,8 +4,8 @@
 
 mod made;
 
+use analysis::timeline::{of_thread, Segment, State};
 use capture::read::{Capture, OffCpu};
-use diagnosis::timeline::{of_thread, Segment, State};
 use diagnosis::{diagnose, Confidence};
 use format::usage::Usage;
 use format::wait::{AwaitKind, HolderSource, WaitKind};

@@ -4,8 +4,8 @@
 
 mod made;
 
+use analysis::timeline::{self, Segment};
 use capture::read::Capture;
-use diagnosis::timeline::{self, Segment};
 use diagnosis::{diagnose, to_text, Diagnosis};
 use format::record::{flag, TARGET_IS_NAME};
 use format::wait::WaitKind::{ChildWait, FileLock, Futex, Running, Sleep, SocketRead};

@@ -3,8 +3,8 @@
 
 mod made;
 
+use analysis::timeline::{of_thread, State};
 use capture::read::{Capture, OffCpu};
-use diagnosis::timeline::{of_thread, State};
 use diagnosis::{diagnose, Confidence};
 use format::record::Sample;
 use format::wait::WaitKind;

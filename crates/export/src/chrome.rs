@@ -10,11 +10,11 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use analysis::states::Threads;
 use capture::read::Capture;
 use serde_json::json;
 
 use crate::scene::{self, Arg, Args, Slice, Stand, Track};
-use crate::states::Threads;
 use crate::{notes, Progress};
 
 /// Added to a thread's id for its states. Linux gives ids below 4,194,304.

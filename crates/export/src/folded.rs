@@ -8,11 +8,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
+use analysis::states::Threads;
+use analysis::words;
 use capture::read::Capture;
 
 use crate::frames::{self, Frames};
-use crate::states::Threads;
-use crate::{text, weights, Progress, Value};
+use crate::{weights, Progress, Value};
 
 /// Writes one line a stack, sorted; stacks of value 0 are left out.
 pub fn write(
@@ -54,7 +55,7 @@ fn line(threads: &Threads<'_>, frames: &mut Frames<'_>, stack: Option<u32>, tid:
     if frames.is_empty() {
         return format!("{};{}", escaped(&threads.name(tid)), frames::no_frames(stack));
     }
-    let text = |frame| escaped(&text::frame(threads.capture, frame));
+    let text = |frame| escaped(&words::frame(threads.capture, frame));
     frames.iter().rev().map(text).collect::<Vec<_>>().join(";")
 }
 

@@ -4,7 +4,7 @@
 //! How it works: one file a format, each a function from a capture to bytes. Three views are shared.
 //! `weights` is what flame graphs want: stacks with the wall, CPU and off-CPU time spent in them.
 //! `scene` is what timelines want: tracks of nested slices, instants and counters. `spans` is what
-//! traces want: spans with ids and parents. All take a thread's states from `diagnosis::timeline`, so that an export never says other than the verdict.
+//! traces want: spans with ids and parents. All take a thread's states from `analysis::timeline`, so that an export never says other than the verdict.
 //!
 //! What it promises: the same capture gives the same bytes; sums of wall, CPU and off-CPU are those
 //! of the records; text of the host is escaped as the format wants it; any capture that can be read
@@ -14,7 +14,6 @@
 //! Missing on purpose: no I/O but the writer that is passed in, and no choice of what to export.
 
 pub mod chrome;
-pub mod context;
 pub mod folded;
 pub mod frames;
 pub mod notes;
@@ -25,8 +24,6 @@ pub mod scene;
 mod seen;
 pub mod spans;
 pub mod speedscope;
-pub mod states;
-pub mod text;
 pub mod weights;
 pub mod zipkin;
 

@@ -1,7 +1,7 @@
 //! What a reader of an export must know of the capture: which sources were off, what is missing,
 //! what is an estimate. One line each; every format carries them in the place it has for comments.
 
-use crate::states::Threads;
+use analysis::states::Threads;
 
 /// The lines.
 pub fn of(threads: &Threads<'_>) -> Vec<String> {

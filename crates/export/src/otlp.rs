@@ -11,11 +11,11 @@ use std::io::{self, Write};
 
 use ::otlp::metrics::{Metric, Numbers, Point, Shape, Temporality};
 use ::otlp::{Resource, Scope, Value};
+use analysis::states::Threads;
 use capture::read::Capture;
 use format::metric::Numbers as Told;
 
 use crate::spans::{attributes, put, Spans};
-use crate::states::Threads;
 use crate::{notes, Progress};
 
 /// Spans of one message; a collector takes 20 MiB at most unless it is told otherwise.

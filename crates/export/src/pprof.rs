@@ -9,15 +9,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
+use analysis::context::{trace_id, Contexts};
+use analysis::states::Threads;
+use analysis::words;
 use capture::read::{Capture, Frame, Traces};
 use flate2::{write::GzEncoder, Compression};
 use prost::Message;
 
-use crate::context::{trace_id, Contexts};
 use crate::frames::Frames;
-use crate::states::Threads;
 use crate::weights::{self, Weighted};
-use crate::{notes, text, Progress};
+use crate::{notes, Progress};
 
 /// `perftools.profiles.Profile`.
 #[derive(Clone, PartialEq, Message)]
@@ -180,10 +181,10 @@ fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
         wait,
         // An address is of use to nobody outside of the process: names only.
         target: sample
-            .map(text::named_target)
-            .filter(|target| text::target(capture, *target).is_some())
+            .map(words::named_target)
+            .filter(|target| words::target(capture, *target).is_some())
             .unwrap_or(0),
-        holder: sample.map_or(0, text::holder),
+        holder: sample.map_or(0, words::holder),
         task: weighted.sample.map_or(0, |sample| sample.task),
     }
 }
@@ -268,13 +269,13 @@ impl<'t, 'c> Maker<'t, 'c> {
         if let Some(wait) = key.wait {
             out.push(self.text_label("wait", wait));
         }
-        if let Some(target) = text::target(capture, key.target) {
+        if let Some(target) = words::target(capture, key.target) {
             out.push(self.text_label("target", target));
         }
         if key.holder != 0 {
             out.push(self.text_label("holder", &self.threads.name(key.holder)));
         }
-        if let Some(task) = text::task(capture, key.task) {
+        if let Some(task) = words::task(capture, key.task) {
             out.push(self.text_label("task", task));
         }
         out

@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use ::otlp::traces::SAMPLED;
 use ::otlp::{Attribute, Kind, Span};
+use analysis::states::Threads;
+use analysis::timeline::{Segment, State};
+use analysis::words;
 use capture::read::{Capture, RequestRow, Traces};
-use diagnosis::timeline::{Segment, State};
 use format::ids;
 use format::record::Await;
 use format::wait::WaitKind;
 
 use crate::spans::{put, thread, Holders};
-use crate::states::Threads;
-use crate::text;
 
 /// A wait shorter than this is no span.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -82,7 +82,7 @@ pub(crate) fn of<'c>(
 /// What each thread did for requests that ran on no event loop.
 fn pieces(threads: &Threads<'_>) -> BTreeMap<u32, Vec<Piece>> {
     let capture = threads.capture;
-    let by_id = crate::context::requests_by_id(capture);
+    let by_id = analysis::context::requests_by_id(capture);
     let mut all: BTreeMap<u32, Vec<Piece>> = BTreeMap::new();
     for (request, row) in capture.requests.iter().enumerate().filter(|(_, r)| !r.on_loop) {
         let (from_ns, to_ns) = (row.started_ns.max(row.begin_ns), end_ns(threads, row));
@@ -297,12 +297,12 @@ fn wait<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> (Cow<'c, str>, Vec<
     if let Some(sample) = segment.sample {
         place(&mut list, capture, sample.stack);
         if segment.state == State::Wait {
-            let (_, limit_ns) = text::target_and_limit(sample);
-            target(&mut list, capture, text::named_target(sample));
+            let (_, limit_ns) = words::target_and_limit(sample);
+            target(&mut list, capture, words::named_target(sample));
             if limit_ns != 0 {
                 put(&mut list, "dashcam.wait.limit_ns", limit_ns);
             }
-            match text::holder(sample) {
+            match words::holder(sample) {
                 0 => (),
                 holder => {
                     put(&mut list, "dashcam.wait.holder", threads.name(holder));
@@ -315,7 +315,7 @@ fn wait<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> (Cow<'c, str>, Vec<
 }
 
 fn target<'c>(list: &mut Vec<Attribute<'c>>, capture: &'c Capture, target: u64) {
-    if let Some(text) = text::target(capture, target) {
+    if let Some(text) = words::target(capture, target) {
         put(list, "dashcam.wait.target", text);
     }
 }
@@ -327,6 +327,6 @@ fn place<'c>(list: &mut Vec<Attribute<'c>>, capture: &'c Capture, stack: u32) {
     put(list, "code.file.path", frame.file);
     put(list, "code.line.number", frame.line);
     let frames = capture.frames(stack).take(MOST_FRAMES);
-    let lines: Vec<String> = frames.map(|frame| text::frame(capture, &frame)).collect();
+    let lines: Vec<String> = frames.map(|frame| words::frame(capture, &frame)).collect();
     put(list, "code.stacktrace", lines.join("\n"));
 }

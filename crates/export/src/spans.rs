@@ -19,12 +19,12 @@ use std::collections::HashMap;
 
 use ::otlp::traces::{KNOWN_REMOTE, REMOTE, SAMPLED};
 use ::otlp::{Attribute, Kind, Link, Moment, Span, Status, Value};
+use analysis::context::requests_by_id;
+use analysis::states::Threads;
 use capture::read::{Capture, EventRow, RequestRow, SpanIds, SpanRow, Text, Traces};
 use format::ids;
 
-use crate::context::requests_by_id;
 use crate::seen;
-use crate::states::Threads;
 
 /// Moments of one span; the others are counted.
 const MOST_MOMENTS: usize = 1000;

@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use analysis::states::Threads;
 use capture::read::Capture;
 use serde_json::json;
 
 use crate::frames::Frames;
-use crate::states::Threads;
 use crate::weights::{self, Weighted};
 use crate::{notes, Progress, Value};
 

@@ -11,11 +11,11 @@
 //! cpu is what the kernel charged it. Off-CPU counts every reason,
 //! being preempted too.
 
-use diagnosis::timeline::{Segment, State};
+use analysis::states::{Long, Threads};
+use analysis::timeline::{Segment, State};
 use format::record::{flag, Sample};
 use format::wait::WaitKind;
 
-use crate::states::{Long, Threads};
 use crate::Value;
 
 /// One stack of one thread and what was spent in it.

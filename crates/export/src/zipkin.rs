@@ -7,12 +7,12 @@
 use std::io::{self, Write};
 
 use ::otlp::{Attribute, Kind, Moment, Span, Status, Value};
+use analysis::states::Threads;
 use capture::read::Capture;
 use serde_json::{json, Map, Value as Json};
 
 use crate::otlp::{resource, SAID, SEEN};
 use crate::spans::Spans;
-use crate::states::Threads;
 use crate::Progress;
 
 /// Writes the list.

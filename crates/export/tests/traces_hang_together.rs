@@ -6,10 +6,10 @@ mod common;
 
 use std::collections::HashSet;
 
+use analysis::states::Threads;
 use capture::read::{Capture, EventRow, LinkRow, Text, TraceRow};
 use common::{capture, request, span, HOSTILE, MS, T0, WORKER};
 use export::spans::Spans;
-use export::states::Threads;
 use format::trace::{Link, SpanKind, Status, Trace};
 use otlp::{Span, Value};
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use analysis::requests::{Judged, Requests};
 use capture::read::{Capture, RequestRow};
-use diagnosis::requests::{Judged, Requests};
 use diagnosis::scene::Scene;
 
 use crate::detail::Detail;

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use analysis::requests::Judged;
+use analysis::timeline::State;
 use diagnosis::pieces::{self, Piece};
-use diagnosis::requests::Judged;
 use diagnosis::scene::Scene;
-use diagnosis::timeline::State;
 
 use crate::windows::{stretches, Windows};
 

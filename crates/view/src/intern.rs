@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use analysis::frames::{Frames, Owner};
 use capture::read::{Capture, Text};
-use diagnosis::frames::{Frames, Owner};
 
 use crate::json::{self, Object};
 

@@ -6,9 +6,9 @@
 
 use std::collections::HashSet;
 
+use analysis::timeline::State;
 use capture::read::Capture;
 use diagnosis::causes::Cause;
-use diagnosis::timeline::State;
 use diagnosis::Diagnosis;
 use format::record::TARGET_IS_NAME;
 use format::wait::WaitKind;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use analysis::timeline::{self, Segment, State};
 use capture::read::Capture;
-use diagnosis::timeline::{self, Segment, State};
 use format::wait::{HolderSource, WaitKind};
 
 /// Times to keep, by thread.

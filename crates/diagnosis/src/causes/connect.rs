@@ -8,7 +8,7 @@
 use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use crate::awaits::{target, Awaited};
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };

@@ -9,7 +9,7 @@
 
 use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str =

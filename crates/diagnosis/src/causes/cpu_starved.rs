@@ -10,7 +10,7 @@
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Give the service more CPU, or find what else runs on these CPUs.";

@@ -8,7 +8,7 @@
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 
 pub const RULE: Rule = Rule { claim };
 pub const ADVICE: &str = "Raise the container's CPU limit, or run fewer threads than it allows.";

@@ -10,7 +10,7 @@
 use super::page_fault::is_mostly_kernel;
 use super::{at, ms_text, repeats_text, target_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };

@@ -10,9 +10,9 @@ use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
 use capture::read::Frame;
 
 use crate::awaits::{target, Awaited};
-use crate::frames::Owner;
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::frames::Owner;
+use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };

@@ -8,10 +8,10 @@
 
 use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, target, Awaited};
-use crate::frames::Owner;
 use crate::repeats::MANY;
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::frames::Owner;
+use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };

@@ -15,7 +15,7 @@
 
 use super::{at, lock_wait, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };

@@ -12,9 +12,9 @@
 use std::collections::BTreeMap;
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::frames::Owner;
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::frames::Owner;
+use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::wait::WaitKind;
 

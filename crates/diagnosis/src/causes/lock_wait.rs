@@ -14,7 +14,7 @@ use super::pool_wait::{hands_out, has_no_work};
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, HolderSource, WaitKind, HELD_BY};
 
 pub const RULE: Rule = Rule { claim };

@@ -29,10 +29,10 @@ mod unknown;
 
 use crate::awaits::Awaited;
 use crate::culprits::Through;
-use crate::frames::Place;
 use crate::repeats::Repeats;
 use crate::scene::{Culprit, Scene};
-use crate::timeline::Segment;
+use analysis::frames::Place;
+use analysis::timeline::Segment;
 
 macro_rules! causes {
     ($($name:ident = $text:literal;)*) => {

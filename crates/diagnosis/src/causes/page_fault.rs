@@ -9,7 +9,7 @@
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 use format::record::Sample;
 use format::usage::Usage;
 use format::wait::WaitKind;

@@ -20,9 +20,9 @@ use crate::awaits::{
     by_library, fulfiller, holder_of_any, likely_holder, lock_of_worker, target, worker_of_any,
     Awaited,
 };
-use crate::frames::{last_part, Owner};
 use crate::scene::{Culprit, Scene};
-use crate::timeline::{Segment, State};
+use analysis::frames::{last_part, Owner};
+use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::record::Sample;
 use format::wait::{AwaitKind, WaitKind};

@@ -10,9 +10,9 @@
 
 use super::{at, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
-use crate::frames::Place;
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::frames::Place;
+use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
 pub const RULE: Rule = Rule { claim };

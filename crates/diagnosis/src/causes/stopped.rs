@@ -10,7 +10,7 @@
 use super::{ms_text, Cause, Claim, Described, Rule};
 use crate::gaps::Gap;
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
+use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { claim };

@@ -2,12 +2,12 @@
 //!
 //! Signature: none. Quotes: the stacks that most of it passed in (`unexplained`). Never surer than *possible*.
 
+use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use super::{at, ms_text, Described};
 use crate::crowded::SLIVERS;
 use crate::scene::Scene;
-use crate::timeline::{Segment, State};
 
 pub const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing\"), or look at \
      the stacks in `dashcam show`.";

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
+use analysis::frames::{Frames, Owner};
 use capture::read::Capture;
 use capture::write::checksum;
-use diagnosis::frames::{Frames, Owner};
 use format::block::HEADER_WORDS;
 use format::chunk;
 

@@ -27,11 +27,11 @@ mod stacks;
 
 use std::io::{self, Write};
 
+use analysis::states::Threads;
 use capture::read::Capture;
 use prost::Message;
 
 use crate::scene::{self, Arg, Args, Mark, Slice, Stand, Track};
-use crate::states::Threads;
 use crate::{notes, Progress};
 use proto::{
     event_type, unit, Clock, ClockSnapshot, CounterDescriptor, DebugAnnotation, PerfSampleDefaults,

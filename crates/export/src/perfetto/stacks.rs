@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
+use analysis::states::Threads;
 use capture::read::Frame;
 use format::record::Sample;
 
@@ -12,7 +13,6 @@ use super::proto::{
 };
 use super::Packets;
 use crate::frames::Frames;
-use crate::states::Threads;
 
 /// Writes the samples that have a stack.
 pub fn write(threads: &Threads<'_>, packets: &mut Packets<'_>) -> io::Result<()> {

@@ -5,7 +5,7 @@
 //! | requests | each request from its arrival, the time it lay in its queue, spans of an event loop | work handed to another thread |
 //! | awaits | what the task of a request awaited, from one look to the next | |
 //! | a thread | handlers of requests, work for others' requests, spans, collections | events |
-//! | its states | running, runnable, waiting and for what: `diagnosis::timeline` | |
+//! | its states | running, runnable, waiting and for what: `analysis::timeline` | |
 //!
 //! Slices of one track nest: what overlaps without nesting (an event loop's spans, damage) goes to
 //! a further track of the same name. One thread's tracks live at a time.
@@ -17,12 +17,11 @@ mod waits;
 use std::borrow::Cow;
 use std::io;
 
+use analysis::context;
+use analysis::states::Threads;
 use capture::read::{Capture, Text};
 
 pub use lanes::nested;
-
-use crate::context;
-use crate::states::Threads;
 
 /// A value beside a slice.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
+use analysis::states::Threads;
 use capture::read::{RequestRow, SpanRow};
 
 use super::{arg, attributes, nested, Arg, Args, Mark, Slice, Stand, Track, Visit};
-use crate::states::Threads;
 
 /// Group of everything that nests on a thread.
 const ON_THREAD: u64 = 0;

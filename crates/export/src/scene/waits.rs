@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
+use analysis::states::Threads;
+use analysis::timeline::{Segment, State};
+use analysis::words;
 use capture::read::Capture;
-use diagnosis::timeline::{Segment, State};
 use format::record::{flag, Await, Sample};
 use format::wait::{HolderSource, WaitKind};
 
 use super::{arg, nested, Arg, Args, Slice, Stand, Track, Visit};
-use crate::states::Threads;
-use crate::text;
 
 /// A task that waits is looked at again at least this often; past it, silence means not seen.
 const STALE_NS: u64 = 300_000_000;
@@ -66,7 +66,7 @@ fn state<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> Slice<'c> {
     // A running thread is at many places; those are the samples'.
     if let Some(sample) = segment.sample.filter(|_| segment.state != State::Run) {
         place(&mut args, threads.capture, sample.stack);
-        if let Some(task) = text::task(threads.capture, sample.task) {
+        if let Some(task) = words::task(threads.capture, sample.task) {
             arg(&mut args, "task", Arg::Text(task.to_owned()));
         }
         if segment.state == State::Wait {
@@ -87,7 +87,7 @@ fn state<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> Slice<'c> {
 /// The innermost frame; the whole stack is a sample.
 fn place(args: &mut Args<'_>, capture: &Capture, stack: u32) {
     if let Some(frame) = capture.frames(capture.without_native(stack)).next() {
-        arg(args, "at", Arg::Text(text::frame(capture, &frame)));
+        arg(args, "at", Arg::Text(words::frame(capture, &frame)));
     }
 }
 
@@ -95,13 +95,13 @@ fn wait(args: &mut Args<'_>, threads: &Threads<'_>, sample: &Sample) {
     if sample.flags & flag::TRUNCATED != 0 {
         arg(args, "stack cut", Arg::Bool(true));
     }
-    let (target, timeout_ns) = text::target_and_limit(sample);
-    match text::target(threads.capture, target) {
+    let (target, timeout_ns) = words::target_and_limit(sample);
+    match words::target(threads.capture, target) {
         Some(target) => arg(args, "target", Arg::Text(target.to_owned())),
         None if target != 0 => arg(args, "futex", Arg::Text(format!("{target:#x}"))),
         None => (),
     }
-    match text::lock_name(threads.capture, sample.lock) {
+    match words::lock_name(threads.capture, sample.lock) {
         Some(name) => arg(args, "lock", Arg::Text(name.to_owned())),
         None if sample.lock != 0 => arg(args, "lock", Arg::Text(format!("{:#x}", sample.lock))),
         None => (),
@@ -175,11 +175,11 @@ fn told<'c>(threads: &Threads<'c>, seen: &Await) -> Args<'c> {
     arg(&mut args, "request id", Arg::Count(seen.request));
     arg(&mut args, "task", Arg::Text(format!("{:#x}", seen.task)));
     let frames = capture.frames(seen.stack).take(MOST_FRAMES);
-    let frames: Vec<String> = frames.map(|f| text::frame(capture, &f)).collect();
+    let frames: Vec<String> = frames.map(|f| words::frame(capture, &f)).collect();
     if !frames.is_empty() {
         arg(&mut args, "stack", Arg::Text(frames.join(" < ")));
     }
-    if let Some(target) = text::target(capture, seen.target) {
+    if let Some(target) = words::target(capture, seen.target) {
         arg(&mut args, "target", Arg::Text(target.to_owned()));
     }
     if seen.holder != 0 {

@@ -57,7 +57,7 @@ fn list(
     for (key, value) in attributes {
         let key = source.capture.name(*key);
         let null = Cell::Null;
-        let shown = export::text::value(value);
+        let shown = analysis::words::value(value);
         let (kind, ints, floats, bools) = match value {
             Text::Int(v) => ("int", Cell::Int(*v), null, null),
             Text::Float(v) => ("float", null, Cell::Float(*v), null),

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::states::Threads;
 use capture::read::{Coverage, ThreadRow};
-use export::states::Threads;
 
 use crate::cell::{always, int, maybe, opt, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};

@@ -15,9 +15,9 @@ mod work;
 
 use std::collections::HashMap;
 
+use analysis::context::Contexts;
+use analysis::frames::Frames;
 use capture::read::Capture;
-use diagnosis::frames::Frames;
-use export::context::Contexts;
 use format::wait::HolderSource;
 
 use crate::cell::{id, Cell};

@@ -2,9 +2,9 @@
 //!
 //! Costs what `dashcam why` does for them.
 
-use diagnosis::frames::Frames;
+use analysis::frames::Frames;
+use analysis::requests::{Judged, Requests};
 use diagnosis::pieces::{self, Piece};
-use diagnosis::requests::{Judged, Requests};
 use diagnosis::scene::Scene;
 
 use super::states::word;

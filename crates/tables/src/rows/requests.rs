@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use analysis::states::Threads;
+use analysis::timeline::{self, Segment, State};
 use capture::read::RequestRow;
-use diagnosis::timeline::{self, Segment, State};
-use export::states::Threads;
 
 use crate::cell::{always, id, int, maybe, opt, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};

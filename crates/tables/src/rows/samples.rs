@@ -1,7 +1,7 @@
 //! Samples, as they were taken.
 
-use export::context::Contexts;
-use export::text as words;
+use analysis::context::Contexts;
+use analysis::words;
 use format::record::{flag, Sample};
 
 use super::waits::{lock_address, syscall, task, LOCK_NAME, LOCK_OBJECT};

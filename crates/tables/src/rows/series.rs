@@ -93,7 +93,7 @@ fn metrics(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
         let mut tags = String::new();
         for (key, value) in &row.tags {
             let comma = if tags.is_empty() { "" } else { "," };
-            let (key, value) = (capture.name(*key), export::text::value(value));
+            let (key, value) = (capture.name(*key), analysis::words::value(value));
             let equals = if value.is_empty() { "" } else { "=" };
             tags += &format!("{comma}{key}{equals}{value}");
         }

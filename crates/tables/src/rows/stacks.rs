@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use analysis::frames::{Frames, Owner, Place};
 use capture::read::Capture;
-use diagnosis::frames::{Frames, Owner, Place};
 
 use crate::cell::{always, int, maybe, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};

@@ -2,9 +2,9 @@
 //!
 //! Costs the states of one thread at a time.
 
-use diagnosis::timeline::State;
-use export::context::Contexts;
-use export::states::Threads;
+use analysis::context::Contexts;
+use analysis::states::Threads;
+use analysis::timeline::State;
 use format::wake::Waker;
 
 use super::{middle, request_at, sorted, Places};

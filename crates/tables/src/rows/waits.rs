@@ -2,12 +2,12 @@
 //!
 //! Costs the states of one thread at a time.
 
+use analysis::context::Contexts;
+use analysis::states::Threads;
+use analysis::timeline::{Segment, State};
+use analysis::words;
 use capture::read::Capture;
 use diagnosis::scene::Scene;
-use diagnosis::timeline::{Segment, State};
-use export::context::Contexts;
-use export::states::Threads;
-use export::text as words;
 use format::record::{Sample, TARGET_IS_NAME};
 use format::wait::{HolderSource, WaitKind};
 

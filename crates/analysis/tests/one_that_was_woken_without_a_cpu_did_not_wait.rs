@@ -2,9 +2,10 @@
 //! (its last sample, told again); the first look behind that says for how long it could have run.
 #![allow(clippy::expect_used, missing_docs)]
 
+#[path = "../../diagnosis/tests/made/mod.rs"]
 mod made;
 
-use diagnosis::timeline::{of_thread, State};
+use analysis::timeline::{of_thread, State};
 use format::record::flag;
 use format::wait::WaitKind::{Poll, Running};
 use made::{seen, stack, BEGIN, MS};

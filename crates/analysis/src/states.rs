@@ -1,4 +1,4 @@
-//! Threads, their names, and their states over the whole capture, as `diagnosis::timeline` tells
+//! Threads, their names, and their states over the whole capture, as `timeline` tells
 //! them for a piece of it.
 //!
 //! The kernel gives a thread id again: threads that had the same one, one after the other, are one
@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::timeline::{self, Segment};
 use capture::read::{Capture, RequestRow};
-use diagnosis::timeline::{self, Segment};
 
 /// Times past this are damage (292 years of uptime); they are cut, so that sums fit.
 const LATEST_NS: u64 = i64::MAX as u64;

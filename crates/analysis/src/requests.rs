@@ -25,7 +25,7 @@ impl Judged<'_> {
 }
 
 /// For how many requests these rows stand.
-pub(crate) fn count(rows: &[Judged<'_>]) -> usize {
+pub fn count(rows: &[Judged<'_>]) -> usize {
     rows.iter().map(|r| r.row.times as usize).sum()
 }
 
