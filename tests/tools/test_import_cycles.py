@@ -1,0 +1,97 @@
+"""tools/import_cycles.py on crates made by hand: what is an import, and what is a cycle."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+import check_rooms  # noqa: E402
+import import_cycles  # noqa: E402
+
+
+class ImportCycles(unittest.TestCase):
+    """Each test writes the files of a crate's src/ and reads them."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.src = Path(folder.name) / "src"
+
+    def write(self, **files: str) -> None:
+        """`a__b="..."` is the file a/b.rs."""
+        for name, text in files.items():
+            path = self.src / f"{name.replace('__', '/')}.rs"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def edges(self) -> dict[str, list[str]]:
+        """File -> the files it imports, as names in src/."""
+        def name(path: Path) -> str:
+            return str(path.relative_to(self.src))
+
+        found = import_cycles.graph([self.src / "lib.rs"])
+        return {name(file): sorted(map(name, to)) for file, to in found.items()}
+
+    def cycles(self) -> list[list[str]]:
+        """The cycles, as names in src/."""
+        found = import_cycles.cycles(import_cycles.graph([self.src / "lib.rs"]))
+        return [[str(path.relative_to(self.src)) for path in cycle] for cycle in found]
+
+    def test_modules_that_reach_each_other_are_a_cycle(self) -> None:
+        self.write(
+            lib="mod a; mod b; mod c; mod d;",
+            a="use crate::b::B; pub struct A;",
+            b="pub struct B(crate::c::C);",
+            c="use super::{d, a::{self, A}}; pub struct C;",
+            d="pub struct D;",
+        )
+        self.assertEqual(self.cycles(), [["a.rs", "b.rs", "c.rs"]])
+        found = import_cycles.graph([self.src / "lib.rs"])
+        way = import_cycles.shortest(found, import_cycles.cycles(found)[0])
+        self.assertEqual([path.stem for path in way], ["a", "b", "c", "a"])
+
+    def test_one_way_is_none(self) -> None:
+        self.write(lib="mod a; mod b; mod c; use a::A;", a="use crate::{b::B, c};", b="use super::c::C;", c="")
+        self.assertEqual(self.cycles(), [])
+        self.assertEqual(self.edges()["a.rs"], ["b.rs", "c.rs"])
+
+    def test_comments_strings_and_tests_import_nothing(self) -> None:
+        self.write(
+            lib="mod a; mod b;",
+            a='//! Like `crate::b::B`.\n/* use crate::b; */ const T: &str = "crate::b::B"; const R: &str = r#"a"crate::b"#;\n'
+            "#[cfg(test)]\nmod tests { use crate::b::B; fn f() { if true {} } }\n",
+            b="use crate::a::T; const QUOTE: char = '\"'; const END: char = '\"';",
+        )
+        self.assertEqual(self.edges(), {"lib.rs": [], "a.rs": [], "b.rs": ["a.rs"]})
+
+    def test_what_is_passed_on_is_its_definers(self) -> None:
+        self.write(lib="mod a; mod b; pub use b::{B, C as D}; pub use b::*;", a="use crate::{B, D, E};",
+                   b="pub struct B; pub struct C; pub struct E;")
+        self.assertEqual(self.edges()["a.rs"], ["b.rs"])
+        self.write(lib="mod a; mod b; pub use b::B; pub fn all() { a::f() }", a="pub fn f() { crate::all() }")
+        self.assertEqual(self.cycles(), [["a.rs", "lib.rs"]])
+
+    def test_a_folders_module_and_its_children_count(self) -> None:
+        self.write(lib="mod a;", a__mod="mod b; pub use b::B; fn f() { b::g() }", a__b="use super::f; pub struct B;")
+        self.assertEqual(self.cycles(), [["a/b.rs", "a/mod.rs"]])
+
+    def test_super_in_a_module_that_is_written_inside_is_the_file(self) -> None:
+        self.write(lib="mod a;", a="fn f() {}\nmod inside { use super::f; use super::super::other; }")
+        self.assertEqual(self.edges()["a.rs"], ["lib.rs"])
+
+    def test_the_number_of_a_room_may_only_shrink(self) -> None:
+        self.write(lib="mod a; mod b;", a="use crate::b;", b="use crate::a;")
+        with mock.patch.object(check_rooms, "manifest", lambda room: self.src.parent / "Cargo.toml"):
+            self.assertEqual(check_rooms.check_cycles("room", 2), [])
+            self.assertIn("2 modules are in import cycles, wanted at most 0; the shortest are a.rs > b.rs > a.rs",
+                          check_rooms.check_cycles("room", 0)[0])
+            self.assertIn("lower its number", check_rooms.check_cycles("room", 3)[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
