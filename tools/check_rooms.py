@@ -81,7 +81,7 @@ IN_CYCLES = {
     "capture": 7,
     "cli": 4,
     "dashcam": 33,
-    "diagnosis": 47,
+    "diagnosis": 46,
     "export": 16,
     "format": 8,
     "metrics": 3,

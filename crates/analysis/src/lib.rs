@@ -3,7 +3,9 @@
 //! How it works: a module a question, each a function of the capture alone. `timeline` cuts a thread's time
 //! into exclusive segments that sum to it, `states` does so for a whole capture; `requests` divides slow
 //! requests from normal ones; `context` finds the request and span a thread worked on; `frames` knows whose
-//! code a frame is; `words` gives names to threads, waits and places.
+//! code a frame is; `gaps` finds times in which the whole process may have been stopped; `words` gives names to
+//! threads, waits and places. `index` answers what a thread did at a given time, `loops` and `forks` what of that
+//! was an event loop's own wait or a fork.
 //!
 //! What it promises: diagnosis, export, tables and view ask these same questions here, so that a page, an
 //! export and a verdict never disagree about where a thread's time went. No module imports one that
@@ -13,7 +15,11 @@
 //! the diagnosis' to say.
 
 pub mod context;
+mod forks;
 pub mod frames;
+pub mod gaps;
+pub mod index;
+mod loops;
 pub mod requests;
 pub mod states;
 pub mod timeline;

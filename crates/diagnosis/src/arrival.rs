@@ -254,7 +254,7 @@ fn overlap(a: (u64, u64), b: &Segment<'_>) -> u64 {
 }
 
 fn still(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
-    let most = |g: &&crate::gaps::Gap| overlap((g.from_ns, g.to_ns), segment);
+    let most = |g: &&analysis::gaps::Gap| overlap((g.from_ns, g.to_ns), segment);
     let gap = scene.gaps.iter().max_by_key(most)?;
     Some((most(&gap), Claim::of(stopped::cause_of(gap), segment)))
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use analysis::frames::{Owner, Place};
 use analysis::timeline::{Segment, State};
-use capture::read::{Frame, OffCpu, TaskRow};
+use capture::read::Frame;
 use format::record::Sample;
 use format::wait::WaitKind;
 
@@ -382,12 +382,6 @@ impl<'c> Scene<'c> {
         self.off_at(tid, t_ns).map(|off| off.in_ns)
     }
 
-    fn off_at(&self, tid: u32, t_ns: u64) -> Option<&'c OffCpu> {
-        let off = self.capture.off_cpu.get(&tid)?;
-        let last = off[..off.partition_point(|o| o.out_ns <= t_ns)].last()?;
-        (last.in_ns >= t_ns).then_some(last)
-    }
-
     /// Who had the GIL while a thread with this course waited for it most of the time of `segment`; none
     /// where it was now one and now another.
     pub(crate) fn gil_keeper(&self, own: &[Segment<'_>], segment: &Segment<'_>) -> Option<Culprit> {
@@ -405,50 +399,5 @@ impl<'c> Scene<'c> {
         let stack = self.main_stack(tid, segment.from_ns, segment.to_ns);
         let found = Culprit { by_gil: true, ..Culprit::thread(tid, stack, true) };
         (tid != 0 && ns * 2 > all).then_some(found)
-    }
-
-    /// Pieces of a request that were handed to other threads.
-    pub fn handed(&self, request: u64) -> impl Iterator<Item = &'c TaskRow> + use<'_, 'c> {
-        let tasks = &self.capture.tasks;
-        let handed = self.handed.get_or_init(|| {
-            let mut handed: HashMap<u64, Vec<usize>> = HashMap::new();
-            for (at, task) in tasks.iter().enumerate() {
-                handed.entry(task.request).or_default().push(at);
-            }
-            handed
-        });
-        handed.get(&request).into_iter().flatten().map(|at| &tasks[*at])
-    }
-
-    /// When what `tid` did at `t_ns` for a request (all of it, or a piece handed to it), not on an
-    /// event loop, ended.
-    pub fn request_end(&self, tid: u32, t_ns: u64) -> Option<u64> {
-        let own = self.served().get(&tid)?;
-        let last = own[..own.partition_point(|(begin, _)| *begin <= t_ns)].last();
-        last.map(|(_, end)| *end).filter(|end| *end >= t_ns)
-    }
-
-    /// The parts of `[from, to)` in which `tid` did something for a request, not on an event loop.
-    pub fn served_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> Vec<(u64, u64)> {
-        let own = self.served().get(&tid).map_or(&[][..], Vec::as_slice);
-        let first = own.partition_point(|(begin, _)| *begin < from_ns).saturating_sub(1);
-        let near = own[first..].iter().take_while(|(begin, _)| *begin < to_ns);
-        let inside = near.map(|(begin, end)| (*begin.max(&from_ns), *end.min(&to_ns)));
-        inside.filter(|(begin, end)| begin < end).collect()
-    }
-
-    fn served(&self) -> &HashMap<u32, Vec<(u64, u64)>> {
-        self.served.get_or_init(|| {
-            let mut served: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
-            for row in self.capture.requests.iter().filter(|r| !r.on_loop) {
-                let ended = row.end_ns.map(|end_ns| (row.started_ns, end_ns));
-                served.entry(row.tid).or_default().extend(ended);
-            }
-            for task in &self.capture.tasks {
-                served.entry(task.tid).or_default().push((task.begin_ns, task.end_ns));
-            }
-            served.values_mut().for_each(|all| all.sort_unstable());
-            served
-        })
     }
 }

@@ -1,30 +1,23 @@
-//! What a rule may look at: the capture, and questions about other threads at a given time.
+//! What a rule may look at: the capture (`analysis::index`), and inferences about other threads at a given time.
 
-use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ops::Deref;
 
-use analysis::frames::Frames;
-use analysis::timeline::{self, slice_between, Late, Segment, State};
-use capture::read::{Capture, GcRow, SpanRow};
-use format::own_span;
-use format::record::{flag, Await, Sample, TARGET_IS_NAME};
+use analysis::index::Index;
+use analysis::timeline::{self, Segment, State};
+use capture::read::Capture;
+use format::record::{flag, Sample};
 use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
 use crate::crowded::Bursts;
-use crate::gaps::Gap;
 use crate::wakers::WaitKey;
 use crate::woken::Told;
 
 /// How far a sample of another thread may lie from the moment asked about.
 const NEAR_NS: u64 = 60_000_000;
-
-/// A stretch shorter than this part of a time is a sliver of it.
-const SLIVERS: u64 = 10;
-/// Answers that are remembered; beyond, the memory is emptied.
-const MOST_MAIN_STACKS: usize = 64 * 1024;
 /// Threads a chain of waits is followed through.
 const MOST_HOPS: usize = 6;
 /// A thread that waits is looked at this often.
@@ -59,49 +52,27 @@ impl Culprit {
 
 /// A capture and the questions rules ask of it.
 pub struct Scene<'c> {
-    /// The capture.
-    pub capture: &'c Capture,
-    /// Its frames.
-    pub frames: Frames<'c>,
-    /// Times in which the recorder's own thread did not get to run though it wanted to:
-    /// begin, end, and the part it was runnable for.
-    pub gaps: Vec<Gap>,
+    /// What records and samples say by themselves.
+    pub index: Index<'c>,
     /// The limit of the slow requests, ns: work that takes as long by itself is too slow on a free
     /// machine as well. `u64::MAX` where nothing is judged.
     pub limit_ns: u64,
-    /// Threads that run requests on an event loop.
-    pub(crate) loops: HashSet<u32>,
-    /// Times inside `fork`.
-    pub(crate) forks: Vec<&'c SpanRow>,
     /// The last burst of work that was looked for of each thread.
     bursts: RefCell<Bursts>,
-    /// The last time each loop was found busy without a break: its begin and end, and how long that counts.
-    pub(crate) busy: RefCell<HashMap<u32, (u64, u64, u64)>>,
-    /// Of each thread asked about.
-    late: RefCell<HashMap<u32, Rc<Late>>>,
-    /// What threads mostly did, of those asked about lately: many pieces ask about one collection.
-    main_stacks: RefCell<HashMap<(u32, u64, u64), u32>>,
     /// Whether the code of a stack gets something out of a pool; of stacks that were asked about.
     pub(crate) pools: RefCell<HashMap<u32, bool>>,
     /// Who let go of what was waited for, as inferred.
     pub(crate) releasers: RefCell<HashMap<WaitKey, Option<u32>>>,
-    /// Name ids of the spans in which the recorder writes a capture, and of those in which a thread
-    /// was inside the program's predicate.
-    writes: Option<u32>,
-    predicate: Option<u32>,
-    /// Time, request and index of all looks at suspended tasks, by time; put together when somebody
-    /// asks.
-    looks: OnceCell<Vec<(u64, u64, usize)>>,
-    /// Begin and end of the requests, and of pieces of them, that each thread worked for, by time; put
-    /// together when somebody asks.
-    pub(crate) served: OnceCell<HashMap<u32, Vec<(u64, u64)>>>,
-    /// Places of the pieces of each request that were handed to other threads; put together when somebody
-    /// asks.
-    pub(crate) handed: OnceCell<HashMap<u64, Vec<usize>>>,
-    /// The longest collection.
-    longest_gc_ns: u64,
     /// It is being found out whose stay ended a wait.
     pub(crate) asks_keepers: Cell<bool>,
+}
+
+impl<'c> Deref for Scene<'c> {
+    type Target = Index<'c>;
+
+    fn deref(&self) -> &Index<'c> {
+        &self.index
+    }
 }
 
 impl<'c> Scene<'c> {
@@ -112,142 +83,14 @@ impl<'c> Scene<'c> {
 
     /// Sets a capture up.
     pub fn new(capture: &'c Capture) -> Scene<'c> {
-        let on_loop = capture.requests.iter().filter(|r| r.on_loop);
-        let loops = on_loop.map(|r| r.tid).collect();
-        let id = |name: &str| capture.name_id(name);
-        let fork = id(own_span::FORK);
-        let forks = capture.own_spans.iter().filter(|s| Some(s.name) == fork).collect();
-        let (writes, predicate) = (id(own_span::CAPTURE), id(own_span::PREDICATE));
-        let (frames, gaps, busy) = (Frames::new(capture), Gap::all(capture), RefCell::default());
-        let (looks, served, handed) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        let gc_ns = capture.gcs.iter().map(|g| g.end_ns.saturating_sub(g.begin_ns));
-        let longest_gc_ns = gc_ns.max().unwrap_or(0);
-        let (limit_ns, bursts) = (u64::MAX, RefCell::default());
         Scene {
-            capture,
-            frames,
-            gaps,
-            limit_ns,
-            loops,
-            forks,
-            bursts,
-            busy,
-            late: RefCell::default(),
-            main_stacks: RefCell::default(),
+            index: Index::new(capture),
+            limit_ns: u64::MAX,
+            bursts: RefCell::default(),
             pools: RefCell::default(),
             releasers: RefCell::default(),
-            writes,
-            predicate,
-            looks,
-            served,
-            handed,
-            longest_gc_ns,
             asks_keepers: Cell::new(false),
         }
-    }
-
-    /// The garbage collection that covers most of `[from, to)`, on any thread.
-    pub fn gc_over(&self, from_ns: u64, to_ns: u64) -> Option<&'c GcRow> {
-        let overlap = |g: &&GcRow| g.end_ns.min(to_ns).saturating_sub(g.begin_ns.max(from_ns));
-        let gc = self.gcs_in(from_ns, to_ns).iter().max_by_key(overlap)?;
-        (overlap(&gc) * 2 >= to_ns - from_ns).then_some(gc)
-    }
-
-    /// Collections that may have been under way in `[from, to)`, by their begin.
-    pub fn gcs_in(&self, from_ns: u64, to_ns: u64) -> &'c [GcRow] {
-        let gcs = &self.capture.gcs;
-        let begin =
-            gcs.partition_point(|g| g.begin_ns.saturating_add(self.longest_gc_ns) < from_ns);
-        let end = gcs.partition_point(|g| g.begin_ns < to_ns);
-        &gcs[begin..end.max(begin)]
-    }
-
-    /// The sample that tells where `tid` was at `t_ns`: the last one before, if the thread has not
-    /// run since; else the nearest, if it is near.
-    pub fn sample_near(&self, tid: u32, t_ns: u64) -> Option<&'c Sample> {
-        let samples = self.capture.samples.get(&tid)?;
-        let before = samples[..samples.partition_point(|s| s.t_ns <= t_ns)].last();
-        if let Some(still) = before.filter(|s| self.is_out(tid, s.t_ns, t_ns)) {
-            return Some(still);
-        }
-        let around = slice_between(samples, t_ns.saturating_sub(NEAR_NS), t_ns + NEAR_NS);
-        around.iter().min_by_key(|s| s.t_ns.abs_diff(t_ns))
-    }
-
-    /// Whether switch records say that `tid` was off the CPU all of `[from, to)`.
-    fn is_out(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
-        let Some(off) = self.capture.off_cpu.get(&tid) else { return false };
-        let last = off[..off.partition_point(|o| o.out_ns <= from_ns)].last();
-        last.is_some_and(|o| o.in_ns >= to_ns)
-    }
-
-    /// The timeline of `tid` in `[from, to)`. Cost: what lies in it; the first time, all of that thread.
-    pub fn timeline(&self, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'c>> {
-        let all = || Rc::new(timeline::late_of(self.capture, tid));
-        let late = self.late.borrow_mut().entry(tid).or_insert_with(all).clone();
-        timeline::of_thread_with(self.capture, tid, &late, (from_ns, to_ns))
-    }
-
-    /// The samples of `tid` in `[from, to)`.
-    pub fn samples_in(&self, tid: u32, from_ns: u64, to_ns: u64) -> &'c [Sample] {
-        let samples = self.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
-        slice_between(samples, from_ns, to_ns)
-    }
-
-    /// The stack `tid` spent most of `[from, to)` in; the nearest one to its middle when nothing is
-    /// known of it. By time, not by samples: a thread that waits is sampled less often than one that
-    /// runs. A stack that it spent a sliver of the time in tells nothing of the rest. Cost: one
-    /// timeline, unless it was asked before.
-    pub fn main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
-        let key = (tid, from_ns, to_ns);
-        if let Some(known) = self.main_stacks.borrow().get(&key) {
-            return *known;
-        }
-        let found = self.find_main_stack(tid, from_ns, to_ns);
-        let mut known = self.main_stacks.borrow_mut();
-        if known.len() >= MOST_MAIN_STACKS {
-            known.clear();
-        }
-        known.insert(key, found);
-        found
-    }
-
-    fn find_main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
-        let mut sums: Vec<(u32, u64)> = Vec::new();
-        let own = self.timeline(tid, from_ns, to_ns);
-        for segment in own.iter().filter(|s| s.stack() != 0) {
-            match sums.iter_mut().find(|(stack, _)| *stack == segment.stack()) {
-                Some((_, sum)) => *sum += segment.ns(),
-                None => sums.push((segment.stack(), segment.ns())),
-            }
-        }
-        if sums.iter().all(|(_, sum)| sum * 2 <= to_ns - from_ns) {
-            self.merge_by_place(&mut sums);
-        }
-        let most = sums.into_iter().max_by_key(|(_, sum)| *sum);
-        let most = most.filter(|(_, sum)| sum * SLIVERS >= to_ns - from_ns).map(|(stack, _)| stack);
-        let middle = from_ns + (to_ns - from_ns) / 2;
-        most.or_else(|| self.sample_near(tid, middle).map(|s| s.stack)).unwrap_or(0)
-    }
-
-    /// One entry for all stacks that end in the same function of the user's or a library's: code that
-    /// computes is seen at another place of what it calls each time. The heaviest stack stands for
-    /// them; what it has the sum of all.
-    fn merge_by_place(&self, sums: &mut Vec<(u32, u64)>) {
-        sums.sort_by_key(|(stack, sum)| (std::cmp::Reverse(*sum), *stack));
-        let mut places: Vec<Option<(String, String)>> = Vec::new();
-        let mut merged: Vec<(u32, u64)> = Vec::new();
-        for (stack, sum) in sums.drain(..) {
-            let place = self.frames.innermost(stack).map(|p| (p.qualified, p.file));
-            match places.iter().position(|known| *known == place && place.is_some()) {
-                Some(at) => merged[at].1 += sum,
-                None => {
-                    places.push(place);
-                    merged.push((stack, sum));
-                }
-            }
-        }
-        *sums = merged;
     }
 
     /// What the thread of `segment` used around it, by the readings of its samples; None when these
@@ -290,58 +133,6 @@ impl<'c> Scene<'c> {
                 }
             }
         }
-    }
-
-    /// The looks at any suspended task in `[from, to)`.
-    pub fn looks_between(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &'c Await> + '_ {
-        let looks = self.looks.get_or_init(|| {
-            let rows = self.capture.awaits.iter();
-            let keys = rows.flat_map(|(id, rows)| {
-                rows.iter().enumerate().map(|(index, row)| (row.t_ns, *id, index))
-            });
-            let mut all: Vec<_> = keys.collect();
-            all.sort_unstable();
-            all
-        });
-        let begin = looks.partition_point(|(t_ns, ..)| *t_ns < from_ns);
-        let end = looks.partition_point(|(t_ns, ..)| *t_ns < to_ns).max(begin);
-        let awaits = &self.capture.awaits;
-        looks[begin..end].iter().filter_map(|(_, id, index)| awaits.get(id)?.get(*index))
-    }
-
-    /// The part of `[from, to)` in which a thread of the recorder's wrote a capture, ns.
-    pub fn recorder_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let own = self.capture.own_spans.iter().filter(|s| Some(s.name) == self.writes);
-        own.map(|s| s.end_ns.min(to_ns).saturating_sub(s.begin_ns.max(from_ns))).sum()
-    }
-
-    /// The part of `segment` that its thread spent inside the program's predicate, ns.
-    pub fn predicate_ns(&self, segment: &Segment<'_>) -> u64 {
-        let name = |s: &&SpanRow| s.tid == segment.tid && Some(s.name) == self.predicate;
-        let own = self.capture.own_spans.iter().filter(name);
-        let inside = |s: &SpanRow| {
-            s.end_ns.min(segment.to_ns).saturating_sub(s.begin_ns.max(segment.from_ns))
-        };
-        own.map(inside).sum()
-    }
-
-    /// What a sample's target says in words: a peer, a path; None for a bare address.
-    pub fn target(&self, sample: &Sample) -> Option<String> {
-        let named = sample.target & TARGET_IS_NAME != 0;
-        let words = named.then(|| self.capture.name(sample.target as u32).to_owned());
-        words.filter(|words| !words.is_empty())
-    }
-
-    /// What the wait that `segment` is a piece of was for, as any look at it told: the first may come too
-    /// soon to tell.
-    pub fn target_of_wait(&self, segment: &Segment<'_>) -> Option<String> {
-        let own = segment.sample?;
-        if let Some(target) = self.target(own) {
-            return Some(target);
-        }
-        let off = self.off_around(segment)?;
-        let looks = self.samples_in(segment.tid, off.out_ns, off.in_ns).iter();
-        looks.filter(|s| s.wait == own.wait).find_map(|s| self.target(s))
     }
 
     /// Who held the GIL while `segment` waited for it: the thread most samples of the wait name;
@@ -515,12 +306,6 @@ impl<'c> Scene<'c> {
         // A thread's end is no lock that anybody had.
         let measured = told == Told::By(tid) && stack != 0 && !self.joins(segment.stack());
         Some(Culprit::thread(tid, stack, measured))
-    }
-
-    /// Whether two stacks have the same known innermost place.
-    pub fn same_place(&self, a: u32, b: u32) -> bool {
-        let place = self.frames.innermost(a);
-        place.is_some() && place == self.frames.innermost(b)
     }
 
     /// Whether the wait ended because its time was up: nobody ended it.

@@ -109,13 +109,6 @@ impl Scene<'_> {
         });
         same.then_some(most)
     }
-
-    /// The time off the CPU that `segment` is a piece of, as switch records tell.
-    pub(crate) fn off_around(&self, segment: &Segment<'_>) -> Option<&OffCpu> {
-        let off = self.capture.off_cpu.get(&segment.tid)?;
-        let around = off[..off.partition_point(|o| o.out_ns <= segment.from_ns)].last();
-        around.filter(|o| segment.exact && o.in_ns >= segment.to_ns)
-    }
 }
 
 /// Who ended the longest wait of a group, and when, where that was told.

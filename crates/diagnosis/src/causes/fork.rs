@@ -8,7 +8,7 @@
 //! Quotes: which thread forked, where. Sure: the hooks around it tell begin and end; unsure: no look saw where it was called.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
+use crate::scene::{Culprit, Scene};
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
@@ -43,8 +43,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 
 /// The claim on time in which another thread forked, for most of it.
 pub fn elsewhere(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let culprit = scene.fork_elsewhere(segment)?;
-    Some(Claim { culprit: Some(culprit), ..Claim::of(Cause::Fork, segment) })
+    let (tid, stack) = scene.fork_elsewhere(segment)?;
+    let culprit = Some(Culprit::thread(tid, stack, true));
+    Some(Claim { culprit, ..Claim::of(Cause::Fork, segment) })
 }
 
 /// Whether a sleep went on for so long that its time was up before: the thread waits for something

@@ -8,8 +8,8 @@
 //! Quotes: the gap. Sure: the beats are a source of their own. There is no place: all threads stood still.
 
 use super::{ms_text, Cause, Claim, Described, Rule};
-use crate::gaps::Gap;
 use crate::scene::Scene;
+use analysis::gaps::Gap;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 

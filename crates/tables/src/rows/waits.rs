@@ -3,11 +3,11 @@
 //! Costs the states of one thread at a time.
 
 use analysis::context::Contexts;
+use analysis::index::Index;
 use analysis::states::Threads;
 use analysis::timeline::{Segment, State};
 use analysis::words;
 use capture::read::Capture;
-use diagnosis::scene::Scene;
 use format::record::{Sample, TARGET_IS_NAME};
 use format::wait::{HolderSource, WaitKind};
 
@@ -257,7 +257,7 @@ pub(crate) const GIL: Table = Table {
 fn gil(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let capture: &Capture = &source.capture;
     let (threads, contexts) = (Threads::new(capture), Contexts::new(capture));
-    let scene = Scene::new(capture);
+    let index = Index::new(capture);
     let (mut waiting, mut holding) = (Places::new(capture), Places::new(capture));
     for tid in threads.ids() {
         for wait in of_thread(&threads, tid, true, |kind| kind == WaitKind::Gil) {
@@ -265,7 +265,7 @@ fn gil(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
             let holder = if wait.gil_holder == tid { 0 } else { wait.gil_holder };
             let stack = match holder {
                 0 => 0,
-                holder => scene.sample_near(holder, at).map_or(0, |s| s.stack),
+                holder => index.sample_near(holder, at).map_or(0, |s| s.stack),
             };
             sink.row([
                 int(wait.from_ns),

@@ -4,13 +4,13 @@
 //! is a callback's. Most looks tell what is polled; those at a thread that nothing asked about do not, and
 //! then the code that polls decides.
 
-use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::wait::WaitKind;
 
-use crate::scene::Scene;
+use crate::index::Index;
+use crate::timeline::{Segment, State};
 
-impl Scene<'_> {
+impl Index<'_> {
     /// Whether the segment's thread runs an event loop.
     pub fn is_loop(&self, segment: &Segment<'_>) -> bool {
         self.loops.contains(&segment.tid)

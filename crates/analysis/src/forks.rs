@@ -1,16 +1,16 @@
 //! Who was inside `fork` when, and where: the recorder's hooks around it measure the time, and a look
 //! during it tells the code. One before it was at other code, and so is a native thread's behind it.
 
-use analysis::timeline::Segment;
 use capture::read::{Frame, SpanRow};
 use format::wait::WaitKind;
 
-use crate::scene::{Culprit, Scene};
+use crate::index::Index;
+use crate::timeline::Segment;
 
 /// So soon behind its fork a thread that runs is still in the code that forked.
 const BEHIND_NS: u64 = 20_000_000;
 
-impl Scene<'_> {
+impl Index<'_> {
     /// The part of `segment` that its thread spent inside `fork`, ns.
     pub fn forked_ns(&self, segment: &Segment<'_>) -> u64 {
         let inside = |begin: u64, end: u64| {
@@ -20,8 +20,8 @@ impl Scene<'_> {
         own.map(|f| inside(f.begin_ns, f.end_ns)).sum()
     }
 
-    /// The other thread whose forks, one or several in a row, cover most of `segment`.
-    pub fn fork_elsewhere(&self, segment: &Segment<'_>) -> Option<Culprit> {
+    /// The other thread whose forks, one or several in a row, cover most of `segment`, and its stack then.
+    pub fn fork_elsewhere(&self, segment: &Segment<'_>) -> Option<(u32, u32)> {
         let overlap = |f: &&SpanRow| {
             f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
         };
@@ -29,8 +29,7 @@ impl Scene<'_> {
         let longest = others.max_by_key(overlap)?;
         let of_it = self.forks.iter().copied().filter(|f| f.tid == longest.tid);
         let forked_ns = of_it.map(|f| overlap(&f)).sum::<u64>();
-        let culprit = || Culprit::thread(longest.tid, self.stack_in(longest), true);
-        (forked_ns * 2 > segment.ns()).then(culprit)
+        (forked_ns * 2 > segment.ns()).then(|| (longest.tid, self.stack_in(longest)))
     }
 
     /// Whether `segment` waits, behind its thread's own fork, for the child to leave the copy of this process that it is:

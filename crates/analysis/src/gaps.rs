@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use capture::read::Capture;
 
-use crate::scene::Scene;
-
 /// A gap in the recorder's heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
@@ -39,14 +37,5 @@ impl Gap {
             }
         }
         found.into_values().filter(|gap| gap.from_ns < gap.to_ns).collect()
-    }
-}
-
-impl Scene<'_> {
-    /// The heartbeat gap that covers most of `[from, to)`.
-    pub fn gap_over(&self, from_ns: u64, to_ns: u64) -> Option<&Gap> {
-        let overlap = |g: &&Gap| g.to_ns.min(to_ns).saturating_sub(g.from_ns.max(from_ns));
-        let gap = self.gaps.iter().max_by_key(overlap)?;
-        (overlap(&gap) * 2 >= to_ns - from_ns).then_some(gap)
     }
 }
