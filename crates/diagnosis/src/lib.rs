@@ -38,6 +38,7 @@ mod takers;
 mod text;
 mod unexplained;
 mod unheld;
+mod usage;
 mod waiters;
 mod wakers;
 mod woken;
