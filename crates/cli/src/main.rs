@@ -55,6 +55,9 @@ enum Command {
         /// Judge by these rules instead of the capture's own (as `run --slow`).
         #[arg(long)]
         slow: Option<String>,
+        /// Also say why: intervals, candidates for the blocker with their evidence, rules, thresholds.
+        #[arg(long)]
+        explain: bool,
     },
     /// What is in a capture: time covered, threads, requests, sources, losses
     Show {
@@ -252,13 +255,13 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Run(run) => run::run(&run.args()),
-        Command::Why { path, json, md, slow } => {
+        Command::Why { path, json, md, slow, explain } => {
             let form = match (json, md) {
                 (true, _) => read::Form::Json,
                 (_, true) => read::Form::Markdown,
                 _ => read::Form::Text,
             };
-            read::why(&path, form, slow.as_deref())
+            read::why(&path, form, slow.as_deref(), explain)
         }
         Command::Show { path, json, slowest, request } => {
             let slowest = slowest.then_some(show::One::Slowest);

@@ -33,8 +33,8 @@ pub enum Form {
     Markdown,
 }
 
-/// Names the cause of the slow requests in a capture.
-pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
+/// Names the cause of the slow requests in a capture; with `explain` also why it is that one.
+pub fn why(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> ExitCode {
     // A wrong word is the caller's, whatever the file is.
     if let Err(code) = slow.map_or(Ok(()), |text| parsed(text).map(drop)) {
         return code;
@@ -48,8 +48,14 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
         Err(code) => return code,
     };
     progress::stage("looking for causes");
-    let diagnosis = diagnosis::diagnose(&capture, |name| rules.limit_ns(name));
+    let limit_ns = |name: &str| rules.limit_ns(name);
+    let diagnosis = match explain {
+        true => diagnosis::diagnose_explained(&capture, limit_ns),
+        false => diagnosis::diagnose(&capture, limit_ns),
+    };
     progress::clear();
+    // Empty unless it was asked for.
+    let explanation = diagnosis::to_explanation(&diagnosis);
     // The answer first; how the rest of the folder judges comes behind it.
     let others = || path.is_dir().then(|| Others::beside(&file, &diagnosis, slow.map(|_| &rules)));
     let name = file.display().to_string();
@@ -63,11 +69,14 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>) -> ExitCode {
         }
         Form::Markdown => {
             print!("{}", diagnosis::to_markdown(&diagnosis, &name));
+            if !explanation.is_empty() {
+                println!("\n```text{explanation}```");
+            }
             let others = others().map(|others| others.to_text()).filter(|text| !text.is_empty());
             others.into_iter().for_each(|text| println!("\n{}", diagnosis::escaped(&text)));
         }
         Form::Text => {
-            print!("{}", diagnosis::to_text(&diagnosis));
+            print!("{}{explanation}", diagnosis::to_text(&diagnosis));
             let _ = io::stdout().flush();
             others().into_iter().for_each(|others| print!("{}", others.to_text()));
         }

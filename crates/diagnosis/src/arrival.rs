@@ -14,6 +14,8 @@
 
 use crate::causes::{fork, import, recorder, stopped, Cause, Claim};
 use crate::crowded;
+use crate::explain::trace::Question;
+use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold};
 use crate::pieces::Piece;
 use crate::scene::{Culprit, Scene};
 use analysis::frames::Owner;
@@ -43,20 +45,25 @@ pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
         sampled: false,
         exact,
     };
-    let answers: [&dyn Fn() -> Answer; 8] = [
-        &|| still(scene, &segment),
-        &|| asked(scene, &segment),
-        &|| fork::elsewhere(scene, &segment).map(|claim| (segment.ns(), claim)),
-        &|| collection(scene, &segment),
-        &|| gil(scene, &segment).filter(|(_, claim)| is_kept_long(scene, claim, &segment)),
-        &|| starved(scene, &segment),
-        &|| gil(scene, &segment),
-        &|| busy(scene, request, &segment),
+    let answers: [(&'static str, &dyn Fn() -> Answer); 8] = [
+        ("arrival-stopped", &|| still(scene, &segment)),
+        ("arrival-predicate", &|| asked(scene, &segment)),
+        ("arrival-fork", &|| fork::elsewhere(scene, &segment).map(|claim| (segment.ns(), claim))),
+        ("arrival-gc", &|| collection(scene, &segment)),
+        ("arrival-gil-kept-long", &|| {
+            gil(scene, &segment).filter(|(_, claim)| is_kept_long(scene, claim, &segment))
+        }),
+        ("arrival-no-cpu", &|| starved(scene, &segment)),
+        ("arrival-gil", &|| gil(scene, &segment)),
+        ("arrival-worker-busy", &|| busy(scene, request, &segment)),
     ];
-    let claim = answers.iter().find_map(|answer| {
+    let mut told: Vec<(Cause, u64)> = Vec::new();
+    let claim = answers.iter().find_map(|(id, answer)| {
         let (covered, claim) = answer()?;
-        (covered * 2 >= segment.ns()).then_some(claim)
+        told.push((claim.cause, covered));
+        (covered * 2 >= segment.ns()).then(|| claim.by_rule(id))
     });
+    trace(scene, &segment, &told, claim.is_some());
     let Some(claim) = claim else {
         let told = taken_up(scene, &segment);
         let known = told.iter().filter(|p| p.claim.cause != Cause::Unknown);
@@ -66,6 +73,31 @@ pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
         };
     };
     vec![Piece { segment, claim: Claim { seen: true, ..claim } }]
+}
+
+/// Keeps, if it is wanted, how much of the time each answer covers that was asked for.
+fn trace(scene: &Scene<'_>, segment: &Segment<'_>, told: &[(Cause, u64)], found: bool) {
+    if told.is_empty() || !scene.trace.wants(segment.from_ns, segment.to_ns) {
+        return;
+    }
+    let candidate = |(at, (cause, ns)): (usize, &(Cause, u64))| {
+        let won = found && at + 1 == told.len();
+        let fate = if won { Fate::Won } else { Fate::Dropped(Dropped::TooLittle) };
+        let weight = (*ns as f64 / segment.ns().max(1) as f64).min(1.0);
+        Candidate {
+            who: Subject::Cause(*cause),
+            place: None,
+            evidence: vec![Fact::Time(*ns, segment.ns())],
+            weight: Some(weight),
+            fate,
+            won: usize::from(won),
+        }
+    };
+    let mut candidates: Vec<Candidate> = told.iter().enumerate().map(candidate).collect();
+    candidates.reverse();
+    let least = Threshold::part("arrival.part-of-wait", 0.5);
+    let question = Question::about(Inference::Arrival, segment);
+    scene.trace.put(question.answered((candidates, 0), vec![least]));
 }
 
 /// Waits shorter than this are not cut by what others did.
@@ -275,7 +307,7 @@ fn collection(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
         return Some((most(&gc), Claim::of(Cause::CpuStarved, segment)));
     }
     let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
-    let culprit = Some(Culprit::thread(gc.tid, stack, true));
+    let culprit = Some(Culprit::thread(gc.tid, stack, true, Inference::GcRecord));
     Some((most(&gc), Claim { culprit, ..Claim::of(Cause::GcPause, segment) }))
 }
 
@@ -389,6 +421,7 @@ fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answe
         return Some((covered, claim));
     }
     let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
-    let culprit = (stack != 0).then_some(Culprit::thread(segment.tid, stack, true));
+    let culprit =
+        (stack != 0).then_some(Culprit::thread(segment.tid, stack, true, Inference::BusyWorker));
     Some((covered, Claim { culprit, ..Claim::of(Cause::PoolWait, segment) }))
 }

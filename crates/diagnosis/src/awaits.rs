@@ -27,6 +27,8 @@ use format::wait::{AwaitKind, HolderSource};
 
 use crate::causes::{self, pool_wait, Claim};
 use crate::culprits;
+use crate::explain::trace::Question;
+use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::pieces::Piece;
 use crate::scene::{Culprit, Scene};
 
@@ -252,14 +254,17 @@ pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) 
     let own = holders.iter().filter(|h| h.task == asked.holder && h.stack != 0);
     let found = own.min_by_key(|h| h.t_ns.abs_diff(asked.t_ns))?;
     let near = found.t_ns.abs_diff(asked.t_ns) <= NEAR_NS;
-    near.then_some(Culprit {
-        tid: segment.tid,
-        stack: found.stack,
-        measured: asked.how != HolderSource::Refers,
+    let (by, measured) = match asked.how {
+        HolderSource::Refers => (Inference::TaskReference, false),
+        _ => (Inference::TaskHolder, true),
+    };
+    let culprit = Culprit {
         doing: Some(told(scene, found)),
-        through: 0,
-        by_gil: false,
-    })
+        ..Culprit::thread(segment.tid, found.stack, measured, by)
+    };
+    let fate = if near { Fate::Won } else { Fate::Dropped(Dropped::NotSeen) };
+    scene.trace_one(Question::about(by, segment), &culprit, fate);
+    near.then_some(culprit)
 }
 
 /// As `holder`; without one, the one that another request was told which waited at the same place
@@ -280,7 +285,7 @@ pub fn holder_of_any<'c>(
             let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
             let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
             let found = holder(scene, &theirs, segment)?;
-            Some(Culprit { measured: false, ..found })
+            Some(Culprit { measured: false, by: Inference::FellowsHolder, ..found })
         })
         .or_else(|| usual_ender(scene, line.row, segment))
 }
@@ -331,9 +336,12 @@ fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<
     let its = looks.iter().filter(|h| h.task == row.holder && h.stack != 0);
     let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
     let near = segment.from_ns.saturating_sub(SEEN_NS)..segment.to_ns + SEEN_NS;
-    let doing = Some(self::told(scene, found));
-    let culprit = Culprit { doing, ..Culprit::thread(segment.tid, found.stack, false) };
-    near.contains(&found.t_ns).then_some(culprit)
+    let (doing, by) = (Some(self::told(scene, found)), Inference::UsualWaker);
+    let culprit = Culprit { doing, ..Culprit::thread(segment.tid, found.stack, false, by) };
+    let near = near.contains(&found.t_ns);
+    let fate = if near { Fate::Won } else { Fate::Dropped(Dropped::NotSeen) };
+    scene.trace_one(Question::about(by, segment), &culprit, fate);
+    near.then_some(culprit)
 }
 
 /// Another task that most likely had what `line` awaited, where the lock or pool itself does not
@@ -387,17 +395,34 @@ pub fn likely_holder(
     able.sort_unstable_by_key(|row| (row.t_ns, row.task));
     let first = *able.first()?;
     let one = able.iter().all(|row| scene.same_place(row.stack, first.stack));
+    trace_tasks(scene, segment, &able, one);
     if let Some(worker) = worker(scene, first, segment).filter(|_| one) {
         return Some(worker);
     }
-    one.then_some(Culprit {
-        tid: segment.tid,
-        stack: first.stack,
-        measured: false,
-        doing: Some(told(scene, first)),
-        through: 0,
-        by_gil: false,
-    })
+    let doing = Some(told(scene, first));
+    let own = Culprit::thread(segment.tid, first.stack, false, Inference::SameCode);
+    one.then_some(Culprit { doing, ..own })
+}
+
+/// Keeps, if it is wanted, which tasks may have had what was awaited.
+fn trace_tasks(scene: &Scene<'_>, segment: &Segment<'_>, able: &[&Await], one: bool) {
+    if !scene.trace.wants(segment.from_ns, segment.to_ns) {
+        return;
+    }
+    let fate = if one { Fate::Won } else { Fate::Dropped(Dropped::Ambiguous) };
+    let candidate = |row: &&Await| Candidate {
+        who: Subject::Task(row.task),
+        place: scene.frames.innermost(row.stack),
+        evidence: vec![Fact::SharesCode],
+        weight: Some(1.0 / able.len() as f64),
+        fate,
+        won: usize::from(one),
+    };
+    let shown = able.iter().take(CANDIDATES).map(candidate).collect();
+    let more = able.len().saturating_sub(CANDIDATES);
+    let least = Threshold::part("task-in-same-code.part-of-wait", 0.5);
+    let question = Question::about(Inference::SameCode, segment);
+    scene.trace.put(question.answered((shown, more), vec![least]));
 }
 
 /// The thread that works for a request whose task awaits it in a library's code: what that does is more
@@ -415,7 +440,8 @@ fn worker(scene: &Scene<'_>, row: &Await, segment: &Segment<'_>) -> Option<Culpr
     let (tid, stack) = (task.tid, scene.main_stack(task.tid, from, to));
     let longest = scene.timeline(tid, from, to).into_iter().max_by_key(Segment::ns);
     let doing = longest.map(|s| culprits::words(scene, &s));
-    (stack != 0).then_some(Culprit { doing, ..Culprit::thread(tid, stack, false) })
+    let by = Inference::ExecutorRecord;
+    (stack != 0).then_some(Culprit { doing, ..Culprit::thread(tid, stack, false, by) })
 }
 
 /// Whether a task awaits something outside of the process: work of its own, however long it takes.

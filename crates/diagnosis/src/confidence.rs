@@ -5,6 +5,7 @@
 
 use crate::causes::{downstream_wait, lock_wait, Cause};
 use crate::culprits;
+use crate::explain::{Check, Threshold};
 use crate::finding::Judge;
 use crate::group::{self, Group};
 use crate::woken::Told;
@@ -12,6 +13,27 @@ use analysis::timeline::State;
 
 /// Why a task that had something is not named for sure.
 const INFERRED_TASK: &str = "who had it was inferred from what other tasks awaited the while";
+
+/// Of a confirmed finding's excess so much has exact times.
+const EXACT_MIN: f64 = 0.8;
+/// And so much was seen by a sample; of less than the second it is possible at most.
+const SEEN_MIN: f64 = 0.5;
+const SEEN_LITTLE: f64 = 0.1;
+/// More of it without a CPU says that the machine was crowded.
+const NO_CPU_MAX: f64 = 0.75;
+/// More of it on threads that were inferred makes it an inference.
+const INFERRED_MAX: f64 = 0.2;
+/// A smaller share of everything is not confirmed.
+const SHARE_MIN: f64 = 0.3;
+/// If more of the normal requests have it too, it explains little.
+const NORMAL_MAX: f64 = 0.2;
+
+/// How sure a finding is, what kept it from more, and what that rests on.
+pub(crate) struct Sure {
+    pub(crate) level: Confidence,
+    pub(crate) missing: Vec<String>,
+    pub(crate) checks: Vec<Check>,
+}
 
 /// Fewer normal requests than these say little of what one slow request has that they have not.
 const FEW_NORMAL: usize = 5;
@@ -73,13 +95,18 @@ impl Judge<'_, '_> {
         share: f64,
         slow: usize,
         normal: usize,
-    ) -> (Confidence, Vec<String>) {
+    ) -> Sure {
         let total = group.excess_ns().max(1.0);
         let part = |test: &dyn Fn(&group::Weighed<'_>) -> bool| {
             group.pieces.iter().filter(|p| test(p)).map(|p| p.excess_ns).sum::<f64>() / total
         };
         let mut missing = Vec::new();
         let mut level = Confidence::Confirmed;
+        let mut checks: Vec<Check> = Vec::new();
+        let mut check = |name, value: f64, limit: f64, passed: bool| {
+            checks.push(Check { threshold: Threshold::part(name, limit), value, passed });
+            passed
+        };
         let mut lower = |to: Confidence, why: String, level: &mut Confidence| {
             *level = (*level).min(to);
             missing.push(why);
@@ -87,7 +114,8 @@ impl Judge<'_, '_> {
         if group.cause == Cause::Unknown {
             lower(Confidence::Possible, "no source saw what this time was".to_owned(), &mut level);
         }
-        if part(&|p| p.piece.segment.exact) < 0.8 {
+        let exact = part(&|p| p.piece.segment.exact);
+        if !check("exact-times.least", exact, EXACT_MIN, exact >= EXACT_MIN) {
             let state = self.scene.capture.meta.sources.iter().find(|(n, _)| n == "switches");
             let text = match state.map_or("off", |(_, s)| s.as_str()) {
                 on if on.starts_with("on") && self.blind(group) && !self.paused() => {
@@ -113,16 +141,23 @@ impl Judge<'_, '_> {
         }
         let seen = part(&|p| p.piece.claim.seen);
         let unseen = group.place.is_none() && group.cause != Cause::Stopped;
-        if seen < 0.5 && !unseen {
+        let seen_enough = unseen || seen >= SEEN_MIN;
+        if !check("seen-by-a-sample.least", seen, SEEN_MIN, seen_enough) {
             let text = match seen {
                 seen if seen < 0.01 => "hardly any of it was seen by a sample".to_owned(),
                 seen => format!("only {:.0} % of it was seen by a sample", seen * 100.0),
             };
-            let to = if seen < 0.1 { Confidence::Possible } else { Confidence::Likely };
+            let to = if seen < SEEN_LITTLE { Confidence::Possible } else { Confidence::Likely };
             lower(to, text, &mut level);
         }
         let waits = culprits::waits(self.scene, group);
-        if matches!(waits, Cause::LockWait | Cause::GilWait) && !culprits::is_measured(group) {
+        let measured = culprits::measured_part(group);
+        use Cause::{DeadlockTimeout, GilWait, LockWait, PoolWait};
+        if matches!(waits, LockWait | GilWait | DeadlockTimeout | PoolWait) {
+            let enough = culprits::is_measured(group);
+            check("blocker-measured.least", measured, culprits::MEASURED_MIN, enough);
+        }
+        if matches!(waits, LockWait | GilWait) && !culprits::is_measured(group) {
             let target = group.heaviest().and_then(|w| w.piece.claim.target.as_deref());
             let notice = lock_wait::is_notice(target);
             let text = match group.culprit {
@@ -163,11 +198,13 @@ impl Judge<'_, '_> {
         }
         let starved = part(&|p| p.piece.segment.state == State::Ready);
         let still = matches!(group.cause, Cause::CpuStarved | Cause::CpuThrottled | Cause::Stopped);
-        if starved > 0.75 && !still {
+        if !check("no-cpu.most", starved, NO_CPU_MAX, still || starved <= NO_CPU_MAX) {
             let text = "the machine was crowded: for most of it the work had no CPU";
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
-        if part(&|p| p.piece.claim.inferred) > 0.2 {
+        let inferred = part(&|p| p.piece.claim.inferred);
+        if !check("through-inferred-thread.most", inferred, INFERRED_MAX, inferred <= INFERRED_MAX)
+        {
             let text =
                 "which thread the request waited for was inferred from who ran when it ended";
             lower(Confidence::Likely, text.to_owned(), &mut level);
@@ -177,10 +214,12 @@ impl Judge<'_, '_> {
             let to = if group.cause == Cause::Fork { Confidence::Likely } else { least };
             lower(to, "no stack was seen".to_owned(), &mut level);
         }
-        if share < 0.3 {
+        if !check("share.least", share, SHARE_MIN, share >= SHARE_MIN) {
             level = level.min(Confidence::Likely);
         }
-        if normal * 5 > self.controls.len() && normal > 0 {
+        let usual = normal as f64 / self.controls.len().max(1) as f64;
+        let rare = !(normal * 5 > self.controls.len() && normal > 0);
+        if !check("normal-requests-with-it.most", usual, NORMAL_MAX, rare) {
             let text = format!("{normal} of {} normal requests have it too", self.controls.len());
             lower(Confidence::Possible, text, &mut level);
         } else if slow == 1 && share < 0.8 {
@@ -193,6 +232,6 @@ impl Judge<'_, '_> {
             let text = format!("one slow request, and {} to compare with", self.controls.len());
             lower(Confidence::Likely, text, &mut level);
         }
-        (level, missing)
+        Sure { level, missing, checks }
     }
 }

@@ -15,6 +15,8 @@ use format::record::{Sample, TARGET_IS_NAME};
 use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
+use crate::explain::trace::Question;
+use crate::explain::{Dropped, Fate, Inference};
 use crate::scene::{Culprit, Scene};
 
 /// How long after one gave up the other went on, by switch records.
@@ -75,7 +77,13 @@ impl Scene<'_> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let may_have_had_it = others().any(|other| self.worked_in(segment, other, &file));
         let stack = self.main_stack(partner.tid, from, to);
-        let culprit = Culprit::thread(partner.tid, stack, false);
+        let by = Inference::LockOrder;
+        let culprit = Culprit::thread(partner.tid, stack, false, by);
+        let fate = match may_have_had_it {
+            true => Fate::Dropped(Dropped::Ambiguous),
+            false => Fate::Won,
+        };
+        self.trace_one(Question::about(by, segment), &culprit, fate);
         (!may_have_had_it).then_some(culprit)
     }
 

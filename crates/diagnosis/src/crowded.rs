@@ -20,6 +20,8 @@ use std::collections::HashMap;
 use capture::read::Capture;
 
 use crate::causes::{Cause, Claim};
+use crate::explain::trace::Question;
+use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::pieces::Piece;
 use crate::scene::{Culprit, Scene};
 use analysis::timeline::{Segment, State};
@@ -169,7 +171,7 @@ pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
         if let Some(claim) = claim {
             let stack = if piece.claim.stack != 0 { piece.claim.stack } else { claim.stack };
             let stack = if claim.culprit.is_some() { claim.stack } else { stack };
-            piece.claim = Claim { stack, ..claim };
+            piece.claim = Claim { stack, rule: "cpu-contention", ..claim };
         }
     }
 }
@@ -195,10 +197,18 @@ impl Scene<'_> {
         let all: Vec<(u64, u32)> = others.map(|tid| (ran(tid), tid)).collect();
         let sum = all.iter().fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
         // Of two that ran as long always the same: a map has no order.
-        let (_, tid) = all.into_iter().max()?;
+        let (_, tid) = all.iter().copied().max()?;
         let stack = self.main_stack(tid, from, to);
         let ours = sum.saturating_mul(2) >= cpus.saturating_mul(segment.ns()) && stack != 0;
-        ours.then(|| Culprit::thread(tid, stack, segment.exact))
+        let question = Question::about(Inference::CpuUser, segment);
+        if self.trace.wants(from, to) {
+            let tally: Vec<(u32, u64)> =
+                all.iter().filter(|(ns, _)| *ns > 0).map(|(ns, tid)| (*tid, *ns)).collect();
+            let lost = if ours { Dropped::LessEvidence } else { Dropped::TooLittle };
+            let least = Threshold::part("cpu-user.part-of-all-cpus", 0.5);
+            self.trace_tally(question, (&tally, Fact::Time), (ours.then_some(tid), lost), &[least]);
+        }
+        ours.then(|| Culprit::thread(tid, stack, segment.exact, question.by))
     }
 }
 
@@ -232,7 +242,8 @@ pub(crate) fn doubt(pieces: &mut [Piece<'_>]) {
         }
         for piece in stretch.iter_mut().filter(|p| p.claim.cause == Cause::CpuStarved) {
             let target = Some(SLIVERS.to_owned());
-            piece.claim = Claim { target, ..Claim::of(Cause::Unknown, &piece.segment) };
+            let own = Claim::of(Cause::Unknown, &piece.segment);
+            piece.claim = Claim { target, rule: "runs-of-microseconds", ..own };
         }
     }
 }

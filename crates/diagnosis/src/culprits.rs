@@ -146,13 +146,21 @@ pub fn tids(scene: &Scene<'_>, group: &Group<'_>) -> Vec<u32> {
 
 /// Whether at least half of the excess has a culprit that was measured, or told by the kernel.
 pub fn is_measured(group: &Group<'_>) -> bool {
+    measured_part(group) >= MEASURED_MIN
+}
+
+/// Of a confirmed finding's excess so much has a culprit that was measured.
+pub const MEASURED_MIN: f64 = 0.5;
+
+/// The part of the excess with a culprit that was measured, or told by the kernel.
+pub fn measured_part(group: &Group<'_>) -> f64 {
     let measured = |p: &&Weighed<'_>| {
         let claim = &p.piece.claim;
         let told = || lock_wait::is_told(claim.target.as_deref());
         claim.culprit.map_or_else(told, |c| c.measured)
     };
     let known: f64 = group.pieces.iter().filter(measured).map(|p| p.excess_ns).sum();
-    known * 2.0 >= group.excess_ns()
+    known / group.excess_ns().max(1.0)
 }
 
 /// Whether most of the group's waits ended by their time limit: nobody ended them.

@@ -9,6 +9,8 @@ use crate::callers;
 use crate::causes::{self, ms_text, Cause, Described};
 use crate::confidence::Confidence;
 use crate::culprits;
+use crate::explain::trace::Trace;
+use crate::explain::Explanation;
 use crate::group::{self, Group};
 use crate::own_cost;
 use crate::repeats::{self, Repeats};
@@ -74,6 +76,8 @@ pub struct Finding {
     pub trace_ids: Vec<String>,
     /// The first of them came from outside, so that other tools know it too.
     pub trace_is_known: bool,
+    /// Why it says so, if that was asked for.
+    pub explanation: Option<Explanation>,
 }
 
 /// The verdict on a capture.
@@ -129,8 +133,22 @@ const MOST_SLOW: usize = 200;
 
 /// Judges a capture by `limit_ns`, the time a request of that name may take.
 pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Diagnosis<'c> {
+    judged(capture, limit_ns, Trace::default())
+}
+
+/// The same verdict, and why each finding says what it says. Cost: a few requests of each finding are
+/// judged once more.
+pub fn diagnose_explained<'c>(
+    capture: &'c Capture,
+    limit_ns: impl Fn(&str) -> u64,
+) -> Diagnosis<'c> {
+    judged(capture, limit_ns, Trace::on())
+}
+
+fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace) -> Diagnosis<'c> {
     let mut requests = Requests::divide(capture, limit_ns);
-    let scene = Scene::judged(capture, requests.threshold_ns);
+    let mut scene = Scene::judged(capture, requests.threshold_ns);
+    scene.trace = trace;
     let slow = count(&requests.slow);
     let worst_ns = requests.slow.first().map_or(0, Judged::ns);
     let failures = failures(&requests);
@@ -251,8 +269,8 @@ impl Judge<'_, '_> {
         let mean_ns = mean_ns(group, &slow);
         let normal_requests = self.normals_with(group, mean_ns);
         let target = main_target(self.scene, group);
-        let (mut confidence, mut missing) =
-            self.confidence(group, share, slow.len(), normal_requests);
+        let sure = self.confidence(group, share, slow.len(), normal_requests);
+        let (mut confidence, mut missing) = (sure.level, sure.missing);
         if let Some(alone) = self.alone(&slow) {
             confidence = confidence.min(Confidence::Likely);
             missing.push(alone);
@@ -317,6 +335,7 @@ impl Judge<'_, '_> {
             threads: tids.collect::<std::collections::HashSet<u32>>().len(),
             seen_ns,
             trace_is_known: traces.first().is_some_and(|ids| ids.told),
+            explanation: self.explanation(group, sure.checks),
             trace_ids: traces.iter().map(|ids| format!("{:032x}", ids.trace)).collect(),
         })
     }

@@ -187,7 +187,7 @@ fn join_sibling(
     if locked.clone().map(timeline::Segment::ns).sum::<u64>() * 2 > to - from {
         let claim = locked.max_by_key(|s| s.ns()).map(|s| crate::causes::claim(scene, s));
         if let Some(claim) = claim.filter(|c| c.cause == Cause::LockWait) {
-            piece.claim = Claim { seen: piece.claim.seen, ..claim };
+            piece.claim = Claim { seen: piece.claim.seen, rule: "lock-of-gil-holder", ..claim };
             return;
         }
     }
@@ -206,7 +206,7 @@ fn join_sibling(
     let longest = timeline.iter().filter(|s| s.state == State::Run).max_by_key(|s| s.ns());
     if let Some(claim) = longest.map(|s| crate::causes::claim(scene, s)) {
         let stack = if claim.stack != 0 { claim.stack } else { culprit.stack };
-        piece.claim = Claim { stack, seen: piece.claim.seen, ..claim };
+        piece.claim = Claim { stack, seen: piece.claim.seen, rule: "work-of-gil-holder", ..claim };
     }
 }
 

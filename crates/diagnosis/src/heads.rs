@@ -34,6 +34,6 @@ pub fn join_head(
     let Some(longest) = timeline.iter().max_by_key(|s| s.ns()) else { return };
     let claim = causes::claim(scene, longest);
     if claim.cause != Cause::Unknown {
-        piece.claim = Claim { seen: piece.claim.seen, ..claim };
+        piece.claim = Claim { seen: piece.claim.seen, rule: "head-of-line", ..claim };
     }
 }

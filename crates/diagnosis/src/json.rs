@@ -1,7 +1,9 @@
 //! `dashcam why --json`: schema 1.
 
+use capture::read::Capture;
 use serde_json::{json, Value};
 
+use crate::explain::json::explained;
 use crate::finding::{Diagnosis, Finding};
 use analysis::frames::Place;
 
@@ -41,16 +43,16 @@ pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
             "worst_ms": ms(diagnosis.worst_ns),
         },
         "otherwise": diagnosis.suspects.iter().map(suspect).collect::<Vec<Value>>(),
-        "causes": findings.map(|(i, f)| cause(i + 1, f)).collect::<Vec<Value>>(),
+        "causes": findings.map(|(i, f)| cause(capture, i + 1, f)).collect::<Vec<Value>>(),
         "unexplained_share": round(diagnosis.unexplained_share),
     })
 }
 
-fn cause(rank: usize, finding: &Finding) -> Value {
+fn cause(capture: &Capture, rank: usize, finding: &Finding) -> Value {
     let evidence = finding.evidence.iter();
     let evidence: Vec<Value> =
         evidence.map(|e| json!({"what": e.what, "value": e.value, "unit": e.unit})).collect();
-    json!({
+    let mut cause = json!({
         "rank": rank,
         "cause": finding.cause.text(),
         "share": round(finding.share),
@@ -70,14 +72,18 @@ fn cause(rank: usize, finding: &Finding) -> Value {
         "evidence": evidence,
         "missing": finding.missing,
         "advice": finding.advice,
-    })
+    });
+    if let (Some(explanation), Some(cause)) = (&finding.explanation, cause.as_object_mut()) {
+        cause.insert("explain".to_owned(), explained(capture, explanation));
+    }
+    cause
 }
 
 fn suspect((what, ms): &(&'static str, f64)) -> Value {
     json!({"what": what, "ms": (ms * 100.0).round() / 100.0})
 }
 
-fn place(place: Option<&Place>) -> Value {
+pub(crate) fn place(place: Option<&Place>) -> Value {
     place.map_or(Value::Null, |p| {
         json!({
             "function": p.function,
@@ -97,10 +103,10 @@ fn limit_ms(ns: u64) -> Value {
     }
 }
 
-fn ms(ns: u64) -> f64 {
+pub(crate) fn ms(ns: u64) -> f64 {
     (ns as f64 / 1e4).round() / 100.0
 }
 
-fn round(share: f64) -> f64 {
+pub(crate) fn round(share: f64) -> f64 {
     (share * 1000.0).round() / 1000.0
 }

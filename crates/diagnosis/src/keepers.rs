@@ -16,6 +16,8 @@ use format::record::Sample;
 use format::wait::WaitKind;
 
 use crate::causes::pool_wait;
+use crate::explain::trace::{Contest, Question};
+use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::scene::{Culprit, Scene};
 
 /// Looks further apart than this tell nothing of when a stay ended.
@@ -213,16 +215,21 @@ impl<'c> Scene<'c> {
     fn whose_stay_ended(&self, segment: &Segment<'_>, wait: &Ended) -> Option<Culprit> {
         let Ended { from, end, .. } = *wait;
         let mut stays = self.stays_that_ended(segment.tid, wait);
+        let wants = self.trace.wants(segment.from_ns, segment.to_ns);
+        let mut contest = Contest::of(stays.iter().map(|s| s.tid), wants);
         // Who waited for a lock until then was let go as well, by who did something else.
         if stays.iter().any(|s| !s.locked) {
             stays.retain(|s| !s.locked);
+            contest.keep(Dropped::Locked, |tid| stays.iter().any(|s| s.tid == tid));
         }
+        let held = |s: &Stay| (s.tid, s.gone_ns.saturating_sub(s.first_ns.max(from)));
+        let held: Vec<(u32, u64)> = stays.iter().filter(|_| wants).map(held).collect();
         let whole = Segment { from_ns: from, to_ns: end.1.max(from), ..*segment };
         let mut found: Vec<(Place, Culprit)> = stays
             .into_iter()
             .map(|Stay { place, tid, stack, .. }| {
                 // One of them may have waited for another: that is one and the same end.
-                let first = Culprit::thread(tid, stack, false);
+                let first = Culprit::thread(tid, stack, false, Inference::LeftPlace);
                 let last = self.behind_with(first, &whole, true, false);
                 let behind = self.frames.innermost_user(last.stack).filter(|_| last.tid != tid);
                 (behind.unwrap_or(place), Culprit { measured: false, ..last })
@@ -232,7 +239,26 @@ impl<'c> Scene<'c> {
         found.sort_by(|a, b| (&a.0, a.1.tid).cmp(&(&b.0, b.1.tid)));
         let (first, culprit) = found.first()?;
         let same = |p: &Place| (&p.qualified, &p.file) == (&first.qualified, &first.file);
-        found.iter().all(|(place, _)| same(place)).then_some(*culprit)
+        let one = found.iter().all(|(place, _)| same(place));
+        if wants {
+            let of_ns = whole.ns();
+            let evidence = |tid: u32| {
+                let ns: u64 = held.iter().filter(|(t, _)| *t == tid).map(|(_, ns)| ns).sum();
+                (vec![Fact::Time(ns, of_ns)], Some((ns as f64 / of_ns.max(1) as f64).min(1.0)))
+            };
+            // Of one that waited for another thread that one is named.
+            let won = held.iter().map(|(tid, _)| *tid).find(|tid| *tid == culprit.tid);
+            let won = won.or(held.first().map(|(tid, _)| *tid)).filter(|_| one);
+            let lost = if one { Dropped::LessEvidence } else { Dropped::Ambiguous };
+            let times = (whole.from_ns, whole.to_ns);
+            let candidates = contest.candidates(self, times, (won, lost), evidence);
+            let least =
+                Threshold::part("left-when-wait-ended.part-of-wait", 1.0 / LEAST_PART as f64);
+            let apart = Threshold::ns("left-when-wait-ended.samples-apart", APART_NS);
+            let question = Question::about(Inference::LeftPlace, segment);
+            self.trace.put(question.answered(candidates, vec![least, apart]));
+        }
+        one.then_some(*culprit)
     }
 
     /// The last stay of each other thread that ended with the wait. Where who waits shares its file with others, only
@@ -397,7 +423,8 @@ impl<'c> Scene<'c> {
         }
         let (tid, ns) = had.into_iter().max_by_key(|(tid, ns)| (*ns, *tid))?;
         let stack = self.main_stack(tid, segment.from_ns, segment.to_ns);
-        let found = Culprit { by_gil: true, ..Culprit::thread(tid, stack, true) };
+        let by = Inference::GilHolder;
+        let found = Culprit { by_gil: true, ..Culprit::thread(tid, stack, true, by) };
         (tid != 0 && ns * 2 > all).then_some(found)
     }
 }

@@ -21,6 +21,7 @@ mod course;
 mod crossed;
 mod crowded;
 mod culprits;
+pub mod explain;
 mod finding;
 mod group;
 mod heads;
@@ -45,7 +46,8 @@ mod woken;
 
 pub use analysis::frames::Place;
 pub use confidence::Confidence;
-pub use finding::{diagnose, Diagnosis, Evidence, Finding};
+pub use explain::text::to_explanation;
+pub use finding::{diagnose, diagnose_explained, Diagnosis, Evidence, Finding};
 pub use json::to_json;
 pub use markdown::{escaped, to_markdown};
 pub use pieces::divided;

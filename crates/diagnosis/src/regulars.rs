@@ -14,9 +14,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::causes::{lock_wait, pool_wait};
+use crate::explain::trace::Question;
+use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::group::Weighed;
 use crate::keepers::{Ended as Wait, Stay};
 use crate::scene::{Culprit, Scene};
+use analysis::frames::Place;
 use analysis::timeline::{Segment, State};
 use capture::read::{Frame, OffCpu};
 use format::wait::WaitKind;
@@ -83,13 +86,24 @@ fn name_by_records(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) -> bool {
     let longest_ns = ended.iter().map(|e| e.to_ns - e.from_ns).max().unwrap_or(0);
     ended.retain(|e| (e.to_ns - e.from_ns) * SHORT >= longest_ns);
     let ended = first_of_each(ended, APART_NS, |e| e.to_ns);
-    let Some(tid) = always_before(scene, &tids, &ended) else { return false };
+    let found = before_each(scene, &tids, &ended);
+    let longest =
+        pieces.iter().map(|w| &w.piece.segment).filter(|s| is_told(s)).max_by_key(|s| s.ns());
+    if let Some(wait) = longest {
+        let shown = |tid: &u32| {
+            let stack = scene.main_stack(*tid, wait.from_ns, wait.to_ns);
+            (Subject::Thread(*tid), scene.frames.innermost(stack))
+        };
+        trace(scene, (Inference::Recurring, wait), (&found, BY_RECORDS), shown);
+    }
+    let Some(tid) = clearly_best(found, BY_RECORDS) else { return false };
     let mut any = false;
     for w in pieces.iter_mut().filter(|w| is_told(&w.piece.segment)) {
         let (from, to) = (w.piece.segment.from_ns, w.piece.segment.to_ns);
         let stack = scene.main_stack(tid, from, to);
         let had = stack != 0 && !scene.idles(tid, (from, to), stack);
-        w.piece.claim.culprit = had.then(|| Culprit::thread(tid, stack, false));
+        w.piece.claim.culprit =
+            had.then(|| Culprit::thread(tid, stack, false, Inference::Recurring));
         any |= had;
     }
     any
@@ -144,12 +158,23 @@ fn name_by_stays(
     let first = first_of_each(all, apart_ns, |(_, wait)| wait.end.1);
     let stood: Vec<Stood> =
         first.iter().map(|(tid, wait)| stood(scene, *tid, wait, &stays_of)).collect();
-    let Some(function) = always_left(&stood) else { return false };
+    let found = left_at_each(&stood);
+    if let Some(wait) = pieces.iter().map(|w| &w.piece.segment).max_by_key(|s| s.ns()) {
+        let shown = |function: &Function| {
+            let left = stood.iter().find_map(|end| end.left.get(function));
+            let is_it = |f: &Frame<'_>| f.function == function.0 && f.file == function.1;
+            let at = left.and_then(|left| scene.frames.of(left.stack).find(is_it));
+            (Subject::Code, at.map(|at| scene.frames.place(&at)))
+        };
+        trace(scene, (Inference::RecurringExit, wait), (&found, BY_STAYS), shown);
+    }
+    let Some(function) = clearly_best(found, BY_STAYS) else { return false };
     for (w, wait) in pieces.iter_mut().zip(told) {
         // Those that ended with the first were let go then, or one after the other since.
         let at = wait.map(|(_, wait)| first.partition_point(|(_, f)| f.end.1 <= wait.end.1));
         let left = at.and_then(|at| stood.get(at.checked_sub(1)?)?.left.get(&function));
-        w.piece.claim.culprit = left.map(|left| Culprit::thread(left.tid, left.stack, false));
+        w.piece.claim.culprit =
+            left.map(|left| Culprit::thread(left.tid, left.stack, false, Inference::RecurringExit));
     }
     true
 }
@@ -202,9 +227,9 @@ fn stood(
     Stood { waited_ns, left: left.collect() }
 }
 
-/// The function that somebody left at each end, where that can hardly be chance. Of several that called one another the
-/// innermost.
-fn always_left(ends: &[Stood]) -> Option<Function> {
+/// The functions that somebody left at each end, and how likely that was by chance. Of several that
+/// called one another the innermost.
+fn left_at_each(ends: &[Stood]) -> Vec<(f64, Function)> {
     // An end at which looks saw nobody leave it tells nothing, if those waits are a small part of all.
     let all_ns: f64 = ends.iter().map(|end| end.waited_ns).sum();
     let chance = |function: &Function| -> Option<f64> {
@@ -227,8 +252,7 @@ fn always_left(ends: &[Stood]) -> Option<Function> {
     };
     let inner: Vec<&Function> = found.iter().map(|(_, function)| *function).collect();
     found.retain(|(_, function)| !inner.iter().any(|inner| calls(function, inner)));
-    let found = found.into_iter().map(|(chance, function)| (chance, function.clone()));
-    clearly_best(found.collect(), BY_STAYS)
+    found.into_iter().map(|(chance, function)| (chance, function.clone())).collect()
 }
 
 /// The one that hardly was there by chance, if that can be said of no other.
@@ -237,6 +261,45 @@ fn clearly_best<T: Ord>(mut found: Vec<(f64, T)>, most: (f64, f64)) -> Option<T>
     let mut found = found.into_iter();
     let (best, one) = found.next().filter(|(chance, _)| *chance <= most.0)?;
     found.next().is_none_or(|(next, _)| next >= most.1 * best).then_some(one)
+}
+
+/// Keeps, if the diagnosis is to be explained, who may have ended the waits of a group, by the chance
+/// that each was there by accident.
+fn trace<T: Ord + Clone>(
+    scene: &Scene<'_>,
+    about: (Inference, &Segment<'_>),
+    (found, most): (&[(f64, T)], (f64, f64)),
+    shown: impl Fn(&T) -> (Subject, Option<Place>),
+) {
+    if !scene.trace.is_on() || found.is_empty() {
+        return;
+    }
+    let won = clearly_best(found.to_vec(), most);
+    let mut by_chance: Vec<&(f64, T)> = found.iter().collect();
+    by_chance.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let candidate = |(chance, one): &&(f64, T)| {
+        let (who, place) = shown(one);
+        let lost = if won.is_some() { Dropped::LessEvidence } else { Dropped::Chance };
+        let is_it = won.as_ref() == Some(one);
+        let fate = if is_it { Fate::Won } else { Fate::Dropped(lost) };
+        let (evidence, weight) = (vec![Fact::Chance(*chance)], Some(1.0 - chance));
+        Candidate { who, place, evidence, weight, fate, won: usize::from(is_it) }
+    };
+    let candidates = by_chance.iter().take(CANDIDATES).map(candidate).collect();
+    let more = found.len().saturating_sub(CANDIDATES);
+    let (id, wait) = about;
+    let thresholds = match id {
+        Inference::Recurring => vec![
+            Threshold::part("recurring-waker.most-chance", most.0),
+            Threshold::count("recurring-waker.least-ends", LEAST_ENDS),
+        ],
+        _ => vec![
+            Threshold::part("recurring-exit.most-chance", most.0),
+            Threshold::count("recurring-exit.least-ends", LEAST_ENDS),
+        ],
+    };
+    let comparison = Question::about(id, wait).answered((candidates, more), thresholds);
+    scene.trace.put_of_group(comparison);
 }
 
 fn whole(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Ended> {
@@ -263,16 +326,17 @@ fn first_of_each<T>(all: Vec<T>, apart_ns: u64, end_ns: impl Fn(&T) -> u64) -> V
     out
 }
 
-/// The thread, not one of `waiters`, that ran just before each end, where that can hardly be chance.
-fn always_before(scene: &Scene<'_>, waiters: &[u32], ended: &[Ended]) -> Option<u32> {
+/// The threads, none of `waiters`, that ran just before each end, and how likely that was by
+/// chance.
+fn before_each(scene: &Scene<'_>, waiters: &[u32], ended: &[Ended]) -> Vec<(f64, u32)> {
     if ended.len() < LEAST_ENDS {
-        return None;
+        return Vec::new();
     }
     let others = scene.capture.samples.keys().copied().filter(|tid| !waiters.contains(tid));
     let chance = |tid: u32| -> Option<f64> {
         ended.iter().try_fold(1.0, |all, end| Some(all * chance_of(scene, tid, *end)?))
     };
-    clearly_best(others.filter_map(|tid| Some((chance(tid)?, tid))).collect(), BY_RECORDS)
+    others.filter_map(|tid| Some((chance(tid)?, tid))).collect()
 }
 
 /// How likely it was that `tid`, as often as it ran during the wait, ran so shortly before its end by chance;

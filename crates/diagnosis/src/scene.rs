@@ -12,6 +12,8 @@ use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
 use crate::crowded::Bursts;
+use crate::explain::trace::{Question, Trace};
+use crate::explain::{Dropped, Fact, Fate, Inference};
 use crate::wakers::WaitKey;
 use crate::woken::Told;
 
@@ -40,12 +42,14 @@ pub struct Culprit {
     pub through: u32,
     /// What the last of those waited for was the GIL, and no lock.
     pub by_gil: bool,
+    /// How it was found.
+    pub by: Inference,
 }
 
 impl Culprit {
     /// A thread.
-    pub fn thread(tid: u32, stack: u32, measured: bool) -> Culprit {
-        Culprit { tid, stack, measured, doing: None, through: 0, by_gil: false }
+    pub fn thread(tid: u32, stack: u32, measured: bool, by: Inference) -> Culprit {
+        Culprit { tid, stack, measured, doing: None, through: 0, by_gil: false, by }
     }
 }
 
@@ -64,6 +68,8 @@ pub struct Scene<'c> {
     pub(crate) releasers: RefCell<HashMap<WaitKey, Option<u32>>>,
     /// It is being found out whose stay ended a wait.
     pub(crate) asks_keepers: Cell<bool>,
+    /// Where inferences put what they compared.
+    pub(crate) trace: Trace,
 }
 
 impl<'c> Deref for Scene<'c> {
@@ -89,6 +95,7 @@ impl<'c> Scene<'c> {
             pools: RefCell::default(),
             releasers: RefCell::default(),
             asks_keepers: Cell::new(false),
+            trace: Trace::default(),
         }
     }
 
@@ -99,11 +106,18 @@ impl<'c> Scene<'c> {
         let inside = self.samples_in(segment.tid, from, to.max(from + 1));
         let own = segment.sample.into_iter().chain(inside);
         let named = own.filter(|s| s.wait == WaitKind::Gil && s.gil_holder != 0);
-        if let Some(tid) = most_common(named.map(|s| s.gil_holder).filter(|t| *t != segment.tid)) {
-            return Some(Culprit::thread(tid, self.main_stack(tid, from, to), true));
+        let named = counted(named.map(|s| s.gil_holder).filter(|t| *t != segment.tid));
+        if let Some(tid) = most_common(&named) {
+            let question = Question::about(Inference::GilHolder, segment);
+            let lost = (Some(tid), Dropped::LessEvidence);
+            self.trace_tally(question, (&named, Fact::Samples), lost, &[]);
+            return Some(Culprit::thread(tid, self.main_stack(tid, from, to), true, question.by));
         }
         let tid = self.busiest(segment.tid, from, to)?;
-        Some(Culprit::thread(tid, self.main_stack(tid, from, to), false))
+        let by = Inference::OnlyPython;
+        let found = Culprit::thread(tid, self.main_stack(tid, from, to), false, by);
+        self.trace_one(Question::about(by, segment), &found, Fate::Won);
+        Some(found)
     }
 
     /// Whether the work that `tid` was at during `segment` takes longer than the limit by itself, on
@@ -216,10 +230,15 @@ impl<'c> Scene<'c> {
         let whole = self.samples_in(segment.tid, begin, end).iter().filter(|s| s.target == lock);
         let known = |s: &&Sample| s.holder_source != HolderSource::None && s.lock_holder != 0;
         let holder = |s: &Sample| s.lock_holder;
-        let named = most_common(own.filter(known).map(holder).filter(|t| *t != segment.tid));
-        let named = named
-            .or_else(|| most_common(whole.filter(known).map(holder).filter(|t| *t != segment.tid)));
-        named.map(|tid| Culprit::thread(tid, self.main_stack(tid, from, to), true))
+        let mut named = counted(own.filter(known).map(holder).filter(|t| *t != segment.tid));
+        if named.is_empty() {
+            named = counted(whole.filter(known).map(holder).filter(|t| *t != segment.tid));
+        }
+        let tid = most_common(&named)?;
+        let question = Question::about(Inference::NamedHolder, segment);
+        let lost = (Some(tid), Dropped::LessEvidence);
+        self.trace_tally(question, (&named, Fact::Samples), lost, &[]);
+        Some(Culprit::thread(tid, self.main_stack(tid, from, to), true, question.by))
     }
 
     /// The holder, if looks or the kernel told who it is.
@@ -242,9 +261,22 @@ impl<'c> Scene<'c> {
         let told = self.told_waker(segment);
         let inside = || self.inside_of(segment);
         if let Some(tid) = (told == Told::Nothing).then(inside).flatten() {
-            return Some(Culprit::thread(tid, self.main_stack(tid, from, to), false));
+            let by = Inference::InsideCall;
+            return Some(Culprit::thread(tid, self.main_stack(tid, from, to), false, by));
         }
-        let busy = |tid: u32| told != Told::By(tid) && self.computes_on(tid, (begin, end));
+        let by = match told {
+            Told::By(_) => Inference::WakeRecord,
+            _ => Inference::RanBefore,
+        };
+        let question = Question::about(by, segment);
+        let thread = |tid: u32| Culprit::thread(tid, self.main_stack(tid, from, to), false, by);
+        let busy = |tid: u32| {
+            let busy = told != Told::By(tid) && self.computes_on(tid, (begin, end));
+            if busy {
+                self.trace_one(question, &thread(tid), Fate::Dropped(Dropped::ComputesOn));
+            }
+            busy
+        };
         let Some(tid) = self.releaser(segment).filter(|tid| !busy(*tid)) else {
             // Estimates hardly tell who ran then. Of a Condition it is who did something else until then
             // that counts; a lock of its own kind is held by whoever comes next, too.
@@ -256,13 +288,18 @@ impl<'c> Scene<'c> {
         let stack = self.main_stack(tid, from, to);
         // One that stood where we stand most of the while waited as we did; one that had no work then
         // held nothing.
-        if self.same_place(stack, segment.stack()) || pool_wait::is_idle(self, stack) {
+        let dropped = match self.same_place(stack, segment.stack()) {
+            true => Some(Dropped::SamePlace),
+            false => pool_wait::is_idle(self, stack).then_some(Dropped::Idle),
+        };
+        if let Some(why) = dropped {
+            self.trace_one(question, &thread(tid), Fate::Dropped(why));
             return None;
         }
         let stack = self.let_go_at(segment, tid, stack);
         // A thread's end is no lock that anybody had.
         let measured = told == Told::By(tid) && stack != 0 && !self.joins(segment.stack());
-        Some(Culprit::thread(tid, stack, measured))
+        Some(Culprit::thread(tid, stack, measured, by))
     }
 
     /// Whether the wait ended because its time was up: nobody ended it.
@@ -330,13 +367,18 @@ impl<'c> Scene<'c> {
     }
 }
 
-fn most_common(tids: impl Iterator<Item = u32>) -> Option<u32> {
-    let mut counts: Vec<(u32, usize)> = Vec::new();
+/// How many samples name each thread.
+fn counted(tids: impl Iterator<Item = u32>) -> Vec<(u32, u64)> {
+    let mut counts: Vec<(u32, u64)> = Vec::new();
     for tid in tids {
         match counts.iter_mut().find(|(t, _)| *t == tid) {
             Some((_, count)) => *count += 1,
             None => counts.push((tid, 1)),
         }
     }
-    counts.into_iter().max_by_key(|(_, count)| *count).map(|(tid, _)| tid)
+    counts
+}
+
+fn most_common(counts: &[(u32, u64)]) -> Option<u32> {
+    counts.iter().max_by_key(|(_, count)| *count).map(|(tid, _)| *tid)
 }

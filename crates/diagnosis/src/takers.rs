@@ -14,10 +14,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use analysis::frames::Owner;
-use analysis::timeline::State;
+use analysis::timeline::{Segment, State};
 use format::record::Sample;
 
 use crate::causes::pool_wait;
+use crate::explain::trace::Question;
+use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::group::Weighed;
 use crate::scene::{Culprit, Scene};
 
@@ -58,7 +60,7 @@ pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
         let own = &w.piece.segment;
         let Some(Entry { pool, .. }) = entry(scene, own.stack()) else { continue };
         let held = held.entry(pool.clone()).or_insert_with(|| holdings(scene, &pool));
-        w.piece.claim.culprit = keeper(scene, held, own.tid, (own.from_ns, own.to_ns));
+        w.piece.claim.culprit = holder(scene, held, own);
     }
 }
 
@@ -127,7 +129,8 @@ fn tells_until(scene: &Scene<'_>, tid: u32, look: &Sample, next: Option<&Sample>
 
 /// Who had what was waited for in `[from, to)`: the thread that had it longest, of those that stood where it was had
 /// for most of the time.
-fn keeper(scene: &Scene<'_>, held: &Held, waiter: u32, (from, to): (u64, u64)) -> Option<Culprit> {
+fn holder(scene: &Scene<'_>, held: &Held, wait: &Segment<'_>) -> Option<Culprit> {
+    let (waiter, from, to) = (wait.tid, wait.from_ns, wait.to_ns);
     let earliest = from.saturating_sub(held.longest_ns);
     let first = held.all.partition_point(|h| h.from_ns < earliest);
     let near = held.all[first..].iter().take_while(|h| h.from_ns < to);
@@ -143,10 +146,21 @@ fn keeper(scene: &Scene<'_>, held: &Held, waiter: u32, (from, to): (u64, u64)) -
     }
     let all: u64 = places.values().sum();
     let (place, ns) = places.into_iter().max_by_key(|(_, ns)| *ns)?;
-    if all * 2 < to - from || ns * 2 < all {
+    let enough = all * 2 >= to - from && ns * 2 >= all;
+    let there = threads.iter().filter(|((at, _), _)| *at == place);
+    let ((_, tid), (_, stack)) = there.max_by_key(|(_, (ns, _))| *ns)?;
+    let (tid, stack) = (*tid, *stack);
+    if scene.trace.is_on() {
+        let question = Question::about(Inference::PastTheLine, wait);
+        let tally: Vec<(u32, u64)> =
+            threads.iter().map(|((_, tid), (ns, _))| (*tid, *ns)).collect();
+        let lost = if enough { Dropped::LessEvidence } else { Dropped::TooLittle };
+        let least = Threshold::part("past-acquire-line.part-of-wait", 0.5);
+        let won = (enough.then_some(tid), lost);
+        scene.trace_tally_of_group(question, (&tally, Fact::Time), won, &[least]);
+    }
+    if !enough {
         return None;
     }
-    let there = threads.into_iter().filter(|((at, _), _)| *at == place);
-    let ((_, tid), (_, stack)) = there.max_by_key(|(_, (ns, _))| *ns)?;
-    Some(Culprit::thread(tid, stack, false))
+    Some(Culprit::thread(tid, stack, false, Inference::PastTheLine))
 }

@@ -88,7 +88,7 @@ pub(crate) fn failed(out: &mut String, d: &Diagnosis<'_>) {
 }
 
 /// So many of them, in words: "1 request", "4,812 requests".
-fn counted(n: usize, what: &str) -> String {
+pub(crate) fn counted(n: usize, what: &str) -> String {
     format!("{} {what}{}", thousands(n as u64), if n == 1 { "" } else { "s" })
 }
 

@@ -9,6 +9,8 @@ use format::record::{flag, Sample};
 use format::wait::{HolderSource, WaitKind};
 
 use crate::causes::pool_wait;
+use crate::explain::trace::{Contest, Question};
+use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::scene::{Culprit, Scene};
 use crate::woken::Told;
 
@@ -56,7 +58,8 @@ impl Scene<'_> {
         let infer = || self.ran_before(segment, from, self.first_let_go(segment, from, to));
         // Between looks a wait is many pieces, and each is asked about. Inside of a question about keepers
         // there is less of an answer.
-        if self.asks_keepers.get() || !segment.exact {
+        let traced = self.trace.wants(segment.from_ns, segment.to_ns);
+        if self.asks_keepers.get() || !segment.exact || traced {
             return infer();
         }
         let key = (segment.tid, end_of_wait(from, to), lock, segment.stack());
@@ -149,65 +152,11 @@ impl Scene<'_> {
         (from, to): (u64, u64),
         just_before_ns: u64,
     ) -> Option<u32> {
-        let lock = segment.sample.map(|s| s.target)?;
-        let place = self.frames.innermost(segment.stack());
-        let others = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
-        let candidate = |tid: &&u32| {
-            let seen = self.samples_in(**tid, from, to);
-            let waits_too = seen.iter().any(|s| s.wait == WaitKind::Futex && s.target == lock);
-            let stack = self.main_stack(**tid, from, to);
-            let stands_there = stack != 0
-                && (self.frames.innermost(stack) == place
-                    || pool_wait::is_same_pool(self, stack, segment.stack()));
-            let ran = self.ran_in(**tid, to.saturating_sub(just_before_ns), to + 50_000);
-            !waits_too && !stands_there && stack != 0 && ran && !self.is_parked(**tid, from, to)
-        };
-        let mut able: Vec<u32> = others.filter(candidate).copied().collect();
-        // A thread that idles (accepts, polls) holds nothing; one that was in the file of the code
-        // that waits knows the lock; one whose code says `release` lets go of one by hand.
-        let file = place.as_ref().map(|p| p.file.as_str());
-        let busy = |tid: &u32| {
-            let seen = self.sample_near(*tid, from + (to - from) / 2);
-            !seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
-        };
-        // A module's top level is under everything its thread does: it knows what it stands at only.
-        // What waits inside an installed package is handed out by it: there, whoever called the
-        // package from the same file of the program's own knows it too.
-        let caller = self.frames.innermost_user(segment.stack()).map(|p| p.file);
-        let knows = |tid: &u32| {
-            let mut own = self.frames.of(self.main_stack(*tid, from, to)).enumerate();
-            let known = |f: &str| Some(f) == file || Some(f) == caller.as_deref();
-            own.any(|(i, f)| known(f.file) && (i == 0 || f.function != "<module>"))
-        };
-        let releases = |tid: &u32| {
-            let stack = self.main_stack(*tid, from, to);
-            self.frames.any(stack, |f| f.releases)
-        };
-        let preferences: [&dyn Fn(&u32) -> bool; 3] = [&busy, &knows, &releases];
-        for prefer in preferences {
-            if able.len() > 1 && able.iter().any(prefer) {
-                able.retain(prefer);
-            }
-        }
-        // Who shares no code with the waiter and releases nothing happened to run: no name is better
-        // than a wrong one. Where the code that waits is in a file of its own (a lock written by hand), who knows it
-        // shares the file of who called that.
-        let files = self.frames.own_files(segment.stack());
-        let shares = |tid: &u32| {
-            let own = self.main_stack(*tid, from, to);
-            files.iter().any(|file| self.frames.is_in_file(own, file))
-        };
-        match able.iter().any(|tid| knows(tid) || releases(tid)) {
-            true => able.retain(|tid| knows(tid) || releases(tid)),
-            false => able.retain(|tid| shares(tid) && busy(tid)),
-        }
+        let mut contest = self.ran_then(segment, (from, to), just_before_ns)?;
+        self.keep_related(segment, (from, to), &mut contest);
         // Who runs all the time ran just before as well, by chance.
-        let quiet = |tid: &u32| !self.is_always_about(*tid, (from, to), just_before_ns);
-        if able.iter().any(quiet) {
-            able.retain(quiet);
-        } else if let Some(keeper) = (!able.is_empty()).then(|| self.keeper(segment)) {
-            return keeper.map(|c| c.tid).filter(|tid| able.contains(tid));
-        }
+        let quiet = |tid: u32| !self.is_always_about(tid, (from, to), just_before_ns);
+        let any_quiet = contest.able.iter().any(|tid| quiet(*tid));
         // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
         let ran_until = |tid: u32| {
             let begin = to.saturating_sub(just_before_ns);
@@ -215,15 +164,109 @@ impl Scene<'_> {
             let run = before.iter().filter(|s| s.state == State::Run);
             run.map(|s| s.to_ns).max().unwrap_or(0)
         };
-        let mut latest: Vec<(u64, u32)> = able.iter().map(|tid| (ran_until(*tid), *tid)).collect();
-        latest.sort_unstable();
-        match latest.as_slice() {
-            [.., (second, _), (first, tid)] if first > second => Some(*tid),
-            [(_, only)] => Some(*only),
-            // Several of one kind at one place: it does not matter which of them it was.
-            [.., (_, any)] if self.stand_together(&able, from, to) => Some(*any),
-            _ => None,
+        let mut lost = Dropped::RanEarlier;
+        let won = if any_quiet || contest.able.is_empty() {
+            contest.prefer(Dropped::AlwaysAbout, quiet);
+            let able = contest.able.iter();
+            let mut latest: Vec<(u64, u32)> = able.map(|tid| (ran_until(*tid), *tid)).collect();
+            latest.sort_unstable();
+            match latest.as_slice() {
+                [.., (second, _), (first, tid)] if first > second => Some(*tid),
+                [(_, only)] => Some(*only),
+                // Several of one kind at one place: it does not matter which of them it was.
+                [.., (_, any)] if self.stand_together(&contest.able, from, to) => Some(*any),
+                _ => {
+                    lost = Dropped::Ambiguous;
+                    None
+                }
+            }
+        } else {
+            lost = Dropped::AlwaysAbout;
+            self.keeper(segment).map(|c| c.tid).filter(|tid| contest.able.contains(tid))
+        };
+        if self.trace.wants(segment.from_ns, segment.to_ns) {
+            let evidence = |tid: u32| {
+                let before_ns = to.saturating_sub(ran_until(tid));
+                let near = 1.0 - before_ns as f64 / just_before_ns as f64;
+                (vec![Fact::BeforeEnd(before_ns)], Some(near.clamp(0.0, 1.0)))
+            };
+            let candidates = contest.candidates(self, (from, to), (won, lost), evidence);
+            let window = Threshold::ns("ran-before-wakeup.window", just_before_ns);
+            let question = Question::about(Inference::RanBefore, segment);
+            self.trace.put(question.answered(candidates, vec![window]));
         }
+        won
+    }
+
+    /// The threads that ran when a wait ended and may have ended it: seen during it, not at the same
+    /// place or for the same lock, and not waiting for others all the while.
+    fn ran_then(
+        &self,
+        segment: &Segment<'_>,
+        (from, to): (u64, u64),
+        just_before_ns: u64,
+    ) -> Option<Contest> {
+        let lock = segment.sample.map(|s| s.target)?;
+        let place = self.frames.innermost(segment.stack());
+        let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+        let remembers = self.trace.wants(segment.from_ns, segment.to_ns);
+        let mut contest = Contest::of(others, remembers);
+        contest.keep(Dropped::DidNotRun, |tid| {
+            self.ran_in(tid, to.saturating_sub(just_before_ns), to + 50_000)
+        });
+        contest.keep(Dropped::WaitsForTheSame, |tid| {
+            let mut seen = self.samples_in(tid, from, to).iter();
+            !seen.any(|s| s.wait == WaitKind::Futex && s.target == lock)
+        });
+        contest.keep(Dropped::NotSeen, |tid| self.main_stack(tid, from, to) != 0);
+        contest.keep(Dropped::SamePlace, |tid| {
+            let stack = self.main_stack(tid, from, to);
+            self.frames.innermost(stack) != place
+                && !pool_wait::is_same_pool(self, stack, segment.stack())
+        });
+        contest.keep(Dropped::Parked, |tid| !self.is_parked(tid, from, to));
+        Some(contest)
+    }
+
+    /// Keeps of the candidates those that have most to do with the code that waits.
+    fn keep_related(&self, segment: &Segment<'_>, (from, to): (u64, u64), contest: &mut Contest) {
+        // A thread that idles (accepts, polls) holds nothing; one that was in the file of the code
+        // that waits knows the lock; one whose code says `release` lets go of one by hand.
+        let place = self.frames.innermost(segment.stack());
+        let file = place.as_ref().map(|p| p.file.as_str());
+        let busy = |tid: u32| {
+            let seen = self.sample_near(tid, from + (to - from) / 2);
+            !seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
+        };
+        // A module's top level is under everything its thread does: it knows what it stands at only.
+        // What waits inside an installed package is handed out by it: there, whoever called the
+        // package from the same file of the program's own knows it too.
+        let caller = self.frames.innermost_user(segment.stack()).map(|p| p.file);
+        let knows = |tid: u32| {
+            let mut own = self.frames.of(self.main_stack(tid, from, to)).enumerate();
+            let known = |f: &str| Some(f) == file || Some(f) == caller.as_deref();
+            own.any(|(i, f)| known(f.file) && (i == 0 || f.function != "<module>"))
+        };
+        let releases = |tid: u32| {
+            let stack = self.main_stack(tid, from, to);
+            self.frames.any(stack, |f| f.releases)
+        };
+        contest.prefer(Dropped::Idle, busy);
+        contest.prefer(Dropped::LessRelated, knows);
+        contest.prefer(Dropped::LessRelated, releases);
+        // Who shares no code with the waiter and releases nothing happened to run: no name is better
+        // than a wrong one. Where the code that waits is in a file of its own (a lock written by hand), who knows it
+        // shares the file of who called that.
+        let files = self.frames.own_files(segment.stack());
+        let shares = |tid: u32| {
+            let own = self.main_stack(tid, from, to);
+            files.iter().any(|file| self.frames.is_in_file(own, file))
+        };
+        let related = contest.able.iter().any(|tid| knows(*tid) || releases(*tid));
+        contest.keep(Dropped::SharesNoCode, |tid| match related {
+            true => knows(tid) || releases(tid),
+            false => shares(tid) && busy(tid),
+        });
     }
 
     /// Whether `tid` comes and goes so often in `[from, to)` that it is seen in any stretch of `window_ns` more
@@ -262,19 +305,29 @@ impl Scene<'_> {
     /// taken and used by one line. None when several did.
     pub fn inside_of(&self, segment: &Segment<'_>) -> Option<u32> {
         let (from, to) = self.whole_wait(segment, segment.sample?.target);
-        let inside = |tid: &u32| {
-            let own = self.timeline(*tid, from, to);
+        let inside_ns = |tid: u32| -> u64 {
+            let own = self.timeline(tid, from, to);
             let works = own.iter().filter(|s| {
                 let waits = matches!(s.wait(), WaitKind::Futex | WaitKind::Gil);
                 !(s.state == State::Wait && waits)
                     && self.frames.same_call(s.stack(), segment.stack())
             });
-            works.map(Segment::ns).sum::<u64>() * 2 > to - from
+            works.map(Segment::ns).sum()
         };
         let seen = |tid: &u32| *tid != segment.tid && !self.samples_in(*tid, from, to).is_empty();
-        let mut all = self.capture.samples.keys().copied().filter(seen).filter(inside);
-        let first = all.next()?;
-        all.next().is_none().then_some(first)
+        let all = self.capture.samples.keys().copied().filter(seen);
+        let inside = all.map(|tid| (tid, inside_ns(tid))).filter(|(_, ns)| *ns > 0);
+        let tally: Vec<(u32, u64)> = inside.collect();
+        let mut most = tally.iter().filter(|(_, ns)| ns * 2 > to - from);
+        let first = most.next().map(|(tid, _)| *tid);
+        let won = first.filter(|_| most.next().is_none());
+        if !tally.is_empty() {
+            let question = Question::about(Inference::InsideCall, segment);
+            let lost = if first.is_some() { Dropped::Ambiguous } else { Dropped::TooLittle };
+            let least = Threshold::part("inside-the-call.part-of-wait", 0.5);
+            self.trace_tally(question, (&tally, Fact::Time), (won, lost), &[least]);
+        }
+        won
     }
 
     /// Who of this process had the file lock that `segment` waits for: who ended the wait, where the
@@ -282,11 +335,13 @@ impl Scene<'_> {
     /// there most of the while; else who went on just when the wait ended. None when several did.
     pub fn file_lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
-        let thread = |tid, measured| Culprit::thread(tid, self.main_stack(tid, from, to), measured);
+        let by = Inference::InsideCall;
+        let thread = |tid| Culprit::thread(tid, self.main_stack(tid, from, to), false, by);
         match self.told_waker(segment) {
             Told::By(tid) => {
                 let stack = self.let_go_at(segment, tid, self.main_stack(tid, from, to));
-                return (stack != 0).then(|| Culprit::thread(tid, stack, true));
+                let by = Inference::WakeRecord;
+                return (stack != 0).then(|| Culprit::thread(tid, stack, true, by));
             }
             Told::Elsewhere => return None,
             Told::Nothing => (),
@@ -303,7 +358,7 @@ impl Scene<'_> {
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
         let mut all = others.filter(inside);
         match (all.next(), all.next()) {
-            (Some(only), None) => Some(thread(only, false)),
+            (Some(only), None) => Some(thread(only)),
             (Some(_), Some(_)) => None,
             _ => self.file_lock_keeper(segment),
         }

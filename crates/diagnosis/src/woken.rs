@@ -20,9 +20,11 @@ use format::wake::Waker;
 
 use crate::causes::Cause;
 use crate::culprits;
+use crate::explain::trace::Question;
+use crate::explain::{Fate, Inference};
 use crate::finding::Evidence;
 use crate::group::Group;
-use crate::scene::Scene;
+use crate::scene::{Culprit, Scene};
 
 /// Threads that pass a lock on from one to the next are followed through so many.
 const MOST_FELLOWS: usize = 64;
@@ -41,7 +43,17 @@ pub enum Told {
 impl Scene<'_> {
     /// Who ended the wait `segment` is a piece of, as the kernel told.
     pub fn told_waker(&self, segment: &Segment<'_>) -> Told {
-        self.told_waker_at(segment).0
+        let (told, stack) = self.told_waker_at(segment);
+        if let (Told::By(tid), true) = (told, self.trace.wants(segment.from_ns, segment.to_ns)) {
+            let by = Inference::WakeRecord;
+            let place = match stack {
+                0 => self.main_stack(tid, segment.from_ns, segment.to_ns),
+                stack => stack,
+            };
+            let waker = Culprit::thread(tid, place, true, by);
+            self.trace_one(Question::about(by, segment), &waker, Fate::Won);
+        }
+        told
     }
 
     /// The same, and the stack of that thread as it did; 0: not told.

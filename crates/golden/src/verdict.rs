@@ -1,7 +1,7 @@
 //! The verdict on a capture, as `dashcam why` gives it.
 
 use capture::read::{Capture, Wanted};
-use diagnosis::{diagnose, Place};
+use diagnosis::{diagnose, diagnose_explained, to_explanation, Diagnosis, Place};
 use trigger::Rules;
 
 /// Rules for captures that carry none that can be read, as `dashcam why` takes them.
@@ -48,16 +48,30 @@ pub fn judge(bytes: &[u8]) -> Verdict {
 
 /// The verdict on a capture that was read.
 pub fn of(capture: &Capture) -> Verdict {
+    let rules = rules(capture);
+    verdict(&diagnose(capture, |name| rules.limit_ns(name)))
+}
+
+/// The same verdict, asked to explain itself, and the explanation.
+pub fn explained(capture: &Capture) -> (Verdict, String) {
+    let rules = rules(capture);
+    let diagnosis = diagnose_explained(capture, |name| rules.limit_ns(name));
+    (verdict(&diagnosis), to_explanation(&diagnosis))
+}
+
+fn rules(capture: &Capture) -> Rules {
     let own = Rules::parse(&capture.meta.slow);
-    let rules = own.or_else(|_| Rules::parse(DEFAULT_SLOW)).unwrap_or_default();
-    let diagnosis = diagnose(capture, |name| rules.limit_ns(name));
+    own.or_else(|_| Rules::parse(DEFAULT_SLOW)).unwrap_or_default()
+}
+
+fn verdict(diagnosis: &Diagnosis<'_>) -> Verdict {
     let findings = diagnosis.findings.iter().map(|finding| Found {
         cause: finding.cause.text().to_owned(),
         place: finding.place.as_ref().map(spot),
         culprit: finding.culprit.as_ref().map(spot),
         confidence: finding.confidence.text().to_owned(),
     });
-    Verdict { findings: findings.collect(), text: diagnosis::to_text(&diagnosis) }
+    Verdict { findings: findings.collect(), text: diagnosis::to_text(diagnosis) }
 }
 
 fn spot(place: &Place) -> Spot {

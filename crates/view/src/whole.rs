@@ -145,7 +145,7 @@ fn detail(
     let mut rows: Vec<[i64; 11]> = Vec::new();
     for piece in &detail.pieces {
         let (segment, claim) = (&piece.segment, &piece.claim);
-        let culprit = claim.culprit.unwrap_or(diagnosis::scene::Culprit::thread(0, 0, false));
+        let culprit = claim.culprit.map_or((0, 0, false), |by| (by.tid, by.stack, by.measured));
         rows.push([
             difference(segment.from_ns, chosen.zero_ns),
             difference(segment.to_ns, segment.from_ns),
@@ -154,9 +154,9 @@ fn detail(
             i64::from(segment.exact),
             cause_of(claim.cause),
             tables.stack(claim.stack),
-            tables.thread_or_none(culprit.tid),
-            tables.stack(culprit.stack),
-            i64::from(culprit.measured),
+            tables.thread_or_none(culprit.0),
+            tables.stack(culprit.1),
+            i64::from(culprit.2),
             claim.target.as_deref().map_or(0, |t| tables.text(t)),
         ]);
     }

@@ -11,7 +11,7 @@ use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "connect", claim };
 pub const ADVICE: &str =
     "Check the peer's accept queue and the network; keep connections open; set a connect time limit.";
 

@@ -11,7 +11,7 @@ use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "cpu", claim };
 pub const ADVICE: &str =
     "Profile this function with the input of the slow requests; bound the input or cache the result.";
 

@@ -12,7 +12,7 @@ use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "cpu-starved", claim };
 pub const ADVICE: &str = "Give the service more CPU, or find what else runs on these CPUs.";
 /// Where it was this process that took the CPUs.
 pub const ADVICE_OWN: &str =

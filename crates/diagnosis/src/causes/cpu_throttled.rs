@@ -10,7 +10,7 @@ use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "cpu-throttled", claim };
 pub const ADVICE: &str = "Raise the container's CPU limit, or run fewer threads than it allows.";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {

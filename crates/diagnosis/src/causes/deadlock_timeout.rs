@@ -14,7 +14,7 @@ use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "deadlock-timeout", claim };
 pub const ADVICE: &str =
     "Take these locks in the same order everywhere, or never wait for one while holding the other.";
 

@@ -13,7 +13,7 @@ use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "disk-io", claim };
 pub const ADVICE: &str = "Take the file off the request's path, batch the syncs, or look at the \
      device (pressure, latency) at this time.";
 

@@ -15,7 +15,7 @@ use analysis::frames::Owner;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "dns", claim };
 pub const ADVICE: &str =
     "Check the resolvers in /etc/resolv.conf; cache names, or lower the resolver's time limit.";
 

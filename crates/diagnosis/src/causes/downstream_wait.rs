@@ -14,7 +14,7 @@ use analysis::frames::Owner;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "downstream-wait", claim };
 const ADVICE: &str =
     "Look at the peer at this time; give the call a time limit, and a cache or a fallback.";
 const ADVICE_CLIENT: &str =

@@ -18,7 +18,7 @@ use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "event-loop-blocked", claim };
 pub const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread: \
      asyncio.to_thread(), or the thread pool of gevent's hub.";
 /// Of a loop that waits for another thread.

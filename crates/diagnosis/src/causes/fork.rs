@@ -8,11 +8,12 @@
 //! Quotes: which thread forked, where. Sure: the hooks around it tell begin and end; unsure: no look saw where it was called.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::explain::Inference;
 use crate::scene::{Culprit, Scene};
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "fork", claim };
 pub const ADVICE: &str = "Fork early, while the process is small; start programs with posix_spawn \
      or vfork (Python: subprocess without preexec_fn), workers with spawn or forkserver.";
 
@@ -44,7 +45,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 /// The claim on time in which another thread forked, for most of it.
 pub fn elsewhere(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let (tid, stack) = scene.fork_elsewhere(segment)?;
-    let culprit = Some(Culprit::thread(tid, stack, true));
+    let culprit = Some(Culprit::thread(tid, stack, true, Inference::ForkRecord));
     Some(Claim { culprit, ..Claim::of(Cause::Fork, segment) })
 }
 

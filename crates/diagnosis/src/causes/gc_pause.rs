@@ -8,11 +8,12 @@
 //! Quotes: the collections' time. Sure: the interpreter's callbacks tell begin and end, and on which thread.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
+use crate::explain::Inference;
 use crate::scene::{Culprit, Scene};
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "gc-pause", claim };
 pub const ADVICE: &str =
     "Keep long-lived objects out of the collector (gc.freeze() after start-up), \
      collect between requests, or raise the threshold of generation 2.";
@@ -29,7 +30,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
-    let culprit = (!on_own_thread).then_some(Culprit::thread(gc.tid, stack, true));
+    let culprit =
+        (!on_own_thread).then_some(Culprit::thread(gc.tid, stack, true, Inference::GcRecord));
     let stack = if on_own_thread && stack != 0 { stack } else { segment.stack() };
     // The collector's own callbacks saw it, sample or not.
     Some(Claim { stack, culprit, seen: true, ..Claim::of(Cause::GcPause, segment) })

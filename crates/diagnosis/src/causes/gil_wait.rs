@@ -11,7 +11,7 @@ use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "gil-wait", claim };
 pub const ADVICE: &str =
     "Move the long computation to another process, cut it into pieces, or use \
      a library that releases the GIL while it works.";

@@ -18,7 +18,7 @@ use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "import", claim };
 const ADVICE: &str = "Import it at start-up, before the first request.";
 const ADVICE_STARTING: &str =
     "Let requests come when the worker is ready: load the program before \

@@ -17,7 +17,7 @@ use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, HolderSource, WaitKind, HELD_BY};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "lock-wait", claim };
 const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
      work out of it.";
 

@@ -97,7 +97,12 @@ pub struct Claim {
     pub inferred: bool,
     /// It is what another thread did, and the request stood here and waited for that; else 0.
     pub waiter: u32,
+    /// The id of the rule that claims it.
+    pub rule: &'static str,
 }
+
+/// What no rule claims has this id.
+const NO_RULE: &str = "unknown";
 
 impl Claim {
     /// A claim with the segment's own stack and nothing else.
@@ -111,28 +116,43 @@ impl Claim {
             seen: segment.sampled,
             inferred: false,
             waiter: 0,
+            rule: NO_RULE,
         }
+    }
+
+    /// The same claim, made by a rule. One that took over what another rule claims leaves it that.
+    pub(crate) fn by_rule(self, id: &'static str) -> Claim {
+        Claim { rule: if self.rule == NO_RULE { id } else { self.rule }, ..self }
     }
 }
 
 /// A rule: one cause's file.
 pub struct Rule {
+    /// Its stable id.
+    pub id: &'static str,
     /// Claims a segment, or leaves it to the next rule.
     pub claim: fn(&Scene<'_>, &Segment<'_>) -> Option<Claim>,
+}
+
+impl Rule {
+    /// Its claim on a segment.
+    fn claim(&self, scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
+        (self.claim)(scene, segment).map(|claim| claim.by_rule(self.id))
+    }
 }
 
 /// Claims time in which a task of an event loop awaits something, or leaves it to the next rule.
 type AwaitRule = fn(&Scene<'_>, &Awaited<'_>, &Segment<'_>) -> Option<Claim>;
 
-/// The rules for suspended tasks in the order they are asked.
-const AWAITS: &[AwaitRule] = &[
-    sleep::awaited,
-    lock_wait::awaited,
-    pool_wait::awaited,
-    dns::awaited,
-    connect::awaited,
-    subprocess_wait::awaited,
-    downstream_wait::awaited,
+/// The rules for suspended tasks in the order they are asked, each with its id.
+const AWAITS: &[(&str, AwaitRule)] = &[
+    ("sleep-of-task", sleep::awaited),
+    ("lock-wait-of-task", lock_wait::awaited),
+    ("pool-wait-of-task", pool_wait::awaited),
+    ("dns-of-task", dns::awaited),
+    ("connect-of-task", connect::awaited),
+    ("subprocess-wait-of-task", subprocess_wait::awaited),
+    ("downstream-wait-of-task", downstream_wait::awaited),
 ];
 
 /// What a group of claims looks like to the sentence that describes it.
@@ -217,14 +237,17 @@ pub const RULES: &[Rule] = &[
 
 /// The claim on time in which a request's task awaits something.
 pub(crate) fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Claim {
-    let first = AWAITS.iter().find_map(|rule| rule(scene, seen, segment));
+    let claimed = |(id, rule): &(&'static str, AwaitRule)| {
+        rule(scene, seen, segment).map(|claim| claim.by_rule(id))
+    };
+    let first = AWAITS.iter().find_map(claimed);
     first.unwrap_or_else(|| Claim::of_await(Cause::Unknown, seen.row, segment))
 }
 
 /// The claim on time in which an event loop was kept from going on, whatever its tasks awaited.
 pub(crate) fn of_the_loop(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let whole = [stopped::RULE, gc_pause::RULE];
-    let found = whole.iter().find_map(|rule| (rule.claim)(scene, segment));
+    let found = whole.iter().find_map(|rule| rule.claim(scene, segment));
     found.or_else(|| event_loop_blocked::is_kept(scene, segment).then(|| claim(scene, segment)))
 }
 
@@ -238,7 +261,7 @@ pub(crate) fn kernel_work(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'
 
 /// The claim on a segment; `unknown` when no rule wants it.
 pub fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Claim {
-    let first = RULES.iter().find_map(|rule| (rule.claim)(scene, segment));
+    let first = RULES.iter().find_map(|rule| rule.claim(scene, segment));
     first.unwrap_or_else(|| {
         let target = unknown::target(scene, segment);
         Claim { target, ..Claim::of(Cause::Unknown, segment) }

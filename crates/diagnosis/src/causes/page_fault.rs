@@ -14,7 +14,7 @@ use format::record::Sample;
 use format::usage::Usage;
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "page-fault", claim };
 pub const ADVICE: &str =
     "Look at memory pressure and swap at this time; allocate less in the request, or touch the \
      memory (or read the mapped file) before the request needs it.";

@@ -9,7 +9,7 @@ use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "pipe-write", claim };
 pub const ADVICE: &str = "Log through a queue to a thread of its own, write less, or make the \
      reader (log collector, terminal) keep up.";
 

@@ -20,14 +20,17 @@ use crate::awaits::{
     by_library, fulfiller, holder_of_any, likely_holder, lock_of_worker, target, worker_of_any,
     Awaited,
 };
+use crate::explain::trace::Question;
+use crate::explain::{Dropped, Fact, Fate, Inference};
 use crate::scene::{Culprit, Scene};
+use crate::woken::Told;
 use analysis::frames::{last_part, Owner};
 use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::record::Sample;
 use format::wait::{AwaitKind, WaitKind};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "pool-wait", claim };
 pub const ADVICE: &str =
     "Make the pool larger, give its waiters a time limit, or shorten what keeps its workers busy.";
 
@@ -80,7 +83,11 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         _ if !told => None,
         true => {
             let giver = scene.releaser(segment);
-            giver.map(|tid| Culprit::thread(tid, scene.main_stack(tid, from_ns, to_ns), false))
+            let by = match scene.told_waker(segment) {
+                Told::By(_) => Inference::WakeRecord,
+                _ => Inference::RanBefore,
+            };
+            giver.map(|tid| Culprit::thread(tid, scene.main_stack(tid, from_ns, to_ns), false, by))
         }
         false => scene.keeper(segment),
     };
@@ -138,7 +145,11 @@ fn reader(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
     let found: Vec<(u32, u32)> = others.map(stands).filter(|(_, stack)| *stack != 0).collect();
     let (tid, stack) = *found.first()?;
     let one = found.iter().all(|(_, other)| scene.same_place(*other, stack));
-    one.then(|| Culprit::thread(tid, stack, false))
+    let by = Inference::QueueReader;
+    let tally: Vec<(u32, u64)> = found.iter().map(|(tid, _)| (*tid, 1)).collect();
+    let won = (one.then_some(tid), Dropped::Ambiguous);
+    scene.trace_tally(Question::about(by, segment), (&tally, Fact::Samples), won, &[]);
+    one.then(|| Culprit::thread(tid, stack, false, by))
 }
 
 /// What the target says of a wait whose time limit ran out, and whether anybody was at work then who
@@ -366,8 +377,13 @@ pub fn queued(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
             None => Claim::of(Cause::Unknown, segment),
         };
     }
-    let culprit = (stack != 0).then_some(Culprit::thread(worker, stack, true));
-    Claim { culprit, prefer_user: true, seen: true, ..Claim::of(Cause::PoolWait, segment) }
+    let by = Inference::ExecutorRecord;
+    let culprit = (stack != 0).then_some(Culprit::thread(worker, stack, true, by));
+    if let Some(found) = &culprit {
+        scene.trace_one(Question::about(by, segment), found, Fate::Won);
+    }
+    let own = Claim::of(Cause::PoolWait, segment).by_rule("executor-queue");
+    Claim { culprit, prefer_user: true, seen: true, ..own }
 }
 
 /// Where `worker` stood in what it did for other requests meanwhile, if that was most of the time; 0 where no

@@ -11,7 +11,7 @@ use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "recorder", claim };
 const ADVICE: &str = "Captures are written too often or too large for this machine: a longer \
      cooldown, a smaller memory; please report it.";
 const ADVICE_PREDICATE: &str =

@@ -15,7 +15,7 @@ use analysis::frames::Place;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "sleep", claim };
 const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \
      background, or give it a deadline shorter than the request's; if it waits for something that \
      is busy, such as a locked database, find out what keeps that busy.";

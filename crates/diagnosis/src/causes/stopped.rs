@@ -13,7 +13,7 @@ use analysis::gaps::Gap;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "stopped", claim };
 pub const ADVICE: &str = "Look for who stopped the process: debuggers, container freezers, \
      job control, snapshots or migration of the machine.";
 

@@ -11,7 +11,7 @@ use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind, CHILD, PIPE_OF_CHILD};
 
-pub const RULE: Rule = Rule { claim };
+pub const RULE: Rule = Rule { id: "subprocess-wait", claim };
 pub const ADVICE: &str =
     "Start the program ahead of time, replace it by a library, or give it a time limit.";
 
