@@ -13,7 +13,7 @@ use capture::read::Capture;
 use clap::{Parser, Subcommand};
 use sim::engine::{Request, World};
 use sim::fleet;
-use sim::judge::case::{false_alarms, judge, verdict, verdicts};
+use sim::judge::case::{explained, false_alarms, judge, verdict, verdicts};
 use sim::judge::shrink::shrink;
 use sim::judge::table::{run, Scope, MODES};
 use sim::judge::truth::Truth;
@@ -65,6 +65,9 @@ enum What {
         /// Write the capture to this file.
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Show why each finding says what it says, as `dashcam why --explain` does.
+        #[arg(long)]
+        explain: bool,
         /// Show the slowest request: its critical path in truth, and the samples of its thread.
         #[arg(long)]
         slowest: bool,
@@ -96,8 +99,8 @@ fn main() -> ExitCode {
         What::Run { seed, count, threads, failures, seconds, shrink } => {
             many((seed, count), threads, failures, (seconds, shrink))
         }
-        What::One { seed, off, twin, tight, out, slowest: false } => {
-            one((seed, twin), !off, tight, out)
+        What::One { seed, off, twin, tight, out, explain, slowest: false } => {
+            one((seed, twin), !off, tight, (out, explain))
         }
         What::One { seed, off, twin, .. } => slowest(seed, !off, twin),
         What::Fleet { seed, hosts, out } => fleet::write(seed, hosts, &out),
@@ -126,7 +129,8 @@ fn many(
     for (table, (mode, switches)) in tables.iter().zip(MODES) {
         println!("{}", table.text(mode));
         let kinds = table.failures();
-        for (what, seeds) in kinds.iter().take(failures) {
+        let wrong = table.wrong_findings();
+        for (what, seeds) in kinds.iter().take(failures).chain(wrong.iter().take(failures)) {
             let some: Vec<String> = seeds.iter().take(5).map(u64::to_string).collect();
             println!("  {:>4} x {what}; seeds {}", seeds.len(), some.join(", "));
         }
@@ -143,7 +147,7 @@ fn one(
     (seed, twin): (u64, bool),
     switches: bool,
     tight: bool,
-    out: Option<PathBuf>,
+    (out, explain): (Option<PathBuf>, bool),
 ) -> Result<(), String> {
     let program = draw::program(seed, !twin);
     println!("{program}");
@@ -162,6 +166,9 @@ fn one(
     println!("found:");
     for found in &said.findings {
         println!("  {:.2} {:<10} {}", found.share, found.confidence, found.summary);
+    }
+    if explain {
+        print!("{}", explained(&program, switches, tight)?);
     }
     if twin {
         println!("false alarms: {:?}", false_alarms(&said));

@@ -82,8 +82,8 @@ pub struct Outcome {
     pub culprit: Option<bool>,
     /// The functions of the first finding's place and culprit.
     pub named: [Option<String>; 2],
-    /// Each finding's confidence, and whether it is right.
-    pub sure: Vec<(&'static str, bool)>,
+    /// Each finding's confidence and cause, and whether it is right.
+    pub sure: Vec<(&'static str, &'static str, bool)>,
 }
 
 impl Outcome {
@@ -107,6 +107,16 @@ pub fn verdicts(program: &Program, switches: bool) -> Result<[Verdict; 2], Strin
     world.run();
     let capture = capture_of(&world)?;
     Ok([program.slow_ns, tight(&world)].map(|slow_ns| said(&world, &capture, slow_ns)))
+}
+
+/// Why the verdict on a run says what it says; by the tight limit, or the program's.
+pub fn explained(program: &Program, switches: bool, by_tight: bool) -> Result<String, String> {
+    let mut world = World::new(program, switches);
+    world.run();
+    let capture = capture_of(&world)?;
+    let slow_ns = if by_tight { tight(&world) } else { program.slow_ns };
+    let diagnosis = diagnosis::diagnose_explained(&capture, |_| slow_ns);
+    Ok(diagnosis::to_explanation(&diagnosis))
 }
 
 fn capture_of(world: &World<'_>) -> Result<Capture, String> {
@@ -173,7 +183,7 @@ pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
         let wrong_one = found.cause == answer.cause
             && !answer.culprits.is_empty()
             && found.culprit.as_ref().is_some_and(|name| !answer.culprits.contains(name));
-        (found.confidence, right && !wrong_one)
+        (found.confidence, found.cause, right && !wrong_one)
     });
     Outcome {
         seed: program.seed,

@@ -185,7 +185,7 @@ impl Table {
     /// How often each confidence was right.
     pub fn calibration(&self) -> BTreeMap<&'static str, Part> {
         let mut parts: BTreeMap<&'static str, Part> = BTreeMap::new();
-        for (confidence, right) in self.judged().flat_map(|outcome| &outcome.sure) {
+        for (confidence, _, right) in self.judged().flat_map(|outcome| &outcome.sure) {
             parts.entry(confidence).or_default().add(*right);
         }
         parts
@@ -202,9 +202,19 @@ impl Table {
             };
             by_kind.entry(what).or_default().push(outcome.seed);
         }
-        let mut kinds: Vec<(String, Vec<u64>)> = by_kind.into_iter().collect();
-        kinds.sort_by_key(|(_, seeds)| std::cmp::Reverse(seeds.len()));
-        kinds
+        commonest_first(by_kind)
+    }
+
+    /// Seeds with a finding, first or not, that is wrong, by its confidence and cause.
+    pub fn wrong_findings(&self) -> Vec<(String, Vec<u64>)> {
+        let mut by_kind: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for outcome in self.judged() {
+            for (confidence, cause, _) in outcome.sure.iter().filter(|(_, _, right)| !right) {
+                let what = format!("{}: {cause} is {confidence}, and wrong", outcome.defect);
+                by_kind.entry(what).or_default().push(outcome.seed);
+            }
+        }
+        commonest_first(by_kind)
     }
 
     /// The table as text.
@@ -274,4 +284,10 @@ impl Table {
         }
         out
     }
+}
+
+fn commonest_first(by_kind: BTreeMap<String, Vec<u64>>) -> Vec<(String, Vec<u64>)> {
+    let mut kinds: Vec<(String, Vec<u64>)> = by_kind.into_iter().collect();
+    kinds.sort_by_key(|(_, seeds)| std::cmp::Reverse(seeds.len()));
+    kinds
 }
