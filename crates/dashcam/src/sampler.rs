@@ -10,7 +10,7 @@
 //! | at most `threads` tasks of event loops, of requests past their usual time | awaits | | each pass |
 //! | counters of process and host, its own wake-ups (`pulse`) | vitals | in the name | once a second; when late |
 //!
-//! Each pass is paid from a purse (`samplers::budget`); while it is empty, threads are not looked
+//! Each pass is paid from a purse (`sampler::policy::budget`); while it is empty, threads are not looked
 //! at, but switches are still drained, before the kernel's rings are full, and requests still watched. While nobody works there are twenty passes a
 //! second, and the next request's begin ends the sleep.
 
@@ -21,8 +21,8 @@ use std::time::Duration;
 use format::region::losses;
 use format::wait::WaitKind;
 use recorder::OpenRequest;
-use samplers::budget::{Budget, Look, Width};
-use samplers::choice::{choose, Places, Random};
+use sampler::policy::budget::{Budget, Look, Width};
+use sampler::policy::choice::{choose, Places, Random};
 use samplers::python_stacks::PyThread;
 use sys::clock::Following;
 

@@ -16,7 +16,7 @@ use capture::read::{Capture, Code, OffCpu, StackNode};
 use common::{request, sample, text, MS, T0};
 use export::{Format, Value};
 use format::wait::WaitKind;
-use samplers::choice::{choose, Random};
+use sampler::policy::choice::{choose, Random};
 
 const SEEDS: u64 = 30;
 const THREADS: u32 = 65;

@@ -1,6 +1,6 @@
 //! The sampler's memory and policy: which threads a pass samples, and when the next pass is.
 //!
-//! How it works: as `dashcam::sampler`, with its own policies where these are pure: `samplers`'
+//! How it works: as `dashcam::sampler`, with its own policies where these are pure: `sampler`'s
 //! budget, width and choice. Requests past twice their typical time come first, at most 16 threads
 //! a pass; who holds what these wait for is sampled right behind them. A thread that did not run is
 //! sampled again after 100 ms; without switch records the CPU clocks of 32 threads a pass tell
@@ -10,8 +10,8 @@
 //! native stacks, wakers, pauses of switch records, stacks torn by a concurrent change.
 
 use format::record::Sample;
-use samplers::budget::{Budget, Look, Width};
-use samplers::choice::{Places, Random as Choice};
+use sampler::policy::budget::{Budget, Look, Width};
+use sampler::policy::choice::{Places, Random as Choice};
 
 use crate::engine::actor::{Counters, Tid};
 use crate::engine::START_NS;

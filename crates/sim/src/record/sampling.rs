@@ -7,8 +7,8 @@
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
-use samplers::budget::Look;
-use samplers::choice::{choose, Places};
+use sampler::policy::budget::Look;
+use sampler::policy::choice::{choose, Places};
 
 use super::sampler::{Moved, ASK_HOLDER_NS, MOST_THREADS, REPEAT_NS};
 use crate::engine::actor::{Cpu, Effect, Micro, On, State, Tid, Wait};
