@@ -1,5 +1,7 @@
 //! What part of a pass of the sampler one kind of threads may take.
 
+use crate::world::Clock;
+
 /// CPU time of a pass that is for one kind of threads.
 pub(crate) struct Allotment {
     most_ns: u64,
@@ -15,8 +17,8 @@ impl Allotment {
     }
 
     /// Whether one more thread may be looked at.
-    pub(crate) fn is_left(&mut self) -> bool {
-        let (now, cpu) = (sys::clock::now_ns, sys::clock::thread_cpu_ns);
+    pub(crate) fn is_left(&mut self, clock: &impl Clock) -> bool {
+        let (now, cpu) = (|| clock.now_ns(), || clock.thread_cpu_ns());
         let (wall_ns, cpu_ns) = *self.began.get_or_insert_with(|| (now(), cpu()));
         let long = now().saturating_sub(wall_ns) > self.most_ns;
         self.cut |= long && cpu().saturating_sub(cpu_ns) > self.most_ns;

@@ -25,9 +25,9 @@ use crate::config::{check_all, Config};
 use crate::excess::Excesses;
 use crate::live::{self, Live};
 use crate::stats::Stats;
-use crate::under_gil::UnderGil;
+use crate::under_gil_data::UnderGil;
 use crate::{
-    boxes, firing, forks, forward, meta, names, otlp, own, remote, sampler, scrape, stream,
+    boxes, firing, forks, forward, meta, names, otlp, own, remote, sampler_thread, scrape, stream,
     threads, traces, windows,
 };
 
@@ -114,7 +114,7 @@ pub(crate) struct Shared {
     pub stats: Stats,
     /// Metrics over a limit, on their way to the sampler.
     pub excesses: Excesses,
-    pub under_gil: UnderGil,
+    pub under_gil: Arc<UnderGil>,
     pub endpoint: Option<Arc<openmetrics::Endpoint>>,
     /// What the recorder had counted before this start.
     pub before: own::Before,
@@ -315,13 +315,13 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
         signal_is_ours: AtomicU8::new(2),
         stats: Stats::default(),
         excesses: Excesses::default(),
-        under_gil: UnderGil::default(),
+        under_gil: Arc::default(),
         endpoint,
         before: own::Before::of(recorder),
     });
     firing::judge_errors(&shared, shared.config().error_rules.clone());
     firing::take_signal(&shared);
-    sampler::announce(&shared);
+    sampler_thread::announce(&shared);
     // Once here, for a process that is killed at once, and again when the sources are known.
     shared.store_settings();
     names::learn_all(recorder);

@@ -4,7 +4,7 @@
 use samplers::python_stacks::{PythonStacks, RuntimeInfo};
 
 use crate::control::{Runtime, Shared};
-use crate::sampler::TURNED_OFF;
+use crate::settings::TURNED_OFF;
 
 /// Whether stacks of this interpreter can be read from memory. For bindings, that can look under its lock if not.
 /// Costs microseconds if so, up to a tenth of a second if not.

@@ -16,7 +16,7 @@ use crate::captures_log::CapturesLog;
 use crate::control::{lock, say, Job, Made, Shared};
 use crate::hook::Hooks;
 use crate::notes::Notes;
-use crate::sampler::RAN_OUT;
+use crate::sampler_thread::RAN_OUT;
 use crate::windows::{self, Windows};
 use crate::{firing, meta, snapshot};
 

@@ -3,9 +3,9 @@
 //! The source is on in any case: some of them are there everywhere. What is missing may change while the
 //! process runs: it opens more descriptors than are asked, it is moved to another cgroup.
 
-use sys::vitals::{Missing, Vitals};
+use sys::vitals::Missing;
 
-use crate::control::Shared;
+use crate::world::{Sink, VitalSigns};
 
 /// What the source told last.
 pub(crate) struct Lacking {
@@ -14,26 +14,26 @@ pub(crate) struct Lacking {
 
 impl Lacking {
     /// Tells it for the first time.
-    pub(crate) fn new(shared: &Shared, vitals: &Vitals) -> Lacking {
+    pub(crate) fn new(sink: &impl Sink, vitals: &impl VitalSigns) -> Lacking {
         let lacking = Lacking { missing: vitals.missing().to_vec() };
-        lacking.tell(shared);
+        lacking.tell(sink);
         lacking
     }
 
     /// Tells it anew where it changed.
-    pub(crate) fn follow(&mut self, shared: &Shared, vitals: &Vitals) {
+    pub(crate) fn follow(&mut self, sink: &impl Sink, vitals: &impl VitalSigns) {
         if vitals.missing() != self.missing {
             self.missing = vitals.missing().to_vec();
-            self.tell(shared);
-            shared.store_settings();
+            self.tell(sink);
+            sink.store_sources();
         }
     }
 
-    fn tell(&self, shared: &Shared) {
+    fn tell(&self, sink: &impl Sink) {
         let state = match Missing::line(&self.missing) {
             nothing if nothing.is_empty() => "on".to_owned(),
             missing => format!("on; missing: {missing}"),
         };
-        shared.set_source("vitals", state);
+        sink.set_source("vitals", state);
     }
 }

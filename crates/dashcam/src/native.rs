@@ -18,6 +18,7 @@ use sys::perf::Seen;
 use sys::task::TaskCall;
 
 use crate::running::Running;
+use crate::world::{Proc, Sink};
 
 /// Stacks read in one pass of threads that stand in no slow request's way.
 const MOST_IDLE: u32 = 2;
@@ -118,8 +119,7 @@ impl Native {
     /// both looks. False: `sample` has nothing to tell yet.
     pub(crate) fn look_running(
         &mut self,
-        recorder: &Recorder,
-        mem: &Reader,
+        world: &(impl Proc + Sink),
         since_ns: u64,
         (close, python): (bool, bool),
         sample: &mut Sample,
@@ -130,6 +130,7 @@ impl Native {
             return true;
         }
         let (tid, now) = (sample.tid, sample.t_ns);
+        let (recorder, mem) = (world.recorder(), world.memory());
         let Some(mut asked) = self.running.ask(tid, now, close, computes) else { return true };
         let mut sights = std::mem::take(&mut self.sights);
         while let Some(seen) = self.running.next(&mut asked, since_ns, now) {
@@ -140,13 +141,13 @@ impl Native {
         let told = !sights.is_empty();
         // Of a thread that runs Python the look itself tells more than the time of a sight.
         let last = if runs { sights.pop() } else { None };
-        append_earlier(&mut sights, now, python, sample);
+        append_earlier(world, &mut sights, python, sample);
         if let Some((t_ns, mut record)) = last {
             if !python {
                 sample.wall_ns = sample.wall_ns.saturating_sub(now - t_ns);
                 sample.t_ns = t_ns;
             }
-            recorder::append(record.finish(sample.t_ns), now);
+            world.append(record.finish(sample.t_ns), now);
         }
         sights.clear();
         self.sights = sights;
@@ -369,7 +370,13 @@ fn line_of(frame: &Frame) -> u32 {
 
 /// Appends sights of the thread of `sample` before it, as samples of their own that take over the
 /// wall time up to them and equal parts of the CPU time.
-fn append_earlier(sights: &mut [(u64, Builder)], now: u64, python: bool, sample: &mut Sample) {
+fn append_earlier(
+    sink: &impl Sink,
+    sights: &mut [(u64, Builder)],
+    python: bool,
+    sample: &mut Sample,
+) {
+    let now = sample.t_ns;
     if sights.is_empty() {
         return;
     }
@@ -388,7 +395,7 @@ fn append_earlier(sights: &mut [(u64, Builder)], now: u64, python: bool, sample:
         };
         sample.wall_ns -= earlier.wall_ns;
         sample.cpu_ns -= share_ns;
-        recorder::append(record.finish(*t_ns), now);
-        recorder::append(&earlier.encode(), now);
+        sink.append(record.finish(*t_ns), now);
+        sink.append(&earlier.encode(), now);
     }
 }

@@ -60,7 +60,7 @@ impl Own {
         if !recorder::is_on() {
             return;
         }
-        let cpu_ns = load(&shared.stats.cpu_ns);
+        let cpu_ns = load(&shared.stats.sampler.cpu_ns);
         let spent_ns = cpu_ns.saturating_sub(self.cpu_ns);
         self.cpu_ns = cpu_ns;
         let income_ns = passed_ns as f64 * shared.config().budget_percent / 100.0;
@@ -80,8 +80,8 @@ impl Own {
         let (scrapes, _) = shared.scrapes();
         let before = &shared.before;
         let plain = [
-            ("sampler.passes", load(&stats.passes), 0),
-            ("sampler.samples", load(&stats.samples), 0),
+            ("sampler.passes", load(&stats.sampler.passes), 0),
+            ("sampler.samples", load(&stats.sampler.samples), 0),
             ("captures", load(&stats.captures), 0),
             ("requests", requests, before.requests.0),
             ("requests.slow", slow, before.requests.1),

@@ -5,22 +5,20 @@
 //! | counters of process and host (`sys::vitals`) | vitals | in the name | once a second |
 //! | its own wake-ups, run delay and throttling | `recorder_gap_ns`, `_run_delay_ns`, `_throttled_ns` | ns | when late by 50 ms |
 
+use crate::lacking::Lacking;
+use crate::world::{Proc, Sink, ThreadFiles, VitalSigns};
 use format::record::{header, Kind};
 use format::region::losses;
-use sys::vitals::Vitals;
-
-use crate::control::Shared;
-use crate::lacking::Lacking;
 
 /// A wake-up later than this is a gap worth a record.
 const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What is read and told.
-pub(crate) struct Pulse {
+pub(crate) struct Pulse<V> {
     /// The sampler's thread.
     tid: u32,
-    vitals: Vitals,
+    vitals: V,
     lacking: Lacking,
     names: Vec<(&'static str, ring::Name)>,
     read_ns: u64,
@@ -30,13 +28,13 @@ pub(crate) struct Pulse {
     descriptors: sys::ours::Counts,
 }
 
-impl Pulse {
+impl<V: VitalSigns> Pulse<V> {
     /// Of the thread `tid`.
-    pub(crate) fn new(shared: &Shared, tid: u32) -> Pulse {
-        let vitals = Vitals::open();
+    pub(crate) fn new<W: Proc<Vitals = V> + Sink>(world: &W, tid: u32) -> Pulse<V> {
+        let vitals = world.open_vitals();
         Pulse {
             tid,
-            lacking: Lacking::new(shared, &vitals),
+            lacking: Lacking::new(world, &vitals),
             vitals,
             names: Vec::new(),
             read_ns: 0,
@@ -57,28 +55,24 @@ impl Pulse {
     }
 
     /// Where the kernel does not tell each pass how many descriptors are open, they are counted here.
-    fn mind_descriptors(&mut self, shared: &Shared) {
-        let counted = || self.vitals.open_descriptors();
-        if let Some(open) = sys::ours::open_in_all().or_else(counted) {
-            sys::ours::look_around(open);
-        }
+    fn mind_descriptors(&mut self, world: &(impl Proc + Sink)) {
+        world.note_descriptors(|| self.vitals.open_descriptors());
         let counts = sys::ours::counts();
         let before = std::mem::replace(&mut self.descriptors, counts);
-        let region = shared.recorder.region();
         for (loss, now, before) in [
             (losses::DESCRIPTORS_REFUSED, counts.refused, before.refused),
             (losses::DESCRIPTORS_GIVEN_BACK, counts.given_back, before.given_back),
             (losses::DESCRIPTORS_CLOSED, counts.closed_by_host, before.closed_by_host),
         ] {
-            region.lose(loss, now.saturating_sub(before));
+            world.lose(loss, now.saturating_sub(before));
         }
     }
 
     /// Reads and tells the vitals.
-    pub(crate) fn read(&mut self, shared: &Shared, now: u64) {
+    pub(crate) fn read(&mut self, world: &(impl Proc<Vitals = V> + Sink), now: u64) {
         self.read_ns = now;
-        self.mind_descriptors(shared);
-        let (names, tables) = (&mut self.names, shared.recorder.tables());
+        self.mind_descriptors(world);
+        let (names, tables) = (&mut self.names, world.recorder().tables());
         let throttled = &mut self.throttled_ns;
         self.vitals.read(|name, value| {
             let known = names.iter().find(|(n, _)| *n == name).map(|(_, id)| *id);
@@ -90,27 +84,30 @@ impl Pulse {
             if name == "cgroup_throttled_ns" {
                 *throttled = value;
             }
-            append_vital(id, now, value);
+            append_vital(world, id, now, value);
         });
-        self.lacking.follow(shared, &self.vitals);
-        self.own_delay_ns = self.own_delay().unwrap_or(self.own_delay_ns);
+        self.lacking.follow(world, &self.vitals);
+        self.own_delay_ns = self.own_delay(world).unwrap_or(self.own_delay_ns);
     }
 
-    fn own_delay(&self) -> Option<u64> {
-        let mut reader = sys::task::TaskReader::open(self.tid).ok()?;
-        reader.schedstat().ok().map(|s| s.run_delay_ns)
+    fn own_delay(&self, proc: &impl Proc) -> Option<u64> {
+        let mut files = proc.open(self.tid).ok()?;
+        files.schedstat().ok().map(|s| s.run_delay_ns)
     }
 
     /// Notes a late wake-up: proof that this thread, which waits for nobody, could not run. Whether it was
     /// late, and the vitals were read.
-    pub(crate) fn beat(&mut self, shared: &Shared, planned_ns: u64, now: u64) -> bool {
+    pub(crate) fn beat<W>(&mut self, world: &W, planned_ns: u64, now: u64) -> bool
+    where
+        W: Proc<Vitals = V> + Sink,
+    {
         let late_ns = now.saturating_sub(planned_ns);
         if late_ns < LATE_NS {
             return false;
         }
         let (delay_before, throttled_before) = (self.own_delay_ns, self.throttled_ns);
-        self.read(shared, now);
-        let tables = shared.recorder.tables();
+        self.read(world, now);
+        let tables = world.recorder().tables();
         let delay_ns = self.own_delay_ns.saturating_sub(delay_before);
         for (name, value) in [
             ("recorder_gap_ns", late_ns as f64),
@@ -118,13 +115,14 @@ impl Pulse {
             ("recorder_gap_throttled_ns", self.throttled_ns - throttled_before),
         ] {
             // Twice: that the process stood still rests on this record alone, and one may be torn or lost.
-            append_vital(tables.name(name), now, value);
-            append_vital(tables.name(name), now, value);
+            append_vital(world, tables.name(name), now, value);
+            append_vital(world, tables.name(name), now, value);
         }
         true
     }
 }
 
-pub(crate) fn append_vital(name: ring::Name, now: u64, value: f64) {
-    recorder::append(&[header(Kind::Vital, 3, 0, name), now, value.to_bits()], now);
+/// Appends a value of a vital.
+pub(crate) fn append_vital(sink: &impl Sink, name: ring::Name, now: u64, value: f64) {
+    sink.append(&[header(Kind::Vital, 3, 0, name), now, value.to_bits()], now);
 }

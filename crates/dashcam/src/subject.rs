@@ -1,6 +1,7 @@
 //! Looking at one thread: where it is, what it waits for, who stands in its way.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::region::losses;
@@ -10,18 +11,15 @@ use recorder::Recorder;
 use samplers::python_stacks::{CodeId, Frame, HowKnown, PyThread, PythonStacks};
 use sys::calls::{self, Wait, OUTSIDE_CALL, RUNNING};
 use sys::fds::{FdInfo, FdKind};
-use sys::lock_owners;
-use sys::mem::Reader;
 use sys::processes::Kin;
 use sys::task::{Schedstat, TaskCall};
 
-use crate::control::Shared;
 use crate::native::Native;
-
 use crate::sets::Sets;
 use crate::task_names::TaskNames;
 use crate::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
-use crate::under_gil::UnderGil;
+use crate::under_gil_data::UnderGil;
+use crate::world::{Proc, ThreadFiles, World};
 
 /// Most frames of a stack.
 const MOST_FRAMES: usize = 512;
@@ -29,12 +27,11 @@ const MOST_FRAMES: usize = 512;
 const MOST_STACKS: usize = 16 * 1024;
 
 /// Looks at threads and turns what it sees into samples.
-pub(crate) struct Looker<'s> {
+pub(crate) struct Looker {
     recorder: &'static Recorder,
-    pub mem: Reader,
     pub stacks: Option<PythonStacks>,
     /// Told by others, where there is no reader.
-    under_gil: &'s UnderGil,
+    under_gil: Arc<UnderGil>,
     frames: Vec<Frame>,
     /// The recorder's id of each code object.
     codes: Vec<u32>,
@@ -47,18 +44,17 @@ pub(crate) struct Looker<'s> {
     pub native: Native,
 }
 
-impl<'s> Looker<'s> {
+impl Looker {
     pub(crate) fn new(
-        shared: &'s Shared,
-        mem: Reader,
+        recorder: &'static Recorder,
         stacks: Option<PythonStacks>,
+        under_gil: Arc<UnderGil>,
         native: Native,
-    ) -> Looker<'s> {
+    ) -> Looker {
         Looker {
-            recorder: shared.recorder,
-            mem,
+            recorder,
             stacks,
-            under_gil: &shared.under_gil,
+            under_gil,
             frames: Vec::new(),
             codes: Vec::new(),
             known: HashMap::new(),
@@ -91,15 +87,16 @@ impl<'s> Looker<'s> {
     /// Samples `tid`. `close`: it matters (a request past its usual time, or somebody in its way),
     /// so peers and holders are looked up too. `exact`: switch records tell whether it ran. None:
     /// nothing new to say, or the thread is gone.
-    pub(crate) fn look(
+    pub(crate) fn look<W: World>(
         &mut self,
-        tracks: &mut Tracks,
+        world: &W,
+        tracks: &mut Tracks<W::Files>,
         python: &[PyThread],
         tid: u32,
         close: bool,
         exact: bool,
     ) -> Option<Sample> {
-        let now = sys::clock::now_ns();
+        let now = world.now_ns();
         let track = tracks.by_tid.get(&tid)?;
         let whole = track.was_whole();
         // It was off the CPU when it was looked at last, and has been since.
@@ -111,10 +108,10 @@ impl<'s> Looker<'s> {
             return None;
         }
         // Before all that is read of it.
-        let clock_ns = sys::task::cpu_ns(tid);
-        let reader = tracks.reader(tid)?;
-        let times = reader.schedstat();
-        let call = reader.call();
+        let clock_ns = world.cpu_ns(tid);
+        let files = tracks.files(world, tid)?;
+        let times = files.schedstat();
+        let call = files.call();
         let ended = sys::task::has_ended(&times) || sys::task::has_ended(&call);
         tracks.stale |= ended;
         // Of one without Python is told what was seen of it while it ran, if anything was.
@@ -158,7 +155,7 @@ impl<'s> Looker<'s> {
         let stood_ns = if blocked { track.waits_since_ns } else { since_ns };
         let carry = last.filter(|_| blocked && (still || unmoved));
         let by_gil = self.stacks.is_none() && self.under_gil.knows(tid);
-        self.describe_wait(&call, close, carry, &mut sample);
+        self.describe_wait(world, &call, close, carry, &mut sample);
         match carry {
             Some(last) if last.wait == sample.wait && !(by_gil && last.stack == 0) => {
                 carry_over(&last, &mut sample)
@@ -167,7 +164,8 @@ impl<'s> Looker<'s> {
             _ => self.read_stack(py, &mut sample),
         }
         let is_python = py.is_some() || by_gil;
-        let told = self.look_native(&call, is_python, close, (since_ns, last), &mut sample);
+        let told =
+            self.look_native(world, &call, (is_python, close), (since_ns, last), &mut sample);
         if ended && sample.t_ns == now {
             // Nothing was seen of it before its end, so there is nothing to tell of this instant.
             tracks.forget(tid);
@@ -180,10 +178,10 @@ impl<'s> Looker<'s> {
             return None;
         }
         if close && sample.wait == WaitKind::Running {
-            read_usage(tracks, tid, &mut sample);
+            read_usage(world, tracks, &mut sample);
         }
         if close && sample.wait == WaitKind::Futex {
-            self.find_holder(tracks, python, (py, &call), &mut sample, now);
+            self.find_holder(world, tracks, python, (py, &call), &mut sample);
         }
         let track = tracks.by_tid.get_mut(&tid)?;
         // A running thread's sample is of the time it was seen at.
@@ -198,16 +196,16 @@ impl<'s> Looker<'s> {
     /// of its sample before. False: there is nothing to tell yet.
     fn look_native(
         &mut self,
+        world: &impl World,
         call: &TaskCall,
-        python: bool,
-        close: bool,
+        (python, close): (bool, bool),
         (since_ns, last): (u64, Option<Sample>),
         sample: &mut Sample,
     ) -> bool {
         let reused = sample.flags & flag::REUSED != 0;
         let inside = python && close && !reused && sample.stack != 0;
         if !python && sample.stack == 0 || inside && sample.wait != WaitKind::Gil {
-            self.native.look(self.recorder, &self.mem, call, close, sample);
+            self.native.look(self.recorder, world.memory(), call, close, sample);
         }
         // Between two looks at one and the same Python code it was there as well.
         let same = last.is_some_and(|last| last.stack == sample.stack);
@@ -215,10 +213,10 @@ impl<'s> Looker<'s> {
             return true;
         }
         let how = (close, python);
-        self.native.look_running(self.recorder, &self.mem, since_ns, how, sample)
+        self.native.look_running(world, since_ns, how, sample)
     }
 
-    fn holder_due(&self, tracks: &Tracks, tid: u32, now: u64, close: bool) -> bool {
+    fn holder_due<F>(&self, tracks: &Tracks<F>, tid: u32, now: u64, close: bool) -> bool {
         let Some(track) = tracks.by_tid.get(&tid) else {
             return false;
         };
@@ -229,12 +227,13 @@ impl<'s> Looker<'s> {
     /// `carry`: its last sample, if it stood still since.
     fn describe_wait(
         &mut self,
+        proc: &impl Proc,
         call: &TaskCall,
         close: bool,
         carry: Option<Sample>,
         sample: &mut Sample,
     ) {
-        let wait = calls::meaning(call, &self.mem);
+        let wait = proc.wait(call);
         sample.wait = wait_kind(&wait);
         if let TaskCall::Syscall { nr, .. } = call {
             sample.call = *nr as u16;
@@ -255,20 +254,21 @@ impl<'s> Looker<'s> {
         let polls = |s: Sample| s.wait == WaitKind::Poll && s.target & TARGET_IS_NAME != 0;
         let told = carry.is_some_and(polls) && self.sets.is_told(sample.tid);
         if close && !(told && sample.wait == WaitKind::Poll) {
-            self.name_target(call, &wait, sample);
+            self.name_target(proc, call, &wait, sample);
         }
     }
 
     /// The peer or path behind the descriptor, as a name id.
-    fn name_target(&mut self, call: &TaskCall, wait: &Wait, sample: &mut Sample) {
+    fn name_target(&mut self, proc: &impl Proc, call: &TaskCall, wait: &Wait, sample: &mut Sample) {
+        let mem = proc.memory();
         let text = match (sample.wait, wait.fd) {
             (WaitKind::Connect, _) => {
-                let to = calls::connect_target(call, &self.mem).map(|to| format!("tcp {to}"));
+                let to = calls::connect_target(call, mem).map(|to| format!("tcp {to}"));
                 to.or_else(|| wait.fd.and_then(sys::fds::describe).map(|info| info.text))
             }
             (WaitKind::FileLock, Some(fd)) => locked_file(call, fd),
             (WaitKind::ChildWait, _) => child(call, sample.tid),
-            (WaitKind::FileOpen, fd) => calls::path(call, &self.mem)
+            (WaitKind::FileOpen, fd) => calls::path(call, mem)
                 .or_else(|| fd.and_then(sys::fds::describe).map(|info| info.text)),
             (WaitKind::Poll, _) => self.sets.target(wait, sample.tid, sample.t_ns),
             (WaitKind::PipeRead | WaitKind::PipeWrite, Some(fd)) => {
@@ -276,7 +276,7 @@ impl<'s> Looker<'s> {
                 sys::fds::describe(fd).map(|info| pipe(fd, &info, sample.tid, writes))
             }
             (WaitKind::SocketWrite, Some(fd)) => {
-                sys::fds::describe(fd).map(|info| receiver(&info, calls::sent_to(call, &self.mem)))
+                sys::fds::describe(fd).map(|info| receiver(&info, calls::sent_to(call, mem)))
             }
             (_, Some(fd)) => sys::fds::describe(fd).map(|info| info.text),
             (WaitKind::Other, None) => calls::name(sample.call.into()).map(str::to_owned),
@@ -361,15 +361,15 @@ impl<'s> Looker<'s> {
     }
 
     /// What is waited for at a futex, and who has it: of Python's, else of the C library's.
-    fn find_holder(
+    fn find_holder<P: Proc>(
         &mut self,
-        tracks: &mut Tracks,
+        proc: &P,
+        tracks: &mut Tracks<P::Files>,
         python: &[PyThread],
         (py, call): (Option<PyThread>, &TaskCall),
         sample: &mut Sample,
-        now: u64,
     ) {
-        let futex = sample.target;
+        let (futex, now) = (sample.target, sample.t_ns);
         let waits = |tid: u32| {
             let last = tracks.by_tid.get(&tid).and_then(|t| t.last);
             !tracks.has_run(tid)
@@ -391,8 +391,8 @@ impl<'s> Looker<'s> {
             }
             None => {
                 let shared = calls::is_shared_futex(call);
-                sample.lock = self.native.lock(self.recorder, &self.mem, (futex, shared), now);
-                let owner = lock_owners::owner(&self.mem, call, futex);
+                sample.lock = self.native.lock(self.recorder, proc.memory(), (futex, shared), now);
+                let owner = proc.lock_owner(call, futex);
                 let owner = owner.filter(|o| *o != sample.tid && tracks.by_tid.contains_key(o));
                 if let Some(owner) = owner {
                     sample.lock_holder = owner;
@@ -465,8 +465,8 @@ fn receiver(info: &FdInfo, named: Option<String>) -> String {
 }
 
 /// What a running thread has used so far: whether it computes or keeps the kernel busy.
-fn read_usage(tracks: &mut Tracks, tid: u32, sample: &mut Sample) {
-    let Some(Ok(used)) = tracks.reader(tid).map(sys::task::TaskReader::usage) else { return };
+fn read_usage<P: Proc>(proc: &P, tracks: &mut Tracks<P::Files>, sample: &mut Sample) {
+    let Some(Ok(used)) = tracks.files(proc, sample.tid).map(ThreadFiles::usage) else { return };
     let packed = Usage {
         faults: used.faults as u32,
         storage_kib: (used.storage_bytes >> 10) as u32,

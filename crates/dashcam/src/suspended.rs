@@ -25,6 +25,7 @@ use samplers::python_stacks::{PythonStacks, Suspended, UNKNOWN_PEER};
 use sys::fds::FdKind;
 
 use crate::subject::Looker;
+use crate::world::{Clock, Sink};
 
 /// A task that stays where it is is recorded again after this time; with many of them up to
 /// `MOST_REPEAT_NS`, which a reader must still take for one and the same await.
@@ -142,7 +143,8 @@ impl Suspensions {
     /// soon as they move; `poor`: one of them is followed. Returns the number of records written.
     pub(crate) fn look(
         &mut self,
-        looker: &mut Looker<'_>,
+        world: &(impl Clock + Sink),
+        looker: &mut Looker,
         open: &[OpenRequest],
         urgent: &[usize],
         most: usize,
@@ -169,17 +171,17 @@ impl Suspensions {
             self.seen.retain(|id, _| ids.contains(id));
         }
         let mut left = match poor {
-            true => usize::from(sys::clock::now_ns() >= self.poor_from_ns),
+            true => usize::from(world.now_ns() >= self.poor_from_ns),
             false => MOST_LOOKS,
         };
         let (mut written, mut took_ns) = (0, 0);
         for (place, (_, request)) in due.into_iter().enumerate() {
-            match self.what_is_due(looker, request.id, count, place < most) {
-                Due::Repeat => written += self.repeat(looker, open, &request),
+            match self.what_is_due(looker, world.now_ns(), (request.id, count), place < most) {
+                Due::Repeat => written += self.repeat(world, looker, open, &request),
                 Due::Follow if left > 0 => {
-                    let began_ns = sys::clock::thread_cpu_ns();
-                    let (tasks, records) = self.follow(looker, open, &request);
-                    took_ns += sys::clock::thread_cpu_ns().saturating_sub(began_ns);
+                    let began_ns = world.thread_cpu_ns();
+                    let (tasks, records) = self.follow(world, looker, open, &request);
+                    took_ns += world.thread_cpu_ns().saturating_sub(began_ns);
                     written += records;
                     left = left.saturating_sub(tasks.max(1));
                 }
@@ -188,19 +190,24 @@ impl Suspensions {
         }
         if took_ns > 0 {
             let pause_ns = took_ns.saturating_mul(POOR_PART).min(POOR_PAUSE_NS);
-            self.poor_from_ns = sys::clock::now_ns().saturating_add(pause_ns);
+            self.poor_from_ns = world.now_ns().saturating_add(pause_ns);
         }
         written
     }
 
     /// `count`: of requests that are late. `often`: whether one task moved is asked at any time.
-    fn what_is_due(&self, looker: &Looker<'_>, request: u64, count: u64, often: bool) -> Due {
+    fn what_is_due(
+        &self,
+        looker: &Looker,
+        now: u64,
+        (request, count): (u64, u64),
+        often: bool,
+    ) -> Due {
         let Some(seen) = self.seen.get(&request) else { return Due::Follow };
         let (tasks, several) = (seen.stood.len() as u64, seen.stood.len() > 1);
         let several_ns = REPEAT_SEVERAL_NS * tasks.div_ceil(SEVERAL);
         let least_ns = if several { several_ns } else { REPEAT_NS };
         let repeat_ns = (least_ns * count / FEW).clamp(least_ns, MOST_REPEAT_NS);
-        let now = sys::clock::now_ns();
         let old = now.saturating_sub(seen.seen_ns) >= repeat_ns;
         if !old && (several || !often) {
             return Due::No;
@@ -221,13 +228,14 @@ impl Suspensions {
     /// Writes what was found of `request` again.
     fn repeat(
         &mut self,
-        looker: &mut Looker<'_>,
+        world: &(impl Clock + Sink),
+        looker: &mut Looker,
         open: &[OpenRequest],
         request: &OpenRequest,
     ) -> u64 {
         let Some(mut seen) = self.seen.remove(&request.id) else { return 0 };
-        seen.seen_ns = sys::clock::now_ns();
-        let written = self.write(looker, open, request, &seen);
+        seen.seen_ns = world.now_ns();
+        let written = self.write(world, looker, open, request, &seen);
         self.seen.insert(request.id, seen);
         written
     }
@@ -235,12 +243,13 @@ impl Suspensions {
     /// Follows the tasks of `request`: how many, and records written.
     fn follow(
         &mut self,
-        looker: &mut Looker<'_>,
+        world: &(impl Clock + Sink),
+        looker: &mut Looker,
         open: &[OpenRequest],
         request: &OpenRequest,
     ) -> (usize, u64) {
         let Some(stacks) = &mut looker.stacks else { return (0, 0) };
-        let now = sys::clock::now_ns();
+        let now = world.now_ns();
         let mut found = std::mem::take(&mut self.found);
         let most = if self.poor { CHAINS_POOR } else { CHAINS };
         if stacks.suspended(request.task as usize, most, &mut found).is_err() {
@@ -250,7 +259,7 @@ impl Suspensions {
         self.found = found;
         // Also one whose task is gone, or it would be the first to be looked at each pass.
         let seen = Seen { seen_ns: now, stood };
-        let written = self.write(looker, open, request, &seen);
+        let written = self.write(world, looker, open, request, &seen);
         let tasks = seen.stood.len();
         self.seen.insert(request.id, seen);
         (tasks, written)
@@ -259,7 +268,8 @@ impl Suspensions {
     /// A record for each task of `request`, and of who is in their way.
     fn write(
         &mut self,
-        looker: &mut Looker<'_>,
+        world: &(impl Clock + Sink),
+        looker: &mut Looker,
         open: &[OpenRequest],
         request: &OpenRequest,
         seen: &Seen,
@@ -267,23 +277,29 @@ impl Suspensions {
         let now = seen.seen_ns;
         let (mut written, mut unheld) = (0, false);
         for stood in &seen.stood {
-            let holder = self.find_holder(looker, open, (request, &stood.one), now);
-            append(request.id, stood, holder, now);
+            let holder = self.find_holder(world, looker, open, (request, &stood.one), now);
+            append(world, request.id, stood, holder, now);
             written += 1;
             let one = &stood.one;
             unheld |= holder.task == 0 && one.fd.is_none() && !one.ended_by.is_empty();
         }
         if unheld && !self.poor && now >= self.around_from_ns {
-            let began_ns = sys::clock::thread_cpu_ns();
-            written += self.look_around(looker, open, now);
-            let took_ns = sys::clock::thread_cpu_ns().saturating_sub(began_ns);
+            let began_ns = world.thread_cpu_ns();
+            written += self.look_around(world, looker, open, now);
+            let took_ns = world.thread_cpu_ns().saturating_sub(began_ns);
             self.around_from_ns = now + AROUND_NS.max(took_ns.saturating_mul(AROUND_PART));
         }
         written
     }
 
     /// Looks at the next few tasks that work for no open request.
-    fn look_around(&mut self, looker: &mut Looker<'_>, open: &[OpenRequest], now: u64) -> u64 {
+    fn look_around(
+        &mut self,
+        sink: &impl Sink,
+        looker: &mut Looker,
+        open: &[OpenRequest],
+        now: u64,
+    ) -> u64 {
         self.tasks.clear();
         let (set, Some(stacks)) = (TASKS.load(Ordering::Relaxed), &mut looker.stacks) else {
             return 0;
@@ -305,7 +321,7 @@ impl Suspensions {
                 }
             }
             if let Some(stood) = stood {
-                append(0, &stood, NOBODY, now);
+                append(sink, 0, &stood, NOBODY, now);
                 written += 1;
                 self.stood_around.insert(task, stood);
             }
@@ -315,13 +331,17 @@ impl Suspensions {
     }
 
     /// What `find` finds first among a few tasks at a time, while there is time.
-    fn first_of(&mut self, mut find: impl FnMut(&[usize]) -> Option<usize>) -> Option<usize> {
-        let began_ns = sys::clock::thread_cpu_ns();
+    fn first_of(
+        &mut self,
+        world: &impl Clock,
+        mut find: impl FnMut(&[usize]) -> Option<usize>,
+    ) -> Option<usize> {
+        let began_ns = world.thread_cpu_ns();
         for (count, some) in self.tasks.chunks(TASKS_AT_ONCE).enumerate() {
             if let Some(task) = find(some) {
                 return Some(task);
             }
-            if sys::clock::thread_cpu_ns().saturating_sub(began_ns) > SEARCH_NS {
+            if world.thread_cpu_ns().saturating_sub(began_ns) > SEARCH_NS {
                 self.search_at = self.search_at.wrapping_add((count + 1) * TASKS_AT_ONCE);
                 break;
             }
@@ -333,7 +353,8 @@ impl Suspensions {
     /// known, or not asked now.
     fn find_holder(
         &mut self,
-        looker: &mut Looker<'_>,
+        world: &(impl Clock + Sink),
+        looker: &mut Looker,
         open: &[OpenRequest],
         (request, waiter): (&OpenRequest, &Suspended),
         now: u64,
@@ -349,7 +370,7 @@ impl Suspensions {
         if now < self.search_from_ns || self.asked.len() >= MOST_LOCKS || !held && !may_end {
             return NOBODY;
         }
-        let began_ns = sys::clock::thread_cpu_ns();
+        let began_ns = world.thread_cpu_ns();
         self.tasks.clear();
         // Those of open requests first: they are the likely ones, and known without the set.
         self.tasks.extend(open.iter().map(|r| r.task as usize).filter(|task| *task != 0));
@@ -364,19 +385,21 @@ impl Suspensions {
         let own = [waiter.task, request.task as usize];
         let mut inside = None;
         if held {
-            inside = self.first_of(|some| stacks.task_holding(waiter.lock, some));
+            inside = self.first_of(world, |some| stacks.task_holding(waiter.lock, some));
         }
         let holder = match inside {
             Some(task) => Holder { task, how: HolderSource::WithBlock },
             None if !may_end => NOBODY,
             None => self
-                .first_of(|some| stacks.task_to_end(waiter.lock, waiter.ended_by, &own, some))
+                .first_of(world, |some| {
+                    stacks.task_to_end(waiter.lock, waiter.ended_by, &own, some)
+                })
                 .map_or(NOBODY, |task| Holder { task, how: HolderSource::Refers }),
         };
         if holder.how != HolderSource::WithBlock && may_end {
             self.enders_from_ns = now + ASK_ENDER_NS * self.tasks.len() as u64;
         }
-        let took_ns = sys::clock::thread_cpu_ns().saturating_sub(began_ns);
+        let took_ns = world.thread_cpu_ns().saturating_sub(began_ns);
         let part = if self.poor { SEARCH_PART_POOR } else { SEARCH_PART };
         self.search_from_ns = now.saturating_add(took_ns.saturating_mul(part));
         self.asked.push((waiter.lock, now, holder));
@@ -388,7 +411,7 @@ impl Suspensions {
             if let Some(one) = found.pop() {
                 // Under the holder's address, though it may stand in a task it awaits.
                 let one = Suspended { task: holder.task, ..one };
-                append(0, &Stood::of(looker, one, now), NOBODY, now);
+                append(world, 0, &Stood::of(looker, one, now), NOBODY, now);
             }
         }
         holder
@@ -396,7 +419,7 @@ impl Suspensions {
 }
 
 impl Stood {
-    fn of(looker: &mut Looker<'_>, mut one: Suspended, now: u64) -> Stood {
+    fn of(looker: &mut Looker, mut one: Suspended, now: u64) -> Stood {
         let frames = std::mem::take(&mut one.frames);
         let stack = if frames.is_empty() { 0 } else { looker.stack_of(&frames) };
         let peer = match one.fd {
@@ -413,7 +436,7 @@ impl Stood {
     }
 
     /// Whether it is there still, as far as three guarded reads tell.
-    fn is_still(&self, looker: &Looker<'_>, now: u64) -> bool {
+    fn is_still(&self, looker: &Looker, now: u64) -> bool {
         let moved = |stacks: &PythonStacks| stacks.has_moved(self.one.mark);
         self.one.kind != AwaitKind::Running
             && self.is_fresh(now)
@@ -421,7 +444,7 @@ impl Stood {
     }
 }
 
-fn append(request: u64, stood: &Stood, holder: Holder, now: u64) {
+fn append(sink: &impl Sink, request: u64, stood: &Stood, holder: Holder, now: u64) {
     let Stood { one, stack, target, .. } = stood;
     let record = Await {
         t_ns: now,
@@ -434,7 +457,7 @@ fn append(request: u64, stood: &Stood, holder: Holder, now: u64) {
         target: *target,
         timeout_ns: one.timeout_ns,
     };
-    recorder::append(&record.encode(), now);
+    sink.append(&record.encode(), now);
 }
 
 fn is_socket(kind: FdKind) -> bool {

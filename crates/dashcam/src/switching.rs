@@ -26,22 +26,21 @@ use sampler::policy::bursts::{Change, Storm};
 use sampler::policy::drain_pace::Pace;
 use samplers::by_tid::ByTid;
 use samplers::switches::{Off, Pairs};
-use sys::mem::Reader;
-use sys::perf::{SwitchKind, SwitchStream};
+use sys::perf::SwitchKind;
 
-use crate::control::Shared;
 use crate::native::Native;
 use crate::pulse::append_vital;
-use crate::sampler::TURNED_OFF;
+use crate::settings::{Settings, TURNED_OFF};
 use crate::tracks::Tracks;
 use crate::wakings::Followed;
+use crate::world::{Clock, Proc, Sink, SwitchRecords, World};
 
 /// Of threads that are in no list yet the stacks of so many are taken when they wake others.
 const MOST_BORN: usize = 32;
 
 /// The stream of switch records, while there is one.
-pub(crate) struct Switching {
-    stream: Option<SwitchStream>,
+pub(crate) struct Switching<R> {
+    stream: Option<R>,
     pairs: Pairs,
     /// None: there never was a stream.
     storm: Option<Storm>,
@@ -54,6 +53,8 @@ pub(crate) struct Switching {
     /// The host's last id, at the last look while paused.
     last_id: Option<u32>,
     pause: Option<Pause>,
+    /// The settings want them.
+    wanted: bool,
     /// The stream is closed since the program needs its descriptors.
     given_back: bool,
     own: Vec<u32>,
@@ -68,13 +69,16 @@ struct Pause {
     counted_ms: u64,
 }
 
-impl Switching {
+impl<R: SwitchRecords> Switching<R> {
     /// Opens the stream, if settings and kernel allow it.
-    pub(crate) fn new(shared: &Shared, own: &[u32]) -> Switching {
-        let now = sys::clock::now_ns();
-        let stream = open(shared, own);
+    pub(crate) fn new<W>(world: &W, settings: Settings, own: &[u32]) -> Switching<R>
+    where
+        W: Clock + Proc<Switches = R> + Sink,
+    {
+        let now = world.now_ns();
+        let stream = open(world, settings.switches, own);
         let storm = stream.as_ref().map(|stream| Storm::new(stream.cpus(), now));
-        let followed = Followed::new(shared, stream.is_some());
+        let followed = Followed::new(world, stream.is_some(), settings.stacks);
         Switching {
             stream,
             followed,
@@ -83,9 +87,10 @@ impl Switching {
             lost: 0,
             pace: Pace::default(),
             born: ByTid::default(),
-            serials: serials(shared),
+            serials: serials(world),
             last_id: None,
             pause: None,
+            wanted: settings.switches,
             given_back: false,
             own: own.to_vec(),
         }
@@ -108,7 +113,10 @@ impl Switching {
     }
 
     /// Takes over what came, and pauses or resumes.
-    pub(crate) fn drain(&mut self, shared: &Shared, tracks: &mut Tracks, now: u64) {
+    pub(crate) fn drain<W>(&mut self, world: &W, tracks: &mut Tracks<W::Files>, now: u64)
+    where
+        W: Clock + Proc<Switches = R> + Sink,
+    {
         let mut births = 0;
         if let Some(stream) = &mut self.stream {
             let (pairs, born) = (&mut self.pairs, &mut self.born);
@@ -118,12 +126,12 @@ impl Switching {
             stream.drain(|switch| {
                 if let SwitchKind::Lost { until_ns } = switch.kind {
                     let (from_ns, alive) = (switch.t_ns, tracks.by_tid.keys().copied());
-                    let end = |off: Off| append_off(off, off.in_ns);
+                    let end = |off: Off| append_off(world, off, off.in_ns);
                     if pairs.lose((from_ns, until_ns), alive, end) {
                         gap = true;
                         match until_ns {
                             u64::MAX => open_gap = Some(from_ns),
-                            until_ns => tell_gap(shared, from_ns, until_ns),
+                            until_ns => tell_gap(world, from_ns, until_ns),
                         }
                     }
                     return;
@@ -132,19 +140,19 @@ impl Switching {
                     let since = pairs.out_since(switch.tid);
                     let waited_ns = since.map_or(0, |out_ns| switch.t_ns.saturating_sub(out_ns));
                     let wake = followed.told(switch.t_ns, switch.tid, by, waited_ns);
-                    return recorder::append(&wake.encode(), switch.t_ns);
+                    return world.append(&wake.encode(), switch.t_ns);
                 }
                 if switch.kind == SwitchKind::In && !tracks.ran(switch.tid) {
                     births += u64::from(born.insert(switch.tid, ()).is_none());
                 }
                 if let Some(off) = pairs.feed(switch) {
-                    append_off(off, off.in_ns);
+                    append_off(world, off, off.in_ns);
                 }
             });
             if let Some(from_ns) = open_gap {
                 let until_ns = stream.released_ns();
                 pairs.begin_at(until_ns, tracks.by_tid.keys().copied());
-                tell_gap(shared, from_ns, until_ns);
+                tell_gap(world, from_ns, until_ns);
             }
             if gap {
                 // Anybody may have run inside of it: who is not looked at again is told where it was.
@@ -152,66 +160,68 @@ impl Switching {
             }
             self.pace.drained(stream.filled(), now);
             let lost = stream.lost();
-            shared.recorder.region().lose(losses::SWITCHES_LOST, lost.saturating_sub(self.lost));
+            world.lose(losses::SWITCHES_LOST, lost.saturating_sub(self.lost));
             self.lost = lost;
         }
-        let serials = serials(shared);
+        let serials = serials(world);
         births = births.max(serials.saturating_sub(self.serials));
         self.serials = serials;
         if self.pause.is_some() {
-            births = births.max(self.born_on_host());
+            births = births.max(self.born_on_host(world));
         }
         match self.storm.as_mut().and_then(|storm| storm.tell(now, births)) {
             Some(Change::Pause) => {
                 let limit = self.storm.as_ref().map_or(0, Storm::limit);
                 // The same words each time: a text of the box's tables stays for good.
                 let why = format!("while more than {limit} threads a second are started");
-                self.pause(shared, &why);
+                self.pause(world, &why);
             }
-            Some(Change::Resume) => self.resume(shared, tracks),
-            None => self.mind_descriptors(shared, tracks),
+            Some(Change::Resume) => self.resume(world, tracks),
+            None => self.mind_descriptors(world, tracks),
         }
     }
 
     /// Closes the stream while the program comes near its limit of descriptors.
-    fn mind_descriptors(&mut self, shared: &Shared, tracks: &mut Tracks) {
-        match (sys::ours::is_tight(), &self.stream) {
+    fn mind_descriptors<W>(&mut self, world: &W, tracks: &mut Tracks<W::Files>)
+    where
+        W: Clock + Proc<Switches = R> + Sink,
+    {
+        match (world.is_tight(), &self.stream) {
             (true, Some(stream)) => {
                 sys::ours::count_given_back(stream.descriptors());
                 self.given_back = true;
-                self.pause(shared, "while the program is near its limit of descriptors");
+                self.pause(world, "while the program is near its limit of descriptors");
             }
             (false, None) if self.given_back => {
                 self.given_back = false;
-                self.resume(shared, tracks);
+                self.resume(world, tracks);
             }
             _ => (),
         }
     }
 
     /// Asks who wakes these threads, which wait in a slow request's way, and where those stand that do.
-    pub(crate) fn follow(
+    pub(crate) fn follow<W: World<Switches = R>>(
         &mut self,
-        shared: &Shared,
-        tracks: &Tracks,
+        world: &W,
+        tracks: &Tracks<W::Files>,
         waiting: impl Iterator<Item = u32>,
         now: u64,
     ) {
         // One that is in no list yet may run Python: then its stack is dropped when it comes.
         let born = &self.born;
         let natives = || born.keys().copied().take(MOST_BORN).chain(tracks.natives()).collect();
-        self.followed.ask(shared, self.stream.as_mut(), waiting, natives, now);
+        self.followed.ask(world, self.stream.as_mut(), waiting, natives, now);
     }
 
     /// Records where those stood who woke others; the switches until `now` were drained.
     pub(crate) fn tell_waker_stacks(
         &mut self,
-        shared: &Shared,
+        world: &(impl Proc + Sink),
         native: &mut Native,
-        mem: &Reader,
         now: u64,
     ) {
-        self.followed.stacks.tell(shared, native, mem, now);
+        self.followed.stacks.tell(world, native, now);
     }
 
     /// Threads that ended a wait of one of those, lately.
@@ -226,22 +236,22 @@ impl Switching {
     }
 
     /// Tells a copy of the box, about to be made, what threads are doing now.
-    pub(crate) fn tell_now(&mut self, shared: &Shared, now: u64) {
-        self.pairs.still_out().for_each(|off| append_off(off, now));
-        self.tell_pause(shared, now);
+    pub(crate) fn tell_now(&mut self, sink: &impl Sink, now: u64) {
+        self.pairs.still_out().for_each(|off| append_off(sink, off, now));
+        self.tell_pause(sink, now);
     }
 
     /// What is due once a second.
-    pub(crate) fn each_second(&mut self, shared: &Shared, now: u64) {
+    pub(crate) fn each_second(&mut self, sink: &impl Sink, now: u64) {
         if let Some(stream) = &mut self.stream {
             // A CPU that cannot be covered shows as threads without switch records on it.
             let _ = stream.cover_new_cpus(&self.own);
         }
-        self.tell_pause(shared, now);
+        self.tell_pause(sink, now);
     }
 
-    fn pause(&mut self, shared: &Shared, why: &str) {
-        let mut now = sys::clock::now_ns();
+    fn pause(&mut self, world: &(impl Clock + Proc + Sink), why: &str) {
+        let mut now = world.now_ns();
         if let Some(mut stream) = self.stream.take() {
             // All until now, and nothing behind it; nor behind a gap.
             stream.drain(|switch| {
@@ -249,102 +259,105 @@ impl Switching {
                     now = now.min(switch.t_ns);
                 }
                 let off = (switch.t_ns <= now).then(|| self.pairs.feed(switch)).flatten();
-                off.into_iter().for_each(|off| append_off(off, off.in_ns));
+                off.into_iter().for_each(|off| append_off(world, off, off.in_ns));
             });
         }
         self.lost = 0;
         self.followed.closed();
-        self.pairs.end_at(now).for_each(|off| append_off(off, now));
+        self.pairs.end_at(now).for_each(|off| append_off(world, off, now));
         self.born.clear();
-        self.last_id = sys::task::last_id();
+        self.last_id = world.last_id();
         // A trial that was refused goes on with the pause before it.
         if self.pause.is_none() {
-            shared.recorder.region().lose(losses::SWITCH_PAUSES, 1);
+            world.lose(losses::SWITCH_PAUSES, 1);
             self.pause = Some(Pause { begin_ns: now, counted_ms: 0 });
         }
-        self.tell_pause(shared, now);
-        shared.set_source("switches", format!("on; paused {why}"));
-        shared.store_settings();
+        self.tell_pause(world, now);
+        world.set_source("switches", format!("on; paused {why}"));
+        world.store_sources();
     }
 
-    fn resume(&mut self, shared: &Shared, tracks: &mut Tracks) {
-        let Some(stream) = open(shared, &self.own) else {
-            let now = sys::clock::now_ns();
+    fn resume<W>(&mut self, world: &W, tracks: &mut Tracks<W::Files>)
+    where
+        W: Clock + Proc<Switches = R> + Sink,
+    {
+        let Some(stream) = open(world, self.wanted, &self.own) else {
+            let now = world.now_ns();
             self.storm.iter_mut().for_each(|storm| storm.refused(now));
-            self.tell_pause(shared, now);
-            shared.store_settings();
+            self.tell_pause(world, now);
+            world.store_sources();
             return;
         };
         self.stream = Some(stream);
-        let now = sys::clock::now_ns();
-        self.tell_pause(shared, now);
+        let now = world.now_ns();
+        self.tell_pause(world, now);
         self.pause = None;
-        append_vital(shared.recorder.tables().name(SWITCHES_PAUSED), now, 0.0);
+        append_vital(world, world.recorder().tables().name(SWITCHES_PAUSED), now, 0.0);
         // What was seen of threads before says nothing of where they are now.
         tracks.all_ran();
         let mut alive = Vec::new();
-        if sys::task::list(&mut alive).is_err() {
+        if world.list(&mut alive).is_err() {
             alive.clear();
         }
         // Threads born while the stream was opened may come to a CPU for the first time.
         alive.retain(|tid| tracks.by_tid.contains_key(tid));
         self.pairs.begin_at(now, alive.into_iter());
-        shared.store_settings();
+        world.store_sources();
     }
 
     /// The vital, and what it adds to the counter.
-    fn tell_pause(&mut self, shared: &Shared, now: u64) {
+    fn tell_pause(&mut self, sink: &impl Sink, now: u64) {
         let Some(pause) = &mut self.pause else { return };
         // Not 0, which would say that it is over.
         let now = now.max(pause.begin_ns + 1);
         let lasted_ns = now - pause.begin_ns;
-        let name = shared.recorder.tables().name(SWITCHES_PAUSED);
-        append_vital(name, now, lasted_ns as f64);
+        let name = sink.recorder().tables().name(SWITCHES_PAUSED);
+        append_vital(sink, name, now, lasted_ns as f64);
         let ms = lasted_ns / 1_000_000;
         let more = ms.saturating_sub(pause.counted_ms);
-        shared.recorder.region().lose(losses::SWITCHES_PAUSED_MS, more);
+        sink.lose(losses::SWITCHES_PAUSED_MS, more);
         pause.counted_ms = ms;
     }
 
     /// Births on this host since the last look, at most; where ids began again: too many.
-    fn born_on_host(&mut self) -> u64 {
-        let before = std::mem::replace(&mut self.last_id, sys::task::last_id());
+    fn born_on_host(&mut self, proc: &impl Proc) -> u64 {
+        let before = std::mem::replace(&mut self.last_id, proc.last_id());
         let (Some(before), Some(now)) = (before, self.last_id) else { return 0 };
         now.checked_sub(before).map_or(u64::from(u16::MAX), u64::from)
     }
 }
 
-fn serials(shared: &Shared) -> u64 {
+fn serials(sink: &impl Sink) -> u64 {
     // Relaxed: a counter.
-    shared.recorder.region().header(word::THREAD_SERIAL).load(Ordering::Relaxed)
+    sink.recorder().region().header(word::THREAD_SERIAL).load(Ordering::Relaxed)
 }
 
 /// Tells of a time without records that is over.
-fn tell_gap(shared: &Shared, from_ns: u64, until_ns: u64) {
-    let name = shared.recorder.tables().name(SWITCHES_PAUSED);
+fn tell_gap(sink: &impl Sink, from_ns: u64, until_ns: u64) {
+    let name = sink.recorder().tables().name(SWITCHES_PAUSED);
     // Readers go by time: first that there is one, then that it is over.
     let until_ns = until_ns.max(from_ns + 2);
-    append_vital(name, until_ns - 1, (until_ns - 1 - from_ns) as f64);
-    append_vital(name, until_ns, 0.0);
+    append_vital(sink, name, until_ns - 1, (until_ns - 1 - from_ns) as f64);
+    append_vital(sink, name, until_ns, 0.0);
 }
 
-fn append_off(off: Off, now: u64) {
+fn append_off(sink: &impl Sink, off: Off, now: u64) {
     let Off { tid, preempted, out_ns, in_ns, cpu } = off;
-    recorder::append(&off_cpu::encode(tid, preempted, (out_ns, in_ns), cpu), now);
+    sink.append(&off_cpu::encode(tid, preempted, (out_ns, in_ns), cpu), now);
 }
 
-fn open(shared: &Shared, own: &[u32]) -> Option<SwitchStream> {
-    if !shared.config().switches {
-        shared.set_source("switches", TURNED_OFF.to_owned());
+fn open<W: Proc + Sink>(world: &W, wanted: bool, own: &[u32]) -> Option<W::Switches> {
+    if !wanted {
+        world.set_source("switches", TURNED_OFF.to_owned());
         return None;
     }
-    match SwitchStream::open(own) {
+    match world.open_switches(own) {
         Ok(stream) => {
-            shared.set_source("switches", "on".to_owned());
+            world.set_source("switches", "on".to_owned());
             Some(stream)
         }
         Err(refused) => {
-            shared.set_source("switches", format!("off: {refused}"));
+            world.set_source("switches", format!("off: {refused}"));
             None
         }
     }

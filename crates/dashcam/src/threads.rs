@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::Arc;
 
 use crate::control::{lock, Shared};
-use crate::{keeper, remote, sampler, scrape};
+use crate::{keeper, remote, sampler_thread, scrape};
 
 /// Starts the threads of ours that there is work for. One that cannot be had is a source that is off.
 ///
@@ -19,7 +19,8 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Vec<sys::thread::Quiet> {
         let apart = sys::ours::move_apart();
         let state = apart.map_or_else(|why| format!("off: {why}"), |()| "on".to_owned());
         own.set_source("own_descriptors", state);
-        let bodies = [(SAMPLER, sampler::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)];
+        let bodies =
+            [(SAMPLER, sampler_thread::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)];
         for (name, body) in bodies {
             // Its receiver waits for the end of this thread.
             let _ = spawn(&own, name, body).map(|thread| tell.send(thread));

@@ -5,7 +5,9 @@ use format::wait::{HolderSource, WaitKind};
 use samplers::by_tid::ByTid;
 use samplers::python_stacks::PyThread;
 use sys::ours;
-use sys::task::{Schedstat, TaskReader};
+use sys::task::Schedstat;
+
+use crate::world::{Proc, ThreadFiles};
 
 /// A thread that stands is sampled again after this time.
 pub(crate) const REPEAT_NS: u64 = 100_000_000;
@@ -20,12 +22,11 @@ pub(crate) const ASK_HOLDER_NS: u64 = 40_000_000;
 pub(crate) struct Moved;
 
 /// A thread under observation.
-#[derive(Default)]
-pub(crate) struct Track {
+pub(crate) struct Track<F> {
     /// Its interpreter state, if it runs Python.
     pub python: Option<PyThread>,
-    /// Readers of its /proc entry; closed when another thread's are wanted more.
-    pub reader: Option<TaskReader>,
+    /// Its files under /proc; closed when another thread's are wanted more.
+    pub files: Option<F>,
     /// When it was last read through them, in looks.
     read: u64,
     /// When it was last sampled, 0 never.
@@ -46,7 +47,25 @@ pub(crate) struct Track {
     pub holder_asked_ns: u64,
 }
 
-impl Track {
+impl<F> Default for Track<F> {
+    fn default() -> Track<F> {
+        Track {
+            python: None,
+            files: None,
+            read: 0,
+            sampled_ns: 0,
+            times: None,
+            clock_ns: 0,
+            waits_since_ns: 0,
+            alive: false,
+            last: None,
+            as_python: false,
+            holder_asked_ns: 0,
+        }
+    }
+}
+
+impl<F> Track<F> {
     /// Whether a thread that is urgent has something new to tell, or may have. `ran`: `Tracks::has_run`. `exact`: switch
     /// records tell whether it did; else, where savings are `low`, one that waits is asked again when it has waited half as long
     /// again as at its last sample.
@@ -64,13 +83,17 @@ impl Track {
         !low || self.waits_since_ns == 0 || since_ns >= waited_ns / 2
     }
 
-    /// Whether it still stands where its last sample saw it, by its CPU clock: the sample of that, or None if it is
+    /// Whether it still stands where its last sample saw it, by its CPU clock `clock_ns`: the sample of that, or None if it is
     /// too early for one. One that was woken and has no CPU yet stands, too: its next look tells for how long it was
     /// runnable. One that has not stood for long is looked at, therefore. For one that is not urgent, without switch records.
-    pub(crate) fn stands(&mut self, tid: u32, now: u64) -> Result<Option<Sample>, Moved> {
+    pub(crate) fn stands(
+        &mut self,
+        now: u64,
+        clock_ns: impl FnOnce() -> Option<u64>,
+    ) -> Result<Option<Sample>, Moved> {
         let known = self.was_whole() && self.waits_since_ns != 0 && self.clock_ns != 0;
         let last = self.last.filter(|_| known).ok_or(Moved)?;
-        if sys::task::cpu_ns(tid) != Some(self.clock_ns) {
+        if clock_ns() != Some(self.clock_ns) {
             return Err(Moved);
         }
         let since_ns = now.saturating_sub(self.sampled_ns);
@@ -113,26 +136,37 @@ struct News {
 }
 
 /// All threads by kernel id.
-#[derive(Default)]
-pub(crate) struct Tracks {
+pub(crate) struct Tracks<F> {
     /// The threads.
-    pub by_tid: ByTid<Track>,
+    pub by_tid: ByTid<Track<F>>,
     /// Of the same ones.
     news: ByTid<News>,
     /// A thread was found to have ended since the last list.
     pub stale: bool,
-    open_readers: usize,
-    /// Looks at readers so far.
+    open_files: usize,
+    /// Looks at files so far.
     looks: u64,
 }
 
-/// Readers kept open at once, at most. To open one anew takes 10 us, to read through it 2: with fewer readers than
-/// threads that run, a look costs twice as much.
-const MOST_READERS: usize = 1024;
-/// Descriptors that a reader takes for a usual look.
-const READER_DESCRIPTORS: usize = 3;
+impl<F> Default for Tracks<F> {
+    fn default() -> Tracks<F> {
+        Tracks {
+            by_tid: ByTid::default(),
+            news: ByTid::default(),
+            stale: false,
+            open_files: 0,
+            looks: 0,
+        }
+    }
+}
 
-impl Tracks {
+/// Threads whose files are kept open at once, at most. To open them anew takes 10 us, to read through them 2: with fewer than
+/// threads that run, a look costs twice as much.
+const MOST_OPEN: usize = 1024;
+/// Descriptors that a thread's files take for a usual look.
+const DESCRIPTORS: usize = 3;
+
+impl<F: ThreadFiles> Tracks<F> {
     /// Threads that run no Python, lately looked at first.
     pub(crate) fn natives(&self) -> impl Iterator<Item = u32> {
         let native = self.by_tid.iter().filter(|(_, track)| track.python.is_none());
@@ -161,59 +195,59 @@ impl Tracks {
                 track.python = Some(*thread);
             }
         }
-        self.open_readers = self.by_tid.values().filter(|t| t.reader.is_some()).count();
+        self.open_files = self.by_tid.values().filter(|t| t.files.is_some()).count();
         grown
     }
 
-    /// A reader for `tid`, opened if need be. Where there is no room for its descriptors, those of the thread
+    /// The files of `tid`, opened if need be. Where there is no room for its descriptors, those of the thread
     /// that was not read for the longest time are closed.
-    pub(crate) fn reader(&mut self, tid: u32) -> Option<&mut TaskReader> {
-        let has = self.by_tid.get(&tid)?.reader.is_some();
+    pub(crate) fn files(&mut self, proc: &impl Proc<Files = F>, tid: u32) -> Option<&mut F> {
+        let has = self.by_tid.get(&tid)?.files.is_some();
         if !has {
-            while self.open_readers > 0
-                && (self.open_readers >= MOST_READERS || !ours::has_room(READER_DESCRIPTORS))
+            while self.open_files > 0
+                && (self.open_files >= MOST_OPEN || !proc.has_room(DESCRIPTORS))
             {
                 self.close_oldest();
             }
-            let reader = match TaskReader::open(tid) {
-                Ok(reader) => reader,
+            let files = match proc.open(tid) {
+                Ok(files) => files,
                 Err(error) => {
                     // Without a descriptor left nothing is known of the thread.
                     self.stale |= !ours::is_shortage(&error);
                     return None;
                 }
             };
-            self.open_readers += 1;
-            self.by_tid.get_mut(&tid)?.reader = Some(reader);
+            self.open_files += 1;
+            self.by_tid.get_mut(&tid)?.files = Some(files);
         }
         self.looks += 1;
         let track = self.by_tid.get_mut(&tid)?;
         track.read = self.looks;
-        track.reader.as_mut()
+        track.files.as_mut()
     }
 
     fn close_oldest(&mut self) {
-        let open = self.by_tid.values_mut().filter(|track| track.reader.is_some());
+        let open = self.by_tid.values_mut().filter(|track| track.files.is_some());
         if let Some(oldest) = open.min_by_key(|track| track.read) {
-            oldest.reader = None;
+            oldest.files = None;
             ours::count_refused();
         }
         // If none is open after all, that is what is counted.
-        self.open_readers = self.open_readers.saturating_sub(1);
+        self.open_files = self.open_files.saturating_sub(1);
     }
 
     /// Closes what can be opened anew at the next look.
     pub(crate) fn give_back(&mut self) {
-        let readers = self.by_tid.values_mut().filter_map(|track| track.reader.take());
-        ours::count_given_back(readers.map(|reader| reader.descriptors()).sum());
-        self.open_readers = 0;
+        let open = self.by_tid.values_mut().filter_map(|track| track.files.take());
+        ours::count_given_back(open.map(|files| files.descriptors()).sum());
+        self.open_files = 0;
     }
 
     /// The thread has ended, and the list of threads is older than that.
     pub(crate) fn forget(&mut self, tid: u32) {
         self.news.remove(&tid);
-        let reader = self.by_tid.remove(&tid).and_then(|track| track.reader);
-        self.open_readers -= usize::from(reader.is_some());
+        let files = self.by_tid.remove(&tid).and_then(|track| track.files);
+        self.open_files -= usize::from(files.is_some());
     }
 
     /// A switch record brought the thread to a CPU. False: it is not known.
@@ -254,8 +288,15 @@ impl Tracks {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod tests {
     use super::*;
+    use crate::kernel::tests::Nowhere;
+    use crate::kernel::Kernel;
+    use sys::task::TaskReader;
+
+    type Tracks = super::Tracks<TaskReader>;
+    type Track = super::Track<TaskReader>;
 
     #[test]
     fn one_that_waits_is_asked_ever_less_often_only_where_nothing_else_tells_and_savings_are_low() {
@@ -298,12 +339,13 @@ mod tests {
         let threads: Vec<_> = (0..3).map(waits).collect();
         let tids: Vec<u32> = told.iter().take(3).collect();
         let mut tracks = Tracks::default();
+        let kernel = Kernel::new(Nowhere).expect("own memory");
         tracks.refresh(&tids, &[], &[]);
         for tid in [tids[0], tids[1], tids[2], tids[0]] {
-            assert!(tracks.reader(tid).is_some());
+            assert!(tracks.files(&kernel, tid).is_some());
         }
         let open = |tracks: &Tracks| {
-            let has = |tid| tracks.by_tid.get(tid).is_some_and(|track| track.reader.is_some());
+            let has = |tid| tracks.by_tid.get(tid).is_some_and(|track| track.files.is_some());
             tids.iter().map(has).collect::<Vec<bool>>()
         };
         tracks.close_oldest();
@@ -311,8 +353,8 @@ mod tests {
         tracks.close_oldest();
         assert_eq!(open(&tracks), [true, false, false]);
         tracks.give_back();
-        assert_eq!((open(&tracks), tracks.open_readers), (vec![false; 3], 0));
-        assert!(tracks.reader(tids[2]).is_some(), "on demand");
+        assert_eq!((open(&tracks), tracks.open_files), (vec![false; 3], 0));
+        assert!(tracks.files(&kernel, tids[2]).is_some(), "on demand");
         drop(go);
         threads.into_iter().for_each(|thread| assert!(thread.join().is_ok()));
     }

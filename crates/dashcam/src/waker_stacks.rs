@@ -15,11 +15,10 @@
 use std::collections::VecDeque;
 
 use format::region::losses;
-use sys::mem::Reader;
 use sys::perf::{Take, WakerStacks, Wakings, Woke, MOST_WAKERS};
 
-use crate::control::Shared;
 use crate::native::Native;
+use crate::world::{Proc, Sink};
 
 /// A wait that ended sooner makes no request slow.
 const LONG_NS: u64 = 1_000_000;
@@ -56,8 +55,8 @@ struct Told {
 }
 
 impl Stacks {
-    pub(crate) fn new(shared: &Shared) -> Stacks {
-        let on = shared.config().stacks;
+    /// `on`: the settings want stacks.
+    pub(crate) fn new(on: bool) -> Stacks {
         Stacks {
             source: on.then(WakerStacks::new).flatten(),
             listed: Vec::new(),
@@ -120,7 +119,7 @@ impl Stacks {
     }
 
     /// Records the stacks that came; all wakings until `now` were told.
-    pub(crate) fn tell(&mut self, shared: &Shared, native: &mut Native, mem: &Reader, now: u64) {
+    pub(crate) fn tell(&mut self, world: &(impl Proc + Sink), native: &mut Native, now: u64) {
         let (told, bytes) = (&mut self.told, &mut self.bytes);
         while told.front().is_some_and(|told| told.t_ns.saturating_add(FORGET_NS) < now) {
             told.pop_front();
@@ -137,14 +136,13 @@ impl Stacks {
             let Some(told) = find(told, &woke).and_then(|index| told.remove(index)) else {
                 continue;
             };
-            if let Some(mut record) =
-                native.waker(shared.recorder, mem, told.tid, (&woke.seen, bytes))
-            {
-                recorder::append(record.finish_of_waking(told.t_ns), now);
+            let (recorder, mem) = (world.recorder(), world.memory());
+            if let Some(mut record) = native.waker(recorder, mem, told.tid, (&woke.seen, bytes)) {
+                world.append(record.finish_of_waking(told.t_ns), now);
             }
         }
         let lost = source.lost();
-        shared.recorder.region().lose(losses::WAKER_STACKS_LOST, lost.saturating_sub(self.lost));
+        world.lose(losses::WAKER_STACKS_LOST, lost.saturating_sub(self.lost));
         self.lost = lost;
     }
 }

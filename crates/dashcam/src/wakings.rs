@@ -18,10 +18,10 @@
 
 use format::region::losses;
 use format::wake::{Wake, Waker};
-use sys::perf::{self, SwitchStream, Wakings, MOST_FOLLOWED};
+use sys::perf::{self, Wakings, MOST_FOLLOWED};
 
-use crate::control::Shared;
 use crate::waker_stacks::Stacks;
+use crate::world::{Clock, Proc, Sink, SwitchRecords, World};
 
 /// A thread nobody asked for is forgotten after this time, and so is who woke another.
 const FORGET_NS: u64 = 3_000_000_000;
@@ -50,20 +50,20 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// `on`: there are switch records to go with.
-    pub(crate) fn new(shared: &Shared, on: bool) -> Followed {
-        let found = on.then(Wakings::find);
+    /// `on`: there are switch records to go with. `stacks`: the settings want stacks.
+    pub(crate) fn new(world: &(impl Proc + Sink), on: bool, stacks: bool) -> Followed {
+        let found = on.then(|| world.find_wakings());
         let state = match &found {
             None => "off: as switches".to_owned(),
             Some(Ok(_)) => "on".to_owned(),
             Some(Err(refused)) => format!("off: {refused}"),
         };
-        shared.set_source("wakers", state);
+        world.set_source("wakers", state);
         Followed {
             wakings: found.and_then(Result::ok),
             list: Vec::new(),
             wakers: Vec::new(),
-            stacks: Stacks::new(shared),
+            stacks: Stacks::new(stacks),
             due_ns: 0,
             stacks_due_ns: 0,
             used_ns: 0,
@@ -102,10 +102,10 @@ impl Followed {
 
     /// Asks for these threads, in a slow request's way and waiting. `natives`: those that run no Python, who is likely to wake
     /// another first.
-    pub(crate) fn ask(
+    pub(crate) fn ask<W: World>(
         &mut self,
-        shared: &Shared,
-        stream: Option<&mut SwitchStream>,
+        world: &W,
+        stream: Option<&mut W::Switches>,
         wanted: impl Iterator<Item = u32>,
         natives: impl FnOnce() -> Vec<u32>,
         now: u64,
@@ -124,66 +124,66 @@ impl Followed {
             self.list.retain(|row| !forgotten(row));
             let room = MOST_FOLLOWED.saturating_sub(self.list.len());
             let unwatched = new.len().saturating_sub(room) as u64;
-            shared.recorder.region().lose(losses::THREADS_UNWATCHED, unwatched);
+            world.lose(losses::THREADS_UNWATCHED, unwatched);
             self.list.extend(new.into_iter().take(room).map(|tid| (tid, now)));
             match room {
                 // All of them were asked for lately: they stay.
                 0 => self.due_ns = now + STANDS_NS,
-                _ => self.follow(shared, stream, &natives(), now),
+                _ => self.follow(world, stream, &natives(), now),
             }
         } else if !self.list.is_empty() && self.list.iter().all(forgotten) {
             self.list.clear();
-            self.follow(shared, stream, &[], now);
+            self.follow(world, stream, &[], now);
         } else if !self.list.is_empty() && now >= self.stacks_due_ns {
             // Threads were born since.
             self.stacks_due_ns = now + STANDS_NS;
             let natives = natives();
             if self.stacks.lacks(&natives, now) {
-                self.follow_stacks(shared, &natives, now);
+                self.follow_stacks(world, &natives, now);
             }
         }
         if self.list.is_empty() {
-            self.rest(shared, now);
+            self.rest(world, now);
         } else {
             self.used_ns = now;
         }
     }
 
-    fn follow(&mut self, shared: &Shared, stream: &mut SwitchStream, natives: &[u32], now: u64) {
+    fn follow<W: World>(&mut self, world: &W, stream: &mut W::Switches, natives: &[u32], now: u64) {
         let Some(wakings) = &mut self.wakings else { return };
-        let before = sys::clock::thread_cpu_ns();
+        let before = world.thread_cpu_ns();
         let tids: Vec<u32> = self.list.iter().map(|(tid, _)| *tid).collect();
         if let Err(refused) = stream.follow(wakings, &tids) {
-            shared.set_source("wakers", format!("off: {refused}"));
-            shared.store_settings();
+            world.set_source("wakers", format!("off: {refused}"));
+            world.store_sources();
             self.list.clear();
             self.stacks.close(self.wakings.as_ref());
-            shared.retire(self.wakings.take());
+            world.retire(self.wakings.take());
         }
-        self.follow_stacks(shared, natives, now);
-        let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(before);
+        self.follow_stacks(world, natives, now);
+        let cost_ns = world.thread_cpu_ns().saturating_sub(before);
         self.due_ns = now + STANDS_NS.max(cost_ns * SHARE);
     }
 
     /// Whose stacks are taken when they wake one of the list.
-    fn follow_stacks(&mut self, shared: &Shared, natives: &[u32], now: u64) {
+    fn follow_stacks(&mut self, world: &(impl Clock + Sink), natives: &[u32], now: u64) {
         let Some(wakings) = &self.wakings else { return };
-        let before = sys::clock::thread_cpu_ns();
+        let before = world.thread_cpu_ns();
         let tids: Vec<u32> = self.list.iter().map(|(tid, _)| *tid).collect();
         if let Some(refused) = self.stacks.follow(wakings, &tids, natives, now) {
-            shared.set_source("wakers", format!("on; not where they stood: {refused}"));
-            shared.store_settings();
+            world.set_source("wakers", format!("on; not where they stood: {refused}"));
+            world.store_sources();
         }
-        let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(before);
+        let cost_ns = world.thread_cpu_ns().saturating_sub(before);
         self.stacks_due_ns = now + STANDS_NS.max(cost_ns * SHARE);
     }
 
     /// Nobody is followed.
-    fn rest(&mut self, shared: &Shared, now: u64) {
+    fn rest(&mut self, sink: &impl Sink, now: u64) {
         if self.used_ns != 0 && now.saturating_sub(self.used_ns) >= UNUSED_NS {
             self.used_ns = 0;
             let fresh = self.wakings.as_ref().map(Wakings::unused);
-            shared.retire(std::mem::replace(&mut self.wakings, fresh));
+            sink.retire(std::mem::replace(&mut self.wakings, fresh));
         }
     }
 

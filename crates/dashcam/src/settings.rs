@@ -1,0 +1,20 @@
+//! What the sampler is told by the process's settings.
+
+/// Copied by whoever drives the sampler when settings change. `switches` and `stacks` hold for the
+/// sampler's life.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Time between passes, ns.
+    pub period_ns: u64,
+    /// CPU budget, percent of one core.
+    pub budget_percent: f64,
+    /// Threads that a pass samples, at most.
+    pub threads: usize,
+    /// Switch records are wanted.
+    pub switches: bool,
+    /// Stacks are wanted.
+    pub stacks: bool,
+}
+
+/// The state of a source that the settings turn off.
+pub const TURNED_OFF: &str = "off: turned off by settings";
