@@ -30,7 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "ring": {"format", "sys"},
     "recorder": {"format", "ring", "sys"},
     "samplers": {"format", "sys"},
-    "sampler": set(),
+    "sampler": {"format", "ring", "recorder", "samplers", "sys"},
     "capture": {"format"},
     "dashcam": {"otlp", "statsd", "openmetrics", "format", "sys", "ring", "recorder", "sampler", "samplers", "trigger",
                 "metrics", "capture"},

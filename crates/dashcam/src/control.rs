@@ -13,6 +13,7 @@ use format::json::{texts, Object};
 use format::region::losses;
 use recorder::Recorder;
 use ring::{Place, Region};
+use sampler::under_gil::UnderGil;
 use samplers::python_stacks::RuntimeInfo;
 use sys::cell::StaticRef;
 use sys::claim::{Claim, Claimed};
@@ -25,7 +26,6 @@ use crate::config::{check_all, Config};
 use crate::excess::Excesses;
 use crate::live::{self, Live};
 use crate::stats::Stats;
-use crate::under_gil_data::UnderGil;
 use crate::{
     boxes, firing, forks, forward, meta, names, otlp, own, remote, sampler_thread, scrape, stream,
     threads, traces, windows,

@@ -1,10 +1,10 @@
 //! The interpreter in this process: how its stacks are read, or why not (source `stacks`). What cannot be
 //! read may still be told by the interpreter itself: `under_gil`.
 
+use sampler::TURNED_OFF;
 use samplers::python_stacks::{PythonStacks, RuntimeInfo};
 
 use crate::control::{Runtime, Shared};
-use crate::settings::TURNED_OFF;
 
 /// Whether stacks of this interpreter can be read from memory. For bindings, that can look under its lock if not.
 /// Costs microseconds if so, up to a tenth of a second if not.

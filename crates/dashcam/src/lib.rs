@@ -12,7 +12,6 @@
 //! From Rust: `start(Config)`, then `request!`, `span!`, `event!`; `counter("orders").inc()`; `snap`, `status_json`, `stop`.
 //! The functions on ids below them are what bindings use.
 
-mod allotment;
 mod asked;
 mod boxes;
 mod builder;
@@ -20,7 +19,6 @@ mod captures_log;
 mod config;
 mod control;
 mod excess;
-mod figures;
 mod firing;
 mod forks;
 mod forward;
@@ -28,43 +26,26 @@ mod held;
 mod hook;
 mod interpreter;
 mod keeper;
-mod kernel;
-mod lacking;
 mod live;
 mod macros;
 mod meta;
 mod metrics;
 mod moments;
 mod names;
-mod native;
 mod notes;
 mod otlp;
 mod own;
-mod pulse;
 mod remote;
-mod running;
-mod sampler;
 mod sampler_thread;
 mod scrape;
-mod sets;
-mod settings;
 mod snapshot;
 mod stats;
 mod stream;
-mod subject;
-mod suspended;
-mod switching;
-mod task_names;
 mod threads;
 mod traces;
-mod tracks;
 pub mod under_gil;
-mod under_gil_data;
-mod waker_stacks;
-mod wakings;
 mod when;
 mod windows;
-mod world;
 
 pub use ::metrics::window;
 pub use builder::{start, Config};
@@ -91,13 +72,12 @@ pub use recorder::{
     Attribute, OpenPlace, Request,
 };
 pub use recorder::{Ended, SessionCounts};
+pub use sampler::{set_asyncio_running, set_asyncio_tasks};
 pub use stream::{Stream, StreamConfig};
-pub use suspended::set_asyncio_tasks;
 pub use sys::clock::now_ns;
 /// An allocator for libraries that are loaded into a program (`sys::reserve`).
 pub use sys::reserve::Reserve;
 pub use sys::shelf::Shelf;
-pub use task_names::set_asyncio_running;
 pub use traces::{
     continue_trace, setting_is_on, tell_span, this_thread, trace_id, trace_id_of, traceparent,
     traceparent_of, tracestate_of, SpanKey,

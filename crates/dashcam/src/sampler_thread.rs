@@ -12,18 +12,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recorder::Recorder;
+use sampler::kernel::Kernel;
+use sampler::world::{Sink, World};
+use sampler::{Figures, Next, Sampler, Settings, TURNED_OFF};
 use sys::clock::Following;
 use sys::perf::Wakings;
 
 use crate::config::Config;
 use crate::control::Shared;
-use crate::figures::Figures;
 use crate::firing::Triggers;
 use crate::interpreter;
-use crate::kernel::Kernel;
-use crate::sampler::{Next, Sampler};
-use crate::settings::{Settings, TURNED_OFF};
-use crate::world::{Sink, World};
 
 /// Between two looks while nothing is recorded.
 const IDLE: Duration = Duration::from_millis(50);

@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use format::json::Object;
-
-use crate::figures::Figures;
+use sampler::Figures;
 
 /// Running figures of the sampler; relaxed counters.
 #[derive(Default)]

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::under_gil_data::Seen;
 use recorder::Recorder;
+use sampler::under_gil::Seen;
 
 use crate::control::{shared, Shared};
 

@@ -1,7 +1,38 @@
 //! The sampler: which threads and tasks are sampled, when, and at what cost.
 //!
-//! How it works: `policy` holds the decisions, as pure types: times, counts and costs are passed in.
-//! What it promises: a decision depends on its arguments alone. What is missing on purpose: how
-//! something is read (crate `samplers`), and when a capture is made (crate `trigger`).
+//! | part | holds | imports |
+//! | --- | --- | --- |
+//! | `world` | what the sampler needs of the world, as traits: `Clock`, `Proc`, `Sink` | |
+//! | `kernel` | the real world, by crate `sys` | `world` |
+//! | `policy/` | decisions, one a file: budget, choice, bursts of thread creation, pace of drains | |
+//! | `threads/` | samples of threads: states, stacks, who is in the way | `world`, `under_gil` |
+//! | `tasks` | samples of suspended tasks | `world`, `threads` |
+//! | `switches/` | switch records, wakings, stacks of wakers | `world`, `policy`, `threads` |
+//! | `vitals/` | counters of process and host, and how late the sampler was | `world` |
+//! | `sampler` | a pass: what of all that is done, in which order | all of these |
+//!
+//! How it works: whoever owns the thread calls `Sampler::pass`, `end_pass`, and sleeps until `next`
+//! says. The world is one type parameter: in a host no call goes through a pointer; in a test times,
+//! threads and switch records come from a seed.
+//!
+//! What it promises: a decision depends on its arguments alone; a pass is bounded in threads and in
+//! CPU time, and paid from the budget. What is missing on purpose: how stacks are read (crate
+//! `samplers`), when a capture is made (crate `trigger`), threads and sleeping (the facade).
 
+mod figures;
+pub mod kernel;
 pub mod policy;
+mod sampler;
+mod settings;
+mod switches;
+mod tasks;
+mod threads;
+pub mod under_gil;
+mod vitals;
+pub mod world;
+
+pub use figures::Figures;
+pub use sampler::{Next, Sampler};
+pub use settings::{Settings, TURNED_OFF};
+pub use tasks::set_asyncio_tasks;
+pub use threads::task_names::set_asyncio_running;

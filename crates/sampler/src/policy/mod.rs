@@ -1,5 +1,6 @@
 //! What the sampler decides, without reading anything: one decision a file.
 
+pub mod allotment;
 pub mod budget;
 pub mod bursts;
 pub mod choice;

@@ -1,6 +1,6 @@
 //! The sampler's memory and policy: which threads a pass samples, and when the next pass is.
 //!
-//! How it works: as `dashcam::sampler`, with its own policies where these are pure: `sampler`'s
+//! How it works: as crate `sampler`, with its own policies where these are pure: `sampler`'s
 //! budget, width and choice. Requests past twice their typical time come first, at most 16 threads
 //! a pass; who holds what these wait for is sampled right behind them. A thread that did not run is
 //! sampled again after 100 ms; without switch records the CPU clocks of 32 threads a pass tell

@@ -1,6 +1,6 @@
 //! Samples of suspended tasks: where the tasks of late requests are, and who is in their way.
 //!
-//! How it works: as `dashcam::suspended`. A task that moved is followed, three a pass; one that did
+//! How it works: as `sampler::tasks`. A task that moved is followed, three a pass; one that did
 //! not is written again after 100 ms. The task inside the lock that is awaited is written as well;
 //! of a queue the one that is to fill it; where nobody is known, six a time of those that work for
 //! no request.

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use format::region::losses;
 use sys::perf::{Take, WakerStacks, Wakings, Woke, MOST_WAKERS};
 
-use crate::native::Native;
+use crate::threads::native::Native;
 use crate::world::{Proc, Sink};
 
 /// A wait that ended sooner makes no request slow.

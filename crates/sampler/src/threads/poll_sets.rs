@@ -20,7 +20,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use sys::calls::{Wait, NAMED};
 use sys::fds::{describe, FdInfo, FdKind};
 
-use crate::subject::pipe;
+use crate::threads::thread_sampler::pipe;
 
 /// One part of so many of a core's time.
 const SHARE: u64 = 200;

@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn one_that_waits_is_asked_ever_less_often_only_where_nothing_else_tells_and_savings_are_low() {
         let ms = |ms: u64| ms * 1_000_000;
-        let last = crate::subject::blank(7, ms(400), 0);
+        let last = crate::threads::thread_sampler::blank(7, ms(400), 0);
         let last = Some(format::record::Sample { wait: WaitKind::SocketRead, ..last });
         let new = |track: Track| Track { sampled_ns: ms(400), last, ..track };
         let waits = new(Track { waits_since_ns: ms(360), ..Track::default() });

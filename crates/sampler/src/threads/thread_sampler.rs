@@ -14,11 +14,11 @@ use sys::fds::{FdInfo, FdKind};
 use sys::processes::Kin;
 use sys::task::{Schedstat, TaskCall};
 
-use crate::native::Native;
-use crate::sets::Sets;
-use crate::task_names::TaskNames;
-use crate::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
-use crate::under_gil_data::UnderGil;
+use crate::threads::native::Native;
+use crate::threads::poll_sets::Sets;
+use crate::threads::task_names::TaskNames;
+use crate::threads::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
+use crate::under_gil::UnderGil;
 use crate::world::{Proc, ThreadFiles, World};
 
 /// Most frames of a stack.

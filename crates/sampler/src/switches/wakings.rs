@@ -20,7 +20,7 @@ use format::region::losses;
 use format::wake::{Wake, Waker};
 use sys::perf::{self, Wakings, MOST_FOLLOWED};
 
-use crate::waker_stacks::Stacks;
+use crate::switches::waker_stacks::Stacks;
 use crate::world::{Clock, Proc, Sink, SwitchRecords, World};
 
 /// A thread nobody asked for is forgotten after this time, and so is who woke another.

@@ -10,29 +10,29 @@
 //! | at most `threads` tasks of event loops, of requests past their usual time | awaits | | each pass |
 //! | counters of process and host, its own wake-ups (`pulse`) | vitals | in the name | once a second; when late |
 //!
-//! Each pass is paid from a purse (`sampler::policy::budget`); while it is empty, threads are not looked
+//! Each pass is paid from a purse (`crate::policy::budget`); while it is empty, threads are not looked
 //! at, but switches are still drained, before the kernel's rings are full, and requests still watched. While nobody works there are twenty passes a
 //! second, and the next request's begin ends the sleep.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+use crate::policy::budget::{Budget, Look, Width};
+use crate::policy::choice::{choose, Places, Random};
 use format::region::losses;
 use format::wait::WaitKind;
 use recorder::OpenRequest;
-use sampler::policy::budget::{Budget, Look, Width};
-use sampler::policy::choice::{choose, Places, Random};
 use samplers::python_stacks::{PyThread, PythonStacks};
 
-use crate::allotment::Allotment;
-use crate::native::Native;
-use crate::pulse::Pulse;
+use crate::policy::allotment::Allotment;
 use crate::settings::Settings;
-use crate::subject::Looker;
-use crate::suspended::Suspensions;
-use crate::switching::Switching;
-use crate::tracks::{Moved, Tracks};
-use crate::under_gil_data::UnderGil;
+use crate::switches::Switching;
+use crate::tasks::Suspensions;
+use crate::threads::native::Native;
+use crate::threads::thread_sampler::Looker;
+use crate::threads::tracks::{Moved, Tracks};
+use crate::under_gil::UnderGil;
+use crate::vitals::Pulse;
 use crate::world::{Sink, World};
 
 /// A request younger than this is never past its usual time.

@@ -5,7 +5,9 @@
 //! | counters of process and host (`sys::vitals`) | vitals | in the name | once a second |
 //! | its own wake-ups, run delay and throttling | `recorder_gap_ns`, `_run_delay_ns`, `_throttled_ns` | ns | when late by 50 ms |
 
-use crate::lacking::Lacking;
+mod missing;
+
+use crate::vitals::missing::Lacking;
 use crate::world::{Proc, Sink, ThreadFiles, VitalSigns};
 use format::record::{header, Kind};
 use format::region::losses;

@@ -17,7 +17,7 @@ use sys::mem::Reader;
 use sys::perf::Seen;
 use sys::task::TaskCall;
 
-use crate::running::Running;
+use crate::threads::watches::Running;
 use crate::world::{Proc, Sink};
 
 /// Stacks read in one pass of threads that stand in no slow request's way.
@@ -391,7 +391,7 @@ fn append_earlier(
             wait: WaitKind::Running,
             wall_ns: sample.wall_ns.saturating_sub(now - *t_ns),
             cpu_ns: share_ns,
-            ..crate::subject::blank(sample.tid, now, 0)
+            ..crate::threads::thread_sampler::blank(sample.tid, now, 0)
         };
         sample.wall_ns -= earlier.wall_ns;
         sample.cpu_ns -= share_ns;

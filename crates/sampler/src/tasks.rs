@@ -24,7 +24,7 @@ use recorder::OpenRequest;
 use samplers::python_stacks::{PythonStacks, Suspended, UNKNOWN_PEER};
 use sys::fds::FdKind;
 
-use crate::subject::Looker;
+use crate::threads::thread_sampler::Looker;
 use crate::world::{Clock, Sink};
 
 /// A task that stays where it is is recorded again after this time; with many of them up to

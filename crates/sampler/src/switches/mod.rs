@@ -17,22 +17,25 @@
 //! What it promises: source `switches` is `on; paused ...` meanwhile; `switch_pauses` and
 //! `switches_paused_ms` count. What it costs: while paused one look at the host's last id a pass.
 
+mod waker_stacks;
+mod wakings;
+
 use std::sync::atomic::Ordering;
 
+use crate::policy::bursts::{Change, Storm};
+use crate::policy::drain_pace::Pace;
 use format::off_cpu;
 use format::record::SWITCHES_PAUSED;
 use format::region::{losses, word};
-use sampler::policy::bursts::{Change, Storm};
-use sampler::policy::drain_pace::Pace;
 use samplers::by_tid::ByTid;
 use samplers::switches::{Off, Pairs};
 use sys::perf::SwitchKind;
 
-use crate::native::Native;
-use crate::pulse::append_vital;
 use crate::settings::{Settings, TURNED_OFF};
-use crate::tracks::Tracks;
-use crate::wakings::Followed;
+use crate::switches::wakings::Followed;
+use crate::threads::native::Native;
+use crate::threads::tracks::Tracks;
+use crate::vitals::append_vital;
 use crate::world::{Clock, Proc, Sink, SwitchRecords, World};
 
 /// Of threads that are in no list yet the stacks of so many are taken when they wake others.
