@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `world` | what the sampler needs of the world, as traits: `Clock`, `Proc`, `Sink` | |
 //! | `kernel` | the real world, by crate `sys` | `world` |
-//! | `policy/` | decisions, one a file: budget, choice, bursts of thread creation, pace of drains | |
+//! | `policy/` | decisions, one a file: budget, schedule, which threads, in which order, what is new of each, bursts of thread creation, pace of drains | |
 //! | `threads/` | samples of threads: states, stacks, who is in the way | `world`, `under_gil` |
 //! | `tasks` | samples of suspended tasks | `world`, `threads` |
 //! | `switches/` | switch records, wakings, stacks of wakers | `world`, `policy`, `threads` |
@@ -32,7 +32,8 @@ mod vitals;
 pub mod world;
 
 pub use figures::Figures;
-pub use sampler::{Next, Sampler};
+pub use policy::schedule::Next;
+pub use sampler::Sampler;
 pub use settings::{Settings, TURNED_OFF};
 pub use tasks::set_asyncio_tasks;
 pub use threads::task_names::set_asyncio_running;

@@ -25,7 +25,7 @@ use samplers::python_stacks::{PythonStacks, Suspended, UNKNOWN_PEER};
 use sys::fds::FdKind;
 
 use crate::threads::thread_sampler::Looker;
-use crate::world::{Clock, Sink};
+use crate::world::{Clock, Sink, ThreadFiles};
 
 /// A task that stays where it is is recorded again after this time; with many of them up to
 /// `MOST_REPEAT_NS`, which a reader must still take for one and the same await.
@@ -144,7 +144,7 @@ impl Suspensions {
     pub(crate) fn look(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker,
+        looker: &mut Looker<impl ThreadFiles>,
         open: &[OpenRequest],
         urgent: &[usize],
         most: usize,
@@ -198,7 +198,7 @@ impl Suspensions {
     /// `count`: of requests that are late. `often`: whether one task moved is asked at any time.
     fn what_is_due(
         &self,
-        looker: &Looker,
+        looker: &Looker<impl ThreadFiles>,
         now: u64,
         (request, count): (u64, u64),
         often: bool,
@@ -229,7 +229,7 @@ impl Suspensions {
     fn repeat(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker,
+        looker: &mut Looker<impl ThreadFiles>,
         open: &[OpenRequest],
         request: &OpenRequest,
     ) -> u64 {
@@ -244,7 +244,7 @@ impl Suspensions {
     fn follow(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker,
+        looker: &mut Looker<impl ThreadFiles>,
         open: &[OpenRequest],
         request: &OpenRequest,
     ) -> (usize, u64) {
@@ -269,7 +269,7 @@ impl Suspensions {
     fn write(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker,
+        looker: &mut Looker<impl ThreadFiles>,
         open: &[OpenRequest],
         request: &OpenRequest,
         seen: &Seen,
@@ -296,7 +296,7 @@ impl Suspensions {
     fn look_around(
         &mut self,
         sink: &impl Sink,
-        looker: &mut Looker,
+        looker: &mut Looker<impl ThreadFiles>,
         open: &[OpenRequest],
         now: u64,
     ) -> u64 {
@@ -354,7 +354,7 @@ impl Suspensions {
     fn find_holder(
         &mut self,
         world: &(impl Clock + Sink),
-        looker: &mut Looker,
+        looker: &mut Looker<impl ThreadFiles>,
         open: &[OpenRequest],
         (request, waiter): (&OpenRequest, &Suspended),
         now: u64,
@@ -419,7 +419,7 @@ impl Suspensions {
 }
 
 impl Stood {
-    fn of(looker: &mut Looker, mut one: Suspended, now: u64) -> Stood {
+    fn of(looker: &mut Looker<impl ThreadFiles>, mut one: Suspended, now: u64) -> Stood {
         let frames = std::mem::take(&mut one.frames);
         let stack = if frames.is_empty() { 0 } else { looker.stack_of(&frames) };
         let peer = match one.fd {
@@ -436,7 +436,7 @@ impl Stood {
     }
 
     /// Whether it is there still, as far as three guarded reads tell.
-    fn is_still(&self, looker: &Looker, now: u64) -> bool {
+    fn is_still(&self, looker: &Looker<impl ThreadFiles>, now: u64) -> bool {
         let moved = |stacks: &PythonStacks| stacks.has_moved(self.one.mark);
         self.one.kind != AwaitKind::Running
             && self.is_fresh(now)

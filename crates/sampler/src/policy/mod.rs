@@ -5,3 +5,8 @@ pub mod budget;
 pub mod bursts;
 pub mod choice;
 pub mod drain_pace;
+pub mod order;
+pub mod overdue;
+pub mod schedule;
+pub mod thread_list;
+pub mod tracks;

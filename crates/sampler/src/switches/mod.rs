@@ -31,10 +31,10 @@ use samplers::by_tid::ByTid;
 use samplers::switches::{Off, Pairs};
 use sys::perf::SwitchKind;
 
+use crate::policy::tracks::Tracks;
 use crate::settings::{Settings, TURNED_OFF};
 use crate::switches::wakings::Followed;
 use crate::threads::native::Native;
-use crate::threads::tracks::Tracks;
 use crate::vitals::append_vital;
 use crate::world::{Clock, Proc, Sink, SwitchRecords, World};
 
@@ -116,7 +116,7 @@ impl<R: SwitchRecords> Switching<R> {
     }
 
     /// Takes over what came, and pauses or resumes.
-    pub(crate) fn drain<W>(&mut self, world: &W, tracks: &mut Tracks<W::Files>, now: u64)
+    pub(crate) fn drain<W>(&mut self, world: &W, tracks: &mut Tracks, now: u64)
     where
         W: Clock + Proc<Switches = R> + Sink,
     {
@@ -128,7 +128,7 @@ impl<R: SwitchRecords> Switching<R> {
             let (mut gap, mut open_gap) = (false, None);
             stream.drain(|switch| {
                 if let SwitchKind::Lost { until_ns } = switch.kind {
-                    let (from_ns, alive) = (switch.t_ns, tracks.by_tid.keys().copied());
+                    let (from_ns, alive) = (switch.t_ns, tracks.tids());
                     let end = |off: Off| append_off(world, off, off.in_ns);
                     if pairs.lose((from_ns, until_ns), alive, end) {
                         gap = true;
@@ -154,7 +154,7 @@ impl<R: SwitchRecords> Switching<R> {
             });
             if let Some(from_ns) = open_gap {
                 let until_ns = stream.released_ns();
-                pairs.begin_at(until_ns, tracks.by_tid.keys().copied());
+                pairs.begin_at(until_ns, tracks.tids());
                 tell_gap(world, from_ns, until_ns);
             }
             if gap {
@@ -185,7 +185,7 @@ impl<R: SwitchRecords> Switching<R> {
     }
 
     /// Closes the stream while the program comes near its limit of descriptors.
-    fn mind_descriptors<W>(&mut self, world: &W, tracks: &mut Tracks<W::Files>)
+    fn mind_descriptors<W>(&mut self, world: &W, tracks: &mut Tracks)
     where
         W: Clock + Proc<Switches = R> + Sink,
     {
@@ -207,7 +207,7 @@ impl<R: SwitchRecords> Switching<R> {
     pub(crate) fn follow<W: World<Switches = R>>(
         &mut self,
         world: &W,
-        tracks: &Tracks<W::Files>,
+        tracks: &Tracks,
         waiting: impl Iterator<Item = u32>,
         now: u64,
     ) {
@@ -280,7 +280,7 @@ impl<R: SwitchRecords> Switching<R> {
         world.store_sources();
     }
 
-    fn resume<W>(&mut self, world: &W, tracks: &mut Tracks<W::Files>)
+    fn resume<W>(&mut self, world: &W, tracks: &mut Tracks)
     where
         W: Clock + Proc<Switches = R> + Sink,
     {
@@ -303,7 +303,7 @@ impl<R: SwitchRecords> Switching<R> {
             alive.clear();
         }
         // Threads born while the stream was opened may come to a CPU for the first time.
-        alive.retain(|tid| tracks.by_tid.contains_key(tid));
+        alive.retain(|tid| tracks.contains(*tid));
         self.pairs.begin_at(now, alive.into_iter());
         world.store_sources();
     }

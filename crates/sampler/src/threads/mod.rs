@@ -1,8 +1,8 @@
 //! Samples of threads: what each does, what it waits for, who is in its way.
 
+pub mod files;
 pub mod native;
 pub mod poll_sets;
 pub mod task_names;
 pub mod thread_sampler;
-pub mod tracks;
 pub mod watches;

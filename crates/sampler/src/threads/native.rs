@@ -391,7 +391,7 @@ fn append_earlier(
             wait: WaitKind::Running,
             wall_ns: sample.wall_ns.saturating_sub(now - *t_ns),
             cpu_ns: share_ns,
-            ..crate::threads::thread_sampler::blank(sample.tid, now, 0)
+            ..crate::policy::tracks::blank(sample.tid, now, 0)
         };
         sample.wall_ns -= earlier.wall_ns;
         sample.cpu_ns -= share_ns;

@@ -17,10 +17,10 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use format::wait::{PIPE_OF_CHILD, PIPE_OF_PARENT};
 use sys::calls::{Wait, NAMED};
 use sys::fds::{describe, FdInfo, FdKind};
-
-use crate::threads::thread_sampler::pipe;
+use sys::processes::Kin;
 
 /// One part of so many of a core's time.
 const SHARE: u64 = 200;
@@ -129,6 +129,21 @@ fn named(fd: i32) -> Option<(u8, String)> {
     // An instance in an instance is no other loop.
     let text = if kind == FdKind::Epoll { "an epoll instance".to_owned() } else { text };
     Some((rank, text))
+}
+
+/// A descriptor; a pipe by the process that has its other end, where that is known.
+pub(crate) fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
+    let of = |(kin, pid)| {
+        let name = sys::processes::name(pid);
+        let kin = match kin {
+            Kin::Child => PIPE_OF_CHILD,
+            Kin::Parent => PIPE_OF_PARENT,
+        };
+        (!name.is_empty()).then(|| format!("{kin}{name}"))
+    };
+    let is_pipe = info.kind == FdKind::Pipe;
+    let end = is_pipe.then(|| sys::processes::other_end(fd, tid, writes)).flatten();
+    end.and_then(of).unwrap_or_else(|| info.text.clone())
 }
 
 /// The first `NAMED` different names, and how many descriptors have others. `more`: there are besides, and

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::region::losses;
 use format::usage::Usage;
-use format::wait::{HolderSource, WaitKind, CHILD, HELD_BY, PIPE_OF_CHILD, PIPE_OF_PARENT};
+use format::wait::{HolderSource, WaitKind, CHILD, HELD_BY};
 use recorder::Recorder;
 use samplers::python_stacks::{CodeId, Frame, HowKnown, PyThread, PythonStacks};
 use sys::calls::{self, Wait, OUTSIDE_CALL, RUNNING};
 use sys::fds::{FdInfo, FdKind};
-use sys::processes::Kin;
 use sys::task::{Schedstat, TaskCall};
 
+use crate::policy::tracks::{carry_over, Begun, Reading, Tracks};
+use crate::threads::files::OpenFiles;
 use crate::threads::native::Native;
-use crate::threads::poll_sets::Sets;
+use crate::threads::poll_sets::{pipe, Sets};
 use crate::threads::task_names::TaskNames;
-use crate::threads::tracks::{Tracks, ASK_HOLDER_NS, REPEAT_NS};
 use crate::under_gil::UnderGil;
 use crate::world::{Proc, ThreadFiles, World};
 
@@ -27,8 +27,9 @@ const MOST_FRAMES: usize = 512;
 const MOST_STACKS: usize = 16 * 1024;
 
 /// Looks at threads and turns what it sees into samples.
-pub(crate) struct Looker {
+pub(crate) struct Looker<F> {
     recorder: &'static Recorder,
+    pub files: OpenFiles<F>,
     pub stacks: Option<PythonStacks>,
     /// Told by others, where there is no reader.
     under_gil: Arc<UnderGil>,
@@ -44,14 +45,15 @@ pub(crate) struct Looker {
     pub native: Native,
 }
 
-impl Looker {
+impl<F: ThreadFiles> Looker<F> {
     pub(crate) fn new(
         recorder: &'static Recorder,
         stacks: Option<PythonStacks>,
         under_gil: Arc<UnderGil>,
         native: Native,
-    ) -> Looker {
+    ) -> Looker<F> {
         Looker {
+            files: OpenFiles::default(),
             recorder,
             stacks,
             under_gil,
@@ -87,37 +89,37 @@ impl Looker {
     /// Samples `tid`. `close`: it matters (a request past its usual time, or somebody in its way),
     /// so peers and holders are looked up too. `exact`: switch records tell whether it ran. None:
     /// nothing new to say, or the thread is gone.
-    pub(crate) fn look<W: World>(
+    pub(crate) fn look(
         &mut self,
-        world: &W,
-        tracks: &mut Tracks<W::Files>,
+        world: &impl World<Files = F>,
+        tracks: &mut Tracks,
         python: &[PyThread],
         tid: u32,
         close: bool,
         exact: bool,
     ) -> Option<Sample> {
         let now = world.now_ns();
-        let track = tracks.by_tid.get(&tid)?;
-        let whole = track.was_whole();
-        // It was off the CPU when it was looked at last, and has been since.
-        let still = whole && exact && !tracks.has_run(tid) && track.last.is_some();
-        if still
-            && now.saturating_sub(track.sampled_ns) < REPEAT_NS
-            && !self.holder_due(tracks, tid, now, close)
-        {
+        if !tracks.is_worth(tid, now, (close, exact)) {
             return None;
         }
         // Before all that is read of it.
         let clock_ns = world.cpu_ns(tid);
-        let files = tracks.files(world, tid)?;
-        let times = files.schedstat();
-        let call = files.call();
+        let files = match self.files.of(world, tid) {
+            Ok(files) => files,
+            Err(error) => {
+                // Without a descriptor left nothing is known of the thread.
+                tracks.stale |= !sys::ours::is_shortage(&error);
+                return None;
+            }
+        };
+        let (times, call) = (files.schedstat(), files.call());
         let ended = sys::task::has_ended(&times) || sys::task::has_ended(&call);
         tracks.stale |= ended;
+        let py = tracks.get(tid)?.python;
         // Of one without Python is told what was seen of it while it ran, if anything was.
-        if ended && tracks.by_tid.get(&tid)?.python.is_some() {
+        if ended && py.is_some() {
             // Its Python state may be another thread's by now.
-            tracks.forget(tid);
+            self.forget(tracks, tid);
             return None;
         }
         // Of one that runs the file tells its CPU time as of the scheduler's last tick.
@@ -126,69 +128,54 @@ impl Looker {
         let times = times.ok().map(exact_ns);
         let call = call.unwrap_or(TaskCall::Running);
         let blocked = call != TaskCall::Running;
-        tracks.looked_at(tid, !blocked);
-        let track = tracks.by_tid.get_mut(&tid)?;
-        // Without switch records: it was given no CPU since, nor has it used any.
-        let both = times.zip(track.times).filter(|_| whole);
-        let unmoved =
-            both.is_some_and(|(new, old)| new.slices == old.slices && new.run_ns == old.run_ns);
-        track.clock_ns = clock_ns.unwrap_or(0);
-        track.waits_since_ns = match (blocked, unmoved && track.waits_since_ns != 0) {
-            (false, _) => 0,
-            (true, true) => track.waits_since_ns,
-            (true, false) => now,
-        };
-        let last = track.last;
-        let mut sample = blank(tid, now, track.sampled_ns);
-        if let Some((new, old)) = both {
-            sample.cpu_ns = new.run_ns.saturating_sub(old.run_ns);
-            sample.run_delay_ns = new.run_delay_ns.saturating_sub(old.run_delay_ns);
-            sample.slices =
-                u16::try_from(new.slices.saturating_sub(old.slices)).unwrap_or(u16::MAX);
-            sample.flags |= flag::TIMES;
-        }
-        let old_times = std::mem::replace(&mut track.times, times);
-        let since_ns = std::mem::replace(&mut track.sampled_ns, now);
-        let py = track.python;
-        // One that waits has stood there since it was first found in this wait; one that runs is where it
-        // was seen since its last sample.
-        let stood_ns = if blocked { track.waits_since_ns } else { since_ns };
-        let carry = last.filter(|_| blocked && (still || unmoved));
-        let by_gil = self.stacks.is_none() && self.under_gil.knows(tid);
-        self.describe_wait(world, &call, close, carry, &mut sample);
-        match carry {
-            Some(last) if last.wait == sample.wait && !(by_gil && last.stack == 0) => {
-                carry_over(&last, &mut sample)
-            }
-            _ if by_gil => self.take_stack(stood_ns, &mut sample),
-            _ => self.read_stack(py, &mut sample),
-        }
-        let is_python = py.is_some() || by_gil;
-        let told =
-            self.look_native(world, &call, (is_python, close), (since_ns, last), &mut sample);
+        let begun = tracks.begin(tid, exact, Reading { t_ns: now, clock_ns, times, blocked })?;
+        let mut sample = begun.sample;
+        let told = self.describe(world, &call, (py, close), &begun, &mut sample);
         if ended && sample.t_ns == now {
             // Nothing was seen of it before its end, so there is nothing to tell of this instant.
-            tracks.forget(tid);
+            self.forget(tracks, tid);
             return None;
         }
         if !told {
-            // The next look tells of the time since the last.
-            let track = tracks.by_tid.get_mut(&tid)?;
-            (track.times, track.sampled_ns, track.clock_ns) = (old_times, since_ns, 0);
+            tracks.put_back(&begun);
             return None;
         }
         if close && sample.wait == WaitKind::Running {
-            read_usage(world, tracks, &mut sample);
+            self.read_usage(world, &mut sample);
         }
         if close && sample.wait == WaitKind::Futex {
             self.find_holder(world, tracks, python, (py, &call), &mut sample);
         }
-        let track = tracks.by_tid.get_mut(&tid)?;
-        // A running thread's sample is of the time it was seen at.
-        track.sampled_ns = sample.t_ns;
-        (track.last, track.as_python) = (Some(sample), py.is_some());
-        tracks.told(tid);
+        tracks.keep(sample);
         Some(sample)
+    }
+
+    /// What the thread waits for, and where it is. False: there is nothing to tell yet.
+    fn describe(
+        &mut self,
+        world: &impl World,
+        call: &TaskCall,
+        (py, close): (Option<PyThread>, bool),
+        begun: &Begun,
+        sample: &mut Sample,
+    ) -> bool {
+        let by_gil = self.stacks.is_none() && self.under_gil.knows(sample.tid);
+        self.describe_wait(world, call, close, begun.carry, sample);
+        match begun.carry {
+            Some(last) if last.wait == sample.wait && !(by_gil && last.stack == 0) => {
+                carry_over(&last, sample)
+            }
+            _ if by_gil => self.take_stack(begun.there_since_ns, sample),
+            _ => self.read_stack(py, sample),
+        }
+        let is_python = py.is_some() || by_gil;
+        self.look_native(world, call, (is_python, close), (begun.since_ns, begun.last), sample)
+    }
+
+    /// The thread has ended.
+    fn forget(&mut self, tracks: &mut Tracks, tid: u32) {
+        tracks.forget(tid);
+        self.files.forget(tid);
     }
 
     /// Adds the native part of the stack: the whole of it for a thread without Python; for one with
@@ -214,14 +201,6 @@ impl Looker {
         }
         let how = (close, python);
         self.native.look_running(world, since_ns, how, sample)
-    }
-
-    fn holder_due<F>(&self, tracks: &Tracks<F>, tid: u32, now: u64, close: bool) -> bool {
-        let Some(track) = tracks.by_tid.get(&tid) else {
-            return false;
-        };
-        let waits = track.last.is_some_and(|s| s.wait == WaitKind::Futex);
-        close && waits && now.saturating_sub(track.holder_asked_ns) >= ASK_HOLDER_NS
     }
 
     /// `carry`: its last sample, if it stood still since.
@@ -361,20 +340,16 @@ impl Looker {
     }
 
     /// What is waited for at a futex, and who has it: of Python's, else of the C library's.
-    fn find_holder<P: Proc>(
+    fn find_holder(
         &mut self,
-        proc: &P,
-        tracks: &mut Tracks<P::Files>,
+        proc: &impl Proc,
+        tracks: &mut Tracks,
         python: &[PyThread],
         (py, call): (Option<PyThread>, &TaskCall),
         sample: &mut Sample,
     ) {
         let (futex, now) = (sample.target, sample.t_ns);
-        let waits = |tid: u32| {
-            let last = tracks.by_tid.get(&tid).and_then(|t| t.last);
-            !tracks.has_run(tid)
-                && last.is_some_and(|s| s.wait == WaitKind::Futex && s.target == futex)
-        };
+        let waits = |tid: u32| tracks.waits_in(tid, futex);
         let found = self.stacks.as_mut().zip(py);
         let found = found.and_then(|(stacks, py)| stacks.waited_for(&py, futex, python, &waits));
         match found {
@@ -393,16 +368,28 @@ impl Looker {
                 let shared = calls::is_shared_futex(call);
                 sample.lock = self.native.lock(self.recorder, proc.memory(), (futex, shared), now);
                 let owner = proc.lock_owner(call, futex);
-                let owner = owner.filter(|o| *o != sample.tid && tracks.by_tid.contains_key(o));
+                let owner = owner.filter(|o| *o != sample.tid && tracks.contains(*o));
                 if let Some(owner) = owner {
                     sample.lock_holder = owner;
                     sample.holder_source = HolderSource::OwnerField;
                 }
             }
         }
-        if let Some(track) = tracks.by_tid.get_mut(&sample.tid) {
-            track.holder_asked_ns = now;
-        }
+        tracks.holder_asked(sample.tid, now);
+    }
+
+    /// What a running thread has used so far: whether it computes or keeps the kernel busy.
+    fn read_usage(&mut self, proc: &impl Proc<Files = F>, sample: &mut Sample) {
+        let files = self.files.of(proc, sample.tid);
+        let Ok(used) = files.and_then(ThreadFiles::usage) else { return };
+        let packed = Usage {
+            faults: used.faults as u32,
+            storage_kib: (used.storage_bytes >> 10) as u32,
+            user_us: used.user_us as u32,
+            system_us: used.system_us as u32,
+        };
+        (sample.target, sample.timeout_ns) = packed.pack();
+        sample.flags |= flag::USAGE;
     }
 }
 
@@ -440,72 +427,12 @@ fn child(call: &TaskCall, tid: u32) -> Option<String> {
     (!name.is_empty()).then(|| format!("{CHILD}{name}"))
 }
 
-/// A descriptor; a pipe by the process that has its other end, where that is known.
-pub(crate) fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
-    let of = |(kin, pid)| {
-        let name = sys::processes::name(pid);
-        let kin = match kin {
-            Kin::Child => PIPE_OF_CHILD,
-            Kin::Parent => PIPE_OF_PARENT,
-        };
-        (!name.is_empty()).then(|| format!("{kin}{name}"))
-    };
-    let is_pipe = info.kind == FdKind::Pipe;
-    let end = is_pipe.then(|| sys::processes::other_end(fd, tid, writes)).flatten();
-    end.and_then(of).unwrap_or_else(|| info.text.clone())
-}
-
 /// A socket that is sent to; where the call names the address, that is it. Others pass over what it names.
 fn receiver(info: &FdInfo, named: Option<String>) -> String {
     match (info.kind, named) {
         (FdKind::UdpSocket, Some(to)) => format!("udp {to}"),
         (FdKind::UnixSocket, Some(to)) => format!("unix {to}"),
         _ => info.text.clone(),
-    }
-}
-
-/// What a running thread has used so far: whether it computes or keeps the kernel busy.
-fn read_usage<P: Proc>(proc: &P, tracks: &mut Tracks<P::Files>, sample: &mut Sample) {
-    let Some(Ok(used)) = tracks.files(proc, sample.tid).map(ThreadFiles::usage) else { return };
-    let packed = Usage {
-        faults: used.faults as u32,
-        storage_kib: (used.storage_bytes >> 10) as u32,
-        user_us: used.user_us as u32,
-        system_us: used.system_us as u32,
-    };
-    (sample.target, sample.timeout_ns) = packed.pack();
-    sample.flags |= flag::USAGE;
-}
-
-/// A sample that says nothing yet.
-pub(crate) fn blank(tid: u32, now: u64, sampled_ns: u64) -> Sample {
-    Sample {
-        t_ns: now,
-        tid,
-        stack: 0,
-        flags: 0,
-        gil_holder: 0,
-        wall_ns: if sampled_ns == 0 { 0 } else { now.saturating_sub(sampled_ns) },
-        cpu_ns: 0,
-        run_delay_ns: 0,
-        wait: WaitKind::Unknown,
-        holder_source: HolderSource::None,
-        call: 0,
-        lock_holder: 0,
-        slices: 0,
-        target: 0,
-        timeout_ns: 0,
-        task: 0,
-        lock: 0,
-    }
-}
-
-/// A thread that stood still since its last sample stands where it stood.
-fn carry_over(last: &Sample, sample: &mut Sample) {
-    (sample.stack, sample.task) = (last.stack, last.task);
-    sample.flags |= flag::REUSED | (last.flags & flag::TRUNCATED);
-    if sample.target == 0 {
-        sample.target = last.target;
     }
 }
 

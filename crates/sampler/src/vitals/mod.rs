@@ -7,13 +7,12 @@
 
 mod missing;
 
+use crate::policy::schedule::late_ns;
 use crate::vitals::missing::Lacking;
 use crate::world::{Proc, Sink, ThreadFiles, VitalSigns};
 use format::record::{header, Kind};
 use format::region::losses;
 
-/// A wake-up later than this is a gap worth a record.
-const LATE_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What is read and told.
@@ -103,10 +102,7 @@ impl<V: VitalSigns> Pulse<V> {
     where
         W: Proc<Vitals = V> + Sink,
     {
-        let late_ns = now.saturating_sub(planned_ns);
-        if late_ns < LATE_NS {
-            return false;
-        }
+        let Some(late_ns) = late_ns(planned_ns, now) else { return false };
         let (delay_before, throttled_before) = (self.own_delay_ns, self.throttled_ns);
         self.read(world, now);
         let tables = world.recorder().tables();

@@ -1,0 +1,572 @@
+//! What is remembered of each thread between passes, and whether a sample of it would say something
+//! new.
+//!
+//! How it works: a thread that waits is not read again. Switch records say that it did not run, or, where
+//! there are none, its CPU clock. Its last sample is repeated now and then, so that a reader knows that it
+//! waits still.
+//!
+//! ```text
+//!   is_worth -> begin(what was read) -> stack, target, holder -> keep
+//!                                                            \-> put_back, where there is nothing to report yet
+//! ```
+//! Pure: what was read of a thread is passed in.
+
+use format::record::{flag, Sample};
+use format::wait::{HolderSource, WaitKind};
+use samplers::by_tid::ByTid;
+use samplers::python_stacks::PyThread;
+use sys::task::Schedstat;
+
+/// A thread that waits is sampled again after this time.
+pub const REPEAT_NS: u64 = 100_000_000;
+/// So is one that has waited for `LONG_NS`, after this time and, without switch records, without being read; a reader takes it
+/// for one wait still.
+const MOST_REPEAT_NS: u64 = 250_000_000;
+const LONG_NS: u64 = 1_000_000_000;
+/// Who holds the lock that a thread waits for is asked again after this time.
+pub const ASK_HOLDER_NS: u64 = 40_000_000;
+/// Without switch records so many threads are asked in a pass whether they ran since they were seen waiting, others
+/// in the next one.
+const ASKED: usize = 32;
+
+/// A thread is not where it was, or may not be.
+struct Moved;
+
+/// What was read of a thread at one instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// When.
+    pub t_ns: u64,
+    /// Its CPU clock, read before all else.
+    pub clock_ns: Option<u64>,
+    /// Its times, if they could be read.
+    pub times: Option<Schedstat>,
+    /// It waits: it is in a call, or stopped outside of one.
+    pub blocked: bool,
+}
+
+/// A sample that was begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// Its times are set; what it waits for and its stack are not.
+    pub sample: Sample,
+    /// Its last sample, if it has waited there since.
+    pub carry: Option<Sample>,
+    /// Its last sample, and when that was; 0 never.
+    pub last: Option<Sample>,
+    /// See `last`.
+    pub since_ns: u64,
+    /// It has been where it is since then: one that waits since it was first found in this wait, one
+    /// that runs since its last sample.
+    pub there_since_ns: u64,
+    /// Its times at its last sample.
+    times: Option<Schedstat>,
+}
+
+/// What is remembered of one thread.
+#[derive(Default)]
+pub struct Track {
+    /// Its interpreter state, if it runs Python.
+    pub python: Option<PyThread>,
+    /// When it was last sampled, 0 never.
+    pub sampled_ns: u64,
+    /// Its last sample, for carrying over.
+    pub last: Option<Sample>,
+    /// Its times then.
+    times: Option<Schedstat>,
+    /// Its CPU clock when the reading that its last sample comes from, or goes back to, began; 0: not asked.
+    clock_ns: u64,
+    /// When it was first found in the wait that its last sample saw, as far as its times tell; 0 if it ran then.
+    waits_since_ns: u64,
+    /// It was in the last list of threads.
+    alive: bool,
+    /// Its last sample was taken with its interpreter state at hand.
+    as_python: bool,
+    /// When the holder of the lock it waits for was last looked up.
+    holder_asked_ns: u64,
+}
+
+impl Track {
+    /// Whether a thread that is urgent has something new to tell, or may have. `ran`: `Tracks::has_run`. `exact`: switch
+    /// records tell whether it did; else, where the budget is `low`, one that waits is asked again when it has waited half as long
+    /// again as at its last sample.
+    fn is_due(&self, ran: bool, now: u64, exact: bool, low: bool) -> bool {
+        let since_ns = now.saturating_sub(self.sampled_ns);
+        if self.last.is_none() || !self.was_whole() || since_ns >= REPEAT_NS {
+            return true;
+        }
+        if exact {
+            return ran || self.asks_again(now);
+        }
+        let waited_ns = self.sampled_ns.saturating_sub(self.waits_since_ns);
+        !low || self.waits_since_ns == 0 || since_ns >= waited_ns / 2
+    }
+
+    /// Whether it waits for a lock whose holder is to be looked up again.
+    fn asks_again(&self, now: u64) -> bool {
+        let waits = self.last.is_some_and(|last| last.wait == WaitKind::Futex);
+        waits && now.saturating_sub(self.holder_asked_ns) >= ASK_HOLDER_NS
+    }
+
+    /// Whether it still waits where its last sample saw it, by its CPU clock `clock_ns`: the sample of that, or None if it is
+    /// too early for one. One that was woken and has no CPU yet waits, too: its next sample says for how long it was
+    /// runnable. One that has not waited for long is read, therefore. For one that is not urgent, without switch records.
+    fn repeats(
+        &mut self,
+        now: u64,
+        clock_ns: impl FnOnce() -> Option<u64>,
+    ) -> Result<Option<Sample>, Moved> {
+        let known = self.was_whole() && self.waits_since_ns != 0 && self.clock_ns != 0;
+        let last = self.last.filter(|_| known).ok_or(Moved)?;
+        if clock_ns() != Some(self.clock_ns) {
+            return Err(Moved);
+        }
+        let since_ns = now.saturating_sub(self.sampled_ns);
+        match now.saturating_sub(self.waits_since_ns) >= LONG_NS {
+            true if since_ns >= MOST_REPEAT_NS => (),
+            false if since_ns >= REPEAT_NS => return Err(Moved),
+            _ => return Ok(None),
+        }
+        let sample = Sample {
+            t_ns: now,
+            wall_ns: since_ns,
+            cpu_ns: 0,
+            run_delay_ns: 0,
+            slices: 0,
+            flags: last.flags & flag::TRUNCATED | flag::REUSED | flag::TIMES,
+            lock_holder: 0,
+            holder_source: HolderSource::None,
+            gil_holder: 0,
+            ..last
+        };
+        (self.sampled_ns, self.last) = (now, Some(sample));
+        Ok(Some(sample))
+    }
+
+    /// Whether its last sample may be carried over while it waits. A thread may be listed before its
+    /// interpreter state is, or while that list was torn: then its stack was read as a native one's.
+    fn was_whole(&self) -> bool {
+        self.as_python || self.python.is_none()
+    }
+}
+
+/// What is asked of a thread at each of its switches, and of all threads in each pass. Apart from the rest, of which each
+/// thread's lies in lines of memory of its own: with hundreds of threads these were half of what a record cost.
+#[derive(Clone, Copy)]
+struct News {
+    /// It has been on a CPU since it was read last, as far as switch records tell.
+    ran: bool,
+    /// It has a sample.
+    told: bool,
+}
+
+/// All threads by kernel id.
+#[derive(Default)]
+pub struct Tracks {
+    by_tid: ByTid<Track>,
+    /// Of the same ones.
+    news: ByTid<News>,
+    /// A thread was found to have ended since the last list.
+    pub stale: bool,
+    /// With which thread the asking begins, by its place among all.
+    asked_first: usize,
+}
+
+impl Tracks {
+    /// A thread.
+    pub fn get(&self, tid: u32) -> Option<&Track> {
+        self.by_tid.get(&tid)
+    }
+
+    /// Whether it is in the list.
+    pub fn contains(&self, tid: u32) -> bool {
+        self.by_tid.contains_key(&tid)
+    }
+
+    /// The ids of all.
+    pub fn tids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.by_tid.keys().copied()
+    }
+
+    /// Threads that run no Python, lately sampled first.
+    pub fn natives(&self) -> impl Iterator<Item = u32> {
+        let native = self.by_tid.iter().filter(|(_, track)| track.python.is_none());
+        let mut all: Vec<(u64, u32)> = native.map(|(tid, t)| (t.sampled_ns, *tid)).collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        all.into_iter().map(|(_, tid)| tid)
+    }
+
+    /// Keeps the threads of the lists, adds new ones; whether there were any.
+    pub fn refresh(&mut self, alive: &[u32], python: &[PyThread], own: &[u32]) -> bool {
+        self.stale = false;
+        let before = self.by_tid.len();
+        for track in self.by_tid.values_mut() {
+            (track.python, track.alive) = (None, false);
+        }
+        for tid in alive.iter().filter(|tid| !own.contains(tid)) {
+            self.by_tid.entry(*tid).or_default().alive = true;
+            self.news.entry(*tid).or_insert(News { ran: true, told: false });
+        }
+        let grown = self.by_tid.len() > before;
+        self.by_tid.retain(|_, track| track.alive);
+        self.news.retain(|tid, _| self.by_tid.contains_key(tid));
+        // One that runs code in several interpreters is listed for each; any of its states stands for it.
+        for thread in python {
+            if let Some(track) = self.by_tid.get_mut(&thread.tid) {
+                track.python = Some(*thread);
+            }
+        }
+        grown
+    }
+
+    /// The thread has ended, and the list of threads is older than that.
+    pub fn forget(&mut self, tid: u32) {
+        self.news.remove(&tid);
+        self.by_tid.remove(&tid);
+    }
+
+    /// A switch record brought the thread to a CPU. False: it is not known.
+    pub fn ran(&mut self, tid: u32) -> bool {
+        self.news.get_mut(&tid).map(|news| news.ran = true).is_some()
+    }
+
+    /// Any thread may have been on a CPU.
+    pub fn all_ran(&mut self) {
+        self.news.values_mut().for_each(|news| news.ran = true);
+    }
+
+    /// Whether a thread has been on a CPU since it was read last, as far as switch records tell; one that is not known may
+    /// have been.
+    pub fn has_run(&self, tid: u32) -> bool {
+        self.news.get(&tid).is_none_or(|news| news.ran)
+    }
+
+    /// Whether any has.
+    pub fn anybody_ran(&self) -> bool {
+        self.news.values().any(|news| news.ran)
+    }
+
+    /// Those that have, or have no sample yet.
+    pub fn with_news(&self) -> impl Iterator<Item = u32> + '_ {
+        self.news.iter().filter(|(_, news)| news.ran || !news.told).map(|(tid, _)| *tid)
+    }
+
+    /// Whether a sample of a thread would say something new. `close`: it is urgent, or in an urgent one's
+    /// way. `exact`: switch records say whether it ran. False: it waits where it did, or is in no list.
+    pub fn is_worth(&self, tid: u32, now: u64, (close, exact): (bool, bool)) -> bool {
+        let Some(track) = self.by_tid.get(&tid) else { return false };
+        !self.is_still(track, tid, exact)
+            || now.saturating_sub(track.sampled_ns) >= REPEAT_NS
+            || close && track.asks_again(now)
+    }
+
+    /// It was off the CPU when it was read last, and has been since.
+    fn is_still(&self, track: &Track, tid: u32, exact: bool) -> bool {
+        exact && track.was_whole() && track.last.is_some() && !self.has_run(tid)
+    }
+
+    /// Begins a sample of a thread. None: it is in no list.
+    pub fn begin(&mut self, tid: u32, exact: bool, reading: Reading) -> Option<Begun> {
+        let Reading { t_ns, clock_ns, times, blocked } = reading;
+        let still = self.is_still(self.by_tid.get(&tid)?, tid, exact);
+        // One that is on a CPU goes on running, so it has something new to tell next time.
+        self.news.entry(tid).and_modify(|news| news.ran = !blocked);
+        let track = self.by_tid.get_mut(&tid)?;
+        // Without switch records: it was given no CPU since, nor has it used any.
+        let both = times.zip(track.times).filter(|_| track.was_whole());
+        let unmoved =
+            both.is_some_and(|(new, old)| new.slices == old.slices && new.run_ns == old.run_ns);
+        track.clock_ns = clock_ns.unwrap_or(0);
+        track.waits_since_ns = match (blocked, unmoved && track.waits_since_ns != 0) {
+            (false, _) => 0,
+            (true, true) => track.waits_since_ns,
+            (true, false) => t_ns,
+        };
+        let last = track.last;
+        let mut sample = blank(tid, t_ns, track.sampled_ns);
+        if let Some((new, old)) = both {
+            sample.cpu_ns = new.run_ns.saturating_sub(old.run_ns);
+            sample.run_delay_ns = new.run_delay_ns.saturating_sub(old.run_delay_ns);
+            sample.slices =
+                u16::try_from(new.slices.saturating_sub(old.slices)).unwrap_or(u16::MAX);
+            sample.flags |= flag::TIMES;
+        }
+        let times = std::mem::replace(&mut track.times, times);
+        let since_ns = std::mem::replace(&mut track.sampled_ns, t_ns);
+        let there_since_ns = if blocked { track.waits_since_ns } else { since_ns };
+        let carry = last.filter(|_| blocked && (still || unmoved));
+        Some(Begun { sample, carry, last, since_ns, there_since_ns, times })
+    }
+
+    /// A sample that was begun has nothing to report yet: the next one is of the time since the last.
+    pub fn put_back(&mut self, begun: &Begun) {
+        if let Some(track) = self.by_tid.get_mut(&begun.sample.tid) {
+            (track.times, track.sampled_ns, track.clock_ns) = (begun.times, begun.since_ns, 0);
+        }
+    }
+
+    /// A sample is written.
+    pub fn keep(&mut self, sample: Sample) {
+        let Some(track) = self.by_tid.get_mut(&sample.tid) else { return };
+        // A running thread's sample is of the time it was seen at.
+        track.sampled_ns = sample.t_ns;
+        (track.last, track.as_python) = (Some(sample), track.python.is_some());
+        self.news.entry(sample.tid).and_modify(|news| news.told = true);
+    }
+
+    /// The holder of the lock that a thread waits for was looked up.
+    pub fn holder_asked(&mut self, tid: u32, now: u64) {
+        if let Some(track) = self.by_tid.get_mut(&tid) {
+            track.holder_asked_ns = now;
+        }
+    }
+
+    /// Whether a thread waits in that futex, as far as its last sample says and nothing since.
+    pub fn waits_in(&self, tid: u32, futex: u64) -> bool {
+        let last = self.by_tid.get(&tid).and_then(|track| track.last);
+        !self.has_run(tid) && last.is_some_and(|s| s.wait == WaitKind::Futex && s.target == futex)
+    }
+
+    /// Of the threads that are urgent, those with something to tell, not sampled for longest first.
+    /// However many they are, each has its turn. `low`: the budget is.
+    pub fn due(&self, urgent: &[u32], now: u64, (exact, low): (bool, bool), due: &mut Vec<u32>) {
+        let is_due = |tid: &&u32| {
+            let track = self.by_tid.get(tid);
+            track.is_none_or(|track| track.is_due(self.has_run(**tid), now, exact, low))
+        };
+        due.clear();
+        due.extend(urgent.iter().filter(is_due));
+        due.sort_by_key(|tid| self.by_tid.get(tid).map_or(0, |track| track.sampled_ns));
+    }
+
+    /// Where no switch records say who ran: asks the CPU clocks of some threads, of others the next time.
+    /// Those that ran go to `moved`; of those that did not the last sample is given to `repeat` again,
+    /// when that is due.
+    pub fn ask_some(
+        &mut self,
+        urgent: &[u32],
+        now: u64,
+        clock_ns: impl Fn(u32) -> Option<u64>,
+        moved: &mut Vec<u32>,
+        mut repeat: impl FnMut(&Sample),
+    ) {
+        let count = self.by_tid.len();
+        let first = self.asked_first.checked_rem(count).unwrap_or(0);
+        self.asked_first = first + ASKED.min(count);
+        let before = self.asked_first.saturating_sub(count);
+        for (index, (tid, track)) in self.by_tid.iter_mut().enumerate() {
+            let asked = index < before || (first..self.asked_first).contains(&index);
+            if !asked || urgent.contains(tid) {
+                continue;
+            }
+            match track.repeats(now, || clock_ns(*tid)) {
+                Err(Moved) => moved.push(*tid),
+                Ok(sample) => sample.iter().for_each(&mut repeat),
+            }
+        }
+    }
+}
+
+/// A sample that says nothing yet. `sampled_ns`: when the one before was, 0 never.
+pub fn blank(tid: u32, now: u64, sampled_ns: u64) -> Sample {
+    Sample {
+        t_ns: now,
+        tid,
+        stack: 0,
+        flags: 0,
+        gil_holder: 0,
+        wall_ns: if sampled_ns == 0 { 0 } else { now.saturating_sub(sampled_ns) },
+        cpu_ns: 0,
+        run_delay_ns: 0,
+        wait: WaitKind::Unknown,
+        holder_source: HolderSource::None,
+        call: 0,
+        lock_holder: 0,
+        slices: 0,
+        target: 0,
+        timeout_ns: 0,
+        task: 0,
+        lock: 0,
+    }
+}
+
+/// A thread that waits since its last sample is where that saw it.
+pub fn carry_over(last: &Sample, sample: &mut Sample) {
+    (sample.stack, sample.task) = (last.stack, last.task);
+    sample.flags |= flag::REUSED | (last.flags & flag::TRUNCATED);
+    if sample.target == 0 {
+        sample.target = last.target;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_waits_is_asked_ever_less_often_only_where_nothing_else_tells_and_savings_are_low() {
+        let ms = |ms: u64| ms * 1_000_000;
+        let last = blank(7, ms(400), 0);
+        let last = Some(format::record::Sample { wait: WaitKind::SocketRead, ..last });
+        let new = |track: Track| Track { sampled_ns: ms(400), last, ..track };
+        let waits = new(Track { waits_since_ns: ms(360), ..Track::default() });
+        assert!(
+            !waits.is_due(false, ms(410), false, true) && waits.is_due(false, ms(420), false, true)
+        );
+        assert!(waits.is_due(false, ms(410), false, false), "there are savings");
+        let long = new(Track { waits_since_ns: ms(1), ..Track::default() });
+        assert!(
+            !long.is_due(false, ms(490), false, true) && long.is_due(false, ms(500), false, true)
+        );
+        let runs = new(Track::default());
+        assert!(runs.is_due(false, ms(401), false, true));
+        // Switch records tell that it did not run.
+        assert!(
+            !waits.is_due(false, ms(499), true, false) && waits.is_due(false, ms(500), true, false)
+        );
+        assert!(runs.is_due(true, ms(401), true, true));
+        assert!(Track::default().is_due(false, ms(1), true, true), "never looked at");
+    }
+
+    #[test]
+    fn who_ran_or_was_never_seen_has_news() {
+        let mut tracks = Tracks::default();
+        tracks.refresh(&[7, 8], &[], &[]);
+        assert!(tracks.has_run(7) && tracks.has_run(9), "new, and not known");
+        let reading = |blocked| Reading { t_ns: 5, clock_ns: Some(1), times: None, blocked };
+        for tid in [7, 8] {
+            assert!(tracks.begin(tid, true, reading(true)).is_some());
+        }
+        tracks.keep(blank(7, 5, 0));
+        assert!(!tracks.anybody_ran() && tracks.with_news().eq([8]), "8 was looked at in vain");
+        assert!(tracks.ran(7) && !tracks.ran(9));
+        assert_eq!(tracks.with_news().count(), 2);
+        assert!(tracks.begin(7, true, reading(false)).is_some());
+        assert!(tracks.has_run(7), "it runs on");
+        tracks.forget(7);
+        tracks.refresh(&[9], &[], &[]);
+        assert!(tracks.with_news().eq([9]), "the others are gone");
+    }
+
+    #[test]
+    fn a_thread_that_turns_out_to_run_python_is_looked_at_anew() {
+        let python = PyThread { state: 4096, tid: 7, ident: 1 };
+        let mut tracks = Tracks::default();
+        // Listed before its interpreter state was.
+        assert!(tracks.refresh(&[7], &[], &[]));
+        assert!(tracks.get(7).is_some_and(Track::was_whole));
+        assert!(!tracks.refresh(&[7], &[python], &[]));
+        assert!(!tracks.get(7).is_some_and(Track::was_whole));
+        if let Some(track) = tracks.by_tid.get_mut(&7) {
+            track.as_python = true;
+        }
+        assert!(tracks.get(7).is_some_and(Track::was_whole));
+        // A torn list says nothing against what was seen.
+        tracks.refresh(&[7], &[], &[]);
+        assert!(tracks.get(7).is_some_and(Track::was_whole));
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// A reading of a thread that waits, or runs; it has used so much CPU, in so many slices.
+    fn reading(ms: u64, blocked: bool, run_ns: u64, slices: u64) -> Reading {
+        let times = Some(Schedstat { run_ns, run_delay_ns: 0, slices });
+        Reading { t_ns: ms * MS, clock_ns: Some(run_ns), times, blocked }
+    }
+
+    /// Samples thread 7 as one that waits for a lock, if that says something new; whether its last sample was carried over.
+    fn sampled(tracks: &mut Tracks, exact: bool, how: (bool, Reading)) -> Option<bool> {
+        let (close, reading) = how;
+        if !tracks.is_worth(7, reading.t_ns, (close, exact)) {
+            return None;
+        }
+        let begun = tracks.begin(7, exact, reading)?;
+        let wait = if reading.blocked { WaitKind::Futex } else { WaitKind::Running };
+        tracks.keep(Sample { wait, ..begun.sample });
+        Some(begun.carry.is_some())
+    }
+
+    #[test]
+    fn with_switch_records_a_thread_that_did_not_run_is_sampled_each_tenth_of_a_second() {
+        let mut tracks = Tracks::default();
+        tracks.refresh(&[7], &[], &[]);
+        let mut at = |ms| sampled(&mut tracks, true, (false, reading(ms, true, 50, 1)));
+        assert_eq!((at(10), at(20), at(109)), (Some(false), None, None));
+        assert_eq!((at(110), at(150), at(210)), (Some(true), None, Some(true)), "where it was");
+        tracks.ran(7);
+        let mut at = |ms, run_ns| sampled(&mut tracks, true, (false, reading(ms, true, run_ns, 2)));
+        assert_eq!((at(220, 90), at(230, 90)), (Some(false), None), "it ran, and waits again");
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_asked_for_again_only_where_it_matters() {
+        let mut tracks = Tracks::default();
+        tracks.refresh(&[7], &[], &[]);
+        let waits = |ms| reading(ms, true, 50, 1);
+        assert_eq!(sampled(&mut tracks, true, (true, waits(100))), Some(false));
+        tracks.holder_asked(7, 100 * MS);
+        assert_eq!(sampled(&mut tracks, true, (true, waits(139))), None);
+        assert_eq!(sampled(&mut tracks, true, (false, waits(140))), None, "nobody waits for it");
+        assert_eq!(sampled(&mut tracks, true, (true, waits(140))), Some(true));
+    }
+
+    #[test]
+    fn without_switch_records_times_say_that_it_did_not_run() {
+        let mut tracks = Tracks::default();
+        tracks.refresh(&[7], &[], &[]);
+        let mut at = |ms, blocked, run, slices| {
+            sampled(&mut tracks, false, (false, reading(ms, blocked, run, slices)))
+        };
+        assert_eq!(at(10, true, 50, 1), Some(false));
+        assert_eq!(at(20, true, 50, 1), Some(true));
+        assert_eq!(at(30, true, 50, 2), Some(false), "it was given a CPU");
+        assert_eq!(at(40, false, 50, 2), Some(false), "it is runnable");
+    }
+
+    #[test]
+    fn what_had_nothing_to_report_is_of_the_next_sample() {
+        let mut tracks = Tracks::default();
+        tracks.refresh(&[7], &[], &[]);
+        assert_eq!(sampled(&mut tracks, true, (false, reading(10, false, 100, 1))), Some(false));
+        let begun = tracks.begin(7, true, reading(20, false, 300, 1)).map(|begun| {
+            tracks.put_back(&begun);
+            begun.sample
+        });
+        assert_eq!(begun.map(|s| (s.cpu_ns, s.wall_ns)), Some((200, 10 * MS)));
+        let next = tracks.begin(7, true, reading(30, false, 700, 1)).map(|begun| begun.sample);
+        assert_eq!(next.map(|s| (s.cpu_ns, s.wall_ns)), Some((600, 20 * MS)));
+    }
+
+    #[test]
+    fn each_thread_is_asked_in_its_turn_and_one_that_waits_long_is_repeated_unread() {
+        let mut tracks = Tracks::default();
+        let tids: Vec<u32> = (1..=80).collect();
+        tracks.refresh(&tids, &[], &[]);
+        let asked = std::cell::RefCell::new(Vec::new());
+        let pass = |tracks: &mut Tracks, ms: u64| {
+            let (mut moved, mut repeated) = (Vec::new(), 0);
+            let clock = |tid: u32| {
+                asked.borrow_mut().push(tid);
+                Some(u64::from(tid))
+            };
+            tracks.ask_some(&[1], ms * MS, clock, &mut moved, |_| repeated += 1);
+            (moved.len(), repeated)
+        };
+        let all = (0..3).map(|i| pass(&mut tracks, 10 + i).0).sum::<usize>();
+        assert!(
+            (95..=96).contains(&all),
+            "never sampled: each is to be read, but for the urgent one"
+        );
+        assert!(asked.borrow().is_empty());
+        for tid in &tids {
+            let reading = Reading { clock_ns: Some(u64::from(*tid)), ..reading(20, true, 1, 1) };
+            let begun = tracks.begin(*tid, false, reading);
+            begun.into_iter().for_each(|begun| tracks.keep(begun.sample));
+        }
+        assert_eq!(pass(&mut tracks, 30), (0, 0), "too early");
+        let (moved, repeated) =
+            (0..5).map(|_| pass(&mut tracks, 1_200)).fold((0, 0), |(m, r), (n, s)| (m + n, r + s));
+        assert_eq!((moved, repeated), (0, 79), "each once");
+        assert!(asked.borrow().iter().all(|tid| *tid != 1));
+    }
+}
