@@ -88,7 +88,7 @@ def _hook(native: Any) -> None:
     if _hooked:
         return
     _hooked = True
-    gc.callbacks.append(native.gc_callback)
+    native.watch_collections(gc, native.gc_callback)
     atexit.register(_before_exit, native)
     native.hook_builtins()
     _name_new_threads(native)

@@ -75,6 +75,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(moments::task_end, module)?,
         wrap_pyfunction!(event_loop::asyncio_is_here, module)?,
         wrap_pyfunction!(moments::gc_callback, module)?,
+        wrap_pyfunction!(safe_point::watch_collections, module)?,
         wrap_pyfunction!(traces::traceparent, module)?,
         wrap_pyfunction!(traces::tracestate, module)?,
         wrap_pyfunction!(traces::trace_id, module)?,

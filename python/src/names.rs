@@ -196,8 +196,8 @@ pub fn open(py: Python<'_>) -> u64 {
 
 /// Makes `id` the current request; not while this thread collects garbage, which may be in the middle of
 /// setting a variable (see `safe_point`).
-pub fn set_current(_py: Python<'_>, id: u64) {
-    let Some(variable) = CURRENT.get().filter(|_| !safe_point::in_collection()) else { return };
+pub fn set_current(py: Python<'_>, id: u64) {
+    let Some(variable) = CURRENT.get().filter(|_| !safe_point::in_collection(py)) else { return };
     // SAFETY: live objects, the GIL is held; NULL is an error, cleared here.
     unsafe {
         let value = ffi::PyLong_FromUnsignedLongLong(id);

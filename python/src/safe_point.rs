@@ -32,17 +32,87 @@
 //! A generator of the program's that is collected runs its `with` blocks, and so our `__exit__`: that
 //! is code of the program, and may allocate as it would without us. Yet it may be inside of a
 //! `ContextVar.set`, too; `in_collection` tells, and `names::set_current` does nothing then.
+//!
+//! Collections are seen by a callback in `gc.callbacks`, which is the program's to clear. So whoever asks
+//! looks first whether it is there. If it is not, up to 3.11, a collection of the youngest generation is
+//! asked for: CPython refuses that inside of another one, and calls no callback then. A program that has
+//! disabled the collector is asked for none: its collections are calls of its own, between bytecodes.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use sys::cell::StaticRef;
+
+use crate::call::quietly;
 
 /// The thread that runs a garbage collection, 0 none. By `pthread_self`, which a fork keeps. Written by
 /// that thread, and compared with one's own: a thread finds its own stores, so relaxed is enough. There
 /// is one collection at a time: the GIL is held where it begins and CPython refuses a second one.
 static COLLECTING: AtomicUsize = AtomicUsize::new(0);
+/// In `COLLECTING`: a thread that is not known. No thread's `pthread_self`, which is an address.
+const SOME_THREAD: usize = usize::MAX;
+/// Whether a collection began since it was cleared. Under the GIL, which orders it.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+/// How collections are seen; empty before recording begins.
+static WATCH: StaticRef<Watch> = StaticRef::empty();
+
+/// Of the gc module, as it was when recording began: a program may put others there later.
+struct Watch {
+    callbacks: Py<PyList>,
+    callback: Py<PyAny>,
+    collect: Py<PyAny>,
+    isenabled: Py<PyAny>,
+}
+
+impl Watch {
+    /// Whether the callback is where it was put. Calls nothing and allocates nothing.
+    #[inline]
+    fn is_in_place(&self) -> bool {
+        let (list, wanted) = (self.callbacks.as_ptr(), self.callback.as_ptr());
+        // SAFETY: the caller holds the GIL: a list, read within its size, and compared by address.
+        unsafe {
+            (0..ffi::PyList_GET_SIZE(list)).any(|at| ffi::PyList_GET_ITEM(list, at) == wanted)
+        }
+    }
+
+    /// Puts the callback back. Whether the calling thread may be in a collection.
+    fn resume(&self, py: Python<'_>) -> PyResult<bool> {
+        self.callbacks.bind(py).append(self.callback.bind(py))?;
+        COLLECTING.store(0, Ordering::Relaxed);
+        // From 3.12 on the collector runs between bytecodes only.
+        if cfg!(Py_3_12) || !self.isenabled.bind(py).call0()?.is_truthy()? {
+            return Ok(false);
+        }
+        HAS_BEGUN.store(false, Ordering::Relaxed);
+        self.collect.bind(py).call1((0,))?;
+        let is_refused = !HAS_BEGUN.load(Ordering::Relaxed);
+        if is_refused {
+            // Its end calls the callback, whose place it finds in the list by then.
+            COLLECTING.store(SOME_THREAD, Ordering::Relaxed);
+        }
+        Ok(is_refused)
+    }
+}
+
+/// Begins to watch collections: `callback` is `moments::gc_callback`. Once a process.
+#[pyfunction]
+pub fn watch_collections(gc: &Bound<'_, PyModule>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    let callbacks = gc.getattr("callbacks")?.cast_into::<PyList>()?;
+    callbacks.append(callback)?;
+    let function = |name| gc.getattr(name).map(Bound::unbind);
+    let (collect, isenabled) = (function("collect")?, function("isenabled")?);
+    let callback = callback.clone().unbind();
+    let watch = Watch { callbacks: callbacks.unbind(), callback, collect, isenabled };
+    WATCH.get_or_make(|| watch);
+    Ok(())
+}
 
 /// The calling thread begins a collection.
 pub fn collection_begins() {
     COLLECTING.store(this_thread(), Ordering::Relaxed);
+    HAS_BEGUN.store(true, Ordering::Relaxed);
 }
 
 /// The collection is over.
@@ -50,12 +120,28 @@ pub fn collection_ends() {
     COLLECTING.store(0, Ordering::Relaxed);
 }
 
-/// Whether the calling thread is inside of a garbage collection: then the caller may be in the middle of
-/// any C function of CPython's. Cost: one load.
+/// Whether the calling thread may be inside of a garbage collection: then the caller may be in the middle of
+/// any C function of CPython's. Not for destructors: it may allocate, and collect. Cost: three loads.
 #[inline]
-pub fn in_collection() -> bool {
-    let collecting = COLLECTING.load(Ordering::Relaxed);
-    collecting != 0 && collecting == this_thread()
+pub fn in_collection(py: Python<'_>) -> bool {
+    match WATCH.get() {
+        Some(watch) if !watch.is_in_place() => in_unseen_collection(py, watch),
+        _ => {
+            let collecting = COLLECTING.load(Ordering::Relaxed);
+            collecting != 0 && (collecting == this_thread() || collecting == SOME_THREAD)
+        }
+    }
+}
+
+#[cold]
+fn in_unseen_collection(py: Python<'_>, watch: &Watch) -> bool {
+    let raised = PyErr::take(py);
+    // Without memory for the callback nothing is known, so nothing is set.
+    let answer = quietly(true, || watch.resume(py).unwrap_or(true));
+    if let Some(raised) = raised {
+        raised.restore(py);
+    }
+    answer
 }
 
 fn this_thread() -> usize {

@@ -91,10 +91,12 @@ PROGRAM = """
     CALLS = [sets, resets, runs, fills_a_dict, grows_a_list, makes_a_class, raises, calls]
 
     collected = []
-    gc.callbacks.append(lambda phase, info: collected.append(info["collected"]))
+    def note(phase, info): collected.append(info["collected"])
+    gc.callbacks.append(note)
     for number in range(200):
         for call in CALLS:
             gc.disable()
+            if "CLEARED" in os.environ: gc.callbacks[:] = [note]
             in_a_cycle(made())
             value = 10 ** 6 + number
             gc.set_threshold(gc.get_count()[0] + number % 9, 1, 1)
@@ -113,6 +115,34 @@ PROGRAM = """
 def test_a_collection_inside_of_any_call_changes_nothing(bench: Bench, made: str) -> None:
     # The checking allocator sees what is freed once too often at the next use of its memory.
     result = bench.python(PROGRAM, MADE=made, PYTHONMALLOC="debug")
+    assert (result.returncode, result.stdout.strip()) == (0, "whole"), result.stderr
+
+
+def test_a_program_may_clear_the_callbacks_of_the_collector(bench: Bench) -> None:
+    result = bench.python(PROGRAM, MADE="request", CLEARED="before each call", PYTHONMALLOC="debug")
+    assert (result.returncode, result.stdout.strip()) == (0, "whole"), result.stderr
+
+
+def test_collections_are_recorded_again_with_the_next_request(bench: Bench) -> None:
+    result = bench.python("""
+        import gc
+        import dashcam
+        from dashcam import _native as native
+        assert dashcam.start(slow="9s")
+        before = list(gc.callbacks)
+        gc.callbacks.clear()
+        with dashcam.request("works"):
+            assert native.current_request() != 0
+            assert gc.callbacks == before
+            gc.disable()
+            gc.callbacks.clear()
+            # The program's own collections are between bytecodes, and it asked for no other.
+            with dashcam.request("inner") as inner:
+                assert native.current_request() == inner.id
+                assert gc.callbacks == before
+        assert native.current_request() == 0
+        print("whole")
+    """)
     assert (result.returncode, result.stdout.strip()) == (0, "whole"), result.stderr
 
 

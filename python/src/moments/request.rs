@@ -68,7 +68,7 @@ impl Kind for Requests {
                 let name = names::request_id(recorder, request.name.get());
                 with_attributes(recorder, request, error, |list| {
                     // A generator that is collected leaves its `with` in the middle of anything.
-                    match safe_point::in_collection() {
+                    match safe_point::in_collection(py) {
                         true => open.end_unasked(name, failed, list),
                         false => open.end(name, failed, list),
                     }
@@ -143,7 +143,7 @@ pub fn request_end(py: Python<'_>, id: u64, error: Option<&Bound<'_, PyAny>>) {
 
 /// As `request_end`; `kind`: the name of the error's type, "" for none.
 pub(super) fn end(py: Python<'_>, id: u64, failed: bool, kind: &str) {
-    if safe_point::in_collection() {
+    if safe_point::in_collection(py) {
         return abandon(id, failed, kind);
     }
     names::restore(py, id, 0);
