@@ -20,4 +20,10 @@ class Known:
     why: str
 
 
-KNOWN: "list[Known]" = []
+# Decision 0036 lists what a program can still see. A request follows its tasks in a context variable.
+_CONTEXT = "lists all variables of a copied context: dashcam_request, in which a request follows its tasks, is there"
+
+KNOWN: "list[Known]" = [
+    Known("uvicorn", "tests/test_server.py::test_reset_contextvars_asyncio[h11]", "changed", _CONTEXT),
+    Known("uvicorn", "tests/test_server.py::test_reset_contextvars_asyncio[httptools]", "changed", _CONTEXT),
+]

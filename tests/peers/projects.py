@@ -137,6 +137,21 @@ PROJECTS = [
         requires=("pytest==9.2.0", "trio", "blockbuster", "httpx2[zstd]", "opentelemetry-sdk", "pytest-codspeed"),
     ),
     Project(
+        "fastapi",
+        "0.165.0",
+        "dd94d4128319c1e1d50535ab023ab698f850a4d2822f0e181747b46f4ff3c0ab",
+        keep=("tests", "docs_src", "pyproject.toml"),
+        run=("tests",),
+        extras="[standard]",
+        # Its tutorials' tests take longer than all others and go through the same code.
+        options=("--ignore=tests/test_tutorial",),
+        requires=(
+            "pytest==9.1.1", "pytest-timeout", "pytest-codspeed", "a2wsgi", "anyio[trio]", "dirty-equals", "flask",
+            "httpx", "inline-snapshot", "pwdlib[argon2]", "pyjwt", "pyyaml", "sqlmodel", "opentelemetry-sdk",
+            "opentelemetry-instrumentation-fastapi", "opentelemetry-exporter-otlp-proto-http", "sentry-sdk",
+        ),
+    ),
+    Project(
         "anyio",
         "4.16.0",
         "59bb03251907983d1603d27c3087ddb1e93299ea2163adcdba37899a4fb12ffb",
@@ -188,6 +203,19 @@ PROJECTS = [
         seconds=120,
     ),
     Project(
+        "uvloop",
+        "0.23.0",
+        "28d160f51ab4da3b187063652e643dea6831072add4adc1e6d62afbe73b6be27",
+        keep=("tests", "pyproject.toml"),
+        run=("tests",),
+        options=(
+            "--ignore=tests/test_dns.py",  # asks name servers
+            "--ignore=tests/test_sourcecode.py",  # checks the form of the source
+        ),
+        requires=("pytest==9.2.0", "aiohttp", "psutil", "pyopenssl"),
+        records_children=True,
+    ),
+    Project(
         "tornado",
         "6.6.1",
         "28e6311402af59c8b02e3fa0f5e7d8eb465b25081381803b127d97e6a4395d5a",
@@ -200,7 +228,7 @@ PROJECTS = [
             behind="_test",
         ),
         kind="unittest",
-        options=("-m",),
+        options=("-m", "unittest"),
         records_children=True,
         seconds=300,
     ),
@@ -265,7 +293,7 @@ PROJECTS = [
             "test_client test_client_regress urlpatterns urlpatterns_reverse view_tests wsgi"
         ),
         kind="unittest",
-        options=("runtests.py", "--parallel=1"),
+        options=("tests/runtests.py", "--parallel=1"),
         requires=("docutils", "jinja2", "pyyaml", "tblib"),
     ),
     Project(
@@ -328,6 +356,72 @@ PROJECTS = [
         requires=(
             "pytest==9.2.0", "pytest-celery", "pytest-click", "pytest-order", "pytest-rerunfailures",
             "pytest-subtests", "pytest-timeout", "freezegun", "boto3", "moto", "cryptography",
+        ),
+    ),
+    # Of its tests those that want no server: the others find none, on both sides.
+    Project(
+        "redis",
+        "8.1.0",
+        "6e1a19beef9225c83efd689c7e6b7da2d5215b1f42cd13b7fc3714d0a09c7b25",
+        keep=("tests", "pyproject.toml"),
+        run=(
+            *_words(
+                "background backoff command_parser command_policies connect crc credentials data_structure driver_info "
+                "event helpers max_connections_error retry utils",
+                before="tests/test_",
+                behind=".py",
+            ),
+            "tests/test_http", "tests/test_multidb", "tests/test_observability", "tests/test_parsers",
+            *_words("connect cwe_404 retry usage_counter utils", before="tests/test_asyncio/test_", behind=".py"),
+            "tests/test_asyncio/test_multidb", "tests/test_asyncio/test_observability",
+        ),
+        requires=(
+            "pytest==9.2.0", "pytest-asyncio", "pytest-timeout", "numpy", "pybreaker", "aiohttp", "xxhash",
+            "redis-entraid", "opentelemetry-sdk", "cryptography",
+        ),
+        seconds=900,
+    ),
+    # Its pools, engines, transactions and asyncio, with SQLite; the rest is the making of SQL.
+    Project(
+        "sqlalchemy",
+        "2.1.9",
+        "d700a8b2edfb26282a470333d6bc4a454c4acda4d201a3bea7b72fa76c217d28",
+        # The plugin is read from where the source has it.
+        keep=("test", "lib/sqlalchemy/testing/plugin", "setup.cfg", "pyproject.toml"),
+        run=("test/base", "test/engine", "test/ext/asyncio"),
+        options=("--db", "sqlite", "--db", "aiosqlite", "--tb=short"),
+        extras="[asyncio,aiosqlite]",
+        environment={"PYTHONNOUSERSITE": "1"},
+        requires=("pytest==9.2.0",),
+    ),
+    Project(
+        "opentelemetry-sdk",
+        "1.45.2",
+        "7eec4de13dd21ff3a1670dcb0e02079e692736f94d733dfdce5af461d884248d",
+        keep=("tests", "pyproject.toml"),
+        run=("tests",),
+        requires=("pytest==9.2.0", "opentelemetry-test-utils", "psutil"),
+    ),
+    # Of its integrations those with servers and frameworks that dashcam hooks, too.
+    Project(
+        "sentry-sdk",
+        "2.75.0",
+        "c38ac2d4b2435c11da821e173bb9d9088c98f41ae92f559ce0e424170a8e1a29",
+        keep=("tests", "pyproject.toml"),
+        run=(
+            "tests/tracing", "tests/utils", "tests/profiler", "tests/test_basics.py", "tests/test_client.py",
+            "tests/test_transport.py", "tests/test_scope.py", "tests/test_sessions.py",
+            *_words(
+                "asgi asyncio celery excepthook fastapi flask httpx logging requests socket starlette stdlib "
+                "sys_exit threading tornado unraisablehook wsgi",
+                before="tests/integrations/",
+            ),
+        ),
+        options=("-o", "addopts=", "--tb=short"),
+        requires=(
+            "pytest==8.4.2", "pytest-asyncio", "pytest-localserver", "pytest-httpx", "async-asgi-testclient", "brotli",
+            "celery", "executing", "fastapi", "flask", "flask-login", "httpcore[http2]", "httpx", "jsonschema",
+            "pysocks", "python-multipart", "requests", "responses", "socksio", "starlette", "tornado", "werkzeug",
         ),
     ),
     Project(

@@ -47,6 +47,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--python", default="3.11")
     parser.add_argument("--rounds", type=int, default=2, help="whole runs on each side")
     parser.add_argument("--again", type=int, default=8, help="further runs of files that differ, on each side")
+    parser.add_argument("--with-switches-only", action="store_true", help="no run without switch records")
     parser.add_argument("--only", nargs="*", default=(), type=str, help="files or modules of the suites named")
     parser.add_argument("--table", action="store_true", help="only print the figures of the last runs")
     parser.add_argument("--wheel", type=Path, help="dashcam's; default: the one in build/wheels")
@@ -62,7 +63,7 @@ def measure(project: Project, given: argparse.Namespace, wheel: Path) -> int:
     or Skipped."""
     place = prepare(project, given.python, wheel)
     suite = Suite(project, place, BUILD / given.python / project.name / "runs")
-    suite.examine(given.rounds, given.again, given.only)
+    suite.examine(given.rounds, given.again, given.only, not given.with_switches_only)
     found = suite.differences()
     for difference in found:
         print(difference)

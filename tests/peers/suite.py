@@ -49,12 +49,14 @@ class Suite:
         self.bare: "list[Run]" = []
         self.recorded: "list[Run]" = []
 
-    def examine(self, rounds: int, again: int, only: "Sequence[str]" = ()) -> None:
-        """Runs it on both sides, and what differs again. Raises Failed."""
+    def examine(self, rounds: int, again: int, only: "Sequence[str]" = (), has_estimates: bool = True) -> None:
+        """Runs it on both sides, and what differs again. `has_estimates`: and once without switch records.
+        Raises Failed."""
         for _ in range(rounds):
             self._round(BARE, only)
             self._round(RECORDED, only)
-        self._round(ESTIMATES, only)
+        if has_estimates:
+            self._round(ESTIMATES, only)
         files = self._differing_files()
         for _ in range(again if files else 0):
             self._round(BARE, files)
