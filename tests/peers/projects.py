@@ -143,12 +143,16 @@ PROJECTS = [
         keep=("tests", "docs_src", "pyproject.toml"),
         run=("tests",),
         extras="[standard]",
-        # Its tutorials' tests take longer than all others and go through the same code.
-        options=("--ignore=tests/test_tutorial",),
+        options=(
+            "--ignore=tests/test_tutorial",  # longer than all others, through the same code
+            "--ignore=tests/test_prepare_release.py",  # of its scripts
+            "--ignore=tests/test_translate.py",
+        ),
         requires=(
-            "pytest==9.1.1", "pytest-timeout", "pytest-codspeed", "a2wsgi", "anyio[trio]", "dirty-equals", "flask",
-            "httpx", "inline-snapshot", "pwdlib[argon2]", "pyjwt", "pyyaml", "sqlmodel", "opentelemetry-sdk",
-            "opentelemetry-instrumentation-fastapi", "opentelemetry-exporter-otlp-proto-http", "sentry-sdk",
+            "pytest==9.1.1", "pytest-timeout", "pytest-codspeed", "pytest-xdist", "a2wsgi", "anyio[trio]",
+            "dirty-equals", "flask", "httpx", "inline-snapshot", "pwdlib[argon2]", "pyjwt", "pyyaml", "sqlmodel",
+            "opentelemetry-sdk", "opentelemetry-instrumentation-fastapi", "opentelemetry-exporter-otlp-proto-http",
+            "sentry-sdk",
         ),
     ),
     Project(
@@ -228,7 +232,7 @@ PROJECTS = [
             behind="_test",
         ),
         kind="unittest",
-        options=("-m", "unittest"),
+        options=("-m", "tornado.test.runtests"),
         records_children=True,
         seconds=300,
     ),
@@ -272,8 +276,19 @@ PROJECTS = [
         "3.14.5",
         "5558a7f5a05af9ecf744af91e5baefc436f93c9333e656c27ec253f9a6bbe178",
         keep=("tests", "pytest.ini"),
-        run=("tests",),
-        options=("-o", "addopts=", "-m", "not dev_mode and not autobahn and not internal"),
+        # Server, and its own client against it; the rest is parsers, cookies and the like.
+        run=_words(
+            "web_app web_cli web_exceptions web_functional web_log web_middleware web_protocol web_request "
+            "web_request_handler web_response web_runner web_sendfile web_sendfile_functional web_server "
+            "web_urldispatcher web_websocket web_websocket_functional urldispatch route_def run_app test_utils "
+            "worker client_functional client_request client_session",
+            before="tests/test_",
+            behind=".py",
+        ),
+        options=(
+            *("-o", "addopts=", "-o", "asyncio_default_fixture_loop_scope=function"),
+            *("-m", "not dev_mode and not autobahn and not internal"),
+        ),
         extras="[speedups]",
         requires=(
             "pytest==9.2.0", "pytest-aiohttp", "pytest-codspeed", "pytest-cov", "pytest-mock", "pytest-timeout",
@@ -302,8 +317,8 @@ PROJECTS = [
         "75e98c5f16b0f35b567856f597f06ff2270a374470a5c2392242528e3e3e42fc",
         keep=("tests", "pyproject.toml"),
         run=("tests",),
-        extras="[brotli,cli,http2,socks,zstd]",
-        options=("-m", "not network"),
+        extras="[brotli,http2,socks,zstd]",
+        options=("-m", "not network", "--ignore=tests/test_main.py"),  # of its command, which wants an older rich
         requires=("pytest==8.4.2", "chardet", "trio", "trustme", "uvicorn", "cryptography"),
     ),
     Project(

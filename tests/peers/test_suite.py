@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import suite as suites  # noqa: E402
-from environment import Place  # noqa: E402
+from environment import Failed, Place  # noqa: E402
 from judging import EXIT, Run  # noqa: E402
 from known import Known  # noqa: E402
 from projects import Project  # noqa: E402
@@ -55,3 +55,13 @@ def test_what_is_known_is_accepted_as_far_as_it_is_known(
     assert [d.is_accepted for d in once.differences()] == [True]
     monkeypatch.setattr(suites, "KNOWN", [Known("another", TEST, "changed", "a reason")])
     assert [d.is_accepted for d in once.differences()] == [False]
+
+
+def test_files_that_cannot_be_collected_are_no_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = suite([], [])
+    collected = Run({"tests/test_app.py::(collection)": "error", EXIT: "exit 2"})
+    monkeypatch.setattr(suites, "run", lambda *_: collected)
+    with pytest.raises(Failed, match="billy: no test passed bare"):
+        made.examine(rounds=1, again=0)
+    monkeypatch.setattr(suites, "run", lambda *_: whole("passed"))
+    made.examine(rounds=1, again=0)
