@@ -162,7 +162,9 @@ PROJECTS = [
         keep=("tests", "pyproject.toml"),
         run=("tests",),
         extras="[trio]",
-        options=("-m", "not network"),
+        # Without `::1` as localhost those of IPv6 fail, and CPython 3.11 may fail at showing them: ast.parse raises
+        # SystemError if a destructor that the collector runs inside of it parses, too.
+        options=("-m", "not network", "-k", "not ipv6 and not dualstack"),
         requires=(
             "blockbuster", "coverage", "exceptiongroup", "hypothesis", "psutil", "pytest==9.2.0", "pytest-mock",
             "pytest-timeout", "trustme", "truststore", "uvloop",
