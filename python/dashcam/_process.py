@@ -54,7 +54,10 @@ def start(native: Any, settings: dict[str, Any]) -> bool:
                 print("dashcam: already recording; the settings of this start() are not used",
                       file=sys.stderr)
         return False
-    native.set_runtime(*_folders())
+    from dashcam import _application  # imports the integrations, which import this module
+
+    stdlib, site, package = _folders()
+    native.set_runtime(stdlib, site, _application.packages(site), package)
     started = bool(native.start(given))
     if started:
         _settings, _when = given, when

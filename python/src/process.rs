@@ -19,6 +19,7 @@ pub fn set_runtime(
     py: Python<'_>,
     stdlib: Vec<String>,
     site: Vec<String>,
+    application: Vec<String>,
     package: String,
 ) -> PyResult<()> {
     let sys = py.import("sys")?;
@@ -33,6 +34,7 @@ pub fn set_runtime(
         name: format!("{name} {major}.{minor}.{patch}"),
         stdlib,
         site,
+        application,
         package,
         python,
         no_stacks,

@@ -59,6 +59,8 @@ pub struct Frames<'c> {
     asks_sqlite: HashSet<u32>,
     /// Python stacks that were mostly seen waiting for a peer, a disk, a pipe or a child.
     carriers: HashSet<u32>,
+    /// Console scripts: their module calls the program, and is nobody's code.
+    launchers: HashSet<&'c str>,
     /// Whose the files are that were asked about: rules ask for each frame of each look.
     owners: RefCell<HashMap<String, Owner>>,
 }
@@ -68,7 +70,8 @@ impl<'c> Frames<'c> {
     pub fn new(capture: &'c Capture) -> Frames<'c> {
         let carriers = carriers(capture);
         let (asks_sqlite, owners) = (HashSet::new(), RefCell::default());
-        let mut frames = Frames { capture, asks_sqlite, carriers, owners };
+        let launchers = launchers(capture);
+        let mut frames = Frames { capture, asks_sqlite, carriers, launchers, owners };
         let sleeps = |s: &&Sample| s.wait == WaitKind::Sleep;
         let stacks: HashSet<u32> =
             capture.samples.values().flatten().filter(sleeps).map(|s| s.stack).collect();
@@ -133,6 +136,10 @@ impl<'c> Frames<'c> {
         } else if let Some(owner) = native_owner(file) {
             owner
         } else if GREENLETS.iter().any(|folder| file.contains(folder)) {
+            Owner::Runtime
+        } else if meta.application.iter().any(|of| is_of(file, of)) {
+            Owner::User
+        } else if self.launchers.contains(file) {
             Owner::Runtime
         } else if under(&meta.site) {
             Owner::Library
@@ -400,6 +407,32 @@ fn is_offset(frame: &Frame<'_>) -> bool {
     let hex = frame.function.rsplit_once("+0x").map(|(_, hex)| hex);
     frame.line == 0
         && hex.is_some_and(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Console scripts: installed beside the packages (`/venv/bin/gunicorn`), and nothing but a module's top level
+/// was seen of them.
+fn launchers(capture: &Capture) -> HashSet<&str> {
+    let packages = capture.meta.site.iter().chain(&capture.meta.stdlib);
+    let prefixes: HashSet<&str> =
+        packages.filter_map(|dir| Some(dir.split_once("/lib")?.0)).collect();
+    let is_script = |file: &str| {
+        let (folder, name) = file.rsplit_once('/').unwrap_or_default();
+        let prefix = folder.strip_suffix("/bin");
+        prefix.is_some_and(|prefix| prefixes.contains(prefix)) && !name.ends_with(".py")
+    };
+    let (modules, functions): (Vec<_>, Vec<_>) = capture
+        .codes
+        .iter()
+        .map(|code| (capture.name(code.function), capture.name(code.file)))
+        .filter(|(_, file)| is_script(file))
+        .partition(|(function, _)| *function == "<module>");
+    let own: HashSet<&str> = functions.into_iter().map(|(_, file)| file).collect();
+    modules.into_iter().map(|(_, file)| file).filter(|file| !own.contains(file)).collect()
+}
+
+/// Whether a file is of a package's folder, or is the module of one file.
+fn is_of(file: &str, package: &str) -> bool {
+    is_under(file, package) || file.strip_suffix(".py") == Some(package)
 }
 
 fn is_under(file: &str, dir: &str) -> bool {

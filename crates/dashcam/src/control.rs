@@ -40,6 +40,8 @@ pub struct Runtime {
     pub stdlib: Vec<String>,
     /// Folders of installed packages.
     pub site: Vec<String>,
+    /// Folders of those installed packages that are the service itself.
+    pub application: Vec<String>,
     /// Folder of our own package.
     pub package: String,
     /// What the stack reader needs; None: no Python here, or why not in `no_stacks`.

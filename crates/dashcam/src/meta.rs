@@ -79,6 +79,7 @@ pub fn standing(config: &Config, runtime: &Runtime, list: &[(String, String)]) -
         .text("runtime", &runtime.name)
         .raw("stdlib", &texts(runtime.stdlib.iter().map(String::as_str)))
         .raw("site", &texts(runtime.site.iter().map(String::as_str)))
+        .raw("application", &texts(runtime.application.iter().map(String::as_str)))
         .text("package", &runtime.package)
         .int("cpus", cpus())
         .raw("settings", &settings(config))

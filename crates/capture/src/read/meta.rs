@@ -35,6 +35,9 @@ pub struct Meta {
     pub stdlib: Vec<String>,
     /// Folders of installed packages.
     pub site: Vec<String>,
+    /// Folders (of a module of one file: its path without `.py`) of those installed packages that are the
+    /// service itself.
+    pub application: Vec<String>,
     /// Interpreter, as `Python 3.11.7`; empty without one.
     pub runtime: String,
     /// Everything, as written.
@@ -72,6 +75,7 @@ impl Meta {
             losses: pairs(&all["losses"], Value::as_u64),
             stdlib: list("stdlib"),
             site: list("site"),
+            application: list("application"),
             runtime: text("runtime"),
             all,
         }

@@ -41,15 +41,18 @@ pub fn is_a_loops(target: Option<&str>) -> bool {
     target.is_some_and(|target| target.contains("[eventpoll]"))
 }
 
-/// The peer, and whether it is the request's client, as far as the code that waits tells.
+/// The peer, and whether it is the request's client: the package whose code uses the socket is the server's.
 fn peer(scene: &Scene<'_>, stack: u32, target: Option<String>) -> Option<String> {
     let frames = scene.frames.of(stack).filter(|f| !f.native);
-    let mut inner = frames.take_while(|f| scene.frames.owner(f.file) != Owner::User);
-    let serves = inner.any(|f| {
-        let package = scene.frames.package(f.file);
-        package.is_some_and(|name| SERVERS.contains(&name))
-            || package == Some("aiohttp") && f.file.contains("/web_")
-    });
+    let inner = frames.take_while(|f| scene.frames.owner(f.file) != Owner::User);
+    let mut packages = inner.filter_map(|f| Some((scene.frames.package(f.file)?, f))).peekable();
+    let uses_it = packages.peek().map(|(package, _)| *package);
+    let mut own = packages.take_while(|(package, _)| Some(*package) == uses_it);
+    let serves = match uses_it {
+        // A client's and a server's code in one package.
+        Some("aiohttp") => own.any(|(_, f)| f.file.contains("/web_")),
+        package => package.is_some_and(|name| SERVERS.contains(&name)),
+    };
     let socket = |target: &String| !target.contains("[eventpoll]");
     target.map(|t| if serves && socket(&t) { t + CLIENT } else { t })
 }
