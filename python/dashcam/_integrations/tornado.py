@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import weakref
 from contextvars import ContextVar
 from types import ModuleType
@@ -11,6 +13,8 @@ from dashcam._integrations import incoming
 
 # The request that a rule matched last in this context, and the rule's pattern.
 _matched: ContextVar[tuple[Any, str]] = ContextVar("dashcam_tornado_rule", default=(None, ""))
+# An escaped character, a class of characters, the beginning of a group, any other character.
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?P<kind>\?(?:P<(?P<name>\w+)>|.))?|.", re.S)
 
 
 def patch(native: Any, module: ModuleType) -> None:
@@ -43,8 +47,31 @@ def patch_routes(native: Any, module: ModuleType) -> None:
 
 
 def _route(handler: Any) -> str | None:
-    """`/price/([^/]+)` of the rule `/price/([^/]+)$`. Tornado's own rule for all other paths is no route."""
+    """The template of the rule that matched. Tornado's own rule for all other paths is no route."""
     matched, pattern = _matched.get()
     if matched is None or matched() is not handler.request or type(handler).__name__ == "ErrorHandler":
         return None
-    return pattern.lstrip("^").rstrip("$")
+    return template(pattern)
+
+
+@functools.lru_cache(maxsize=1024)
+def template(pattern: str) -> str:
+    """`/price/{sku}` of `^/price/(?P<sku>[^/]+)$`; a group without a name is `{path}`. A pattern that is more than
+    text and groups stays as it is, without its anchors."""
+    pattern = pattern.lstrip("^")
+    pattern = pattern[:-1] if pattern.endswith("$") and not pattern.endswith("\\$") else pattern
+    text, depth = "", 0
+    for token in _TOKEN.finditer(pattern):
+        said = token[0]
+        if said.startswith("("):
+            if depth == 0 and token["kind"] and not (token["name"] or token["kind"] == "?:"):
+                return pattern
+            text += "" if depth else f"{{{token['name'] or 'path'}}}"
+            depth += 1
+        elif said == ")":
+            depth -= 1
+        elif depth == 0:
+            if said[0] in "[]?*+|{}^$" or said[0] == "\\" and said[1:].isalnum():
+                return pattern
+            text += said[-1]
+    return text if depth == 0 else pattern

@@ -28,6 +28,8 @@ const MOST_RAW: usize = 500;
 const MOST: usize = 20_000;
 /// A part of a path that is this long is no word.
 const LONG: usize = 33;
+/// Bytes of a file name's ending: `parquet` is the longest in wide use.
+const LONGEST_ENDING: usize = 7;
 
 /// Ids of names put together here.
 #[derive(Default)]
@@ -89,14 +91,20 @@ impl Texts {
     }
 }
 
-/// The path without its query, `{id}` for parts that look like ids.
+/// The path without its query, `{id}` for parts that look like ids, `{id}.json` for files with a digit in their names.
 fn put_path(buffer: &mut String, path: &str) {
     let path = path.split('?').next().unwrap_or_default();
     for (number, part) in path.split('/').enumerate() {
         if number > 0 {
             buffer.push('/');
         }
-        buffer.push_str(if is_id(part) { "{id}" } else { part });
+        match part.rsplit_once('.').filter(|(stem, ending)| is_file(stem, ending)) {
+            Some((_, ending)) => {
+                buffer.push_str("{id}.");
+                buffer.push_str(ending);
+            }
+            None => buffer.push_str(if is_id(part) { "{id}" } else { part }),
+        }
     }
 }
 
@@ -111,6 +119,15 @@ fn is_id(part: &str) -> bool {
         || (part.len() >= 32 && part.bytes().all(|byte| is_hex(byte) || byte == b'-'))
         || (part.len() >= LONG && part.chars().count() >= LONG)
         || (!part.is_ascii() && part.chars().all(char::is_numeric))
+}
+
+/// Whether `stem.ending` is the name of a file that has a number or looks like an id: `77.json`, `u7.ics`.
+fn is_file(stem: &str, ending: &str) -> bool {
+    let mut letters = ending.bytes();
+    let is_ending = letters.next().is_some_and(|byte| byte.is_ascii_alphabetic())
+        && ending.len() <= LONGEST_ENDING
+        && letters.all(|byte| byte.is_ascii_alphanumeric());
+    is_ending && (is_id(stem) || stem.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
 fn name_id(recorder: &Recorder, method: &str, path: &str, source: Source) -> u32 {

@@ -127,7 +127,7 @@ FAST = [*UVICORN, "--http", "httptools", "--loop", "uvloop"]
 PLAIN = [*UVICORN, "--http", "h11", "--loop", "asyncio"]
 OWN = [sys.executable, "program.py"]
 NAME, BRACES = "GET /price/{sku}", "GET /price/{id}"
-RULE = "GET /price/([^/]+)"
+RULE = "GET /price/{path}"
 SHOP = "GET /shop/{town}/price/{sku}"
 
 # code, command, path of the quick requests, their name, slow path, cause, function

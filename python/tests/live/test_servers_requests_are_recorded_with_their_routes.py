@@ -51,6 +51,23 @@ WAITRESS = WSGIREF.replace("from wsgiref.simple_server import make_server", "fro
 CHEROOT = WSGIREF.replace("from wsgiref.simple_server import make_server", "from cheroot.wsgi import Server").replace(
     'make_server("127.0.0.1", int(os.environ["PORT"]), app).serve_forever()',
     'Server(("127.0.0.1", int(os.environ["PORT"])), app).safe_start()')
+PYRAMID = """
+    import os, time
+    from pyramid.config import Configurator
+    from pyramid.response import Response
+    from waitress import serve
+    def price(request): return Response(request.matchdict["sku"])
+    def wait(request):
+        time.sleep(0.4)
+        return Response("waited")
+    with Configurator() as config:
+        config.add_route("price", "price/{sku}")
+        config.add_route("wait", "/wait")
+        config.add_view(price, route_name="price")
+        config.add_view(wait, route_name="wait")
+        app = config.make_wsgi_app()
+    serve(app, host="127.0.0.1", port=int(os.environ["PORT"]))
+"""
 GUNICORN = [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "--graceful-timeout", "30", "program:app"]
 
 CASES = {
@@ -61,6 +78,7 @@ CASES = {
     "cheroot": (CHEROOT, [sys.executable, "program.py"], "GET /price/{id}"),
     "flask, waitress": (FLASK, [str(BIN / "waitress-serve"), "--listen", "127.0.0.1:{port}", "program:app"],
                         "GET /price/<sku>"),
+    "pyramid": (PYRAMID, [sys.executable, "program.py"], "GET /price/{sku}"),
     "gunicorn sync": (FLASK, [*GUNICORN, "-k", "sync"], "GET /price/<sku>"),
     "gunicorn gthread": (FLASK, [*GUNICORN, "-k", "gthread", "--threads", "4"], "GET /price/<sku>"),
     "gunicorn preload": (FLASK, [*GUNICORN, "-k", "gthread", "--preload"], "GET /price/<sku>"),
@@ -122,6 +140,59 @@ def test_a_request_that_waits_for_a_thread_of_the_server_is_slow_from_its_arriva
     assert captures, errors
     verdict = bench.dashcam("why", "captures").stdout
     assert blames(verdict, "pool-wait", "app()"), verdict
+
+
+PRODUCT = """
+    import time
+    from flask import Flask
+    from stockroom.rates import refresh
+    app = Flask(__name__)
+    @app.get("/wait")
+    def wait():
+        refresh()
+        return "waited"
+"""
+RATES = """
+    import time
+    def refresh():
+        time.sleep(0.4)
+"""
+CONSOLE_SCRIPT = """
+    import os
+    import sys
+    from stockroom.cli import main
+    if __name__ == "__main__":
+        sys.exit(main())
+"""
+CLI = """
+    import os
+    def main():
+        from stockroom.web import app
+        app.run("127.0.0.1", int(os.environ["PORT"]), threaded=True)
+"""
+
+
+@pytest.mark.parametrize("words", [
+    [sys.executable, "bin/stockroom"],
+    [sys.executable, "-m", "stockroom.cli"],
+    [str(BIN / "gunicorn"), "-b", "127.0.0.1:{port}", "stockroom.web:app"],
+])
+def test_an_installed_product_is_the_users_code(bench: Bench, words: list[str]) -> None:
+    site = bench.folder / "site-packages" / "stockroom"
+    site.mkdir(parents=True)
+    (bench.folder / "bin").mkdir()
+    for name, code in {"__init__": "", "web": PRODUCT, "rates": RATES, "cli": CLI + "    if __name__ == '__main__': main()"}.items():
+        bench.write(f"site-packages/stockroom/{name}.py", code)
+    bench.write("bin/stockroom", CONSOLE_SCRIPT)
+    port = free_port()
+    command = [word.format(port=port) for word in words]
+    service = bench.start([DASHCAM, "run", "--slow", "GET /wait>200ms", "--post", "200ms", "--", *command],
+                          PORT=str(port), PYTHONPATH=str(site.parent))
+    get(port, "/wait")
+    assert bench.wait_captures(), bench.stop(service)
+    bench.stop(service)
+    verdict = bench.dashcam("why", "captures").stdout
+    assert blames(verdict, "sleep", "rates.py:", "refresh()", "wait()"), verdict
 
 
 def test_a_helper_program_of_the_service_is_left_alone(bench: Bench) -> None:
