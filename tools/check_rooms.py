@@ -81,8 +81,8 @@ MOST_LINES = 600
 IN_CYCLES = {
     "capture": 7,
     "cli": 4,
-    "dashcam": 33,
-    "diagnosis": 46,
+    "dashcam": 23,
+    "diagnosis": 50,
     "export": 16,
     "format": 8,
     "metrics": 3,
