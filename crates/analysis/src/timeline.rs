@@ -572,23 +572,3 @@ fn between<'c>(
     };
     push(from_ns + cpu + delay, to_ns, state, wait.or(after).or(before));
 }
-
-/// What a thread waited for longest in a futex, and for how long in all: looks cut one wait into pieces, and there may be
-/// more of them than of who waits for this thread. Its longest piece stands for it.
-pub fn longest_lock_wait<'s, 'c>(timeline: &'s [Segment<'c>]) -> Option<(u64, &'s Segment<'c>)> {
-    let mut waits: Vec<(u64, &Segment<'c>)> = Vec::new();
-    let what = |s: &Segment<'_>| (s.stack(), s.sample.map(|sample| sample.target));
-    let locks = |s: &&Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Futex;
-    for segment in timeline.iter().filter(locks) {
-        match waits.iter_mut().find(|(_, known)| what(known) == what(segment)) {
-            Some((ns, known)) => {
-                *ns += segment.ns();
-                if segment.ns() > known.ns() {
-                    *known = segment;
-                }
-            }
-            None => waits.push((segment.ns(), segment)),
-        }
-    }
-    waits.into_iter().max_by_key(|(ns, _)| *ns)
-}

@@ -9,7 +9,8 @@
 //! seen to wait in a futex with a time limit during the wait.
 
 use analysis::frames::Owner;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::Segment;
+use analysis::waits;
 use capture::read::Frame;
 use format::record::{Sample, TARGET_IS_NAME};
 use format::wait::{HolderSource, WaitKind};
@@ -98,8 +99,8 @@ impl Scene<'_> {
     fn partner_of(&self, segment: &Segment<'_>, tid: u32) -> Option<Partner> {
         let timeline = self.timeline(tid, segment.from_ns, segment.to_ns);
         let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
-        let theirs = self.lock_wait(wait, &[segment.tid])?;
-        let partner = self.partner(&theirs.whole(wait), &theirs)?;
+        let theirs = self.lock_wait(&wait, &[segment.tid])?;
+        let partner = self.partner(&theirs.whole(&wait), &theirs)?;
         (!partner.is_behind && partner.tid != segment.tid).then_some(partner)
     }
 
@@ -113,8 +114,8 @@ impl Scene<'_> {
         let crossed = waits.filter_map(|tid| {
             let timeline = self.timeline(tid, segment.from_ns, segment.to_ns);
             let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
-            let theirs = self.lock_wait(wait, &[]).filter(|theirs| theirs.lock == own.lock)?;
-            let partner = self.partner(&theirs.whole(wait), &theirs).filter(|p| !p.is_behind)?;
+            let theirs = self.lock_wait(&wait, &[]).filter(|theirs| theirs.lock == own.lock)?;
+            let partner = self.partner(&theirs.whole(&wait), &theirs).filter(|p| !p.is_behind)?;
             let other = partner.tid != segment.tid;
             other.then_some(Partner { is_behind: false, end_ns: theirs.end_ns, tid })
         });
@@ -133,7 +134,7 @@ impl Scene<'_> {
         }
         let timeline = self.timeline(tid, segment.from_ns, segment.to_ns);
         let other = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
-        let wait = self.lock_wait(other, &[segment.tid])?;
+        let wait = self.lock_wait(&other, &[segment.tid])?;
         let exact = segment.exact && other.exact;
         let pair = wait.lock != own.lock && lets_go(exact, own, &wait);
         let is_behind = self.same_way(segment.stack(), other.stack());
@@ -182,11 +183,10 @@ impl Scene<'_> {
         {
             return None;
         }
-        let (begin_ns, end_ns) = self.whole_wait(segment, own.target);
-        let looks = self.samples_in(segment.tid, begin_ns, end_ns).iter();
-        let named = looks.filter(|s| s.target == own.target);
-        let mut named = named.filter(|s| s.holder_source != HolderSource::None);
+        let whole = self.whole_wait(segment);
+        let mut named = self.samples_of(&whole).filter(|s| s.holder_source != HolderSource::None);
         let told = named.any(|s| !known.contains(&s.lock_holder));
+        let (begin_ns, end_ns) = whole.times();
         let gave_up = self.timed_out(segment);
         (!told).then_some(Wait { lock: own.target, begin_ns, end_ns, gave_up })
     }
@@ -197,15 +197,10 @@ fn is_in(frame: &Frame<'_>, file: &str) -> bool {
     frame.file == file && frame.function != "<module>"
 }
 
-/// A piece of the longest wait in one futex, if that took more than `least_ns`.
-fn longest_wait<'t, 'c>(timeline: &'t [Segment<'c>], least_ns: u64) -> Option<&'t Segment<'c>> {
-    let waits = timeline.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
-    let lock = |s: &Segment<'_>| s.sample.map_or(0, |s| s.target);
-    let longest = |s: &Segment<'_>| -> u64 {
-        waits.clone().filter(|other| lock(other) == lock(s)).map(Segment::ns).sum()
-    };
-    let most = waits.clone().max_by_key(|s| (longest(s), s.ns()));
-    most.filter(|s| longest(s) > least_ns)
+/// A segment of the longest wait for one lock, if that took more than `least_ns`.
+fn longest_wait<'c>(timeline: &[Segment<'c>], least_ns: u64) -> Option<Segment<'c>> {
+    let wait = waits::longest_lock(timeline).filter(|wait| wait.waited_ns > least_ns);
+    wait.map(|wait| wait.longest)
 }
 
 /// Whether the one wait ended because the other was given up. `exact`: by switch records.

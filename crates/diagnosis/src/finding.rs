@@ -3,6 +3,7 @@
 use analysis::frames::Place;
 use analysis::requests::{count, Judged, Requests};
 use analysis::timeline::State;
+use analysis::waits::merged_by_request;
 use capture::read::{Capture, Traces};
 
 use crate::callers;
@@ -11,7 +12,7 @@ use crate::confidence::Confidence;
 use crate::culprits;
 use crate::explain::trace::Trace;
 use crate::explain::Explanation;
-use crate::group::{self, Group};
+use crate::group::{self, Group, Weighed};
 use crate::own_cost;
 use crate::repeats::{self, Repeats};
 use crate::retries;
@@ -460,11 +461,12 @@ impl Judge<'_, '_> {
     ) -> Vec<Evidence> {
         let seen = group.pieces.iter().filter(|p| p.piece.claim.seen).count();
         let number = |what: &str, value: f64, unit| Evidence { what: what.to_owned(), value, unit };
-        let longest = longest_ns(group);
+        let waits = merged_by_request(group.pieces.iter().map(Weighed::part));
+        let longest = waits.iter().map(|(_, wait)| wait.ns()).max();
         let round = |ns: f64| (ns / 1e4).round() / 100.0;
         let mut out = vec![
             number("mean time in a slow request", round(mean_ns), "ms"),
-            number("longest single interval", round(longest as f64), "ms"),
+            number("longest single interval", round(longest.unwrap_or(0) as f64), "ms"),
             number("intervals", group.pieces.len() as f64, "count"),
             number("intervals seen by a sample or callback", seen as f64, "count"),
         ];
@@ -530,24 +532,6 @@ impl Judge<'_, '_> {
         let most = sums.into_iter().max_by_key(|(_, ns)| *ns)?.0;
         (part >= LEAST_NATIVE).then_some((most, part))
     }
-}
-
-/// The longest time without a gap; looks cut one wait into several pieces.
-fn longest_ns(group: &Group<'_>) -> u64 {
-    let pieces = group.pieces.iter().map(|p| (p.request, &p.piece.segment));
-    let mut spans: Vec<_> = pieces.map(|(r, s)| (r, s.tid, s.from_ns, s.to_ns)).collect();
-    spans.sort_unstable();
-    let (mut longest, mut at) = (0, None);
-    for (request, tid, from, to) in spans {
-        at = match at {
-            Some((r, t, since, until)) if (r, t) == (request, tid) && from <= until => {
-                Some((r, t, since, to.max(until)))
-            }
-            _ => Some((request, tid, from, to)),
-        };
-        longest = longest.max(at.map_or(0, |(_, _, since, until)| until - since));
-    }
-    longest
 }
 
 /// Of the requests `of`, which are in order.

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use analysis::frames::{is_part_of_a_function, Owner, Place};
 use analysis::requests::{Judged, Requests};
 use analysis::timeline::{self, State};
+use analysis::waits::Wait;
 use capture::read::Frame;
 use format::wait::WaitKind;
 
@@ -28,6 +29,14 @@ pub struct Weighed<'c> {
     pub piece: Piece<'c>,
     /// Part of the excess, ns.
     pub excess_ns: f64,
+}
+
+impl<'c> Weighed<'c> {
+    /// The part of a wait that the piece is, and its request.
+    pub fn part(&self) -> (usize, Wait<'c>) {
+        let Piece { segment, claim, .. } = &self.piece;
+        (self.request, Wait { stack: claim.stack, ..Wait::of(segment) })
+    }
 }
 
 /// Pieces with one cause and one place.

@@ -71,20 +71,9 @@ impl<'c> Scene<'c> {
     /// fit that stood in different functions.
     pub fn file_lock_keeper(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let own = segment.sample?;
-        let same = |s: &&Sample| s.wait == own.wait && s.target == own.target;
-        let (from, until) = match self.off_around(segment) {
-            Some(off) => (off.out_ns, off.in_ns),
-            None => {
-                let before =
-                    self.samples_in(segment.tid, 0, own.t_ns.saturating_add(1)).iter().rev();
-                let first = before.take_while(same).last().map_or(segment.from_ns, |s| s.t_ns);
-                let mut later = self.samples_in(segment.tid, own.t_ns, u64::MAX).iter();
-                let gone = later.find(|s| !same(s)).map_or(segment.to_ns, |s| s.t_ns);
-                (first, self.request_end(segment.tid, own.t_ns).map_or(gone, |end| end.min(gone)))
-            }
-        };
-        let looks = self.samples_in(segment.tid, from, until);
-        let last = looks.iter().rev().find(same).map_or(from, |s| s.t_ns);
+        let wait = self.whole_wait(segment);
+        let (from, until) = wait.times();
+        let last = self.samples_of(&wait).next_back().map_or(from, |s| s.t_ns);
         let last = if segment.exact { until } else { last };
         if self.is_still_waiting(segment) || until.saturating_sub(last) > APART_NS {
             return None;
@@ -111,10 +100,9 @@ impl<'c> Scene<'c> {
             return None;
         }
         let lock = segment.sample?.target;
-        let (from, until) = self.whole_wait(segment, lock);
-        let waits = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;
-        let own = self.samples_in(segment.tid, from, until + 1);
-        let last = own.iter().rev().find(waits).map_or(from, |s| s.t_ns);
+        let wait = self.whole_wait(segment);
+        let (from, until) = wait.times();
+        let last = self.samples_of(&wait).next_back().map_or(from, |s| s.t_ns);
         // Switch records tell when it came back.
         let last = if segment.exact { until } else { last };
         let done_ns = self.request_end(segment.tid, last).filter(|done| *done <= until);

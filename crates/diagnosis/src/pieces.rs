@@ -123,8 +123,7 @@ fn follow<'c>(
                 Some((other, told)) => {
                     let before = out.len();
                     let part = (segment.from_ns, segment.to_ns);
-                    let (begin, end) =
-                        scene.whole_wait(&segment, segment.sample.map_or(0, |s| s.target));
+                    let (begin, end) = scene.whole_wait(&segment).times();
                     let all = (begin.clamp(from_ns, part.0), end.clamp(part.1, to_ns));
                     follow(scene, request, other, part, all, hops + 1, out);
                     // A thread that was not seen explains nothing.

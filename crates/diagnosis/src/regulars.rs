@@ -306,7 +306,8 @@ fn whole(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Ended> {
     if scene.is_still_waiting(segment) || scene.timed_out(segment) {
         return None;
     }
-    let (from_ns, to_ns) = scene.whole_wait(segment, segment.sample?.target);
+    segment.sample?;
+    let (from_ns, to_ns) = scene.whole_wait(segment).times();
     (from_ns < to_ns).then_some(Ended { from_ns, to_ns })
 }
 

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use analysis::frames::{last_part, Owner, Place};
 use analysis::requests::Judged;
+use analysis::waits::merged_by_request;
 use capture::read::Capture;
 use format::record::Sample;
 use format::wait::WaitKind;
@@ -154,24 +155,13 @@ pub type Waits = HashMap<(usize, String, String), usize>;
 
 /// Counts the waits for a peer that switch records show.
 pub fn waits(scene: &Scene<'_>, groups: &[Group<'_>]) -> Waits {
-    let mut edges: Vec<(usize, u32, u64, u64, u32)> = Vec::new();
-    for group in groups.iter().filter(|g| g.cause == Cause::DownstreamWait) {
-        for w in group.pieces.iter().filter(|w| w.piece.segment.exact) {
-            let s = &w.piece.segment;
-            edges.push((w.request, s.tid, s.from_ns, s.to_ns, w.piece.claim.stack));
-        }
-    }
-    edges.sort_unstable();
+    let asks = groups.iter().filter(|g| g.cause == Cause::DownstreamWait);
+    let exact = asks.flat_map(|g| &g.pieces).filter(|w| w.piece.segment.exact);
     let mut out = Waits::new();
-    let mut end = None;
-    for (request, tid, from_ns, to_ns, stack) in edges {
-        // Pieces that touch are one wait, seen more than once.
-        if end != Some((request, tid, from_ns)) {
-            if let Some(place) = scene.frames.innermost_user(stack) {
-                *out.entry((request, place.qualified, place.file)).or_default() += 1;
-            }
+    for (request, wait) in merged_by_request(exact.map(Weighed::part)) {
+        if let Some(place) = scene.frames.innermost_user(wait.stack) {
+            *out.entry((request, place.qualified, place.file)).or_default() += 1;
         }
-        end = Some((request, tid, to_ns));
     }
     out
 }

@@ -12,19 +12,11 @@
 use std::collections::BTreeMap;
 
 use crate::causes::Cause;
-use crate::group::Group;
+use crate::group::{Group, Weighed};
 use crate::scene::Scene;
 use analysis::frames::{Owner, Place};
+use analysis::waits::merged_by_request;
 use format::wait::WaitKind;
-
-/// A wait of a request's: of which, on which thread, its begin and end, and whether a look fell into it.
-struct Wait {
-    request: usize,
-    tid: u32,
-    from_ns: u64,
-    to_ns: u64,
-    seen: bool,
-}
 
 /// How many waits the pieces of a group are. 0 when not all of the times are exact, as estimates have
 /// no such edges.
@@ -32,32 +24,10 @@ pub fn waits(group: &Group<'_>) -> usize {
     if !group.pieces.iter().all(|p| p.piece.segment.exact) {
         return 0;
     }
-    let all = joined(group);
-    let ns = |w: &Wait| w.to_ns - w.from_ns;
-    let least = all.iter().filter(|w| w.seen).map(ns).min().unwrap_or(0);
-    all.iter().filter(|w| w.seen || ns(w) * 2 >= least).count()
-}
-
-/// The waits of a group, by request and time.
-fn joined(group: &Group<'_>) -> Vec<Wait> {
-    let mut edges: Vec<Wait> = group
-        .pieces
-        .iter()
-        .map(|p| {
-            let s = &p.piece.segment;
-            let (request, seen) = (p.request, s.sampled);
-            Wait { request, tid: s.tid, from_ns: s.from_ns, to_ns: s.to_ns, seen }
-        })
-        .collect();
-    edges.sort_unstable_by_key(|w| (w.request, w.tid, w.from_ns, w.to_ns));
-    edges.dedup_by(|next, last| {
-        let touch = (last.request, last.tid, last.to_ns) == (next.request, next.tid, next.from_ns);
-        if touch {
-            (last.to_ns, last.seen) = (next.to_ns, last.seen || next.seen);
-        }
-        touch
-    });
-    edges
+    let all = merged_by_request(group.pieces.iter().map(Weighed::part));
+    let seen = all.iter().filter(|(_, w)| w.seen);
+    let least = seen.map(|(_, w)| w.ns()).min().unwrap_or(0);
+    all.iter().filter(|(_, w)| w.seen || w.ns() * 2 >= least).count()
 }
 
 /// A wait shorter than this part of a request's longest pause is none.
@@ -67,13 +37,12 @@ const SLIVER: u64 = 16;
 /// time: `call_stock`.
 pub fn called_between(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
     let place = group.place.as_ref().filter(|_| group.cause == Cause::Sleep)?;
-    let all = joined(group);
+    let all = merged_by_request(group.pieces.iter().map(Weighed::part));
     let mut found: BTreeMap<(String, String), (usize, Place)> = BTreeMap::new();
-    for own in all.chunk_by(|a, b| (a.request, a.tid) == (b.request, b.tid)) {
+    for own in all.chunk_by(|a, b| (a.0, a.1.tid) == (b.0, b.1.tid)) {
         // By estimates, a sliver of the next wait is at the end of a request at times: no pause.
-        let ns = |w: &&Wait| w.to_ns - w.from_ns;
-        let most = own.iter().map(|w| ns(&w)).max().unwrap_or(0);
-        let mut pauses = own.iter().filter(|w| ns(w) * SLIVER >= most);
+        let most = own.iter().map(|(_, w)| w.ns()).max().unwrap_or(0);
+        let mut pauses = own.iter().map(|(_, w)| w).filter(|w| w.ns() * SLIVER >= most);
         let Some(first) = pauses.next() else { continue };
         let last = pauses.next_back().unwrap_or(first);
         // A library that tries again calls it once more behind its last pause.

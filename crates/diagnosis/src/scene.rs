@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::ops::Deref;
 
 use analysis::index::Index;
-use analysis::timeline::{self, Segment, State};
+use analysis::timeline::{Segment, State};
+use analysis::waits;
 use capture::read::Capture;
 use format::record::{flag, Sample};
 use format::wait::{HolderSource, WaitKind};
@@ -167,8 +168,8 @@ impl<'c> Scene<'c> {
         while seen.len() < MOST_HOPS {
             let (from, to) = (segment.from_ns, segment.to_ns);
             let own = self.timeline(culprit.tid, from, to);
-            let longest = timeline::longest_lock_wait(&own).filter(|(ns, _)| ns * 2 > segment.ns());
-            let longest = longest.map(|(_, wait)| wait);
+            let longest = waits::longest_lock(&own).filter(|w| w.waited_ns * 2 > segment.ns());
+            let longest = longest.as_ref().map(|wait| &wait.longest);
             // Without switch records nobody is known who ran when a wait for a pool ended.
             let of_pool = |wait: &&Segment<'_>| {
                 let asks = pools && !measured && !wait.exact;
@@ -224,10 +225,9 @@ impl<'c> Scene<'c> {
     fn named_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         // The piece's own samples first; then what any sample of the same wait knows.
-        let lock = segment.sample.map_or(0, |s| s.target);
-        let (begin, end) = self.whole_wait(segment, lock);
+        let wait = self.whole_wait(segment);
         let own = segment.sample.into_iter().chain(self.samples_in(segment.tid, from, to));
-        let whole = self.samples_in(segment.tid, begin, end).iter().filter(|s| s.target == lock);
+        let whole = self.samples_of(&wait);
         let known = |s: &&Sample| s.holder_source != HolderSource::None && s.lock_holder != 0;
         let holder = |s: &Sample| s.lock_holder;
         let mut named = counted(own.filter(known).map(holder).filter(|t| *t != segment.tid));
@@ -254,7 +254,7 @@ impl<'c> Scene<'c> {
             return Some(named);
         }
         let (from, to) = (segment.from_ns, segment.to_ns);
-        let (begin, end) = self.whole_wait(segment, segment.sample.map_or(0, |s| s.target));
+        let wait = self.whole_wait(segment);
         if self.timed_out(segment) {
             return None;
         }
@@ -271,7 +271,7 @@ impl<'c> Scene<'c> {
         let question = Question::about(by, segment);
         let thread = |tid: u32| Culprit::thread(tid, self.main_stack(tid, from, to), false, by);
         let busy = |tid: u32| {
-            let busy = told != Told::By(tid) && self.computes_on(tid, (begin, end));
+            let busy = told != Told::By(tid) && self.computes_on(tid, (wait.from_ns, wait.to_ns));
             if busy {
                 self.trace_one(question, &thread(tid), Fate::Dropped(Dropped::ComputesOn));
             }
@@ -306,7 +306,7 @@ impl<'c> Scene<'c> {
     pub fn timed_out(&self, segment: &Segment<'_>) -> bool {
         let limited = |s: &&Sample| s.timeout_ns > 1 && s.flags & flag::USAGE == 0;
         let Some(sample) = segment.sample.filter(limited) else { return false };
-        let (_, end_ns) = self.whole_wait(segment, sample.target);
+        let end_ns = self.whole_wait(segment).to_ns;
         let last = self.capture.samples.get(&segment.tid).and_then(|s| s.last());
         // By looks alone, of a thread that was not seen again, it lasted up to one more look longer.
         let slack_ns = match last {
@@ -314,39 +314,6 @@ impl<'c> Scene<'c> {
             _ => TIMER_SLACK_NS,
         };
         end_ns.saturating_add(slack_ns) >= sample.t_ns.saturating_add(sample.timeout_ns)
-    }
-
-    /// Begin and end of the wait that `segment` is a piece of (pieces end between samples).
-    pub(crate) fn whole_wait(&self, segment: &Segment<'_>, lock: u64) -> (u64, u64) {
-        if let Some(around) = self.off_around(segment) {
-            return (around.out_ns, around.in_ns);
-        }
-        // Without switch records: as long as samples see the same wait, and what waits is not done.
-        let later = self.samples_in(segment.tid, segment.from_ns, u64::MAX).iter();
-        let same = |s: &&Sample| s.wait == WaitKind::Futex && s.target == lock;
-        let (other, last) = (later.clone().find(|s| !same(s)), later.last());
-        // A thread that ends with its request is not looked at behind its wait: that ended with the request, too.
-        let near = |done: &u64| last.is_some_and(|s| done.saturating_sub(s.t_ns) <= 2 * LOOKS_NS);
-        let done = self.request_end(segment.tid, segment.from_ns);
-        let end = match other {
-            Some(other) => other.t_ns.min(done.unwrap_or(u64::MAX)),
-            None => done.filter(near).or(last.map(|s| s.t_ns)).unwrap_or(segment.to_ns),
-        };
-        (self.waited_since(segment, same), end.max(segment.to_ns))
-    }
-
-    /// The first of the looks before `segment` that saw the same wait, its thread not having run since.
-    fn waited_since(&self, segment: &Segment<'_>, same: impl Fn(&&Sample) -> bool) -> u64 {
-        /// CPU time of less than this between two looks is what looks take it for.
-        const STILL_NS: u64 = 200_000;
-        let Some(own) = segment.sample.filter(|s| same(s)) else { return segment.from_ns };
-        let looks = self.samples_in(segment.tid, 0, own.t_ns + 1);
-        let still = |pair: &&[Sample]| {
-            let told = pair[1].flags & flag::TIMES != 0 && pair[1].cpu_ns < STILL_NS;
-            told && same(&&pair[0])
-        };
-        let first = looks.windows(2).rev().take_while(still).last().map(|pair| pair[0].t_ns);
-        first.map_or(segment.from_ns, |t_ns| t_ns.min(segment.from_ns))
     }
 
     /// The thread with Python code that ran longest in `[from, to)`, besides `not`.

@@ -26,10 +26,8 @@ impl Scene<'_> {
         if own.lock != 0 {
             return own.lock;
         }
-        let (from_ns, to_ns) = self.whole_wait(segment, own.target);
-        let looks = self.samples_in(segment.tid, from_ns, to_ns.saturating_add(1)).iter();
-        let same = |s: &&Sample| s.wait == WaitKind::Futex && s.target == own.target;
-        looks.filter(same).map(|s| s.lock).find(|lock| *lock != 0).unwrap_or(0)
+        let mut seen = self.samples_of(&self.whole_wait(segment));
+        seen.find_map(|s| (s.lock != 0).then_some(s.lock)).unwrap_or(0)
     }
 
     /// The name of the lock that `segment` waits for: `CACHE in libfoo.so`.
@@ -51,7 +49,7 @@ pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<Evidence> {
     let locks = waits.filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
     let longest = locks.max_by_key(|s| (s.ns(), s.tid, s.from_ns))?;
     let (futex, lock) = (longest.sample?.target, scene.lock_behind(longest));
-    let (from_ns, to_ns) = scene.whole_wait(longest, futex);
+    let (from_ns, to_ns) = scene.whole_wait(longest).times();
     let same = |s: &Sample| {
         s.wait == WaitKind::Futex && (s.target == futex || lock != 0 && s.lock == lock)
     };

@@ -54,7 +54,7 @@ impl Scene<'_> {
             return None;
         }
         let lock = segment.sample?.target;
-        let (from, to) = self.whole_wait(segment, lock);
+        let (from, to) = self.whole_wait(segment).times();
         let infer = || self.ran_before(segment, from, self.first_let_go(segment, from, to));
         // Between looks a wait is many pieces, and each is asked about. Inside of a question about keepers
         // there is less of an answer.
@@ -81,14 +81,14 @@ impl Scene<'_> {
         if self.is_still_waiting(segment) {
             return None;
         }
-        let (from, to) = self.whole_wait(segment, segment.sample?.target);
+        let (from, to) = self.whole_wait(segment).times();
         self.ran_before(segment, from, to)
     }
 
     /// The thread whose end `segment` waits for, as a look at that wait read it.
     pub fn joined(&self, segment: &Segment<'_>) -> Option<u32> {
         let target = segment.sample?.target;
-        let (_, to) = self.whole_wait(segment, target);
+        let (_, to) = self.whole_wait(segment).times();
         let looks = self.samples_in(segment.tid, 0, to.saturating_add(1)).iter().rev();
         let same = |s: &&Sample| s.wait == WaitKind::Futex && s.target == target;
         let mut own = looks.skip_while(|s| !same(s)).take_while(same);
@@ -97,7 +97,7 @@ impl Scene<'_> {
 
     /// As `waker`, for the end of a thread: not one that was seen later.
     pub fn last_to_run(&self, segment: &Segment<'_>) -> Option<u32> {
-        let (from, to) = self.whole_wait(segment, segment.sample?.target);
+        let (from, to) = self.whole_wait(segment).times();
         let ended = |tid: &u32| !self.lives_behind(*tid, to) && self.is_born_at(*tid, from);
         self.waker(segment).filter(ended)
     }
@@ -304,7 +304,7 @@ impl Scene<'_> {
     /// something else there: a lock inside of C code (a buffered file's, a database connection's) is
     /// taken and used by one line. None when several did.
     pub fn inside_of(&self, segment: &Segment<'_>) -> Option<u32> {
-        let (from, to) = self.whole_wait(segment, segment.sample?.target);
+        let (from, to) = self.whole_wait(segment).times();
         let inside_ns = |tid: u32| -> u64 {
             let own = self.timeline(tid, from, to);
             let works = own.iter().filter(|s| {
@@ -411,8 +411,8 @@ impl Scene<'_> {
     /// waits, and never behind it: for waits for a thread's end. None when several fit that stood at
     /// different places.
     pub fn ended_at(&self, segment: &Segment<'_>) -> Option<u32> {
-        let lock = segment.sample.map(|s| s.target)?;
-        let (from, to) = self.whole_wait(segment, lock);
+        segment.sample?;
+        let (from, to) = self.whole_wait(segment).times();
         let file = self.frames.innermost(segment.stack())?.file;
         let ended = |tid: &u32, samples: &[Sample]| {
             let last = samples.last().map_or(0, |s| s.t_ns);

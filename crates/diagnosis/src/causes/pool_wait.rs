@@ -125,7 +125,7 @@ fn reader(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
         !waits && scene.frames.any(s.stack, is_in)
     };
     // A wait is cut at looks: those of its whole length tell more.
-    let (begin, end) = scene.whole_wait(segment, segment.sample?.target);
+    let (begin, end) = scene.whole_wait(segment).times();
     // With switch records one that stands is looked at once, which may have been before: it stood there until it ran.
     let stood = |tid: u32| {
         let before = scene.samples_in(tid, 0, to).last().filter(|s| segment.exact && works(s))?;

@@ -5,11 +5,12 @@
 use analysis::context::Contexts;
 use analysis::index::Index;
 use analysis::states::Threads;
-use analysis::timeline::{Segment, State};
+use analysis::timeline::State;
+use analysis::waits::{merged, Same, Wait};
 use analysis::words;
 use capture::read::Capture;
-use format::record::{Sample, TARGET_IS_NAME};
-use format::wait::{HolderSource, WaitKind};
+use format::record::TARGET_IS_NAME;
+use format::wait::WaitKind;
 
 use super::{holder_source, middle, request_at, Places};
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
@@ -74,102 +75,16 @@ pub(crate) const WAITS: Table = Table {
     rows: waits,
 };
 
-/// Segments joined.
-struct Wait {
-    from_ns: u64,
-    to_ns: u64,
-    kind: WaitKind,
-    stack: u32,
-    target: u64,
-    lock: u64,
-    timeout_ns: u64,
-    call: u16,
-    lock_holder: u32,
-    holder_source: HolderSource,
-    gil_holder: u32,
-    task: u32,
-    exact: bool,
-    sampled: bool,
-}
-
-impl Wait {
-    fn of(segment: &Segment<'_>) -> Wait {
-        let seen: Option<&Sample> = segment.sample;
-        let (target, timeout_ns) = seen.map_or((0, 0), words::target_and_limit);
-        Wait {
-            from_ns: segment.from_ns,
-            to_ns: segment.to_ns,
-            kind: segment.wait(),
-            stack: segment.stack(),
-            target,
-            lock: seen.map_or(0, |s| s.lock),
-            timeout_ns,
-            call: seen.map_or(0, |s| s.call),
-            lock_holder: seen.map_or(0, |s| s.lock_holder),
-            holder_source: seen.map_or(HolderSource::None, |s| s.holder_source),
-            gil_holder: seen.map_or(0, |s| s.gil_holder),
-            task: seen.map_or(0, |s| s.task),
-            exact: segment.exact,
-            sampled: segment.sampled,
-        }
-    }
-
-    /// Takes `next` up if it goes on: the same wait, and nothing that both know of it differs.
-    /// `by_holder`: a wait for the GIL ends where another thread takes it.
-    fn take(&mut self, next: &Wait, by_holder: bool) -> bool {
-        let same = |a: u64, b: u64| a == 0 || b == 0 || a == b;
-        let holders = same(self.lock_holder.into(), next.lock_holder.into())
-            && (!by_holder || same(self.gil_holder.into(), next.gil_holder.into()));
-        let goes_on = self.to_ns == next.from_ns
-            && (self.kind, self.exact) == (next.kind, next.exact)
-            && same(self.stack.into(), next.stack.into())
-            && same(self.target, next.target)
-            && same(self.lock, next.lock)
-            && same(self.task.into(), next.task.into())
-            && holders;
-        if !goes_on {
-            return false;
-        }
-        self.to_ns = next.to_ns;
-        self.sampled |= next.sampled;
-        self.stack = first(self.stack, next.stack);
-        self.target = first(self.target, next.target);
-        self.lock = first(self.lock, next.lock);
-        self.timeout_ns = first(self.timeout_ns, next.timeout_ns);
-        self.call = first(self.call, next.call);
-        self.gil_holder = first(self.gil_holder, next.gil_holder);
-        self.task = first(self.task, next.task);
-        if self.lock_holder == 0 {
-            (self.lock_holder, self.holder_source) = (next.lock_holder, next.holder_source);
-        }
-        true
-    }
-}
-
-fn first<T: Default + PartialEq>(a: T, b: T) -> T {
-    if a == T::default() {
-        b
-    } else {
-        a
-    }
-}
-
 /// A thread's waits of the kinds that `wanted` takes.
-fn of_thread(
-    threads: &Threads<'_>,
+fn of_thread<'c>(
+    threads: &Threads<'c>,
     tid: u32,
-    by_holder: bool,
+    same: Same,
     wanted: fn(WaitKind) -> bool,
-) -> Vec<Wait> {
-    let mut out: Vec<Wait> = Vec::new();
-    let waiting = |s: &Segment<'_>| s.state == State::Wait && wanted(s.wait());
-    for segment in threads.states(tid).iter().filter(|s| waiting(s)) {
-        let next = Wait::of(segment);
-        if !out.last_mut().is_some_and(|last| last.take(&next, by_holder)) {
-            out.push(next);
-        }
-    }
-    out
+) -> Vec<Wait<'c>> {
+    let states = threads.states(tid);
+    let waiting = states.iter().filter(|s| s.state == State::Wait && wanted(s.wait()));
+    merged(waiting.map(Wait::of), same)
 }
 
 fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
@@ -177,7 +92,7 @@ fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let (threads, contexts) = (Threads::new(capture), Contexts::new(capture));
     let mut places = Places::new(capture);
     for tid in threads.ids() {
-        for wait in of_thread(&threads, tid, false, |_| true) {
+        for wait in of_thread(&threads, tid, Same::NoContradiction, |_| true) {
             let request = request_at(capture, &contexts, tid, middle(wait.from_ns, wait.to_ns));
             sink.row([
                 int(tid),
@@ -195,9 +110,9 @@ fn waits(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
                 holder_source(wait.holder_source),
                 id(wait.gil_holder),
                 syscall(wait.kind, wait.call),
-                id(wait.timeout_ns),
+                id(wait.limit_ns),
                 Cell::Bool(wait.exact),
-                Cell::Bool(wait.sampled),
+                Cell::Bool(wait.seen),
                 id(words::lock_object(wait.lock)),
                 text(words::lock_name(capture, wait.lock)),
                 task(capture, wait.task),
@@ -260,7 +175,7 @@ fn gil(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
     let index = Index::new(capture);
     let (mut waiting, mut holding) = (Places::new(capture), Places::new(capture));
     for tid in threads.ids() {
-        for wait in of_thread(&threads, tid, true, |kind| kind == WaitKind::Gil) {
+        for wait in of_thread(&threads, tid, Same::GilHolder, |kind| kind == WaitKind::Gil) {
             let at = middle(wait.from_ns, wait.to_ns);
             let holder = if wait.gil_holder == tid { 0 } else { wait.gil_holder };
             let stack = match holder {
