@@ -26,7 +26,7 @@ use crate::policy::budget::{Budget, Look, Width};
 use crate::policy::choice::{choose, Random};
 use crate::policy::order::Order;
 use crate::policy::overdue::is_overdue;
-use crate::policy::schedule::{Next, Schedule};
+use crate::policy::schedule::{Next, Schedule, WORK_NS};
 use crate::policy::thread_list::ListAge;
 use crate::policy::tracks::Tracks;
 use crate::settings::Settings;
@@ -40,8 +40,6 @@ use crate::world::{Sink, World};
 
 /// After so much of a pass the CPU is offered to whoever waits for it (decision 0015).
 const TURN_NS: u64 = 50_000;
-/// Without switch records, who used less CPU time since the last pass than this did not work.
-const WORK_NS: u64 = 100_000;
 
 /// The sampler, of one process.
 pub struct Sampler<W: World> {

@@ -2,14 +2,14 @@
 //!
 //! How it works: the open request remembers its task. Past its usual time the task is followed to
 //! where it stands, and a record is written when it stands elsewhere than before. While it does not
-//! move the same record is written again every `REPEAT_NS`, without following it. For a lock or
+//! move the same record is written again now and then (`policy::task_due`), without following it. For a lock or
 //! semaphore the task inside its `async with` is looked for among all of asyncio's tasks, and
 //! recorded as well; where there is none, and for a queue, an Event, a Condition or a plain future,
 //! the task that is to end the wait. While a request waits and nobody is known to be in its way,
 //! tasks that work for no request are looked at, too, some at a time.
 //!
 //! What it promises: of `MOST_REPEATS` requests a pass, those not seen for longest first, tasks of
-//! `MOST_LOOKS` are followed; one that did not move costs three guarded reads. The search for a
+//! `MOST_FOLLOWED` are followed; one that did not move costs three guarded reads. The search for a
 //! holder walks a few hundred tasks at most, once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks, and
 //! ends after `SEARCH_NS`.
 //! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
@@ -24,32 +24,20 @@ use recorder::OpenRequest;
 use samplers::python_stacks::{PythonStacks, Suspended, UNKNOWN_PEER};
 use sys::fds::FdKind;
 
+use crate::policy::task_due::{due, Due, AROUND_NS, FOLLOW_AGAIN_NS, MOST_AROUND, MOST_FOLLOWED};
 use crate::threads::thread_sampler::Looker;
 use crate::world::{Clock, Sink, ThreadFiles};
 
-/// A task that stays where it is is recorded again after this time; with many of them up to
-/// `MOST_REPEAT_NS`, which a reader must still take for one and the same await.
-const REPEAT_NS: u64 = 100_000_000;
-const MOST_REPEAT_NS: u64 = 250_000_000;
 /// While savings are spent, looks at tasks take this part of the time, with the default budget half of what comes in
 /// for looks: the other half is for threads. Each is followed by a pause of so many times as long, but no longer than
 /// that.
 const POOR_PART: u64 = 400;
 const POOR_PAUSE_NS: u64 = 400_000_000;
-/// Requests that are looked at as often as one is, and that are looked at in one pass.
-const FEW: u64 = 4;
+/// Requests that are asked in one pass.
 const MOST_REPEATS: usize = 64;
-/// What was found of a request is written again for this time at most before its task is followed again.
-const FOLLOW_AGAIN_NS: u64 = 1_000_000_000;
-/// Tasks followed in one pass, all those of a request that awaits several. Each costs tens of microseconds.
-const MOST_LOOKS: usize = 3;
 /// Tasks that are followed of a request that awaits several, and while savings are spent.
 const CHAINS: usize = 12;
 const CHAINS_POOR: usize = 2;
-/// A request that awaits several tasks is looked at this often: which of them moved is not asked each pass.
-const REPEAT_SEVERAL_NS: u64 = 30_000_000;
-/// So often with so many, more seldom with more: the more they are, the sooner has one of them moved, and all are followed.
-const SEVERAL: u64 = 3;
 /// The holder of a lock is looked for at most this often; who waits for it too meanwhile is told the
 /// same.
 const ASK_HOLDER_NS: u64 = 25_000_000;
@@ -67,11 +55,8 @@ const SEARCH_PART_POOR: u64 = 1000;
 /// CPU time of one search, but for a few tasks; the next one goes on where it ended.
 const SEARCH_NS: u64 = 3_000_000;
 const TASKS_AT_ONCE: usize = 4;
-/// Tasks that work for no request are looked at this often, for this part of the time at most, and so many at a time;
-/// not while savings are spent.
-const AROUND_NS: u64 = 40_000_000;
+/// Tasks that work for no request are looked at for this part of the time at most; not while savings are spent.
 const AROUND_PART: u64 = 60;
-const MOST_AROUND: usize = 6;
 /// Tasks among which a holder is looked for.
 const MOST_TASKS: usize = 256;
 
@@ -96,15 +81,6 @@ struct Stood {
     one: Suspended,
     stack: u32,
     target: u64,
-}
-
-/// What a request asks for in a pass.
-#[derive(PartialEq, Eq)]
-enum Due {
-    No,
-    /// Nothing moved: the same records again.
-    Repeat,
-    Follow,
 }
 
 /// What is remembered of suspended requests between passes.
@@ -152,30 +128,30 @@ impl Suspensions {
     ) -> u64 {
         self.poor = poor;
         let with_task = urgent.iter().filter_map(|i| open.get(*i)).filter(|r| r.task != 0);
-        let mut due: Vec<(u64, OpenRequest)> = with_task
+        let mut late: Vec<(u64, OpenRequest)> = with_task
             .map(|request| (self.seen.get(&request.id).map_or(0, |s| s.seen_ns), *request))
             .collect();
-        if due.is_empty() {
+        if late.is_empty() {
             self.seen.clear();
             self.stood_around.clear();
             return 0;
         }
-        let count = due.len() as u64;
-        if due.len() > MOST_REPEATS {
-            due.select_nth_unstable_by_key(MOST_REPEATS, |(seen_ns, _)| *seen_ns);
-            due.truncate(MOST_REPEATS);
+        let count = late.len() as u64;
+        if late.len() > MOST_REPEATS {
+            late.select_nth_unstable_by_key(MOST_REPEATS, |(seen_ns, _)| *seen_ns);
+            late.truncate(MOST_REPEATS);
         }
-        due.sort_by_key(|(seen_ns, _)| *seen_ns);
+        late.sort_by_key(|(seen_ns, _)| *seen_ns);
         if self.seen.len() > open.len() {
             let ids: HashSet<u64> = open.iter().map(|request| request.id).collect();
             self.seen.retain(|id, _| ids.contains(id));
         }
         let mut left = match poor {
             true => usize::from(world.now_ns() >= self.poor_from_ns),
-            false => MOST_LOOKS,
+            false => MOST_FOLLOWED,
         };
         let (mut written, mut took_ns) = (0, 0);
-        for (place, (_, request)) in due.into_iter().enumerate() {
+        for (place, (_, request)) in late.into_iter().enumerate() {
             match self.what_is_due(looker, world.now_ns(), (request.id, count), place < most) {
                 Due::Repeat => written += self.repeat(world, looker, open, &request),
                 Due::Follow if left > 0 => {
@@ -204,25 +180,11 @@ impl Suspensions {
         often: bool,
     ) -> Due {
         let Some(seen) = self.seen.get(&request) else { return Due::Follow };
-        let (tasks, several) = (seen.stood.len() as u64, seen.stood.len() > 1);
-        let several_ns = REPEAT_SEVERAL_NS * tasks.div_ceil(SEVERAL);
-        let least_ns = if several { several_ns } else { REPEAT_NS };
-        let repeat_ns = (least_ns * count / FEW).clamp(least_ns, MOST_REPEAT_NS);
-        let old = now.saturating_sub(seen.seen_ns) >= repeat_ns;
-        if !old && (several || !often) {
-            return Due::No;
-        }
         let Some(stacks) = &looker.stacks else { return Due::No };
-        if !old {
-            let moved = seen.stood.iter().any(|stood| stacks.has_moved(stood.one.mark));
-            return if moved { Due::Follow } else { Due::No };
-        }
-        let still = seen.stood.iter().all(|stood| stood.is_still(looker, now));
-        if still && !seen.stood.is_empty() {
-            Due::Repeat
-        } else {
-            Due::Follow
-        }
+        let found = (seen.stood.len() as u64, now.saturating_sub(seen.seen_ns));
+        let moved = || seen.stood.iter().any(|stood| stacks.has_moved(stood.one.mark));
+        let still = || seen.stood.iter().all(|stood| stood.is_still(looker, now));
+        due(found, (count, often), moved, still)
     }
 
     /// Writes what was found of `request` again.

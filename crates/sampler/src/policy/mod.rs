@@ -8,5 +8,6 @@ pub mod drain_pace;
 pub mod order;
 pub mod overdue;
 pub mod schedule;
+pub mod task_due;
 pub mod thread_list;
 pub mod tracks;

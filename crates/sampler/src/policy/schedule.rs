@@ -10,6 +10,8 @@ use super::budget::Budget;
 const CALM: u32 = 3;
 /// That much later.
 pub const NAP_NS: u64 = 50_000_000;
+/// Without switch records, who used less CPU time since the last pass than this did not work.
+pub const WORK_NS: u64 = 100_000;
 /// A wake-up later than this is a gap worth a record.
 pub const LATE_NS: u64 = 50_000_000;
 
