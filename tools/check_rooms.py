@@ -44,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "export": {"otlp", "format", "capture", "analysis"},
     "view": {"format", "capture", "analysis", "diagnosis"},
     "tables": {"format", "capture", "analysis", "diagnosis"},
-    "sim": {"format", "sampler", "capture", "diagnosis"},
+    "sim": {"format", "sys", "sampler", "capture", "diagnosis"},
     "golden": {"format", "capture", "diagnosis", "symbols", "trigger"},
     "reader": {"capture", "diagnosis", "symbols", "tables", "trigger"},
     "cli": {"format", "sys", "trigger", "capture", "diagnosis", "export", "symbols", "tables", "view", "otlp",

@@ -195,8 +195,8 @@ pub enum Effect {
     Accept,
     /// The sampler's pass begins.
     Pass,
-    /// It samples a thread.
-    Look { tid: Tid, close: bool },
+    /// It samples the next thread of the pass, if there is one.
+    Turn,
     /// It samples tasks, and ends.
     PassEnds,
     /// The event loop goes on.

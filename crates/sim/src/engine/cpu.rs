@@ -122,7 +122,7 @@ impl World<'_> {
         let (out, inside, id) = (thread.out, thread.is_inside(), thread.id);
         if inside {
             self.recorder.off_cpu(id, out, self.now, cpu);
-            self.sampler.has_run(tid);
+            self.sampler.has_run(id);
         }
         let state = &mut self.cpus[cpu];
         (state.running, state.since, state.at) = (Some(tid), self.now, self.now);

@@ -302,7 +302,8 @@ impl<'p> World<'p> {
     /// The threads there are at the start.
     fn populate(&mut self) {
         let program = self.program;
-        self.sampler.tid = self.spawn("dashcam-sampler", Role::Sampler, &[], None);
+        let sampler = self.spawn("dashcam-sampler", Role::Sampler, &[], None);
+        self.sampler.tid = self.threads[sampler].id;
         for index in 0..program.host.neighbours.len() {
             self.spawn("neighbour", Role::Neighbour(index), &[], None);
         }
@@ -391,8 +392,8 @@ impl<'p> World<'p> {
         });
         self.ready.push(tid);
         self.log.threads.push(Vec::new());
-        self.sampler.born(tid);
         if self.threads[tid].is_inside() {
+            self.sampler.thread_begins(id);
             self.recorder.thread_begins(id, name, self.now);
         }
         tid

@@ -189,7 +189,7 @@ impl<'p> World<'p> {
         let body = &mut self.threads[tid].body;
         body.request = Some(index);
         body.frames.push(frame);
-        self.sampler.request_begins(self.now);
+        self.sampler.request_begins();
     }
 
     /// A request is answered.

@@ -280,7 +280,7 @@ impl<'p> World<'p> {
         self.switch_out(cpu, State::Gone, false);
         let id = self.threads[tid].id;
         self.recorder.thread_ends(id, self.now);
-        self.sampler.gone(tid);
+        self.sampler.thread_ends(id);
         self.threads[tid].body = Body::default();
         for other in 0..self.threads.len() {
             let joins = |wait: &Wait| wait.on == On::End(tid);
@@ -322,7 +322,7 @@ impl<'p> World<'p> {
             Effect::JobEnds(job) => self.job_ends(tid, job),
             Effect::Accept => self.accept(tid),
             Effect::Pass => self.pass(tid),
-            Effect::Look { tid: other, close } => self.look_at(tid, other, close),
+            Effect::Turn => self.turn(tid),
             Effect::PassEnds => self.pass_ends(tid),
             Effect::LoopTurn => self.loop_turn(tid),
             Effect::Mount(task) => self.mount(tid, task),

@@ -1,19 +1,22 @@
 //! The sampler's memory and policy: which threads a pass samples, and when the next pass is.
 //!
-//! How it works: as crate `sampler`, with its own policies where these are pure: `sampler`'s
-//! budget, width and choice. Requests past twice their typical time come first, at most 16 threads
-//! a pass; who holds what these wait for is sampled right behind them. A thread that did not run is
-//! sampled again after 100 ms; without switch records the CPU clocks of 32 threads a pass tell
-//! which ran.
+//! How it works: crate `sampler` decides: this holds its policies (budget, schedule, age of the list of
+//! threads, what is new of each thread, order of a pass), feeds them from the simulated kernel, and
+//! carries out what they say. Threads go by their kernel ids, as in the real one.
 //!
 //! What it promises: no sample tells what the real one could not read. What is missing on purpose:
-//! native stacks, wakers, pauses of switch records, stacks torn by a concurrent change.
+//! native stacks, wakers, pauses of switch records, stacks torn by a concurrent change; a nap that a
+//! request's begin ends.
 
-use format::record::Sample;
 use sampler::policy::budget::{Budget, Look, Width};
-use sampler::policy::choice::{Places, Random as Choice};
+use sampler::policy::choice::{choose, Random as Choice};
+use sampler::policy::order::{Order, Turn};
+use sampler::policy::overdue::is_overdue;
+use sampler::policy::schedule::{Next, Schedule, WORK_NS};
+use sampler::policy::thread_list::ListAge;
+use sampler::policy::tracks::Tracks;
+use sampler::world::Clock;
 
-use crate::engine::actor::{Counters, Tid};
 use crate::engine::START_NS;
 use crate::program::MS;
 
@@ -23,56 +26,39 @@ pub const PERIOD_NS: u64 = 10 * MS;
 pub const BUDGET_PERCENT: f64 = 1.0;
 /// Threads a pass samples, at most.
 pub const MOST_THREADS: usize = 16;
-/// After so many passes that found nobody at work the next one comes later.
-const CALM: u32 = 3;
-const NAP_NS: u64 = 50 * MS;
-/// A thread that stands is sampled again after this time, later when it has stood for `LONG_NS`.
-pub const REPEAT_NS: u64 = 100 * MS;
-const MOST_REPEAT_NS: u64 = 250 * MS;
-const LONG_NS: u64 = 1000 * MS;
-/// The holder of a lock is asked for again after this time.
-pub const ASK_HOLDER_NS: u64 = 40 * MS;
-/// A request younger than this is never past its usual time.
-const YOUNG_NS: u64 = 15 * MS;
-/// New threads are found within this time.
-pub const LIST_NS: u64 = 100 * MS;
 
-/// What is remembered of a thread.
-#[derive(Clone, Debug, Default)]
-pub struct Track {
-    /// It is in the list of threads.
-    pub listed: bool,
-    /// It is alive.
-    pub alive: bool,
-    /// It came to a CPU since the last drain of switch records; as of that, since its last sample.
-    pub ran: bool,
-    /// See `ran`.
-    pub news: bool,
-    /// It has a sample.
-    pub told: bool,
-    /// Its last sample's time, counters, CPU clock.
-    pub sampled_ns: u64,
-    /// See `sampled_ns`.
-    pub times: Option<Counters>,
-    /// See `sampled_ns`.
-    pub clock_ns: u64,
-    /// Since when it was seen in its present wait; 0 if it ran.
-    pub waits_since_ns: u64,
-    /// Its last sample.
-    pub last: Option<Sample>,
-    /// When the holder of its lock was asked for.
-    pub asked_ns: u64,
+/// The simulated clocks, at one instant.
+#[derive(Clone, Copy, Debug)]
+pub struct Instant {
+    /// The time.
+    pub now_ns: u64,
+    /// CPU time of the sampler's thread.
+    pub cpu_ns: u64,
 }
 
-/// A thread is not where it was, or may not be.
-#[derive(Clone, Copy, Debug)]
-pub struct Moved;
+impl Clock for Instant {
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn thread_cpu_ns(&self) -> u64 {
+        self.cpu_ns
+    }
+
+    fn process_cpu_ns(&self) -> u64 {
+        self.cpu_ns
+    }
+
+    fn yield_cpu(&self) {}
+}
 
 /// What was found of a request's task.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// When a record was written.
     pub seen_ns: u64,
+    /// When the task was followed.
+    pub followed_ns: u64,
     /// How often the task had moved.
     pub moves: u64,
 }
@@ -80,25 +66,17 @@ pub struct Seen {
 /// The sampler.
 pub struct Sampler {
     /// Its thread.
-    pub tid: Tid,
+    pub tid: u32,
     /// Switch records tell who ran.
     pub exact: bool,
     /// Its budget.
     pub budget: Budget,
-    /// How many threads a pass samples while savings are low.
-    pub width: Width,
-    /// Which.
-    pub choice: Choice,
-    /// The threads.
-    pub tracks: Vec<Track>,
-    /// The pass under way: whether it may sample, its places, who is urgent, who was sampled.
+    /// What it knows of the threads.
+    pub tracks: Tracks,
+    /// Whether the pass under way may sample.
     pub look: Look,
-    /// See `look`.
-    pub places: Places,
-    /// See `look`.
-    pub urgent: Vec<Tid>,
-    /// See `look`.
-    pub seen: Vec<Tid>,
+    /// Threads of late requests.
+    pub urgent: Vec<u32>,
     /// Requests whose tasks were found, by index.
     pub tasks: std::collections::BTreeMap<usize, Seen>,
     /// When tasks that work for no request are looked at again, and which then.
@@ -107,15 +85,25 @@ pub struct Sampler {
     pub next_ns: u64,
     /// When vitals were read; the delay and throttling known then.
     pub vitals: (u64, u64, u64),
-    /// When threads were listed.
-    pub listed_ns: u64,
     /// CPU time that is booked.
     pub booked_ns: u64,
-    /// Switch records since the last drain.
+    /// Switch records since the last pass began, and since its end.
+    came: Vec<u32>,
+    /// See `came`.
     pub drained: u64,
-    asked_first: usize,
-    calm: u32,
+    /// Threads that are alive, in order of their birth.
+    alive: Vec<u32>,
+    /// Switch records told of threads that are in no list.
+    born: bool,
+    width: Width,
+    choice: Choice,
+    order: Order,
+    list: ListAge,
+    schedule: Schedule,
+    others_ns: u64,
     typical_ns: u64,
+    due: Vec<u32>,
+    chosen: Vec<u32>,
 }
 
 impl Sampler {
@@ -125,46 +113,49 @@ impl Sampler {
             tid: 0,
             exact,
             budget: Budget::new(BUDGET_PERCENT, START_NS),
-            width: Width::default(),
-            choice: Choice::new(seed),
-            tracks: Vec::new(),
+            tracks: Tracks::default(),
             look: Look::Saved,
-            places: Places::new(MOST_THREADS, 0),
             urgent: Vec::new(),
-            seen: Vec::new(),
             tasks: std::collections::BTreeMap::new(),
             around: (0, 0),
             next_ns: START_NS,
             vitals: (0, 0, 0),
-            listed_ns: 0,
             booked_ns: 0,
+            came: Vec::new(),
             drained: 0,
-            asked_first: 0,
-            calm: 0,
+            alive: Vec::new(),
+            born: false,
+            width: Width::default(),
+            choice: Choice::new(seed),
+            order: Order::default(),
+            list: ListAge::default(),
+            schedule: Schedule::default(),
+            others_ns: 0,
             typical_ns: 0,
+            due: Vec::new(),
+            chosen: Vec::new(),
         }
     }
 
-    /// A thread was born.
-    pub fn born(&mut self, tid: Tid) {
-        self.tracks.resize(tid + 1, Track::default());
-        self.tracks[tid].alive = true;
+    /// A thread of the service was born.
+    pub fn thread_begins(&mut self, tid: u32) {
+        self.alive.push(tid);
     }
 
     /// A thread ended.
-    pub fn gone(&mut self, tid: Tid) {
-        self.tracks[tid].alive = false;
+    pub fn thread_ends(&mut self, tid: u32) {
+        self.alive.retain(|alive| *alive != tid);
     }
 
     /// A thread came to a CPU.
-    pub fn has_run(&mut self, tid: Tid) {
-        self.tracks[tid].ran = true;
+    pub fn has_run(&mut self, tid: u32) {
+        self.came.push(tid);
         self.drained += 1;
     }
 
     /// A request's begin ends the long sleep.
-    pub fn request_begins(&mut self, _now: u64) {
-        self.calm = 0;
+    pub fn request_begins(&mut self) {
+        self.schedule.note(true);
     }
 
     /// The typical time moves by a sixteenth of itself.
@@ -179,100 +170,74 @@ impl Sampler {
 
     /// Whether a request that is open for so long is past its usual time.
     pub fn is_overdue(&self, open_ns: u64, limit_ns: u64) -> bool {
-        open_ns > self.typical_ns.saturating_mul(2).max(YOUNG_NS).min(limit_ns)
+        is_overdue(open_ns, (self.typical_ns, limit_ns))
     }
 
     /// Takes over what switch records told.
     pub fn drain(&mut self) {
-        for track in &mut self.tracks {
-            track.news |= std::mem::take(&mut track.ran);
+        for tid in self.came.drain(..).filter(|tid| *tid != self.tid) {
+            self.born |= self.exact && !self.tracks.ran(tid);
         }
     }
 
-    /// Whether new threads are to be listed.
-    pub fn list_is_due(&self, now: u64, urgent: &[Tid]) -> bool {
-        let unknown = urgent.iter().any(|tid| !self.tracks[*tid].listed);
-        let is_new = |track: &Track| track.alive && !track.listed;
-        unknown || now - self.listed_ns >= LIST_NS && self.tracks.iter().any(is_new)
+    /// Lists the threads, where that is due.
+    pub fn follow_list(&mut self, now: u64) {
+        let unknown = self.urgent.iter().any(|tid| !self.tracks.contains(*tid));
+        let is_old = || self.tracks.stale || self.born || !self.exact;
+        if self.list.is_due(now, self.exact, is_old) || unknown {
+            let grew = self.tracks.refresh(&self.alive, &[], &[self.tid]);
+            self.born = false;
+            self.list.read(now, 0, BUDGET_PERCENT, Some(grew));
+        }
     }
 
-    /// Whether anybody works, as the pauses between passes go by it.
-    pub fn follow_work(&mut self, works: bool) {
-        self.calm = if works { 0 } else { self.calm + 1 };
+    /// Whether anybody works, as the pauses between passes go by it: a request is open, or a thread ran;
+    /// without switch records by the CPU time of all other threads, `others_ns`.
+    pub fn follow_work(&mut self, open: bool, others_ns: u64) {
+        let before_ns = std::mem::replace(&mut self.others_ns, others_ns);
+        let ran = match self.exact {
+            true => self.tracks.anybody_ran(),
+            false => others_ns.saturating_sub(before_ns) > WORK_NS,
+        };
+        self.schedule.note(open || ran);
     }
 
     /// How long until the next pass begins.
     pub fn pause_ns(&mut self, now: u64) -> u64 {
-        let period = self.budget.period_ns(PERIOD_NS, !self.urgent.is_empty());
-        if self.calm >= CALM {
-            self.next_ns = now + NAP_NS.max(period);
-        } else {
-            self.next_ns = (self.next_ns + period).max(now.saturating_sub(period));
-        }
+        let (urgent, times) = (!self.urgent.is_empty(), (PERIOD_NS, u64::MAX));
+        let next = self.schedule.next(&self.budget, urgent, times, (self.next_ns, now));
+        self.next_ns = match next {
+            Next::At(next_ns) => next_ns,
+            Next::Nap { until_ns, .. } => until_ns,
+        };
         self.next_ns.saturating_sub(now)
     }
 
-    /// Of the urgent threads those with something new to tell, least lately sampled first.
-    pub fn due(&self, now: u64, low: bool) -> Vec<Tid> {
-        let is_due = |tid: &&Tid| {
-            let track = &self.tracks[**tid];
-            let since_ns = now.saturating_sub(track.sampled_ns);
-            let Some(last) = track.last.filter(|_| since_ns < REPEAT_NS) else { return true };
-            if self.exact {
-                let asks = last.wait == format::wait::WaitKind::Futex;
-                let asked_ns = now.saturating_sub(track.asked_ns);
-                return track.news || asks && asked_ns >= ASK_HOLDER_NS;
-            }
-            let waited_ns = track.sampled_ns.saturating_sub(track.waits_since_ns);
-            !low || track.waits_since_ns == 0 || since_ns >= waited_ns / 2
-        };
-        let mut due: Vec<Tid> = self.urgent.iter().filter(is_due).copied().collect();
-        due.sort_by_key(|tid| self.tracks[*tid].sampled_ns);
-        due
+    /// Chooses the threads of a pass. `rest`: those that may have something new to tell and are not urgent.
+    pub fn choose(&mut self, now: u64, rest: &mut [u32]) {
+        let low = self.budget.is_low();
+        self.tracks.due(&self.urgent, now, (self.exact, low), &mut self.due);
+        let few = self.width.threads();
+        let most = if low { MOST_THREADS.min(self.due.len() + few) } else { MOST_THREADS };
+        choose(&self.due, rest, most, &mut self.choice, &mut self.chosen);
+        let urgent = (&self.urgent[..], &self.due[..]);
+        let nobody = std::iter::empty();
+        self.order.begin(MOST_THREADS, urgent, &self.chosen, nobody, &mut self.choice);
     }
 
-    /// The threads that are asked in this pass whether they ran, where no records tell.
-    pub fn asked(&mut self, most: usize) -> Vec<Tid> {
-        let listed = |(tid, track): (usize, &Track)| {
-            (track.alive && track.listed && tid != self.tid).then_some(tid)
-        };
-        let all: Vec<Tid> = self.tracks.iter().enumerate().filter_map(listed).collect();
-        if all.is_empty() {
-            return all;
-        }
-        let first = self.asked_first % all.len();
-        let count = most.min(all.len());
-        self.asked_first = (first + count) % all.len();
-        (0..count).map(|step| all[(first + step) % all.len()]).collect()
+    /// What pays for the pass that begins.
+    pub fn pay(&mut self) {
+        self.look = self.budget.may_look(!self.urgent.is_empty());
+        self.width.follow(self.look);
     }
 
-    /// What is told of a thread that stands, by its CPU clock: its last sample again, nothing yet
-    /// (`Ok(None)`), or that it has to be looked at.
-    pub fn stands(&mut self, tid: Tid, clock_ns: u64, now: u64) -> Result<Option<Sample>, Moved> {
-        use format::record::flag;
-        use format::wait::HolderSource;
-        let track = &mut self.tracks[tid];
-        let known = track.waits_since_ns != 0 && track.clock_ns == clock_ns;
-        let last = track.last.filter(|_| known).ok_or(Moved)?;
-        let since_ns = now.saturating_sub(track.sampled_ns);
-        match now.saturating_sub(track.waits_since_ns) >= LONG_NS {
-            true if since_ns >= MOST_REPEAT_NS => (),
-            false if since_ns >= REPEAT_NS => return Err(Moved),
-            _ => return Ok(None),
-        }
-        let sample = Sample {
-            t_ns: now,
-            wall_ns: since_ns,
-            cpu_ns: 0,
-            run_delay_ns: 0,
-            slices: 0,
-            flags: flag::REUSED | flag::TIMES,
-            lock_holder: 0,
-            holder_source: HolderSource::None,
-            gil_holder: 0,
-            ..last
-        };
-        (track.sampled_ns, track.last) = (now, Some(sample));
-        Ok(Some(sample))
+    /// Which thread is sampled now.
+    pub fn next_turn(&mut self, at: Instant) -> Option<Turn> {
+        self.order.next(&at)
+    }
+
+    /// What that showed.
+    pub fn sampled(&mut self, sample: &format::record::Sample) {
+        self.order.sampled(sample);
     }
 }

@@ -8,18 +8,16 @@ use format::record::{flag, Sample, TARGET_IS_NAME};
 use format::usage::Usage;
 use format::wait::{HolderSource, WaitKind};
 use sampler::policy::budget::Look;
-use sampler::policy::choice::{choose, Places};
+use sampler::policy::schedule::late_ns;
+use sampler::policy::tracks::{carry_over, Reading};
+use sys::task::Schedstat;
 
-use super::sampler::{Moved, ASK_HOLDER_NS, MOST_THREADS, REPEAT_NS};
+use super::sampler::Instant;
 use crate::engine::actor::{Cpu, Effect, Micro, On, State, Tid, Wait};
 use crate::engine::log::stack_of;
 use crate::engine::{Who, World};
 use crate::program::{Outside, Thing, MS, SECOND, US};
 
-/// A wake-up later than this is a gap worth a record.
-const LATE_NS: u64 = 50 * MS;
-/// Threads asked in a pass whether they ran.
-const ASKED: usize = 32;
 /// What a pass costs, and in it a switch record, a thread that is sampled, a task.
 const PASS_NS: u64 = 25 * US;
 const RECORD_NS: u64 = 400;
@@ -42,41 +40,35 @@ impl<'p> World<'p> {
         self.beat(tid);
         self.sampler.drain();
         self.find_urgent();
-        if self.sampler.list_is_due(now, &self.sampler.urgent.clone()) {
-            self.sampler.listed_ns = now;
-            self.sampler.tracks.iter_mut().for_each(|track| track.listed = track.alive);
-        }
-        let works = self.requests.iter().rev().take(64).any(|r| r.end_ns.is_none())
-            || self.sampler.tracks.iter().any(|track| track.news);
-        self.sampler.follow_work(works);
-        let look = self.sampler.budget.may_look(!self.sampler.urgent.is_empty());
-        self.sampler.look = look;
-        self.sampler.width.follow(look);
-        if look != Look::No {
-            let chosen = self.choose_threads();
-            for other in chosen {
-                let urgent = self.sampler.urgent.contains(&other);
-                let left = self.threads[tid].random.between(LOOK_NS.0, LOOK_NS.1);
-                let body = &mut self.threads[tid].body;
-                body.micros.push_back(Micro::Do(Effect::Look { tid: other, close: urgent }));
-                body.micros.push_back(Micro::Cpu { left, how: Cpu::Free });
+        self.sampler.follow_list(now);
+        let open = self.requests.iter().rev().take(64).any(|r| r.end_ns.is_none());
+        let inside = |other: &Tid| *other != tid && self.threads[*other].is_inside();
+        let others = (0..self.threads.len()).filter(inside);
+        let others_ns = others.map(|other| self.clock_of(other)).sum();
+        self.sampler.follow_work(open, others_ns);
+        self.sampler.pay();
+        let next = match self.sampler.look {
+            Look::No => Effect::PassEnds,
+            Look::Saved | Look::Trickled => {
+                self.choose_threads();
+                Effect::Turn
             }
-        }
-        self.threads[tid].body.micros.push_back(Micro::Do(Effect::PassEnds));
+        };
+        self.threads[tid].body.micros.push_back(Micro::Do(next));
     }
 
     /// Vitals once a second, and how late the sampler is.
     fn beat(&mut self, tid: Tid) {
         let now = self.now;
-        let late = now.saturating_sub(self.sampler.next_ns);
+        let late = late_ns(self.sampler.next_ns, now);
         let (read_ns, delay_before, throttled_before) = self.sampler.vitals;
-        if late < LATE_NS && now - read_ns < SECOND {
+        if late.is_none() && now - read_ns < SECOND {
             return;
         }
         let delay = self.threads[tid].used.run_delay_ns;
         self.recorder.vital("cgroup_throttled_ns", self.throttled_ns, now);
         self.sampler.vitals = (now, delay, self.throttled_ns);
-        if late >= LATE_NS {
+        if let Some(late) = late {
             for (name, value) in [
                 ("recorder_gap_ns", late),
                 ("recorder_gap_run_delay_ns", delay - delay_before),
@@ -103,7 +95,7 @@ impl<'p> World<'p> {
         for index in self.overdue() {
             let request = &self.requests[index];
             let of = std::iter::once(request.tid).chain(request.helpers.iter().copied());
-            for tid in of {
+            for tid in of.map(|tid| self.threads[tid].id) {
                 if !self.sampler.urgent.contains(&tid) {
                     self.sampler.urgent.push(tid);
                 }
@@ -120,163 +112,95 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Whom this pass samples, in order.
-    fn choose_threads(&mut self) -> Vec<Tid> {
+    /// The thread of that kernel id.
+    fn thread_by_id(&self, id: u32) -> Option<Tid> {
+        // Ids are given out in the order of birth.
+        let tid = id.checked_sub(super::SAMPLER)? as Tid;
+        self.threads.get(tid).filter(|thread| thread.id == id).map(|_| tid)
+    }
+
+    /// Whom this pass samples, in which order.
+    fn choose_threads(&mut self) {
         let now = self.now;
-        let mut rest: Vec<u32> = Vec::new();
+        let (mut rest, mut again) = (Vec::new(), Vec::new());
         if self.sampler.exact {
-            let news = |(tid, t): (usize, &super::sampler::Track)| {
-                let has = t.listed && t.alive && (t.news || !t.told) && tid != self.sampler.tid;
-                has.then_some(tid as u32)
-            };
-            rest.extend(self.sampler.tracks.iter().enumerate().filter_map(news));
+            rest.extend(self.sampler.tracks.with_news());
         } else {
-            for tid in self.sampler.asked(ASKED) {
-                if self.sampler.urgent.contains(&tid) {
-                    continue;
-                }
-                let clock = self.clock_of(tid);
-                match self.sampler.stands(tid, clock, now) {
-                    Err(Moved) => rest.push(tid as u32),
-                    Ok(Some(sample)) => self.write_sample(&sample),
-                    Ok(None) => (),
-                }
-            }
+            let mut tracks = std::mem::take(&mut self.sampler.tracks);
+            let clock = |id| self.thread_by_id(id).map(|tid| self.clock_of(tid));
+            let repeat = |sample: &Sample| again.push(*sample);
+            tracks.ask_some(&self.sampler.urgent, now, clock, &mut rest, repeat);
+            self.sampler.tracks = tracks;
         }
-        let low = self.sampler.budget.is_low();
-        let due: Vec<u32> = self.sampler.due(now, low).iter().map(|t| *t as u32).collect();
-        let few = self.sampler.width.threads();
-        let most = if low { MOST_THREADS.min(due.len() + few) } else { MOST_THREADS };
-        let mut chosen = Vec::new();
-        choose(&due, &mut rest, most, &mut self.sampler.choice, &mut chosen);
-        let chosen: Vec<Tid> = chosen.into_iter().map(|tid| tid as Tid).collect();
-        let others = chosen.iter().filter(|tid| !self.sampler.urgent.contains(tid)).count();
-        self.sampler.places = Places::new(MOST_THREADS, others);
-        self.sampler.seen.clear();
-        chosen
+        again.iter().for_each(|sample| self.write_sample(sample));
+        self.sampler.choose(now, &mut rest);
     }
 
     fn write_sample(&mut self, sample: &Sample) {
-        let sampler = self.threads[self.sampler.tid].id;
+        let sampler = self.sampler.tid;
         self.recorder.append(sampler, &sample.encode(), sample.t_ns);
     }
 
-    /// Samples a thread, if there is a place; then whoever is in its way.
-    pub(crate) fn look_at(&mut self, sampler: Tid, tid: Tid, close: bool) {
-        let urgent = self.sampler.urgent.contains(&tid);
-        if !urgent && self.sampler.seen.contains(&tid) {
-            return;
-        }
-        let place = match (urgent, close) {
-            (true, _) => self.sampler.places.urgent(),
-            (false, true) => self.sampler.places.culprit(),
-            (false, false) => self.sampler.places.other(),
+    /// Samples the next thread of the pass; the pass ends where there is none.
+    pub(crate) fn turn(&mut self, sampler: Tid) {
+        let at = Instant { now_ns: self.now, cpu_ns: self.clock_of(sampler) };
+        let Some(turn) = self.sampler.next_turn(at) else {
+            let micros = &mut self.threads[sampler].body.micros;
+            return micros.push_front(Micro::Do(Effect::PassEnds));
         };
-        if !place {
-            return;
+        if let Some(sample) = self.sample(turn.tid, turn.close) {
+            self.write_sample(&sample);
+            self.sampler.sampled(&sample);
         }
-        self.sampler.seen.push(tid);
-        let Some(sample) = self.sample(tid, close) else { return };
-        self.write_sample(&sample);
-        if !urgent {
-            return;
-        }
-        for id in [sample.gil_holder, sample.lock_holder].into_iter().filter(|id| *id != 0) {
-            let other = (id - 4000) as Tid;
-            let known = self.sampler.urgent.contains(&other) || self.sampler.seen.contains(&other);
-            if !known && other != sampler {
-                let left = self.threads[sampler].random.between(LOOK_NS.0, LOOK_NS.1);
-                let micros = &mut self.threads[sampler].body.micros;
-                micros.push_front(Micro::Cpu { left, how: Cpu::Free });
-                micros.push_front(Micro::Do(Effect::Look { tid: other, close: true }));
-            }
-        }
+        let left = self.threads[sampler].random.between(LOOK_NS.0, LOOK_NS.1);
+        let micros = &mut self.threads[sampler].body.micros;
+        micros.push_front(Micro::Do(Effect::Turn));
+        micros.push_front(Micro::Cpu { left, how: Cpu::Free });
     }
 
     /// A sample of a thread, as the sampler makes it; None: nothing new, or it has ended.
-    fn sample(&mut self, tid: Tid, close: bool) -> Option<Sample> {
-        let now = self.now;
-        if matches!(self.threads[tid].state, State::Gone) {
+    fn sample(&mut self, id: u32, close: bool) -> Option<Sample> {
+        let (now, exact) = (self.now, self.sampler.exact);
+        if !self.sampler.tracks.is_worth(id, now, (close, exact)) {
             return None;
         }
-        let track = self.sampler.tracks[tid].clone();
-        let still = self.sampler.exact && !track.news && track.last.is_some();
-        let asks = track.last.is_some_and(|s| s.wait == WaitKind::Futex);
-        let holder_due = close && asks && now - track.asked_ns >= ASK_HOLDER_NS;
-        if still && now - track.sampled_ns < REPEAT_NS && !holder_due {
+        let tid = self.thread_by_id(id)?;
+        if matches!(self.threads[tid].state, State::Gone) {
+            self.sampler.tracks.stale = true;
+            self.sampler.tracks.forget(id);
             return None;
         }
         let blocked = match &self.threads[tid].state {
             State::Blocked(wait) => Some(wait.clone()),
             _ => None,
         };
-        let mut times = self.threads[tid].used;
-        times.cpu_ns = self.clock_of(tid);
-        let mut sample = self.blank(tid, track.sampled_ns);
-        let unmoved =
-            track.times.is_some_and(|old| (old.slices, old.cpu_ns) == (times.slices, times.cpu_ns));
-        if let Some(old) = track.times {
-            sample.cpu_ns = times.cpu_ns - old.cpu_ns;
-            sample.run_delay_ns = times.run_delay_ns - old.run_delay_ns;
-            sample.slices = u16::try_from(times.slices - old.slices).unwrap_or(u16::MAX);
-            sample.flags |= flag::TIMES;
-        }
+        let used = self.threads[tid].used;
+        let times = Schedstat {
+            run_ns: self.clock_of(tid),
+            run_delay_ns: used.run_delay_ns,
+            slices: used.slices,
+        };
+        let (clock_ns, times) = (Some(times.run_ns), Some(times));
+        let reading = Reading { t_ns: now, clock_ns, times, blocked: blocked.is_some() };
+        let begun = self.sampler.tracks.begin(id, exact, reading)?;
+        let mut sample = Sample { wait: WaitKind::Running, ..begun.sample };
         if let Some(wait) = &blocked {
             self.describe(tid, wait, close, &mut sample);
         }
-        let carry = track.last.filter(|_| blocked.is_some() && (still || unmoved));
-        match carry.filter(|last| last.wait == sample.wait) {
-            Some(last) => {
-                (sample.stack, sample.task) = (last.stack, last.task);
-                sample.flags |= flag::REUSED;
-                if sample.target == 0 {
-                    sample.target = last.target;
-                }
-            }
+        match begun.carry.filter(|last| last.wait == sample.wait) {
+            Some(last) => carry_over(&last, &mut sample),
             None => self.read_stack(tid, &mut sample),
         }
         if close && sample.wait == WaitKind::Running {
             self.read_usage(tid, &mut sample);
         }
         let waits = blocked.filter(|_| close && sample.wait == WaitKind::Futex);
-        let asked = waits.is_some();
         if let Some(wait) = waits {
             self.find_holder(tid, &wait, &mut sample);
+            self.sampler.tracks.holder_asked(id, now);
         }
-        let track = &mut self.sampler.tracks[tid];
-        track.waits_since_ns = match (sample.wait == WaitKind::Running, unmoved) {
-            (true, _) => 0,
-            (false, true) if track.waits_since_ns != 0 => track.waits_since_ns,
-            _ => now,
-        };
-        track.asked_ns = if asked { now } else { track.asked_ns };
-        (track.sampled_ns, track.times, track.clock_ns) = (now, Some(times), times.cpu_ns);
-        // One that is on a CPU goes on running behind its sample.
-        let runs = sample.wait == WaitKind::Running;
-        (track.last, track.told, track.news) = (Some(sample), true, runs);
+        self.sampler.tracks.keep(sample);
         Some(sample)
-    }
-
-    fn blank(&self, tid: Tid, sampled_ns: u64) -> Sample {
-        Sample {
-            t_ns: self.now,
-            tid: self.threads[tid].id,
-            stack: 0,
-            flags: 0,
-            gil_holder: 0,
-            wall_ns: if sampled_ns == 0 { 0 } else { self.now - sampled_ns },
-            cpu_ns: 0,
-            run_delay_ns: 0,
-            wait: WaitKind::Running,
-            holder_source: HolderSource::None,
-            call: 0,
-            lock_holder: 0,
-            slices: 0,
-            target: 0,
-            timeout_ns: 0,
-            task: 0,
-            lock: 0,
-        }
     }
 
     /// The system call of a blocked thread.

@@ -10,38 +10,47 @@ use std::collections::HashSet;
 use format::record::{Await, TARGET_IS_NAME};
 use format::wait::{AwaitKind, HolderSource};
 
-use super::sampler::{Seen, REPEAT_NS};
+use sampler::policy::task_due::{due, Due, AROUND_NS, FOLLOW_AGAIN_NS, MOST_AROUND, MOST_FOLLOWED};
+
+use super::sampler::Seen;
 use crate::engine::actor::{Body, Frame, On};
 use crate::engine::log::stack_of;
 use crate::engine::{TaskState, Who, World};
-use crate::program::{Op, Step, MS};
-
-/// Tasks followed in one pass, and looked at that work for no request.
-const MOST_FOLLOWED: usize = 3;
-const MOST_AROUND: usize = 6;
-const AROUND_NS: u64 = 40 * MS;
+use crate::program::{Op, Step};
 
 impl World<'_> {
     /// Tasks of requests past their usual time, and others around them.
     pub(super) fn look_at_tasks(&mut self) {
         let now = self.now;
-        let mut due: Vec<usize> =
-            self.overdue().into_iter().filter(|i| self.requests[*i].task.is_some()).collect();
-        let seen_ns = |i: &usize| self.sampler.tasks.get(i).map_or(0, |s| s.seen_ns);
-        due.sort_by_key(seen_ns);
-        let mut left = MOST_FOLLOWED;
-        let mut unheld = false;
-        for index in due {
+        let with_task = |index: &usize| self.requests[*index].task.is_some();
+        let mut late: Vec<usize> = self.overdue().into_iter().filter(with_task).collect();
+        let count = late.len() as u64;
+        let seen_ns = |index: &usize| self.sampler.tasks.get(index).map_or(0, |s| s.seen_ns);
+        late.sort_by_key(seen_ns);
+        let (mut left, mut unheld) = (MOST_FOLLOWED, false);
+        for (place, index) in late.into_iter().enumerate() {
             let Some(task) = self.requests[index].task else { continue };
-            let seen = self.sampler.tasks.get(&index).copied();
-            let moved = seen.is_none_or(|seen| seen.moves != self.tasks[task].moves);
-            let old = seen.is_none_or(|seen| now - seen.seen_ns >= REPEAT_NS);
-            if !moved && !old || moved && left == 0 {
+            let moves = self.tasks[task].moves;
+            let followed = Seen { seen_ns: now, followed_ns: now, moves };
+            let seen = match self.sampler.tasks.get(&index).copied() {
+                None => followed,
+                Some(seen) => {
+                    let moved = seen.moves != moves;
+                    let fresh = now - seen.followed_ns < FOLLOW_AGAIN_NS;
+                    let often = (count, place < super::sampler::MOST_THREADS);
+                    match due((1, now - seen.seen_ns), often, || moved, || !moved && fresh) {
+                        Due::No => continue,
+                        Due::Repeat => Seen { seen_ns: now, ..seen },
+                        Due::Follow => followed,
+                    }
+                }
+            };
+            let follows = seen.followed_ns == now;
+            if follows && left == 0 {
                 continue;
             }
-            left -= usize::from(moved);
-            let moves = self.tasks[task].moves;
-            self.sampler.tasks.insert(index, Seen { seen_ns: now, moves });
+            left -= usize::from(follows);
+            self.sampler.tasks.insert(index, seen);
             unheld |= self.write_await(self.requests[index].id, task);
         }
         if unheld && now >= self.sampler.around.0 {
@@ -93,7 +102,7 @@ impl World<'_> {
             target: target.map_or(0, |name| TARGET_IS_NAME | u64::from(name)),
             timeout_ns: 0,
         };
-        let sampler = self.threads[self.sampler.tid].id;
+        let sampler = self.sampler.tid;
         self.recorder.append(sampler, &record.encode(), self.now);
         if let Some(holder) = holder.filter(|_| request != 0) {
             self.write_await(0, holder);
