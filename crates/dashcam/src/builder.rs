@@ -1,12 +1,29 @@
 //! `dashcam::start(Config)`: starting from Rust.
 //!
 //! How it works: a `Config` is the list of what the caller gives; there is one method for each
-//! setting, made from the same declaration as its environment variable (`config.rs`). Values are
+//! setting, made from the same declaration as its environment variable (`trigger::settings`). Values are
 //! texts, as everywhere (`"500ms"`, `"64MiB"`), so numbers and switches (`50`, `false`) do too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::control::{before_exit, start_with_runtime, Runtime, StartError};
+use crate::control::{before_exit, start_with_runtime, StartError};
+use crate::runtime::Runtime;
+
+macro_rules! builders {
+    ($($name:ident, $default:literal, $range:literal, $sentence:literal;)*) => {
+        impl Config {
+            $(
+                #[doc = concat!($sentence, "\n\nAccepted: ", $range, ". Default: `", $default, "`.")]
+                #[must_use]
+                pub fn $name(self, value: impl ToString) -> Self {
+                    self.with(stringify!($name), value)
+                }
+            )*
+        }
+    };
+}
+
+trigger::settings!(builders);
 
 /// What a Rust program gives to `start`. What is not given comes from the environment
 /// (`DASHCAM_<NAME>`, which also wins over what is given) or is the default.

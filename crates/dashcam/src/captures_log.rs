@@ -17,20 +17,15 @@ use std::path::Path;
 
 use format::region::losses;
 
-use crate::control::{say, Job, Shared};
+use crate::queue::Job;
+use crate::recording::Recording;
+use crate::say::say;
 use crate::snapshot;
 
 /// The file is put away when it has so much.
 const MOST_BYTES: u64 = 1 << 20;
 /// Characters of a reason or a name.
 const MOST_CHARS: usize = 400;
-
-/// The request that a capture is made for.
-pub(crate) struct Fired {
-    pub name: String,
-    /// 0: not known.
-    pub took_ns: u64,
-}
 
 /// What was said of its failures.
 #[derive(Default)]
@@ -40,12 +35,12 @@ pub(crate) struct CapturesLog {
 
 impl CapturesLog {
     /// A capture was written.
-    pub(crate) fn captured(&mut self, shared: &Shared, job: &Job, path: &Path) {
-        let config = shared.config();
+    pub(crate) fn captured(&mut self, recording: &Recording, job: &Job, path: &Path) {
+        let config = recording.config();
         let log = config.out.join(format!("{}.captures.log", config.service));
         let line = line(sys::clock::epoch_ns(), path, job, std::process::id());
         let Err(error) = sys::shared_log::append(&log, &line, MOST_BYTES) else { return };
-        shared.recorder.region().lose(losses::CAPTURES_UNLISTED, 1);
+        recording.recorder.region().lose(losses::CAPTURES_UNLISTED, 1);
         let error = format!("captures are not listed in {}: {error}", log.display());
         // The same failure again and again is told once.
         if self.last_error != error {
@@ -87,6 +82,7 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Fired;
 
     const AT: u64 = 1_795_256_043_000_000_000;
 

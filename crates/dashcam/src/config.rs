@@ -14,22 +14,6 @@ use trigger::{
 
 pub use trigger::{Knob, KNOBS};
 
-macro_rules! builders {
-    ($($name:ident, $default:literal, $range:literal, $sentence:literal;)*) => {
-        impl crate::Config {
-            $(
-                #[doc = concat!($sentence, "\n\nAccepted: ", $range, ". Default: `", $default, "`.")]
-                #[must_use]
-                pub fn $name(self, value: impl ToString) -> Self {
-                    self.with(stringify!($name), value)
-                }
-            )*
-        }
-    };
-}
-
-trigger::settings!(builders);
-
 /// Settings that may change while the process records.
 pub(crate) const LIVE: &[&str] = &[
     "enabled",

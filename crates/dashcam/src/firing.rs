@@ -8,21 +8,21 @@
 //! All policy is in crate `trigger`; here it is connected.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{sync_channel, Receiver, TryRecvError};
 use std::sync::Arc;
 
-use format::json::Object;
 use format::region::losses;
-use recorder::{ErrorJudge, OpenRequest, Recorder};
+use recorder::{OpenRequest, Recorder};
 use sys::signal::{usr2_came, usr2_taker, Taker};
-use trigger::{decayed, show_ns, Crowd, ErrorRules, Firing, Gate, Quota, Timing, Why};
+use trigger::{decayed, show_ns, Crowd, Firing, Gate, Quota, Timing, Why};
 
+use crate::alarms::{Alarms, Cause};
 use crate::asked::{self, Asked};
-use crate::captures_log::Fired;
 use crate::config::{AtExit, Config};
-use crate::control::{lock, Job, Shared};
-use crate::live;
+use crate::judge::judge_by;
+use crate::lock::lock;
+use crate::queue::{Fired, Job, Queue};
+use crate::recording::Recording;
 
 /// Waiting for the request that fired to end, at most.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -30,13 +30,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Ids of firings that no request made; a request's never reach so far.
 const NO_REQUEST: u64 = 1 << 63;
 const NO_METRIC_REQUEST: u64 = NO_REQUEST | 1 << 62;
-/// Causes whose number of repeats is told.
-const REPEATED: usize = 20;
 /// The rule of an excess whose rule was taken away.
 const NO_RULE: u32 = u32::MAX;
-
-/// A cause as far as a trigger knows it: the request's name, the sort of rule, the error's type.
-pub(crate) type Cause = (u32, u8, u32);
 
 /// A rule of `on_error`.
 struct ErrorRule {
@@ -74,8 +69,10 @@ struct Making {
 }
 
 /// The trigger's memory.
-pub(crate) struct Triggers<'s> {
-    shared: &'s Shared,
+pub(crate) struct Triggers {
+    recording: Arc<Recording>,
+    queue: Arc<Queue>,
+    alarms: Arc<Alarms>,
     config: &'static Config,
     gate: Gate,
     /// One a percentile rule, in their order.
@@ -104,11 +101,19 @@ pub(crate) struct Triggers<'s> {
     slow_look_ns: u64,
 }
 
-impl<'s> Triggers<'s> {
-    pub(crate) fn new(shared: &'s Shared, config: &'static Config, now: u64) -> Triggers<'s> {
-        let [slow_seen, failed_seen, chosen_seen] = shared.seen;
+impl Triggers {
+    pub(crate) fn new(
+        recording: Arc<Recording>,
+        queue: Arc<Queue>,
+        alarms: Arc<Alarms>,
+        config: &'static Config,
+        now: u64,
+    ) -> Triggers {
+        let [slow_seen, failed_seen, chosen_seen] = alarms.seen;
         Triggers {
-            shared,
+            recording,
+            queue,
+            alarms,
             config,
             gate: Gate::new(timing(config)),
             crowds: config.rules.crowds(),
@@ -135,7 +140,7 @@ impl<'s> Triggers<'s> {
             self.crowds = config.rules.crowds();
             self.captured_ns = sys::clock::now_ns();
             self.factor = 1.0;
-            live::judge_by(self.shared.recorder, config.rules.clone());
+            judge_by(self.recording.recorder, config.rules.clone());
         }
         if config.error_rules != self.config.error_rules {
             self.errors = error_rules(config);
@@ -147,7 +152,7 @@ impl<'s> Triggers<'s> {
         }
         self.gate.set_timing(timing(config));
         self.quota.set_most(config.per_day);
-        lock(&self.shared.repeats).set_within(config.repeat_after_ns);
+        lock(&self.alarms.repeats).set_within(config.repeat_after_ns);
         self.config = config;
     }
 
@@ -158,12 +163,12 @@ impl<'s> Triggers<'s> {
         if now.saturating_sub(self.slow_look_ns) >= SECOND_NS {
             self.slow_look_ns = now;
             self.decay(now);
-            signal_source(self.shared);
+            signal_source(&self.recording, &self.alarms);
         }
         let mut firings: Vec<Firing> = Vec::new();
         self.of_times(now, open, &mut firings);
         self.of_errors(now, &mut firings);
-        let failures = self.shared.recorder.failures();
+        let failures = self.recording.recorder.failures();
         self.chosen_seen = failures.take_chosen(self.chosen_seen, |told| {
             let took_ns = u64::from(told.detail) * 1000;
             let (request, name) = (told.id, told.name);
@@ -171,7 +176,7 @@ impl<'s> Triggers<'s> {
         });
         firings.into_iter().for_each(|firing| self.offer(firing, now));
         self.of_metrics(now);
-        let open_requests = self.shared.recorder.open_requests();
+        let open_requests = self.recording.recorder.open_requests();
         self.asked.tidy(open.len(), |id| open_requests.is_open(id));
         if let Some(firing) = self.gate.due(now, |id| open_requests.is_open(id)) {
             self.due(firing, now);
@@ -181,7 +186,7 @@ impl<'s> Triggers<'s> {
     /// Asks the gate, and remembers what it said to a request that still runs.
     fn offer(&mut self, firing: Firing, now: u64) {
         let runs = firing.why == Why::Running;
-        let (request, region) = (firing.request, self.shared.recorder.region());
+        let (request, region) = (firing.request, self.recording.recorder.region());
         if self.is_repeat(&firing, now) {
             // Counted while it ran, or in a capture as it ran: its end is no second one.
             if runs || !self.asked.is_settled(request) {
@@ -214,17 +219,17 @@ impl<'s> Triggers<'s> {
     }
 
     fn is_repeat(&self, firing: &Firing, now: u64) -> bool {
-        lock(&self.shared.repeats).is_repeat(&cause(firing), now)
+        lock(&self.alarms.repeats).is_repeat(&cause(firing), now)
     }
 
     fn repeated(&self, firing: &Firing) {
-        lock(&self.shared.repeats).count(&cause(firing));
-        self.shared.recorder.region().lose(losses::FIRINGS_REPEATED, 1);
+        lock(&self.alarms.repeats).count(&cause(firing));
+        self.recording.recorder.region().lose(losses::FIRINGS_REPEATED, 1);
     }
 
     /// Takes back what captures stood for that could not be written.
     fn hear(&mut self, now: u64) {
-        let Triggers { shared, making, gate, quota, asked, excesses, .. } = self;
+        let Triggers { alarms, making, gate, quota, asked, excesses, .. } = self;
         making.retain(|one| {
             match one.said.try_recv() {
                 Err(TryRecvError::Empty) => return true,
@@ -232,7 +237,7 @@ impl<'s> Triggers<'s> {
                 Ok(Err(_)) | Err(TryRecvError::Disconnected) => {
                     gate.failed(one.due_ns, now);
                     quota.give_back();
-                    lock(&shared.repeats).forget(&one.cause);
+                    lock(&alarms.repeats).forget(&one.cause);
                     asked.failed(one.number);
                     let lost = excesses.iter_mut().filter(|e| e.capture == one.number);
                     lost.for_each(|excess| excess.told = false);
@@ -244,7 +249,7 @@ impl<'s> Triggers<'s> {
 
     /// Requests past their limit, ended or running.
     fn of_times(&mut self, now: u64, open: &[OpenRequest], firings: &mut Vec<Firing>) {
-        let recorder = self.shared.recorder;
+        let recorder = self.recording.recorder;
         let limits = recorder.limits();
         for (crowd, group) in self.crowds.iter_mut().zip(1..) {
             let (total, over) = limits.counts(group);
@@ -277,7 +282,7 @@ impl<'s> Triggers<'s> {
 
     /// Failed requests that a rule wants, and shares of failed ones that are over.
     fn of_errors(&mut self, now: u64, firings: &mut Vec<Firing>) {
-        let failures = self.shared.recorder.failures();
+        let failures = self.recording.recorder.failures();
         self.failed_seen = failures.take_failed(self.failed_seen, |told| {
             let (request, name) = (told.id, told.name);
             let why = Why::Failed { kind: told.detail };
@@ -299,7 +304,7 @@ impl<'s> Triggers<'s> {
 
     /// Metrics that are over a limit: asked again at each window until a capture is to be made.
     fn of_metrics(&mut self, now: u64) {
-        for excess in self.shared.excesses.take() {
+        for excess in self.alarms.excesses.take() {
             let rule = excess.rule as u32;
             let known = self.excesses.iter().position(|old| old.rule == rule);
             if excess.is_new || known.is_none() {
@@ -330,8 +335,8 @@ impl<'s> Triggers<'s> {
         };
         let request = NO_METRIC_REQUEST | excess.number;
         let firing = Firing { request, name: 0, took_ns: 0, why: Why::Metric { rule }, at_ns: now };
-        let region = self.shared.recorder.region();
-        if lock(&self.shared.repeats).is_repeat(&cause(&firing), now) {
+        let region = self.recording.recorder.region();
+        if lock(&self.alarms.repeats).is_repeat(&cause(&firing), now) {
             excess.told = true;
             self.repeated(&firing);
         } else if self.gate.is_cooling(now) {
@@ -346,12 +351,12 @@ impl<'s> Triggers<'s> {
 
     fn due(&mut self, firing: Firing, now: u64) {
         if !self.quota.take(now) {
-            self.shared.recorder.region().lose(losses::CAPTURES_OVER_QUOTA, 1);
+            self.recording.recorder.region().lose(losses::CAPTURES_OVER_QUOTA, 1);
             return;
         }
         let cause = cause(&firing);
         let text = self.cause_text(&firing);
-        lock(&self.shared.repeats).captured(cause, &text, now);
+        lock(&self.alarms.repeats).captured(cause, &text, now);
         let said = self.send(self.reason(&firing), self.fired(&firing));
         self.making.push(Making { number: self.number, cause, due_ns: now, said });
         self.number += 1;
@@ -362,7 +367,7 @@ impl<'s> Triggers<'s> {
         // A capture is judged by the rules it was made under.
         let slow = (self.factor < 1.0).then(|| self.config.rules.scaled(self.factor).to_string());
         let (done, said) = sync_channel(1);
-        self.shared.post(Job { reason, slow, fired, done: Some(done) });
+        self.queue.post(Job { reason, slow, fired, done: Some(done) });
         said
     }
 
@@ -370,13 +375,13 @@ impl<'s> Triggers<'s> {
     fn fired(&self, firing: &Firing) -> Option<Fired> {
         let is_of_request = !matches!(firing.why, Why::Share { .. } | Why::Metric { .. });
         is_of_request.then(|| {
-            let name = self.shared.recorder.limits().name_text(firing.name).unwrap_or_default();
+            let name = self.recording.recorder.limits().name_text(firing.name).unwrap_or_default();
             Fired { name: name.to_owned(), took_ns: firing.took_ns }
         })
     }
 
     fn reason(&self, firing: &Firing) -> String {
-        let recorder = self.shared.recorder;
+        let recorder = self.recording.recorder;
         let name = |id| recorder.limits().name_text(id).unwrap_or("a request");
         let took = show_ns(firing.took_ns / 1_000_000 * 1_000_000);
         let fallen = match self.factor < 1.0 {
@@ -392,7 +397,7 @@ impl<'s> Triggers<'s> {
             Why::Failed { kind } => {
                 let kind = match kind {
                     0 => "an error".to_owned(),
-                    kind => kind_text(self.shared, kind),
+                    kind => kind_text(self.recording.recorder, kind),
                 };
                 format!("error: {kind} in {}", name(firing.name))
             }
@@ -415,7 +420,7 @@ impl<'s> Triggers<'s> {
 
     /// What a firing has in common with others of its cause.
     fn cause_text(&self, firing: &Firing) -> String {
-        let name = self.shared.recorder.limits().name_text(firing.name).unwrap_or("a request");
+        let name = self.recording.recorder.limits().name_text(firing.name).unwrap_or("a request");
         match firing.why {
             Why::Ended | Why::Running => format!("slow: {name}"),
             Why::Share { rule, .. } => {
@@ -438,14 +443,14 @@ impl<'s> Triggers<'s> {
             self.factor = factor;
             let rules = &self.config.rules;
             let rules = if factor < 1.0 { rules.scaled(factor) } else { rules.clone() };
-            live::judge_by(self.shared.recorder, rules);
+            judge_by(self.recording.recorder, rules);
         }
     }
 
     /// The end: a capture that was waiting for its post-trigger time is made now, or the one that
     /// `at_exit` asks for.
     pub(crate) fn last_words(&mut self) {
-        let crash = lock(&self.shared.crash).take();
+        let crash = lock(&self.alarms.crash).take();
         if let Some(firing) = self.gate.due(u64::MAX, |_| false) {
             return self.due(firing, sys::clock::now_ns());
         }
@@ -464,20 +469,6 @@ impl<'s> Triggers<'s> {
     }
 }
 
-/// What the mailboxes hold of an earlier start in this process, which is not told again.
-pub(crate) fn seen(recorder: &Recorder) -> [u64; 3] {
-    let failures = recorder.failures();
-    let failed = failures.take_failed(u64::MAX, |_| ());
-    [recorder.limits().slow_count(), failed, failures.take_chosen(u64::MAX, |_| ())]
-}
-
-/// How often causes came again and were not captured, as JSON: those that did most often.
-pub(crate) fn repeated(shared: &Shared) -> String {
-    let repeats = lock(&shared.repeats);
-    let counts = repeats.counts(REPEATED).into_iter();
-    counts.fold(Object::new(), |object, (cause, again)| object.int(cause, again)).finish()
-}
-
 fn cause(firing: &Firing) -> Cause {
     match firing.why {
         Why::Ended | Why::Running => (firing.name, 0, 0),
@@ -489,9 +480,9 @@ fn cause(firing: &Firing) -> Cause {
 }
 
 /// The text of an error's type: a walk over all names, once a capture.
-fn kind_text(shared: &Shared, kind: u32) -> String {
+fn kind_text(recorder: &Recorder, kind: u32) -> String {
     let mut found = String::new();
-    shared.recorder.tables().each_name(|id, text| {
+    recorder.tables().each_name(|id, text| {
         if id == kind {
             found = text.to_owned();
         }
@@ -508,50 +499,26 @@ fn timing(config: &Config) -> Timing {
     Timing { post_ns: config.post_ns, patience_ns: PATIENCE_NS, cooldown_ns: config.cooldown_ns }
 }
 
-/// `on_error` as the recorder asks it.
-pub(crate) struct Judge(pub ErrorRules);
-
-impl ErrorJudge for Judge {
-    fn of_name(&self, name: &str) -> u16 {
-        self.0.of_name(name)
-    }
-
-    fn of_kind(&self, kind: &str) -> u16 {
-        self.0.of_kind(kind)
-    }
-
-    fn single(&self) -> u16 {
-        self.0.single()
-    }
-}
-
-/// Judges failed requests by these rules from here on.
-pub(crate) fn judge_errors(shared: &Shared, rules: ErrorRules) {
-    shared.recorder.set_error_rules(Arc::new(Judge(rules)));
-}
-
 /// Takes SIGUSR2 if the settings ask for it and nobody else has it.
-pub(crate) fn take_signal(shared: &Shared) {
-    if shared.config().signal {
+pub(crate) fn take_signal(recording: &Recording, alarms: &Alarms) {
+    if recording.config().signal {
         sys::signal::take_usr2();
-        signal_source(shared);
+        signal_source(recording, alarms);
     }
 }
 
 /// Says whose SIGUSR2 is; the program may take it at any time.
-fn signal_source(shared: &Shared) {
-    if !shared.config().signal {
+fn signal_source(recording: &Recording, alarms: &Alarms) {
+    if !recording.config().signal {
         return;
     }
     let ours = usr2_taker() == Taker::Ours;
     // Told when it changes only: the list of sources is locked and searched.
-    if shared.signal_is_ours.swap(u8::from(ours), Ordering::Relaxed) != u8::from(ours) {
+    if alarms.signal_changed(ours) {
         let state = match ours {
-            true => "on".to_owned(),
-            false => {
-                "off: the program has a handler of its own for SIGUSR2, or ignores it".to_owned()
-            }
+            true => "on",
+            false => "off: the program has a handler of its own for SIGUSR2, or ignores it",
         };
-        shared.set_source("signal", state);
+        recording.set_source("signal", state.to_owned());
     }
 }

@@ -11,7 +11,7 @@ use metrics::window::Window;
 use statsd::{Config, Sink, REASONS};
 use sys::cell::StaticRef;
 
-use crate::control::say;
+use crate::say::say;
 
 static SINK: StaticRef<Sink> = StaticRef::empty();
 /// What the end of a process waits for the network, at most.

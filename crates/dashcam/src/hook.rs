@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use format::region::losses;
 
-use crate::control::{say, Shared};
+use crate::recording::Recording;
+use crate::say::say;
 
 /// A hook may take so long.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -37,19 +38,19 @@ pub(crate) struct Hooks {
 
 impl Hooks {
     /// A capture was written.
-    pub(crate) fn captured(&mut self, shared: &Shared, path: &Path) {
-        if shared.config().hook.is_empty() {
+    pub(crate) fn captured(&mut self, recording: &Recording, path: &Path) {
+        if recording.config().hook.is_empty() {
             return;
         }
         if self.waiting.len() >= WAITING {
-            return failed(shared, &format!("not run for {}: {WAITING} wait", path.display()));
+            return failed(recording, &format!("not run for {}: {WAITING} wait", path.display()));
         }
         self.waiting.push_back(path.to_owned());
-        self.look(shared);
+        self.look(recording);
     }
 
     /// Looks after the one that runs, and starts the next.
-    pub(crate) fn look(&mut self, shared: &Shared) {
+    pub(crate) fn look(&mut self, recording: &Recording) {
         if let Some((child, until)) = &mut self.running {
             match child.try_wait() {
                 Ok(None) if Instant::now() < *until => return,
@@ -57,7 +58,7 @@ impl Hooks {
                     sys::signal::kill_group(child.id());
                     // It is dead or dying; an error means that the host has waited for it.
                     let _ = child.wait();
-                    failed(shared, &format!("found no end after {} s; killed", LIMIT.as_secs()));
+                    failed(recording, &format!("found no end after {} s; killed", LIMIT.as_secs()));
                 }
                 // An error: the host has waited for it.
                 Ok(Some(_)) | Err(_) => (),
@@ -65,20 +66,20 @@ impl Hooks {
             self.running = None;
         }
         if let Some(path) = self.waiting.pop_front() {
-            self.running = start(shared, &path);
+            self.running = start(recording, &path);
         }
     }
 
     /// The process ends: hooks that wait are started, none is waited for.
-    pub(crate) fn end(&mut self, shared: &Shared) {
+    pub(crate) fn end(&mut self, recording: &Recording) {
         for path in self.waiting.drain(..) {
-            start(shared, &path);
+            start(recording, &path);
         }
     }
 }
 
-fn start(shared: &Shared, path: &Path) -> Option<(Child, Instant)> {
-    let hook = &shared.config().hook;
+fn start(recording: &Recording, path: &Path) -> Option<(Child, Instant)> {
+    let hook = &recording.config().hook;
     let started = Command::new("/bin/sh")
         .args(["-c", WRAPPER, "dashcam-hook"])
         .args(hook.split_whitespace())
@@ -92,7 +93,7 @@ fn start(shared: &Shared, path: &Path) -> Option<(Child, Instant)> {
     match started {
         Ok(child) => Some((child, Instant::now() + LIMIT)),
         Err(error) => {
-            failed(shared, &format!("/bin/sh: {error}"));
+            failed(recording, &format!("/bin/sh: {error}"));
             None
         }
     }
@@ -103,7 +104,7 @@ fn stderr() -> Stdio {
     sys::ours::own_stderr().map_or_else(|_| Stdio::null(), Stdio::from)
 }
 
-fn failed(shared: &Shared, why: &str) {
-    shared.recorder.region().lose(losses::HOOKS_FAILED, 1);
-    say(&format!("hook {}: {why}", shared.config().hook));
+fn failed(recording: &Recording, why: &str) {
+    recording.recorder.region().lose(losses::HOOKS_FAILED, 1);
+    say(&format!("hook {}: {why}", recording.config().hook));
 }

@@ -1,10 +1,12 @@
 //! The interpreter in this process: how its stacks are read, or why not (source `stacks`). What cannot be
 //! read may still be told by the interpreter itself: `under_gil`.
 
+use sampler::under_gil::UnderGil;
 use sampler::TURNED_OFF;
 use samplers::python_stacks::{PythonStacks, RuntimeInfo};
 
-use crate::control::{Runtime, Shared};
+use crate::recording::Recording;
+use crate::runtime::Runtime;
 
 /// Whether stacks of this interpreter can be read from memory. For bindings, that can look under its lock if not.
 /// Costs microseconds if so, up to a tenth of a second if not.
@@ -13,24 +15,24 @@ pub fn can_be_read(runtime: &Runtime) -> bool {
 }
 
 /// The reader of its stacks, if there is one and it can be read.
-pub(crate) fn attach(shared: &Shared) -> Option<PythonStacks> {
+pub(crate) fn attach(recording: &Recording, under_gil: &UnderGil) -> Option<PythonStacks> {
     // Without one nothing is missing.
-    let none = shared.runtime.name.is_empty();
-    if none || !shared.config().stacks {
-        shared.under_gil.decide(None);
+    let none = recording.runtime.name.is_empty();
+    if none || !recording.config().stacks {
+        under_gil.decide(None);
         if !none {
-            shared.set_source("stacks", TURNED_OFF.to_owned());
+            recording.set_source("stacks", TURNED_OFF.to_owned());
         }
         return None;
     }
-    let read = match shared.runtime.python {
+    let read = match recording.runtime.python {
         Some(info) => read(info),
-        None => Err(shared.runtime.no_stacks.clone()),
+        None => Err(recording.runtime.no_stacks.clone()),
     };
     // Who can look otherwise says so when it does.
     let state = read.as_ref().map_or_else(|why| format!("off: {why}"), |_| "on".to_owned());
-    shared.set_source("stacks", state);
-    shared.under_gil.decide(read.as_ref().err().cloned());
+    recording.set_source("stacks", state);
+    under_gil.decide(read.as_ref().err().cloned());
     read.ok()
 }
 

@@ -12,49 +12,55 @@ use format::region::losses;
 use format::trace::Trace;
 use recorder::Recorder;
 
+use crate::alarms::Alarms;
 use crate::captures_log::CapturesLog;
-use crate::control::{lock, say, Job, Made, Shared};
 use crate::hook::Hooks;
 use crate::notes::Notes;
-use crate::sampler_thread::RAN_OUT;
+use crate::queue::{Job, Made, Next, Queue};
+use crate::recording::{Recording, RAN_OUT};
+use crate::say::say;
 use crate::windows::{self, Windows};
-use crate::{firing, meta, snapshot};
+use crate::{meta, snapshot, stats};
 
 /// Between two looks at the jobs.
 const IDLE: Duration = Duration::from_millis(500);
 /// Between two MiB of the box that are made ready.
 const POPULATE: Duration = Duration::from_millis(3);
-/// Captures whose path `status` tells.
-const REMEMBERED: usize = 50;
+/// What the keeper needs.
+pub(crate) struct Keeper {
+    pub recording: Arc<Recording>,
+    pub queue: Arc<Queue>,
+    pub alarms: Arc<Alarms>,
+    pub windows: Windows,
+}
 
 /// The keeper's life.
-pub(crate) fn run(shared: Arc<Shared>) {
+pub(crate) fn run(keeper: Keeper) {
     recorder::name_thread("dashcam-keeper");
-    let mut number = 0;
-    let mut populated = 0;
-    let mut windows = Windows::new(&shared);
+    let Keeper { recording, queue, alarms, mut windows } = keeper;
+    let (mut number, mut populated) = (0, 0);
     let mut hooks = Hooks::default();
     let mut log = CapturesLog::default();
-    let mut notes = Notes::since(&shared.recorder.region().losses());
+    let region = recording.recorder.region();
+    let mut notes = Notes::since(&region.losses());
     loop {
         windows.tick();
-        notes.look(sys::clock::now_ns(), &shared.recorder.region().losses(), say);
+        notes.look(sys::clock::now_ns(), &region.losses(), say);
         // A piece of the box at a time, so that neither the start nor a record pays for its pages.
-        let idle = match shared.recorder.region().populate(populated) {
+        let idle = match region.populate(populated) {
             true => POPULATE,
             false => IDLE.min(windows.left() / 2),
         };
         populated += 1;
-        let job = next(&shared, idle);
-        hooks.look(&shared);
-        let retired = lock(&shared.retired).take();
-        drop(retired);
-        let job = match job {
+        let next = queue.next(idle, windows::is_wanted, || recording.stopping());
+        hooks.look(&recording);
+        queue.drop_retired();
+        let job = match next {
             Next::Job(job) => job,
             Next::Idle => continue,
             Next::End => {
                 windows.take();
-                return hooks.end(&shared);
+                return hooks.end(&recording);
             }
         };
         // So that the capture has what was counted to this moment.
@@ -62,12 +68,12 @@ pub(crate) fn run(shared: Arc<Shared>) {
         number += 1;
         let result = match sys::reserve::ran_out() {
             true => Err(RAN_OUT.to_owned()),
-            false => save(&shared, &job, number),
+            false => save(&recording, &queue, &alarms, &job, number),
         };
-        note(&shared, &result);
+        note(&recording, &queue, &result);
         if let Ok(made) = &result {
-            log.captured(&shared, &job, &made.path);
-            hooks.captured(&shared, &made.path);
+            log.captured(&recording, &job, &made.path);
+            hooks.captured(&recording, &made.path);
         }
         let result = result.map(|made| made.path);
         if let Some(done) = job.done {
@@ -77,56 +83,33 @@ pub(crate) fn run(shared: Arc<Shared>) {
     }
 }
 
-enum Next {
-    Job(Job),
-    /// None came in time.
-    Idle,
-    /// Nobody will post another.
-    End,
-}
-
-fn next(shared: &Shared, idle: Duration) -> Next {
-    let mut jobs = lock(&shared.jobs);
-    for _ in 0..2 {
-        if let Some(job) = jobs.pop_front() {
-            return Next::Job(job);
-        }
-        if shared.stopping() && shared.sampler_left.load(Ordering::Acquire) {
-            return Next::End;
-        }
-        if windows::is_wanted() {
-            return Next::Idle;
-        }
-        let waited = shared.job_came.wait_timeout(jobs, idle);
-        jobs = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-    }
-    Next::Idle
-}
-
-fn save(shared: &Shared, job: &Job, number: u64) -> Result<Made, String> {
-    wait_for_sampler(shared);
-    tell_open_requests(shared.recorder);
+fn save(
+    recording: &Recording,
+    queue: &Queue,
+    alarms: &Alarms,
+    job: &Job,
+    number: u64,
+) -> Result<Made, String> {
+    wait_for_sampler(recording, queue);
+    tell_open_requests(recording.recorder);
     let begin_ns = sys::clock::now_ns();
-    let region = shared.recorder.region();
-    let mut config = Cow::Borrowed(shared.config());
+    let region = recording.recorder.region();
+    let mut config = Cow::Borrowed(recording.config());
     if let Some(slow) = &job.slow {
         config.to_mut().slow.clone_from(slow);
     }
     let config = &*config;
     let since_ns = begin_ns.saturating_sub(config.window_ns);
-    let sources = lock(&shared.sources).clone();
-    let standing = meta::standing(config, &shared.runtime, &sources);
+    let standing = meta::standing(config, &recording.runtime, &recording.sources.list());
     let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
-    let stats = shared.stats.json(start_ns, config.budget_percent);
+    let stats = stats::json(&recording.sampler, queue, start_ns, config.budget_percent);
     let from_ns = since_ns.max(start_ns);
-    let standing = standing.flag("open_told", true).raw("repeated", &firing::repeated(shared));
+    let standing = standing.flag("open_told", true).raw("repeated", &alarms.repeated());
     let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
-    shared.saving.store(true, Ordering::Release);
-    let written = snapshot::write(config, region, &text, since_ns, number);
-    shared.saving.store(false, Ordering::Release);
+    let written = queue.saving(|| snapshot::write(config, region, &text, since_ns, number));
     let took_ns = sys::clock::now_ns() - begin_ns;
-    shared.stats.capture_ns.store(took_ns, Ordering::Relaxed);
-    let name = shared.recorder.tables().name(own_span::CAPTURE);
+    queue.last_took_ns.store(took_ns, Ordering::Relaxed);
+    let name = recording.recorder.tables().name(own_span::CAPTURE);
     let (end_ns, head) = (begin_ns + took_ns, header(Kind::Span, 4, 0, name));
     recorder::append_interval([head, begin_ns, end_ns, 0], end_ns);
     let made = |path| Made { path, from_ns, to_ns: begin_ns };
@@ -153,36 +136,28 @@ fn tell_open_requests(recorder: &Recorder) {
 
 /// Asks the sampler to put what threads are doing now into the ring; goes on without it after a
 /// tenth of a second (it may be gone, or starved).
-fn wait_for_sampler(shared: &Shared) {
-    let wanted = shared.flush_wanted.fetch_add(1, Ordering::AcqRel) + 1;
-    shared.recorder.nap().wake();
+fn wait_for_sampler(recording: &Recording, queue: &Queue) {
+    let wanted = queue.want_flush();
+    recording.recorder.nap().wake();
     for _ in 0..50 {
-        // Acquire: pairs with the sampler's release after it wrote.
-        if shared.flushed.load(Ordering::Acquire) >= wanted || shared.stopping() {
+        if queue.is_flushed(wanted) || recording.stopping() {
             return;
         }
         sys::thread::pause_for(Duration::from_millis(2));
     }
 }
 
-fn note(shared: &Shared, result: &Result<Made, String>) {
+fn note(recording: &Recording, queue: &Queue, result: &Result<Made, String>) {
     match result {
         Ok(made) => {
-            shared.stats.captures.fetch_add(1, Ordering::Relaxed);
-            let mut captures = lock(&shared.captures);
-            captures.push(made.clone());
-            if captures.len() > REMEMBERED {
-                captures.remove(0);
-            }
+            queue.captured(made.clone());
             say(&format!("captured {}", made.path.display()));
         }
         Err(error) => {
-            shared.recorder.region().lose(losses::CAPTURES_FAILED, 1);
-            let mut last = lock(&shared.last_error);
+            recording.recorder.region().lose(losses::CAPTURES_FAILED, 1);
             // The same failure again and again is told once.
-            if *last != *error {
+            if queue.failed(error) {
                 say(error);
-                last.clone_from(error);
             }
         }
     }

@@ -12,21 +12,26 @@
 //! From Rust: `start(Config)`, then `request!`, `span!`, `event!`; `counter("orders").inc()`; `snap`, `status_json`, `stop`.
 //! The functions on ids below them are what bindings use.
 
+mod alarms;
 mod asked;
 mod boxes;
 mod builder;
 mod captures_log;
 mod config;
 mod control;
+mod current;
 mod excess;
 mod firing;
+mod flush;
 mod forks;
 mod forward;
 mod held;
 mod hook;
 mod interpreter;
+mod judge;
 mod keeper;
 mod live;
+mod lock;
 mod macros;
 mod meta;
 mod metrics;
@@ -35,11 +40,18 @@ mod names;
 mod notes;
 mod otlp;
 mod own;
+mod queue;
+mod recording;
 mod remote;
+mod running;
+mod runtime;
 mod sampler_thread;
+mod say;
 mod scrape;
 mod snapshot;
+mod sources;
 mod stats;
+mod status;
 mod stream;
 mod threads;
 mod traces;
@@ -51,9 +63,10 @@ pub use ::metrics::window;
 pub use builder::{start, Config};
 pub use config::{Knob, KNOBS};
 pub use control::{
-    after_fork_child, before_exit, check_settings, crashing, is_forked, is_started, snap,
-    start_with_runtime, status_json, stop, Runtime, StartError,
+    before_exit, check_settings, crashing, snap, start_with_runtime, stop, StartError,
 };
+pub use current::{current_request, door, epoch, swap_current_request};
+pub use flush::{flush, leave};
 pub use format::record::Value;
 pub use held::Held::Later;
 pub use held::{Held, HeldText};
@@ -62,17 +75,17 @@ pub use metrics::{
     counter, distribution, gauge, histogram, metric, set, timing, Counter, Gauge, Metric, Set,
     Timer, Values,
 };
-pub use moments::{
-    carry, current_request, door, epoch, in_request, lost_attribute, swap_current_request, Carried,
-    RequestGuard, SpanGuard, TaskGuard,
-};
+pub use moments::{carry, in_request, lost_attribute, Carried, RequestGuard, SpanGuard, TaskGuard};
 pub use names::{dynamic, dynamic_request, handle, handle_id, handle_request_id, lost_name, Site};
 pub use recorder::{
     append, begin_span, current, end_span, event, gc, is_on, name_thread, on_epoch, span, task,
     Attribute, OpenPlace, Request,
 };
 pub use recorder::{Ended, SessionCounts};
+pub use running::{after_fork_child, is_forked, is_started};
+pub use runtime::Runtime;
 pub use sampler::{set_asyncio_running, set_asyncio_tasks};
+pub use status::status_json;
 pub use stream::{Stream, StreamConfig};
 pub use sys::clock::now_ns;
 /// An allocator for libraries that are loaded into a program (`sys::reserve`).
@@ -83,7 +96,7 @@ pub use traces::{
     traceparent_of, tracestate_of, SpanKey,
 };
 pub use when::{when, when_no_more};
-pub use windows::{flush, leave, on_window, Sink};
+pub use windows::{on_window, Sink};
 
 /// Events and service checks for the StatsD server that the environment names.
 pub mod marks {
@@ -97,6 +110,7 @@ pub use openmetrics::{describe, Unit};
 /// What the macros expand to.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::moments::{door, event_now};
+    pub use crate::current::door;
+    pub use crate::moments::event_now;
     pub use crate::names::{dynamic, dynamic_request};
 }

@@ -11,13 +11,10 @@
 
 use std::sync::Mutex;
 
-use recorder::{Limit, Recorder};
 use sys::cell::StaticRef;
-use trigger::{Rules, Wrong};
 
-use crate::config::{Config, LIVE};
-use crate::control::{lock, Shared};
-use crate::firing;
+use crate::config::Config;
+use crate::lock::lock;
 
 /// Changes a process takes; each keeps about 1 KiB.
 const MOST: usize = 1000;
@@ -44,57 +41,26 @@ impl Live {
     }
 }
 
-impl Shared {
-    /// Changes settings (name, value). Errors say which value is wrong, or which setting cannot be
-    /// changed in a running process; nothing has changed then.
-    pub(crate) fn change(&self, given: &[(String, String)]) -> Result<(), String> {
-        let mut changes = lock(&self.live.changes);
+impl Live {
+    /// Publishes settings that `edit` made of those that hold, and calls `apply` with the old and the new
+    /// ones before another change is made. Errors: `edit`'s, or there were too many changes; nothing
+    /// has changed then.
+    pub(crate) fn change(
+        &self,
+        edit: impl FnOnce(&mut Config) -> Result<(), String>,
+        apply: impl FnOnce(&'static Config, &'static Config),
+    ) -> Result<(), String> {
+        let mut changes = lock(&self.changes);
         if *changes >= MOST {
             return Err(format!("found {MOST} changes already, wanted fewer; restart the process"));
         }
-        let mut config = self.config().clone();
-        for (name, value) in given {
-            let refused = |wrong: Wrong| wrong.to_string();
-            if !LIVE.contains(&name.as_str()) {
-                return Err(format!(
-                    "{name}: found a setting that cannot change in a running process, wanted one \
-                     of {}",
-                    LIVE.join(", ")
-                ));
-            }
-            config.set(name, value).map_err(refused)?;
-        }
-        let (rules, enabled) = (config.rules.clone(), config.enabled);
-        let errors = config.error_rules.clone();
-        let was = self.config();
+        let was = self.get();
+        let mut config = was.clone();
+        edit(&mut config)?;
         *changes += 1;
-        self.live.now.set(Some(Box::leak(Box::new(config))));
-        self.recorder.nap().wake();
-        if was.rules != rules {
-            judge_by(self.recorder, rules);
-        }
-        if was.error_rules != errors {
-            firing::judge_errors(self, errors);
-        }
-        match (was.enabled, enabled) {
-            (true, false) => recorder::pause(),
-            (false, true) => recorder::resume(),
-            _ => (),
-        }
-        self.store_settings();
+        let config: &'static Config = Box::leak(Box::new(config));
+        self.now.set(Some(config));
+        apply(was, config);
         Ok(())
     }
-}
-
-/// The limit of a name by these rules.
-pub(crate) fn limit_of(rules: Rules) -> recorder::LimitOf {
-    Box::new(move |name: &str| Limit {
-        ns: rules.limit_ns(name),
-        group: rules.crowd_of(name).map_or(0, |crowd| crowd + 1),
-    })
-}
-
-/// Judges requests by these rules from here on.
-pub(crate) fn judge_by(recorder: &Recorder, rules: Rules) {
-    recorder.set_limits(limit_of(rules));
 }

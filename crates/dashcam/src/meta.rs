@@ -8,7 +8,7 @@ use format::schema::SCHEMA_JSON;
 use ring::{Place, Region};
 
 use crate::config::Config;
-use crate::control::Runtime;
+use crate::runtime::Runtime;
 
 /// Host name, as the kernel gives it.
 pub(crate) fn host() -> String {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use ::metrics::window::Kind;
 use ::metrics::{registry, Series};
 
-use crate::control;
+use crate::running::{after_fork_child, is_forked};
 
 /// Tags that a metric has room for without allocating.
 const FEW_TAGS: usize = 4;
@@ -145,8 +145,8 @@ impl Handle {
 
     #[inline]
     fn with(self, call: impl FnOnce(&'static Series)) {
-        if control::is_forked() {
-            control::after_fork_child();
+        if is_forked() {
+            after_fork_child();
         }
         match self.0 {
             Some(series) => call(series),

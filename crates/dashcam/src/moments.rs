@@ -13,7 +13,6 @@
 //! Missing on purpose: guards across `await`. They belong to a thread and are not `Send`; futures
 //! are the business of the `tracing` layer.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 
 use format::record::Value;
@@ -21,53 +20,13 @@ use format::region::losses;
 use recorder::{Attribute, OpenPlace, Request};
 use ring::Name;
 
-use crate::control::after_fork_child;
+use crate::current::{current_in, current_request, door, epoch, swap_current_request};
 use crate::held::Held;
 use crate::names::{self, Site};
-
-thread_local! {
-    /// Epoch and id of the request this thread works for. No destructor: a signal handler and an
-    /// ending thread may look at it.
-    static CURRENT: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
-}
+use crate::traces;
 
 /// Of a guard that must stay on its thread.
 type OneThread = PhantomData<*const ()>;
-
-/// The epoch of the recorder that takes records now; 0: none. Starts a forked child afresh.
-#[inline]
-pub fn door() -> u32 {
-    recorder::on_epoch_or(after_fork_child)
-}
-
-/// The epoch of this process's recorder, also while it takes no records; 0: there is none.
-#[inline]
-pub fn epoch() -> u32 {
-    recorder::current().map_or(0, |recorder| recorder.epoch())
-}
-
-/// The id of the request this thread works for; 0: none.
-#[inline]
-pub fn current_request() -> u64 {
-    current_in(epoch())
-}
-
-#[inline]
-fn current_in(now: u32) -> u64 {
-    match CURRENT.get() {
-        (epoch, id) if epoch == now => id,
-        _ => 0,
-    }
-}
-
-/// Makes `id` (0: none) the request this thread works for, and returns the one before. For
-/// bindings; programs have `request!`, `carry` and `in_request`.
-pub fn swap_current_request(id: u64) -> u64 {
-    let now = epoch();
-    let before = current_in(now);
-    CURRENT.set((now, id));
-    before
-}
 
 /// What a guard has for attributes: the keys of its call site, and values.
 struct Attributes<const N: usize> {
@@ -239,7 +198,7 @@ impl<const N: usize> RequestGuard<N> {
 
     /// Makes it part of its caller's trace; see `continue_trace`.
     pub fn continue_trace(&self, traceparent: &str, tracestate: &str) -> bool {
-        self.epoch != 0 && crate::continue_trace(self.open.id, traceparent, tracestate)
+        self.epoch != 0 && traces::continue_trace(self.open.id, traceparent, tracestate)
     }
 
     /// As `SpanGuard::set`.

@@ -22,7 +22,8 @@ use format::region::losses;
 
 use recorder::Recorder;
 
-use crate::control::Shared;
+use crate::queue::Queue;
+use crate::recording::{requests, Recording};
 
 /// What all names of ours begin with.
 pub(crate) const PREFIX: &str = "dashcam.";
@@ -39,31 +40,29 @@ impl Before {
     }
 }
 
-/// Requests begun, and those that ended past their limit.
-pub(crate) fn requests(recorder: &Recorder) -> (u64, u64) {
-    // Who found no room in the table has drawn two numbers.
-    let twice = recorder.region().losses()[losses::REQUESTS_UNTRACKED];
-    let begun = recorder.open_requests().begun();
-    (begun.saturating_sub(twice), recorder.limits().slow_count())
-}
-
 /// What was told so far.
-#[derive(Default)]
 pub(crate) struct Own {
+    recording: Arc<Recording>,
+    queue: Arc<Queue>,
+    before: Before,
     told: Vec<(Id, u64)>,
     cpu_ns: u64,
 }
 
 impl Own {
-    /// Adds what happened since the last call, `passed_ns` ago.
-    pub(crate) fn add(&mut self, shared: &Shared, passed_ns: u64, readings: &mut Vec<Reading>) {
+    pub(crate) fn new(recording: Arc<Recording>, queue: Arc<Queue>, before: Before) -> Own {
+        Own { recording, queue, before, told: Vec::new(), cpu_ns: 0 }
+    }
+
+    /// Adds what happened since the last call, `passed_ns` ago. `scrapes`: answers to scrapers so far.
+    pub(crate) fn add(&mut self, scrapes: u64, passed_ns: u64, readings: &mut Vec<Reading>) {
         if !recorder::is_on() {
             return;
         }
-        let cpu_ns = load(&shared.stats.sampler.cpu_ns);
+        let cpu_ns = load(&self.recording.sampler.cpu_ns);
         let spent_ns = cpu_ns.saturating_sub(self.cpu_ns);
         self.cpu_ns = cpu_ns;
-        let income_ns = passed_ns as f64 * shared.config().budget_percent / 100.0;
+        let income_ns = passed_ns as f64 * self.recording.config().budget_percent / 100.0;
         let used = spent_ns as f64 / income_ns.max(1.0);
         let value = Value::Gauge { value: (used * 1e4).round() / 1e4, set: true };
         readings.push(Reading { id: id(Kind::Gauge, "sampler.budget_used", None), value });
@@ -71,23 +70,21 @@ impl Own {
             let value = Value::Count(spent_ns as f64 / 1e9);
             readings.push(Reading { id: id(Kind::Counter, "sampler.cpu_seconds", None), value });
         }
-        self.counts(shared, readings);
+        self.counts(scrapes, readings);
     }
 
-    fn counts(&mut self, shared: &Shared, readings: &mut Vec<Reading>) {
-        let (requests, slow) = shared.requests();
-        let stats = &shared.stats;
-        let (scrapes, _) = shared.scrapes();
-        let before = &shared.before;
+    fn counts(&mut self, scrapes: u64, readings: &mut Vec<Reading>) {
+        let (requests, slow) = self.recording.requests();
+        let (sampler, before) = (&self.recording.sampler, &self.before);
         let plain = [
-            ("sampler.passes", load(&stats.sampler.passes), 0),
-            ("sampler.samples", load(&stats.sampler.samples), 0),
-            ("captures", load(&stats.captures), 0),
+            ("sampler.passes", load(&sampler.passes), 0),
+            ("sampler.samples", load(&sampler.samples), 0),
+            ("captures", load(&self.queue.count), 0),
             ("requests", requests, before.requests.0),
             ("requests.slow", slow, before.requests.1),
             ("openmetrics.scrapes", scrapes, 0),
         ];
-        let lost = losses::NAMES.iter().zip(shared.recorder.region().losses());
+        let lost = losses::NAMES.iter().zip(self.recording.recorder.region().losses());
         let lost = lost.zip(&before.losses).map(|((what, n), b)| ("losses", Some(*what), n, *b));
         let all = plain.into_iter().map(|(name, n, before)| (name, None, n, before)).chain(lost);
         for (at, (name, what, count, before)) in all.enumerate() {

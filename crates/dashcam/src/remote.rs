@@ -22,8 +22,12 @@ use ring::Place;
 use sys::local::{self, Listener, Waiting};
 use sys::ours::Fd;
 
-use crate::control::{lock, status_json, Job, Shared};
+use crate::lock::lock;
 use crate::meta;
+use crate::queue::{Job, Queue};
+use crate::recording::Recording;
+use crate::running::Socket;
+use crate::status::status_json;
 
 /// Most clients at once.
 const CLIENTS: usize = 8;
@@ -43,8 +47,8 @@ const LOOK_MS: i32 = 20;
 const TIDIED: usize = 64;
 
 /// Opens the socket, or says in source `control` why there is none.
-pub(crate) fn open(shared: &Shared) -> Option<Arc<Listener>> {
-    let opened = match shared.config().control {
+pub(crate) fn open(recording: &Recording) -> Option<Arc<Listener>> {
+    let opened = match recording.config().control {
         false => Err("turned off by settings".to_owned()),
         true => local::folder().and_then(|folder| {
             local::tidy(&folder, TIDIED);
@@ -55,37 +59,44 @@ pub(crate) fn open(shared: &Shared) -> Option<Arc<Listener>> {
         Ok(listener) => ("on".to_owned(), Some(Arc::new(listener))),
         Err(why) => (format!("off: {why}"), None),
     };
-    shared.set_source("control", state);
+    recording.set_source("control", state);
     listener
 }
 
+/// What may be asked of.
+pub(crate) struct Asked {
+    pub recording: Arc<Recording>,
+    pub queue: Arc<Queue>,
+}
+
 /// The life of the thread that answers.
-pub(crate) fn run(shared: Arc<Shared>) {
+pub(crate) fn run(asked: &Asked, socket: &Socket) {
     recorder::name_thread("dashcam-control");
-    let Some(mut listener) = lock(&shared.listener).clone() else { return };
+    let recording = &asked.recording;
+    let Some(mut listener) = lock(socket).clone() else { return };
     let mut clients: Vec<Client> = Vec::new();
     let mut accept_from_ns = 0u64;
-    while !shared.stopping() {
+    while !recording.stopping() {
         let now = sys::clock::now_ns();
         let pause_ns = accept_from_ns.saturating_sub(now);
         let fd = if pause_ns == 0 { listener.as_raw_fd() } else { -1 };
         let mut list = vec![Waiting { fd, to_write: false, ready: false }];
         list.extend(clients.iter().map(Client::waiting));
         local::wait(&mut list, timeout_ms(&clients, pause_ns, now));
-        if !listener.is_intact() && !shared.stopping() {
+        if !listener.is_intact() && !recording.stopping() {
             // The program has closed what it does not know.
-            let Some(fresh) = open(&shared) else { return };
-            *lock(&shared.listener) = Some(fresh.clone());
+            let Some(fresh) = open(recording) else { return };
+            *lock(socket) = Some(fresh.clone());
             (listener, accept_from_ns) = (fresh, now + REOPEN_NS);
             clients.clear();
             continue;
         }
         let now = sys::clock::now_ns();
         let mut ready = list[1..].iter().map(|w| w.ready);
-        clients.retain_mut(|client| client.go_on(&shared, ready.next().unwrap_or(false), now));
-        if list[0].ready && !shared.stopping() {
+        clients.retain_mut(|client| client.go_on(asked, ready.next().unwrap_or(false), now));
+        if list[0].ready && !recording.stopping() {
             accept_from_ns = now + ACCEPT_EVERY_NS;
-            take(&shared, &listener, &mut clients, now);
+            take(recording, &listener, &mut clients, now);
         }
     }
 }
@@ -102,7 +113,7 @@ fn timeout_ms(clients: &[Client], pause_ns: u64, now: u64) -> i32 {
 }
 
 /// Takes one client that waits, if there is room and it is ours.
-fn take(shared: &Shared, listener: &Listener, clients: &mut Vec<Client>, now: u64) {
+fn take(recording: &Recording, listener: &Listener, clients: &mut Vec<Client>, now: u64) {
     // An error: it has gone again, or this process has no descriptor left.
     let Ok(fd) = listener.accept() else { return };
     let ours = local::peer(&fd).is_ok_and(|(_, uid)| uid == local::own_uid());
@@ -115,13 +126,13 @@ fn take(shared: &Shared, listener: &Listener, clients: &mut Vec<Client>, now: u6
         (false, _) => "found another user, wanted the one this process runs as".to_owned(),
         (_, false) => format!("found {CLIENTS} clients already; ask again"),
     };
-    refused(shared);
+    refused(recording);
     // It may have gone; there is nobody else to tell.
     let _ = local::write(&fd, failed(&refusal).as_bytes());
 }
 
-fn refused(shared: &Shared) {
-    shared.recorder.region().lose(losses::CONTROL_REFUSED, 1);
+fn refused(recording: &Recording) {
+    recording.recorder.region().lose(losses::CONTROL_REFUSED, 1);
 }
 
 struct Client {
@@ -153,7 +164,7 @@ impl Client {
     }
 
     /// Does what can be done now. False: it is to be forgotten.
-    fn go_on(&mut self, shared: &Shared, ready: bool, now: u64) -> bool {
+    fn go_on(&mut self, asked: &Asked, ready: bool, now: u64) -> bool {
         if let State::Saving(result) = &self.state {
             let late = now >= self.until_ns;
             let text = match result.try_recv() {
@@ -164,29 +175,29 @@ impl Client {
             };
             self.answer(text, now);
         } else if ready {
-            self.talk(shared, now);
+            self.talk(asked, now);
         }
         if !matches!(self.state, State::Gone) && now >= self.until_ns {
-            refused(shared);
+            refused(&asked.recording);
             return false;
         }
         !matches!(self.state, State::Gone)
     }
 
-    fn talk(&mut self, shared: &Shared, now: u64) {
+    fn talk(&mut self, asked: &Asked, now: u64) {
         match &mut self.state {
             State::Asking(got) => {
                 let mut piece = [0; 1024];
                 match local::read(&self.fd, &mut piece) {
                     // Somebody only looked whether anybody is here.
                     Ok(0) if got.is_empty() => self.state = State::Gone,
-                    Ok(0) => self.give_up(shared),
+                    Ok(0) => self.give_up(asked),
                     Ok(length) => {
                         got.extend_from_slice(&piece[..length]);
-                        self.heard(shared, now);
+                        self.heard(asked, now);
                     }
                     Err(error) if again(&error) => (),
-                    Err(_) => self.give_up(shared),
+                    Err(_) => self.give_up(asked),
                 }
             }
             State::Answering(left) => match local::write(&self.fd, left) {
@@ -197,50 +208,50 @@ impl Client {
                     }
                 }
                 Err(error) if again(&error) => (),
-                Err(_) => self.give_up(shared),
+                Err(_) => self.give_up(asked),
             },
             State::Saving(_) | State::Gone => (),
         }
     }
 
     /// It hung up half way, or its connection broke.
-    fn give_up(&mut self, shared: &Shared) {
-        refused(shared);
+    fn give_up(&mut self, asked: &Asked) {
+        refused(&asked.recording);
         self.state = State::Gone;
     }
 
-    fn heard(&mut self, shared: &Shared, now: u64) {
+    fn heard(&mut self, asked: &Asked, now: u64) {
         let State::Asking(got) = &self.state else { return };
         let end = got.iter().position(|byte| *byte == b'\n');
         if end.unwrap_or(got.len()) > LONGEST {
-            refused(shared);
+            refused(&asked.recording);
             let text = failed(&format!("found a request of over {LONGEST} bytes, wanted fewer"));
             return self.answer(text, now);
         }
         let Some(end) = end else { return };
         match request(&got[..end]) {
             Err(why) => {
-                refused(shared);
+                refused(&asked.recording);
                 self.answer(failed(&why), now);
             }
             Ok(Request::Snap(reason)) => {
                 let (done, result) = sync_channel(1);
-                shared.post(Job { reason, slow: None, fired: None, done: Some(done) });
+                asked.queue.post(Job { reason, slow: None, fired: None, done: Some(done) });
                 self.until_ns = now + CAPTURE_NS;
                 self.state = State::Saving(result);
             }
-            Ok(Request::Ps) => self.answer(summary(shared), now),
+            Ok(Request::Ps) => self.answer(summary(asked), now),
             Ok(Request::Status) => {
                 let text = Object::new().flag("ok", true).raw("status", &status_json()).finish();
                 self.answer(text + "\n", now);
             }
             Ok(Request::Set(given)) => {
-                let text = match shared.change(&given) {
+                let text = match asked.recording.change(&given) {
                     Err(why) => failed(&why),
                     Ok(()) => {
                         Object::new()
                             .flag("ok", true)
-                            .raw("settings", &meta::settings(shared.config()))
+                            .raw("settings", &meta::settings(asked.recording.config()))
                             .finish()
                             + "\n"
                     }
@@ -314,23 +325,23 @@ fn request(line: &[u8]) -> Result<Request, String> {
 }
 
 /// One row of `dashcam ps`.
-fn summary(shared: &Shared) -> String {
-    let region = shared.recorder.region();
+fn summary(Asked { recording, queue }: &Asked) -> String {
+    let region = recording.recorder.region();
     let place = match region.place() {
         Place::File(path) => path.display().to_string(),
         Place::Process(_) => "process memory".to_owned(),
     };
     let since = region.header(word::START_EPOCH_NS).load(Ordering::Relaxed);
-    let counts = shared.requests();
+    let counts = recording.requests();
     Object::new()
         .flag("ok", true)
         .int("pid", u64::from(std::process::id()))
-        .text("service", &shared.config().service)
+        .text("service", &recording.config().service)
         .flag("on", recorder::is_on())
         .int("since_epoch_ns", since)
         .int("requests", counts.0)
         .int("slow", counts.1)
-        .int("captures", shared.stats.captures.load(Ordering::Relaxed))
+        .int("captures", queue.count.load(Ordering::Relaxed))
         .text("box", &place)
         .finish()
         + "\n"

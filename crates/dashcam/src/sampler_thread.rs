@@ -7,31 +7,29 @@
 //! What it promises: while nothing is recorded switches are drained still, and captures that
 //! somebody asked for are made.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use recorder::Recorder;
 use sampler::kernel::Kernel;
+use sampler::under_gil::UnderGil;
 use sampler::world::{Sink, World};
 use sampler::{Figures, Next, Sampler, Settings, TURNED_OFF};
 use sys::clock::Following;
 use sys::perf::Wakings;
 
 use crate::config::Config;
-use crate::control::Shared;
 use crate::firing::Triggers;
 use crate::interpreter;
+use crate::queue::Queue;
+use crate::recording::{Recording, RAN_OUT};
 
 /// Between two looks while nothing is recorded.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// What is said when an allocation of ours was refused.
-pub(crate) const RAN_OUT: &str = "off: memory ran out; recording has ended";
-
 /// What a `status` told before the sampler's first pass says of its sources.
-pub(crate) fn announce(shared: &Shared) {
-    let config = shared.config();
+pub(crate) fn announce(recording: &Recording) {
+    let config = recording.config();
     for (name, wanted) in [
         ("native_stacks", config.stacks),
         ("running_stacks", config.stacks),
@@ -41,12 +39,15 @@ pub(crate) fn announce(shared: &Shared) {
         ("wakers", config.switches),
     ] {
         let state = if wanted { "off: the sampler has not begun" } else { TURNED_OFF };
-        shared.set_source(name, state.to_owned());
+        recording.set_source(name, state.to_owned());
     }
 }
 
 /// Where the sampler's records go: the calling thread's blocks.
-struct Records(Arc<Shared>);
+struct Records {
+    recording: Arc<Recording>,
+    queue: Arc<Queue>,
+}
 
 impl Sink for Records {
     #[inline]
@@ -56,23 +57,23 @@ impl Sink for Records {
 
     #[inline]
     fn recorder(&self) -> &'static Recorder {
-        self.0.recorder
+        self.recording.recorder
     }
 
     fn set_source(&self, name: &str, state: String) {
-        self.0.set_source(name, state);
+        self.recording.set_source(name, state);
     }
 
     fn store_sources(&self) {
-        self.0.store_settings();
+        self.recording.store_settings();
     }
 
     fn retire(&self, wakings: Option<Wakings>) {
-        self.0.retire(wakings);
+        self.queue.retire(wakings);
     }
 
     fn figures(&self) -> &Figures {
-        &self.0.stats.sampler
+        &self.recording.sampler
     }
 }
 
@@ -86,24 +87,28 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// The thread's life.
-pub(crate) fn run(shared: Arc<Shared>) {
+/// The thread's life. `triggers`: made of the settings `config`.
+pub(crate) fn run(
+    recording: &Arc<Recording>,
+    queue: Arc<Queue>,
+    under_gil: Arc<UnderGil>,
+    (triggers, config): (Triggers, &'static Config),
+) {
     recorder::name_thread("dashcam-sampler");
-    let world = match Kernel::new(Records(shared.clone())) {
+    let records = Records { recording: recording.clone(), queue: queue.clone() };
+    let world = match Kernel::new(records) {
         Ok(world) => world,
         Err(error) => {
-            shared.set_source("stacks", format!("off: cannot read own memory: {error}"));
+            recording.set_source("stacks", format!("off: cannot read own memory: {error}"));
             return;
         }
     };
-    let config = shared.config();
-    let stacks = interpreter::attach(&shared);
-    let (tid, under_gil) = (sys::thread::cached_tid(), shared.under_gil.clone());
-    let triggers = Triggers::new(&shared, config, sys::clock::now_ns());
+    let stacks = interpreter::attach(recording, &under_gil);
+    let tid = sys::thread::cached_tid();
     let sampler = Sampler::new(world, settings(config), tid, stacks, under_gil);
     let clock = Following::NotYet;
-    let mut passes = Passes { shared: &shared, config, sampler, triggers, clock };
-    shared.store_settings();
+    let mut passes = Passes { recording, queue, config, sampler, triggers, clock };
+    recording.store_settings();
     // To begin is not what a pass costs.
     passes.sampler.book(0);
     passes.make();
@@ -112,11 +117,12 @@ pub(crate) fn run(shared: Arc<Shared>) {
 
 /// What the thread holds.
 struct Passes<'s, W: World> {
-    shared: &'s Shared,
+    recording: &'s Recording,
+    queue: Arc<Queue>,
     /// The settings as of the last pass.
     config: &'static Config,
     sampler: Sampler<W>,
-    triggers: Triggers<'s>,
+    triggers: Triggers,
     clock: Following,
 }
 
@@ -124,10 +130,10 @@ impl<W: World> Passes<'_, W> {
     /// Makes them until recording stops.
     fn make(&mut self) {
         let mut next_ns = sys::clock::now_ns();
-        while !self.shared.stopping() {
+        while !self.recording.stopping() {
             if sys::reserve::ran_out() {
                 recorder::pause();
-                self.shared.set_source("memory", RAN_OUT.to_owned());
+                self.recording.set_source("memory", RAN_OUT.to_owned());
                 break;
             }
             self.follow_clock();
@@ -149,7 +155,7 @@ impl<W: World> Passes<'_, W> {
     fn pass(&mut self, now: u64) {
         self.sampler.pass(now);
         self.triggers.look(now, self.sampler.open());
-        self.shared.recorder.tell_twice();
+        self.recording.recorder.tell_twice();
         self.answer_flush();
         self.sampler.end_pass();
     }
@@ -160,7 +166,7 @@ impl<W: World> Passes<'_, W> {
             Next::At(next_ns) => next_ns,
             Next::Nap { until_ns, period_ns } => {
                 let nap_ns = until_ns.saturating_sub(sys::clock::now_ns());
-                if !self.shared.recorder.nap().sleep(Duration::from_nanos(nap_ns)) {
+                if !self.recording.recorder.nap().sleep(Duration::from_nanos(nap_ns)) {
                     return until_ns;
                 }
                 // Woken at last: the process may have been stopped while the sampler slept.
@@ -173,7 +179,7 @@ impl<W: World> Passes<'_, W> {
 
     /// Takes over settings that were changed meanwhile.
     fn follow_settings(&mut self) {
-        let config = self.shared.config();
+        let config = self.recording.config();
         if !std::ptr::eq(config, self.config) {
             self.sampler.follow(settings(config));
             self.triggers.follow(config);
@@ -197,7 +203,7 @@ impl<W: World> Passes<'_, W> {
             return;
         }
         self.clock = state;
-        self.shared.set_source(
+        self.recording.set_source(
             "fast_clock",
             match state {
                 Following::Counter => "on".to_owned(),
@@ -207,18 +213,12 @@ impl<W: World> Passes<'_, W> {
                 }
             },
         );
-        self.shared.store_settings();
+        self.recording.store_settings();
     }
 
     /// Writes what threads are doing at this instant, when somebody is about to copy the ring.
     fn answer_flush(&mut self) {
-        let wanted = self.shared.flush_wanted.load(Ordering::Acquire);
-        if self.shared.flushed.load(Ordering::Relaxed) == wanted {
-            return;
-        }
-        self.sampler.write_open_states();
-        // Release: what was appended above is in the ring before the keeper goes on.
-        self.shared.flushed.store(wanted, Ordering::Release);
+        self.queue.answer_flush(|| self.sampler.write_open_states());
     }
 
     /// The end: captures that are due are made now.

@@ -7,37 +7,42 @@ use openmetrics::{Address, Endpoint, Exemplar, RequestTimes};
 use recorder::{Recorder, LATENCY_BOUNDS_NS};
 
 use crate::config::Config;
-use crate::control::{lock, say, shared, Made, Shared};
+use crate::queue::{Made, Queue};
+use crate::recording::Recording;
+use crate::say::say;
 
 /// The endpoint that the settings ask for.
-pub(crate) fn endpoint(config: &Config, recorder: &'static Recorder) -> Option<Arc<Endpoint>> {
+pub(crate) fn endpoint(
+    config: &Config,
+    recorder: &'static Recorder,
+    queue: &Arc<Queue>,
+) -> Option<Arc<Endpoint>> {
     // Checked when the settings were read.
     let address = Address::parse(&config.openmetrics).ok().flatten()?;
     recorder.measure_latencies();
-    let requests = Box::new(move || requests(recorder));
+    let queue = queue.clone();
+    let requests = Box::new(move || requests(recorder, &queue));
     Some(Arc::new(Endpoint::new(address, std::process::id(), requests)))
 }
 
 /// Source `openmetrics`; on stderr too when it is off, once for each reason.
-fn tell(shared: &Shared, state: &str) {
+fn tell(recording: &Recording, state: &str) {
     if state != "on" {
         say(&format!("openmetrics: {}", state.trim_start_matches("off: ")));
     }
-    shared.set_source("openmetrics", state.to_owned());
+    recording.set_source("openmetrics", state.to_owned());
 }
 
 /// The life of the thread that answers.
-pub(crate) fn run(shared: Arc<Shared>) {
+pub(crate) fn run(recording: &Recording, endpoint: &Endpoint) {
     recorder::name_thread("dashcam-openmetrics");
-    if let Some(endpoint) = &shared.endpoint {
-        endpoint.run(&|state| tell(&shared, state));
-    }
+    endpoint.run(&|state| tell(recording, state));
 }
 
 /// Times of all requests, by name.
-fn requests(recorder: &Recorder) -> Vec<RequestTimes> {
+fn requests(recorder: &Recorder, queue: &Queue) -> Vec<RequestTimes> {
     let to_epoch_ns = sys::clock::epoch_ns().saturating_sub(sys::clock::now_ns());
-    let made = shared().map(|shared| lock(&shared.captures).clone()).unwrap_or_default();
+    let made = queue.made();
     let seed = recorder.ids_seed();
     let mut found = Vec::new();
     recorder.latencies().each(|name, view| {
@@ -71,8 +76,8 @@ fn held_by(made: &[Made], t_ns: u64) -> String {
 }
 
 /// For `status`; "off" when no address is set.
-pub(crate) fn json(shared: &Shared) -> String {
-    let Some(endpoint) = &shared.endpoint else { return "\"off\"".to_owned() };
+pub(crate) fn json(endpoint: Option<&Endpoint>) -> String {
+    let Some(endpoint) = endpoint else { return "\"off\"".to_owned() };
     let stats = endpoint.stats();
     Object::new()
         .text("listening", &stats.listening)

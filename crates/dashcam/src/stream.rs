@@ -16,7 +16,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use capture::write::CaptureWriter;
@@ -29,8 +29,10 @@ use ring::OnFull;
 use sys::ours::Fd;
 use sys::thread::Quiet;
 
-use crate::control::{lock, shared, Shared};
+use crate::lock::lock;
 use crate::meta;
+use crate::recording::Recording;
+use crate::running::{running, LiveStream};
 
 /// Pause between two looks at the queue.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -144,7 +146,7 @@ pub struct Stream {
     inner: Arc<Inner>,
 }
 
-pub(crate) struct Inner {
+struct Inner {
     sink: String,
     session: Session,
     stop: AtomicBool,
@@ -159,7 +161,7 @@ impl Stream {
     /// Opens a stream. Errors: dashcam is not recording, the sink cannot be opened, 63 sessions are
     /// open.
     pub fn open(config: &StreamConfig) -> Result<Stream, String> {
-        let shared = shared().ok_or("dashcam is not recording; start it first")?;
+        let parts = running().ok_or("dashcam is not recording; start it first")?;
         let out = open_sink(&config.sink)?;
         let session = Session::open(config.filter(), config.on_full, config.memory)?;
         let inner = Arc::new(Inner {
@@ -170,11 +172,12 @@ impl Stream {
             thread: Mutex::default(),
         });
         let own = inner.clone();
-        let on = shared.clone();
+        let on = parts.recording.clone();
         let thread = sys::thread::spawn_quiet("dashcam-stream", move || run(&own, &on, out))
             .map_err(|error| format!("no thread for the stream: {error}"))?;
         *lock(&inner.thread) = Some(thread);
-        lock(&shared.streams).push(Arc::downgrade(&inner));
+        let stream: Weak<dyn LiveStream> = Arc::downgrade(&(inner.clone() as Arc<dyn LiveStream>));
+        lock(&parts.streams).push(stream);
         Ok(Stream { inner })
     }
 
@@ -202,9 +205,9 @@ impl Drop for Stream {
     }
 }
 
-impl Inner {
+impl LiveStream for Inner {
     /// As `Stream::close`.
-    pub(crate) fn close(&self) -> Result<(), String> {
+    fn close(&self) -> Result<(), String> {
         if !self.session.is_ours() {
             return Ok(());
         }
@@ -227,8 +230,7 @@ impl Inner {
         }
     }
 
-    /// For `status`.
-    pub(crate) fn json(&self) -> String {
+    fn json(&self) -> String {
         counts_json(&self.session, &self.sink).text("error", &lock(&self.error)).finish()
     }
 }
@@ -261,19 +263,19 @@ fn open_sink(sink: &str) -> Result<Out, String> {
     Ok(BufWriter::with_capacity(64 * 1024, Fd::from(out)))
 }
 
-fn run(inner: &Inner, shared: &Shared, out: Out) {
-    if let Err(error) = pump(inner, shared, out) {
+fn run(inner: &Inner, recording: &Recording, out: Out) {
+    if let Err(error) = pump(inner, recording, out) {
         inner.session.pause();
         *lock(&inner.error) = format!("{}: the stream ended: {error}", inner.sink);
     }
 }
 
-fn pump(inner: &Inner, shared: &Shared, out: Out) -> std::io::Result<()> {
+fn pump(inner: &Inner, recording: &Recording, out: Out) -> std::io::Result<()> {
     let from_ns = sys::clock::now_ns();
-    let region = shared.recorder.region();
+    let region = recording.recorder.region();
     let text = || {
-        let sources = lock(&shared.sources).clone();
-        let standing = meta::standing(shared.config(), &shared.runtime, &sources);
+        let sources = recording.sources.list();
+        let standing = meta::standing(recording.config(), &recording.runtime, &sources);
         let standing = standing.raw("session", &counts_json(&inner.session, &inner.sink).finish());
         let to_ns = sys::clock::now_ns();
         meta::capture(standing, region, "live stream", from_ns, to_ns, "{}")
@@ -300,7 +302,7 @@ fn pump(inner: &Inner, shared: &Shared, out: Out) -> std::io::Result<()> {
             let grown =
                 [counter(word::NAMES) + counter(word::STACKS), counter(word::THREAD_SERIAL)];
             if grown != told || stopping {
-                writer.tables(&tables(shared))?;
+                writer.tables(&tables(recording))?;
                 told = grown;
             }
             writer.meta(&text())?;
@@ -316,8 +318,8 @@ fn pump(inner: &Inner, shared: &Shared, out: Out) -> std::io::Result<()> {
 }
 
 /// The four tables; the books of the threads are those of the black box and not of this stream.
-fn tables(shared: &Shared) -> [Vec<u64>; 4] {
-    let mut tables = shared.recorder.region().copy_tables();
+fn tables(recording: &Recording) -> [Vec<u64>; 4] {
+    let mut tables = recording.recorder.region().copy_tables();
     for row in tables[0].chunks_exact_mut(THREAD_WORDS) {
         (row[thread::PROGRESS], row[thread::DROPPED]) = (0, 0);
     }

@@ -1,83 +1,108 @@
 //! The threads of ours: which there are, whose descriptors they have, and what a panic in one leaves.
 
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::Arc;
 
-use crate::control::{lock, Shared};
-use crate::{keeper, remote, sampler_thread, scrape};
+use crate::firing::Triggers;
+use crate::keeper::{self, Keeper};
+use crate::lock::{internal_error, lock};
+use crate::own::{Before, Own};
+use crate::recording::Recording;
+use crate::remote::{self, Asked};
+use crate::running::Running;
+use crate::windows::Windows;
+use crate::{sampler_thread, scrape};
+
+/// Name of the sampler's thread.
+const SAMPLER: &str = "dashcam-sampler";
 
 /// Starts the threads of ours that there is work for. One that cannot be had is a source that is off.
+/// `before`: what was counted before this start.
 ///
 /// Sampler and keeper, who open hundreds of files, share a table of descriptors of their own, where that
 /// can be had: a thread that has it starts them, and ends.
-pub(crate) fn start(shared: &Arc<Shared>) -> Vec<sys::thread::Quiet> {
+pub(crate) fn start(parts: &'static Running, before: Before) -> Vec<sys::thread::Quiet> {
+    let recording = &parts.recording;
     let mut threads = Vec::new();
-    let own = shared.clone();
     let (tell, told) = sync_channel(2);
     let starter = sys::thread::spawn_quiet("dashcam-start", move || {
         let apart = sys::ours::move_apart();
         let state = apart.map_or_else(|why| format!("off: {why}"), |()| "on".to_owned());
-        own.set_source("own_descriptors", state);
-        let bodies =
-            [(SAMPLER, sampler_thread::run as fn(Arc<Shared>)), ("dashcam-keeper", keeper::run)];
-        for (name, body) in bodies {
-            // Its receiver waits for the end of this thread.
-            let _ = spawn(&own, name, body).map(|thread| tell.send(thread));
-        }
+        recording.set_source("own_descriptors", state);
+        let both = [sampler(parts), keeper(parts, before)];
+        // Its receiver waits for the end of this thread.
+        both.into_iter().flatten().for_each(|thread| drop(tell.send(thread)));
     });
     match starter {
         Ok(starter) => starter.join(),
-        Err(error) => lost(shared, SAMPLER, &error),
+        Err(error) => {
+            parts.queue.sampler_left();
+            lost(recording, SAMPLER, &error);
+        }
     }
     threads.extend(told);
-    if lock(&shared.listener).is_some() {
-        threads.extend(spawn(shared, "dashcam-control", remote::run));
+    if lock(&parts.socket).is_some() {
+        let asked = Asked { recording: recording.clone(), queue: parts.queue.clone() };
+        let socket = parts.socket.clone();
+        threads.extend(spawn(recording, "dashcam-control", move || remote::run(&asked, &socket)));
     }
-    if shared.endpoint.is_some() {
-        threads.extend(spawn(shared, "dashcam-openmetrics", scrape::run));
+    if let Some(endpoint) = parts.endpoint.clone() {
+        let own = recording.clone();
+        let body = move || scrape::run(&own, &endpoint);
+        threads.extend(spawn(recording, "dashcam-openmetrics", body));
     }
     threads
 }
 
-fn spawn(
-    shared: &Arc<Shared>,
-    name: &'static str,
-    body: fn(Arc<Shared>),
-) -> Option<sys::thread::Quiet> {
-    let own = shared.clone();
-    let started = sys::thread::spawn_quiet(name, move || guarded(name, own, body));
-    started.inspect_err(|error| lost(shared, name, error)).ok()
+fn sampler(parts: &Running) -> Option<sys::thread::Quiet> {
+    let (recording, queue) = (parts.recording.clone(), parts.queue.clone());
+    let (alarms, under_gil) = (parts.alarms.clone(), parts.under_gil.clone());
+    let leaves = SaysThatItLeft(queue.clone());
+    spawn(&parts.recording, SAMPLER, move || {
+        // Dropped at its end, also when that is a panic.
+        let _leaves = leaves;
+        let (config, now) = (recording.config(), sys::clock::now_ns());
+        let triggers = Triggers::new(recording.clone(), queue.clone(), alarms, config, now);
+        sampler_thread::run(&recording, queue, under_gil, (triggers, config));
+    })
 }
 
-/// A thread could not be had. The rest still records; captures by `snap` may be all that is left.
-fn lost(shared: &Shared, name: &str, error: &std::io::Error) {
-    if name == SAMPLER {
-        shared.sampler_left.store(true, Ordering::Release);
+/// Of the sampler: the keeper may leave when it has.
+struct SaysThatItLeft(Arc<crate::queue::Queue>);
+
+impl Drop for SaysThatItLeft {
+    fn drop(&mut self) {
+        self.0.sampler_left();
     }
-    shared.set_source(name, format!("off: {error}"));
+}
+
+fn keeper(parts: &Running, before: Before) -> Option<sys::thread::Quiet> {
+    let (recording, queue) = (parts.recording.clone(), parts.queue.clone());
+    let (alarms, endpoint) = (parts.alarms.clone(), parts.endpoint.clone());
+    spawn(&parts.recording, "dashcam-keeper", move || {
+        let own = Own::new(recording.clone(), queue.clone(), before);
+        let windows = Windows::new(recording.clone(), alarms.clone(), endpoint, own);
+        keeper::run(Keeper { recording, queue, alarms, windows });
+    })
 }
 
 /// Runs a thread of ours; a panic in it ends the thread, and is told by `status` and captures.
-fn guarded(name: &str, shared: Arc<Shared>, body: fn(Arc<Shared>)) {
-    let own = shared.clone();
-    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || body(own)));
-    if let Err(why) = ended {
-        shared.set_source(name, format!("off: ended by {}", internal_error(&*why)));
-    }
-    if name == SAMPLER {
-        // Release: its last jobs are in the queue before the keeper sees that no more will come.
-        shared.sampler_left.store(true, Ordering::Release);
-        shared.job_came.notify_all();
-    }
+fn spawn(
+    recording: &Arc<Recording>,
+    name: &'static str,
+    body: impl FnOnce() + Send + 'static,
+) -> Option<sys::thread::Quiet> {
+    let own = recording.clone();
+    let started = sys::thread::spawn_quiet(name, move || {
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        if let Err(why) = ended {
+            own.set_source(name, format!("off: ended by {}", internal_error(&*why)));
+        }
+    });
+    started.inspect_err(|error| lost(recording, name, error)).ok()
 }
 
-/// What a panic said, in a line; it may have gone to no stderr (`sys::ours`).
-pub(crate) fn internal_error(why: &(dyn std::any::Any + Send)) -> String {
-    let text = why.downcast_ref::<&str>().copied();
-    let text = text.or(why.downcast_ref::<String>().map(String::as_str)).unwrap_or("");
-    format!("an internal error ({text}); please report it")
+/// A thread could not be had. The rest still records; captures by `snap` may be all that is left.
+fn lost(recording: &Recording, name: &str, error: &std::io::Error) {
+    recording.set_source(name, format!("off: {error}"));
 }
-
-/// Name of the sampler's thread.
-const SAMPLER: &str = "dashcam-sampler";

@@ -19,8 +19,9 @@ use format::trace::{Trace, BEGIN_THREAD, TRACESTATE};
 use format::traceparent::{self, Remote};
 use sys::cell::StaticRef;
 
-use crate::moments::current_request;
+use crate::current::{current_request, epoch};
 use crate::names::Site;
+use crate::running::running;
 
 /// Requests open at once whose `tracestate` is kept.
 const STATES_MOST: usize = 1024;
@@ -95,7 +96,7 @@ fn keep_state(recorder: &recorder::Recorder, request: u64, state: String) {
 
 /// The header `tracestate` to send along for a request; None: it has none.
 pub fn tracestate_of(request: u64) -> Option<String> {
-    let epoch = crate::epoch();
+    let epoch = epoch();
     let states = STATES.get()?.try_lock().ok()?;
     let found = states.iter().rev().find(|(of, id, _)| *of == epoch && *id == request);
     found.map(|(.., state)| state.to_string())
@@ -129,9 +130,9 @@ pub fn trace_id_of(request: u64) -> Option<String> {
 
 /// Whether one of the settings `propagate` and `otel` is on; false while nothing is started.
 pub fn setting_is_on(name: &str) -> bool {
-    crate::control::shared().is_some_and(|shared| match name {
-        "propagate" => shared.config().propagate,
-        "otel" => shared.config().otel,
+    running().is_some_and(|parts| match name {
+        "propagate" => parts.recording.config().propagate,
+        "otel" => parts.recording.config().otel,
         _ => false,
     })
 }

@@ -7,13 +7,12 @@
 //! nothing is recorded; what a look costs is paid from the sampler's budget: a dear one makes the
 //! pause longer. The source `stacks` says how stacks were read, and why.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use recorder::Recorder;
 use sampler::under_gil::Seen;
 
-use crate::control::{shared, Shared};
+use crate::running::{running, Running};
 
 /// Most frames of a stack; the innermost ones.
 pub const MOST_FRAMES: usize = 128;
@@ -24,7 +23,7 @@ const SHARE: f64 = 0.5;
 
 /// One look under the GIL, by a thread that holds it and does not let go until it is over.
 pub struct Look {
-    shared: Arc<Shared>,
+    parts: &'static Running,
     recorder: &'static Recorder,
     wanted: Vec<u32>,
     t_ns: u64,
@@ -44,18 +43,19 @@ pub enum Next {
 impl Look {
     /// For bindings: whether to look now.
     pub fn begin() -> Next {
-        let Some(shared) = shared().filter(|shared| !shared.stopping()) else { return Next::End };
-        match shared.under_gil.refused() {
+        let parts = running().filter(|parts| !parts.recording.stopping());
+        let Some(parts) = parts else { return Next::End };
+        match parts.under_gil.refused() {
             None => return Next::Pause(PAUSE),
             Some(None) => return Next::End,
             Some(Some(_)) => {}
         }
-        let wanted = shared.under_gil.take_wanted();
+        let wanted = parts.under_gil.take_wanted();
         let Some(recorder) = recorder::current().filter(|_| recorder::is_on()) else {
             return Next::Pause(PAUSE);
         };
         let began_ns = sys::clock::thread_cpu_ns();
-        Next::Look(Look { shared, recorder, wanted, t_ns: sys::clock::now_ns(), began_ns })
+        Next::Look(Look { parts, recorder, wanted, t_ns: sys::clock::now_ns(), began_ns })
     }
 
     /// Whom to look at.
@@ -65,7 +65,7 @@ impl Look {
 
     /// The kernel ids of all threads that run the interpreter, as far as they are known.
     pub fn threads(&self, tids: &[u32]) {
-        self.shared.under_gil.keep_threads(tids);
+        self.parts.under_gil.keep_threads(tids);
     }
 
     /// The id of a code object.
@@ -80,20 +80,20 @@ impl Look {
         let inwards = frames.iter().rev();
         let stack = inwards.fold(0, |parent, (code, line)| tables.stack(parent, *code, *line));
         let seen = Seen { stack, truncated, t_ns: self.t_ns };
-        self.shared.under_gil.put(tid, seen);
+        self.parts.under_gil.put(tid, seen);
     }
 
     /// The look is over: how long to pause.
     pub fn end(self) -> Duration {
-        let under_gil = &self.shared.under_gil;
+        let under_gil = &self.parts.under_gil;
         let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(self.began_ns);
         if under_gil.pay(cost_ns) {
             let why = under_gil.refused().flatten().unwrap_or_default();
             let state = format!("on: under the GIL, up to 10 times a second, since {why}");
-            self.shared.set_source("stacks", state);
-            self.shared.store_settings();
+            self.parts.recording.set_source("stacks", state);
+            self.parts.recording.store_settings();
         }
-        pause_after(cost_ns, self.shared.config().budget_percent)
+        pause_after(cost_ns, self.parts.recording.config().budget_percent)
     }
 }
 

@@ -8,7 +8,8 @@ use format::record::{header, Kind};
 use format::region::losses;
 use recorder::Ended;
 
-use crate::control::{say, shared};
+use crate::running::running;
+use crate::say::say;
 
 /// A predicate that failed this often is asked no more.
 const MOST_FAILURES: u32 = 10;
@@ -42,8 +43,8 @@ pub fn when(predicate: impl Fn(&Ended<'_>) -> Result<bool, String> + Send + Sync
             Err(_) => failed(&failures, "it panicked"),
         }
     })));
-    if let Some(shared) = shared() {
-        shared.set_source("when", "on".to_owned());
+    if let Some(parts) = running() {
+        parts.recording.set_source("when", "on".to_owned());
     }
 }
 
@@ -58,8 +59,8 @@ fn took(begin_ns: u64) {
     if end_ns.saturating_sub(begin_ns) < LONG_NS {
         return;
     }
-    if let Some(shared) = shared() {
-        let name = shared.recorder.tables().name(own_span::PREDICATE);
+    if let Some(parts) = running() {
+        let name = parts.recording.recorder.tables().name(own_span::PREDICATE);
         recorder::append_interval([header(Kind::Span, 4, 0, name), begin_ns, end_ns, 0], end_ns);
     }
 }
@@ -67,12 +68,12 @@ fn took(begin_ns: u64) {
 #[cold]
 fn failed(failures: &AtomicU32, why: &str) -> bool {
     let count = failures.fetch_add(1, Ordering::Relaxed) + 1;
-    let Some(shared) = shared() else { return false };
-    shared.recorder.region().lose(losses::PREDICATE_FAILED, 1);
+    let Some(parts) = running() else { return false };
+    parts.recording.recorder.region().lose(losses::PREDICATE_FAILED, 1);
     if count == MOST_FAILURES {
         let state = format!("off: failed {MOST_FAILURES} times, the last time: {why}");
         say(&format!("when: {state}"));
-        shared.set_source("when", state);
+        parts.recording.set_source("when", state);
     }
     false
 }

@@ -10,6 +10,7 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::metrics::registry;
@@ -20,9 +21,11 @@ use format::record::{self, Builder, MAX_WORDS};
 use format::region::losses;
 use sys::cell::StaticRef;
 
-use crate::control::{self, say, Shared};
+use crate::alarms::Alarms;
 use crate::excess::Judging;
 use crate::own::Own;
+use crate::recording::Recording;
+use crate::say::say;
 use crate::{forward, otlp};
 
 const EVERY_NS: u64 = 1_000_000_000;
@@ -30,12 +33,6 @@ const EVERY_NS: u64 = 1_000_000_000;
 const SINKS: usize = 8;
 /// Ours: StatsD and OTLP, which do nothing where no settings name a server.
 const OWN_SINKS: [fn(&Window); 2] = [forward::window, otlp::window];
-/// How long a flush waits for its window.
-const FLUSH_NS: u64 = 2_000_000_000;
-/// How long who leaves waits, and for how long it has left then.
-const LEAVE_NS: u64 = 1_000_000_000;
-const LEAVE_AGAIN_NS: u64 = 20_000_000;
-
 /// Who takes windows. It is called on a thread of ours, must return soon (captures wait for it),
 /// and ends with its process: a forked child makes its own.
 pub type Sink = Box<dyn FnMut(&Window) + Send>;
@@ -65,56 +62,15 @@ pub fn on_window(make: impl Fn() -> Sink + Send + Sync + 'static) -> Result<(), 
     Err(format!("sinks: found {SINKS}, wanted at most {SINKS}"))
 }
 
-/// Takes a window now and waits until the sinks have it, StatsD's lines are sent or lost, and what
-/// goes by OTLP too, at most two seconds in all. False: nothing
-/// records, or it took longer. Not from a sink.
-pub fn flush() -> bool {
-    control::after_fork_child();
-    let deadline_ns = sys::clock::now_ns() + FLUSH_NS;
-    let left = || Duration::from_nanos(deadline_ns.saturating_sub(sys::clock::now_ns()));
-    if !is_taken_before(deadline_ns) {
-        return false;
-    }
-    // Both, even if the first takes all the time: the second is asked to hurry then.
-    let lines = forward::flush(left());
-    otlp::flush(left()) && lines
+/// Wants a window to be taken. Whether it was is `is_taken`'s answer to this number.
+pub(crate) fn want() -> u64 {
+    WANTED.fetch_add(1, Ordering::AcqRel) + 1
 }
 
-/// Before the process becomes another program, or ends without its exit handlers (`_exit`): as
-/// `flush`, but at most one second, and no longer than it takes to know that nobody listens. In a
-/// forked child that has recorded nothing it does nothing, nor just behind an earlier call: who
-/// looks for a program along PATH tries many times. Recording goes on, in case the exec fails.
-pub fn leave() -> bool {
-    static LAST_NS: AtomicU64 = AtomicU64::new(0);
-    let now_ns = sys::clock::now_ns();
-    if control::is_forked()
-        || now_ns < LAST_NS.load(Ordering::Relaxed).saturating_add(LEAVE_AGAIN_NS)
-    {
-        return true;
-    }
-    let deadline_ns = now_ns + LEAVE_NS;
-    let left = || Duration::from_nanos(deadline_ns.saturating_sub(sys::clock::now_ns()));
-    let done = is_taken_before(deadline_ns) && {
-        let lines = forward::flush_if_heard(left());
-        otlp::flush_if_heard(left()) && lines
-    };
-    LAST_NS.store(sys::clock::now_ns(), Ordering::Relaxed);
-    done
-}
-
-/// Has a window taken. False: nothing records, or it took longer.
-fn is_taken_before(deadline_ns: u64) -> bool {
-    let Some(shared) = control::shared() else { return false };
-    let wanted = WANTED.fetch_add(1, Ordering::AcqRel) + 1;
+/// Whether the window of that number was taken, and given to the sinks.
+pub(crate) fn is_taken(wanted: u64) -> bool {
     // Acquire: pairs with the release in `tick`, so what the sinks did is seen.
-    while DONE.load(Ordering::Acquire) < wanted {
-        if sys::clock::now_ns() > deadline_ns || shared.stopping() {
-            return false;
-        }
-        shared.job_came.notify_all();
-        sys::thread::pause(500_000);
-    }
-    true
+    DONE.load(Ordering::Acquire) >= wanted
 }
 
 /// Whether somebody waits for a window.
@@ -132,8 +88,10 @@ pub(crate) fn json() -> String {
 }
 
 /// What the keeper holds.
-pub(crate) struct Windows<'s> {
-    shared: &'s Shared,
+pub(crate) struct Windows {
+    recording: Arc<Recording>,
+    alarms: Arc<Alarms>,
+    endpoint: Option<Arc<openmetrics::Endpoint>>,
     sinks: Vec<Option<Sink>>,
     own: Own,
     judging: Judging,
@@ -143,14 +101,20 @@ pub(crate) struct Windows<'s> {
     from_epoch_ns: u64,
 }
 
-impl<'s> Windows<'s> {
-    pub(crate) fn new(shared: &'s Shared) -> Windows<'s> {
+impl Windows {
+    pub(crate) fn new(
+        recording: Arc<Recording>,
+        alarms: Arc<Alarms>,
+        endpoint: Option<Arc<openmetrics::Endpoint>>,
+        own: Own,
+    ) -> Windows {
         let (from_ns, from_epoch_ns) = (sys::clock::now_ns(), sys::clock::epoch_ns());
-        let judging = Judging::new(&shared.config().metric_rules);
-        let own = Own::default();
+        let judging = Judging::new(&recording.config().metric_rules);
         let sinks = OWN_SINKS.map(|sink| Some(Box::new(sink) as Sink));
         Windows {
-            shared,
+            recording,
+            alarms,
+            endpoint,
             sinks: sinks.into(),
             own,
             judging,
@@ -158,6 +122,11 @@ impl<'s> Windows<'s> {
             from_ns,
             from_epoch_ns,
         }
+    }
+
+    /// Answers to scrapers, and clients that were turned away.
+    fn scrapes(&self) -> (u64, u64) {
+        self.endpoint.as_ref().map_or((0, 0), |endpoint| endpoint.counts())
     }
 
     /// How long until the next window is due.
@@ -182,12 +151,14 @@ impl<'s> Windows<'s> {
         // None: a keeper of an earlier start has not left yet; the next window has it all.
         let Some(mut readings) = registry().take() else { return };
         READINGS.store(readings.len() as u64, Ordering::Relaxed);
-        self.own.add(self.shared, to_ns.saturating_sub(self.from_ns), &mut readings);
+        self.own.add(self.scrapes().0, to_ns.saturating_sub(self.from_ns), &mut readings);
         let window = Window { from_ns: self.from_epoch_ns, to_ns: to_epoch_ns, readings };
         window.readings.iter().for_each(|reading| self.record(reading, to_ns));
         self.count_losses(&window);
-        self.judging.window(self.shared, self.from_ns, to_ns, &window.readings);
-        if let Some(endpoint) = &self.shared.endpoint {
+        let times = (self.from_ns, to_ns);
+        let excesses = &self.alarms.excesses;
+        self.judging.window(&self.recording, excesses, times, &window.readings);
+        if let Some(endpoint) = &self.endpoint {
             endpoint.window(&window);
         }
         self.give(&window);
@@ -196,7 +167,7 @@ impl<'s> Windows<'s> {
     }
 
     fn record(&self, reading: &Reading, to_ns: u64) {
-        let tables = self.shared.recorder.tables();
+        let tables = self.recording.recorder.tables();
         let numbers = numbers(&reading.value);
         let (flags, words, len) = encode(number(reading.id.kind), self.from_ns, to_ns, &numbers);
         let name = tables.name(&reading.id.name);
@@ -207,7 +178,7 @@ impl<'s> Windows<'s> {
         }
         let (words, cut) = made.finish();
         recorder::append(words, to_ns);
-        self.shared.recorder.region().lose(losses::ATTRIBUTES_CUT, u64::from(cut));
+        self.recording.recorder.region().lose(losses::ATTRIBUTES_CUT, u64::from(cut));
     }
 
     fn count_losses(&mut self, window: &Window) {
@@ -217,8 +188,8 @@ impl<'s> Windows<'s> {
         };
         let members: u64 = window.readings.iter().map(refused).sum();
         let (series, values) = registry().take_refused();
-        let region = self.shared.recorder.region();
-        let (_, refused) = self.shared.scrapes();
+        let region = self.recording.recorder.region();
+        let (_, refused) = self.scrapes();
         region.lose(losses::SCRAPES_REFUSED, refused - self.scrapes_refused);
         self.scrapes_refused = refused;
         region.lose(losses::METRICS_REFUSED, series);
@@ -235,7 +206,7 @@ impl<'s> Windows<'s> {
             let call = |sink: &mut Sink| catch_unwind(AssertUnwindSafe(|| sink(window)));
             if place.as_mut().is_some_and(|sink| call(sink).is_err()) {
                 *place = None;
-                self.shared.set_source("metrics_sink", "off: it ended by a panic".to_owned());
+                self.recording.set_source("metrics_sink", "off: it ended by a panic".to_owned());
                 say("a sink of metrics ended by a panic; it gets no more windows");
             }
         }

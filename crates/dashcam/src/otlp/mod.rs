@@ -37,7 +37,9 @@ use format::record::Record;
 use recorder::Recorder;
 use sys::cell::StaticRef;
 
-use crate::control::{lock, say, Shared};
+use crate::lock::lock;
+use crate::recording::Recording;
+use crate::say::say;
 
 use choose::{Chooser, Chosen};
 use gather::Gatherer;
@@ -93,8 +95,8 @@ static LIVE: StaticRef<Live> = StaticRef::empty();
 
 /// At each start: begins to export if the settings or the environment name a collector. Wrong
 /// settings are said, and nothing is sent.
-pub(crate) fn start(shared: &Shared) {
-    let config = shared.config();
+pub(crate) fn start(recording: &Recording) {
+    let config = recording.config();
     let settings = ::otlp::env::load(&config.otlp, |name| std::env::var(name).ok());
     settings.complaints.iter().for_each(|complaint| say(complaint));
     LIVE.set(None);
@@ -102,10 +104,10 @@ pub(crate) fn start(shared: &Shared) {
         return;
     }
     let live: &'static Live = Box::leak(Box::new(Live {
-        resource: resource(shared, &settings),
+        resource: resource(recording, &settings),
         share: config.otlp_share / 100.0,
         started_ns: sys::clock::now_ns(),
-        recorder: shared.recorder,
+        recorder: recording.recorder,
         queue: Mutex::default(),
         series: Mutex::new((Series::new(settings.temporality), Instant::now())),
         came: Condvar::new(),
@@ -119,9 +121,9 @@ pub(crate) fn start(shared: &Shared) {
     LIVE.set(Some(live));
     if let Err(error) = sys::thread::spawn_quiet("dashcam-otlp", move || guarded(live)) {
         live.over.store(true, Ordering::Release);
-        shared.set_source("otlp", format!("off: no thread: {error}"));
+        recording.set_source("otlp", format!("off: no thread: {error}"));
     } else {
-        shared.set_source("otlp", "on".to_owned());
+        recording.set_source("otlp", "on".to_owned());
     }
 }
 
@@ -217,7 +219,7 @@ pub(crate) fn json() -> String {
 }
 
 /// The process, by OpenTelemetry's semantic conventions. What the environment says comes first.
-fn resource(shared: &Shared, settings: &Settings) -> Resource<'static> {
+fn resource(recording: &Recording, settings: &Settings) -> Resource<'static> {
     let mut list: Vec<Attribute<'static>> = Vec::new();
     for (key, value) in &settings.resource {
         list.push((key.clone().into(), value.clone().into()));
@@ -227,12 +229,12 @@ fn resource(shared: &Shared, settings: &Settings) -> Resource<'static> {
             list.push((key.into(), value.into()));
         }
     };
-    put("service.name", shared.config().service.clone());
-    let instance = format::ids::trace_id(shared.recorder.ids_seed(), ::otlp::traces::INSTANCE);
+    put("service.name", recording.config().service.clone());
+    let instance = format::ids::trace_id(recording.recorder.ids_seed(), ::otlp::traces::INSTANCE);
     put("service.instance.id", ::otlp::uuid(instance));
     put("host.name", crate::meta::host());
     put("os.type", "linux".to_owned());
-    if let Some((name, version)) = shared.runtime.name.split_once(' ') {
+    if let Some((name, version)) = recording.runtime.name.split_once(' ') {
         put("process.runtime.name", name.to_lowercase());
         put("process.runtime.version", version.to_owned());
     }

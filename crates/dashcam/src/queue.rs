@@ -1,0 +1,193 @@
+//! The queue of captures: who wants one posts a job, the keeper makes it and says how that ended.
+//!
+//! ```text
+//!   snap, the trigger, the control socket > jobs > keeper > file, `made`, the job's `done`
+//!                                  flush_wanted > sampler > flushed, before each copy
+//! ```
+//! What it promises: jobs are made in the order in which they came, also those that were posted just
+//! before the sampler left.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+use crate::lock::lock;
+
+/// Captures whose path `status` tells.
+const REMEMBERED: usize = 50;
+
+/// A capture to be written.
+pub(crate) struct Job {
+    pub reason: String,
+    /// The text of the rules it was made under, where that is not the setting's.
+    pub slow: Option<String>,
+    /// The request that it is made for.
+    pub fired: Option<Fired>,
+    /// Who waits for the result.
+    pub done: Option<SyncSender<Result<PathBuf, String>>>,
+}
+
+/// The request that a capture is made for.
+pub(crate) struct Fired {
+    pub name: String,
+    /// 0: not known.
+    pub took_ns: u64,
+}
+
+/// A capture that was written.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub path: PathBuf,
+    /// The time it reaches over.
+    pub from_ns: u64,
+    pub to_ns: u64,
+}
+
+/// The queue, and what came of its jobs.
+#[derive(Default)]
+pub(crate) struct Queue {
+    jobs: Mutex<VecDeque<Job>>,
+    came: Condvar,
+    /// The sampler has left (or never came): no more jobs will follow, the keeper may leave too.
+    /// Release and acquire: its last jobs are in the queue before the keeper sees that.
+    sampler_left: AtomicBool,
+    /// Raised by who wants the open states in the ring; answered by the sampler in `flushed`.
+    flush_wanted: AtomicU64,
+    flushed: AtomicU64,
+    /// A capture is being written.
+    saving: AtomicBool,
+    made: Mutex<Vec<Made>>,
+    /// Captures written; how long the last one took. Relaxed counters.
+    pub count: AtomicU64,
+    pub last_took_ns: AtomicU64,
+    last_error: Mutex<String>,
+    /// To be dropped by the keeper: that takes the kernel up to 50 ms.
+    retired: Mutex<Option<sys::perf::Wakings>>,
+}
+
+/// What the keeper is to do.
+pub(crate) enum Next {
+    Job(Job),
+    /// None came in time.
+    Idle,
+    /// Nobody will post another.
+    End,
+}
+
+impl Queue {
+    pub(crate) fn post(&self, job: Job) {
+        lock(&self.jobs).push_back(job);
+        self.came.notify_one();
+    }
+
+    /// Wakes the keeper: something else is wanted of it.
+    pub(crate) fn notify(&self) {
+        self.came.notify_all();
+    }
+
+    /// The next job, for which it waits twice `idle` at most. `wanted`: something else is; `stopping`:
+    /// recording is to stop.
+    pub(crate) fn next(
+        &self,
+        idle: Duration,
+        wanted: impl Fn() -> bool,
+        stopping: impl Fn() -> bool,
+    ) -> Next {
+        let mut jobs = lock(&self.jobs);
+        for _ in 0..2 {
+            if let Some(job) = jobs.pop_front() {
+                return Next::Job(job);
+            }
+            if stopping() && self.sampler_left.load(Ordering::Acquire) {
+                return Next::End;
+            }
+            if wanted() {
+                return Next::Idle;
+            }
+            let waited = self.came.wait_timeout(jobs, idle);
+            jobs = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        Next::Idle
+    }
+
+    /// No more jobs will follow but by `snap`.
+    pub(crate) fn sampler_left(&self) {
+        self.sampler_left.store(true, Ordering::Release);
+        self.came.notify_all();
+    }
+
+    /// Wants the open states in the ring. Whether they are there is `is_flushed`'s answer to this number.
+    pub(crate) fn want_flush(&self) -> u64 {
+        self.flush_wanted.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub(crate) fn is_flushed(&self, wanted: u64) -> bool {
+        // Acquire: pairs with the sampler's release after it wrote.
+        self.flushed.load(Ordering::Acquire) >= wanted
+    }
+
+    /// For the sampler: calls `write` where somebody wants the open states.
+    pub(crate) fn answer_flush(&self, write: impl FnOnce()) {
+        let wanted = self.flush_wanted.load(Ordering::Acquire);
+        if self.flushed.load(Ordering::Relaxed) == wanted {
+            return;
+        }
+        write();
+        // Release: what was appended is in the ring before the keeper goes on.
+        self.flushed.store(wanted, Ordering::Release);
+    }
+
+    /// What `write` returns, which writes a capture.
+    pub(crate) fn saving<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.saving.store(true, Ordering::Release);
+        let written = write();
+        self.saving.store(false, Ordering::Release);
+        written
+    }
+
+    pub(crate) fn is_saving(&self) -> bool {
+        self.saving.load(Ordering::Acquire)
+    }
+
+    /// A capture was written.
+    pub(crate) fn captured(&self, made: Made) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let mut list = lock(&self.made);
+        list.push(made);
+        if list.len() > REMEMBERED {
+            list.remove(0);
+        }
+    }
+
+    /// The last captures, oldest first.
+    pub(crate) fn made(&self) -> Vec<Made> {
+        lock(&self.made).clone()
+    }
+
+    /// A capture could not be written. False: the one before failed alike.
+    pub(crate) fn failed(&self, error: &str) -> bool {
+        let mut last = lock(&self.last_error);
+        let new = *last != *error;
+        if new {
+            last.replace_range(.., error);
+        }
+        new
+    }
+
+    pub(crate) fn last_error(&self) -> String {
+        lock(&self.last_error).clone()
+    }
+
+    /// Gives the keeper something to drop.
+    pub(crate) fn retire(&self, wakings: Option<sys::perf::Wakings>) {
+        *lock(&self.retired) = wakings;
+    }
+
+    pub(crate) fn drop_retired(&self) {
+        let retired = lock(&self.retired).take();
+        drop(retired);
+    }
+}
