@@ -15,9 +15,9 @@ use sys::cell::StaticRef;
 use sys::local::Listener;
 use sys::thread::Quiet;
 
-use crate::alarms::Alarms;
-use crate::queue::Queue;
+use crate::captures::queue::Queue;
 use crate::recording::Recording;
+use crate::triggers::alarms::Alarms;
 
 /// The control socket, while it is open.
 pub(crate) type Socket = Mutex<Option<Arc<Listener>>>;
@@ -68,20 +68,20 @@ pub(crate) fn take_back() -> Option<&'static Running> {
 }
 
 /// In the child of a fork: what ran is its parent's. Whether something did. Two stores.
-pub(crate) fn is_child_of_what_ran() -> bool {
+pub(crate) fn note_fork() -> bool {
     if let Some(parts) = take_back() {
         PARENT.set(Some(parts));
     }
     PARENT.get().is_some()
 }
 
-/// What this forked child's parent ran with, until `has_started`.
+/// What this forked child's parent ran with, until `forget_parent`.
 pub(crate) fn parent() -> Option<&'static Running> {
     PARENT.get()
 }
 
 /// The forked child runs by itself, or is not to.
-pub(crate) fn has_started() {
+pub(crate) fn forget_parent() {
     PARENT.set(None);
 }
 

@@ -1,0 +1,65 @@
+//! The state of the recorder as JSON.
+
+use format::json::{texts, Object};
+use ring::Place;
+
+use crate::captures::stats;
+use crate::exports::otlp;
+use crate::lock::{contained, lock};
+use crate::metrics::forward;
+use crate::metrics::scrape;
+use crate::metrics::windows;
+use crate::recording::meta;
+use crate::running::{after_fork_child, running};
+
+/// The state of the recorder as JSON.
+pub fn status_json() -> String {
+    after_fork_child();
+    let failed = |why: String| Object::new().flag("on", false).text("last_error", &why).finish();
+    contained(status_now).unwrap_or_else(failed)
+}
+
+fn status_now() -> String {
+    let Some(parts) = running() else {
+        return Object::new().flag("on", false).finish();
+    };
+    let (recording, queue) = (&parts.recording, &parts.queue);
+    let (config, region) = (recording.config(), recording.recorder.region());
+    let captures: Vec<String> =
+        queue.made().iter().map(|made| made.path.display().to_string()).collect();
+    let (place, why) = match region.place() {
+        Place::File(path) => (path.display().to_string(), String::new()),
+        Place::Process(why) => ("process memory".to_owned(), why.clone()),
+    };
+    let mut streams = lock(&parts.streams);
+    streams.retain(|stream| stream.strong_count() > 0);
+    let streams: Vec<String> =
+        streams.iter().filter_map(|s| s.upgrade()).map(|s| s.json()).collect();
+    let (requests, slow) = recording.requests();
+    let mut open = 0;
+    recording.recorder.open_requests().each(|_| open += 1);
+    let sampler = stats::json(&recording.sampler, queue, parts.started_ns, config.budget_percent);
+    Object::new()
+        .flag("on", recorder::is_on())
+        .text("service", &config.service)
+        .int("pid", u64::from(std::process::id()))
+        .text("box", &place)
+        .text("box_not_in_a_file_because", &why)
+        .raw("settings", &meta::settings(config))
+        .raw("sources", &meta::sources(&recording.sources.list()))
+        .raw("losses", &meta::loss_counts(region))
+        .raw("descriptors", &meta::descriptors())
+        .raw("repeated", &parts.alarms.repeated())
+        .raw("sampler", &sampler)
+        .int("open_requests", open)
+        .raw("metrics", &windows::json())
+        .raw("statsd", &forward::json())
+        .raw("openmetrics", &scrape::json(parts.endpoint.as_deref()))
+        .raw("otlp", &otlp::json())
+        .int("requests", requests)
+        .int("slow_requests", slow)
+        .raw("streams", &format!("[{}]", streams.join(",")))
+        .raw("captures", &texts(captures.iter().map(String::as_str)))
+        .text("last_error", &queue.last_error())
+        .finish()
+}

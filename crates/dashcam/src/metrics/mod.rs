@@ -1,0 +1,8 @@
+//! Metrics: handles for the program, a window each second, and who gets it: StatsD, scrapers, the box.
+
+pub(crate) mod flush;
+pub(crate) mod forward;
+pub(crate) mod handles;
+pub(crate) mod own;
+pub(crate) mod scrape;
+pub(crate) mod windows;

@@ -1,0 +1,348 @@
+//! Starting, stopping, forking, asking for a capture.
+//!
+//! How it works: `start` makes the parts of a recording, passes to each thread those that it needs, and
+//! publishes them (`running`). What it promises: a panic of ours does not reach the host.
+
+use std::cell::Cell;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use format::region::losses;
+use recorder::Recorder;
+use ring::{Place, Region};
+use sys::claim::{Claim, Claimed};
+
+use crate::api::names;
+use crate::api::traces;
+use crate::captures::queue::{Job, Queue};
+use crate::control_socket::remote;
+use crate::exports::otlp;
+use crate::lock::{contained, lock};
+use crate::metrics::forward;
+use crate::metrics::own::Before;
+use crate::metrics::scrape;
+use crate::process::boxes;
+use crate::process::forks;
+use crate::recording::runtime::Runtime;
+use crate::recording::Recording;
+use crate::running;
+use crate::running::{after_fork_child, is_forked, is_started, running, Running};
+use crate::say::say;
+use crate::settings::config::{check_all, Config};
+use crate::settings::judge::{judge_by, judge_errors, limit_of};
+use crate::threads;
+use crate::threads::sampler_thread;
+use crate::triggers::alarms::Alarms;
+use crate::triggers::firing;
+
+/// Why recording did not start.
+#[derive(Debug)]
+pub struct StartError(String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Whether forked children are told that they are. Written while recording is being started, behind
+/// the registration: a child that was forked in between registers again, and our hooks may run
+/// twice. Not a `Once`, which such a child would wait for as long as it lives.
+static FORK_HOOK: AtomicBool = AtomicBool::new(false);
+
+/// Held while recording is being started. A claim and not a lock: a child forked meanwhile, in which
+/// the claimer's thread does not exist, takes it over.
+struct Starting(Option<Claimed<'static>>);
+thread_local! {
+    /// This thread holds it: what it runs meanwhile (a signal handler, an allocator that records)
+    /// must not wait for it.
+    static STARTS: Cell<bool> = const { Cell::new(false) };
+}
+static STARTING: Claim = Claim::free();
+
+impl Starting {
+    /// None: this thread holds it already.
+    fn claim() -> Option<Starting> {
+        if STARTS.replace(true) {
+            return None;
+        }
+        loop {
+            if let Some(held) = STARTING.take() {
+                return Some(Starting(Some(held)));
+            }
+            sys::thread::pause_for(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        // In this order: a signal handler in between must not wait for its own thread.
+        drop(self.0.take());
+        STARTS.set(false);
+    }
+}
+
+/// Starts recording with settings `given` (name, value), for a binding that knows its language's
+/// `runtime`. False: it was on already, or is turned off by its settings. In a forked child that
+/// has not recorded yet, these settings replace its parent's. Errors: a wrong value or name, also
+/// where it was on already, or no memory; nothing has changed then.
+pub fn start_with_runtime(
+    given: &[(String, String)],
+    runtime: Runtime,
+) -> Result<bool, StartError> {
+    contained(|| start_now(given, runtime)).unwrap_or_else(|why| Err(StartError(why)))
+}
+
+fn start_now(given: &[(String, String)], runtime: Runtime) -> Result<bool, StartError> {
+    check_settings(given)?;
+    let Some(_starting) = Starting::claim() else { return Ok(false) };
+    if is_started() {
+        return Ok(false);
+    }
+    let config = Config::load(given).map_err(|e| StartError(e.to_string()))?;
+    for complaint in &config.complaints {
+        say(complaint);
+    }
+    metrics::registry().set_most(config.metrics_series);
+    metrics::registry().turn(config.enabled);
+    if !config.enabled {
+        running::forget_parent();
+        recorder::pause();
+        return Ok(false);
+    }
+    if !FORK_HOOK.load(Ordering::Relaxed) {
+        // An error (no memory for the hook) only means that a child does not start by itself.
+        let (before, behind) = (forks::before, forks::behind);
+        let _ = sys::fork::register(Some(before), Some(behind), Some(on_fork_child));
+        FORK_HOOK.store(true, Ordering::Relaxed);
+    }
+    sys::stderr::note();
+    let started = start_with(config, runtime)?;
+    running::forget_parent();
+    Ok(started)
+}
+
+/// Refuses what `start` would: names that no setting has, and values that do not fit theirs.
+pub fn check_settings(given: &[(String, String)]) -> Result<(), StartError> {
+    check_all(given).map_err(|e| StartError(e.to_string()))
+}
+
+fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
+    let recorder = match recorder::current() {
+        Some(recorder) => {
+            judge_by(recorder, config.rules.clone());
+            recorder
+        }
+        None => new_recorder(&config)?,
+    };
+    let queue = Arc::new(Queue::default());
+    let endpoint = scrape::endpoint(&config, recorder, &queue);
+    let alarms = Arc::new(Alarms::new(recorder, config.repeat_after_ns));
+    let before = Before::of(recorder);
+    let recording = Arc::new(Recording::new(recorder, config, runtime));
+    judge_errors(recorder, recording.config().error_rules.clone());
+    firing::take_signal(&recording, &alarms);
+    sampler_thread::announce(&recording);
+    // Once here, for a process that is killed at once, and again when the sources are known.
+    recording.store_settings();
+    names::learn_all(recorder);
+    forks::record_into(recorder);
+    forward::start();
+    recorder::install(recorder);
+    if !recording.config().enabled {
+        // The parent of this forked child had been turned off.
+        recorder::pause();
+    }
+    let socket = Mutex::new(remote::open(&recording));
+    let parts: &'static Running = Box::leak(Box::new(Running {
+        recording,
+        queue,
+        alarms,
+        under_gil: Arc::default(),
+        socket: Arc::new(socket),
+        endpoint,
+        streams: Mutex::default(),
+        threads: Mutex::default(),
+        started_ns: sys::clock::now_ns(),
+    }));
+    *lock(&parts.threads) = threads::start(parts, before);
+    otlp::start(&parts.recording);
+    const RESTART: &fn() = &(restart as fn());
+    running::publish(parts, RESTART);
+    Ok(true)
+}
+
+/// A box takes at most this part of the memory that is to be had.
+const SHARE_OF_AVAILABLE: u64 = 8;
+
+/// With less address space than this left the program may miss what the box, our stacks and the C library's arenas
+/// for our threads take: together some 400 MiB.
+const LEAST_ADDRESS_SPACE: u64 = 1 << 30;
+
+fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
+    if let Some(left) = sys::room::address_space_left().filter(|left| *left < LEAST_ADDRESS_SPACE) {
+        let (found, want) = (left >> 20, LEAST_ADDRESS_SPACE >> 20);
+        return Err(StartError(format!(
+            "address space: found {found} MiB left, wanted {want}; raise RLIMIT_AS (ulimit -v)"
+        )));
+    }
+    let pid = std::process::id();
+    let bytes = affordable(config.memory);
+    let region = match boxes::folder() {
+        Ok(folder) => {
+            boxes::tidy(&folder);
+            Region::create(&boxes::path(&folder, &config.service), bytes, pid)
+        }
+        Err(why) => Region::in_process(bytes, pid, &why),
+    };
+    let region = region.map_err(|error| {
+        let mib = bytes >> 20;
+        StartError(format!("memory: found {error}, wanted {mib} MiB; use a smaller memory="))
+    })?;
+    Ok(Recorder::new(region, limit_of(config.rules.clone())))
+}
+
+/// The wanted size, halved until it is a small part of what is left to this process: in a tight
+/// container a smaller box beats a killed service.
+fn affordable(wanted: usize) -> usize {
+    let most = sys::room::available_bytes() / SHARE_OF_AVAILABLE;
+    let mut bytes = wanted;
+    while bytes as u64 > most && bytes / 2 >= format::region::MIN_BYTES {
+        bytes = (bytes / 2) & !4095;
+    }
+    if bytes < wanted {
+        let (found, want) = (bytes >> 20, wanted >> 20);
+        say(&format!("memory: taking {found} MiB of the {want} MiB wanted: little is available"));
+    }
+    bytes
+}
+
+/// Stops recording and waits for our threads, at most two seconds, for StatsD's lines, at most
+/// half a second, and for what goes out by OTLP, at most two. What was recorded stays in the
+/// black box; a later `start` goes on in it.
+pub fn stop() {
+    // An internal error has been said by whoever panicked.
+    let _ = contained(stop_now);
+}
+
+fn stop_now() {
+    if is_forked() {
+        // A forked child that never recorded is not to begin now.
+        running::forget_parent();
+        recorder::pause();
+    }
+    let Some(parts) = running::take_back() else { return };
+    for stream in lock(&parts.streams).drain(..).filter_map(|stream| stream.upgrade()) {
+        // A sink that broke has said so.
+        let _ = stream.close();
+    }
+    let (recording, queue) = (&parts.recording, &parts.queue);
+    recording.stop();
+    recording.recorder.nap().wake();
+    queue.notify();
+    if let Some(listener) = lock(&parts.socket).take() {
+        listener.remove();
+    }
+    if let Some(endpoint) = &parts.endpoint {
+        endpoint.stop();
+    }
+    let deadline_ns = sys::clock::now_ns() + 2_000_000_000;
+    for thread in lock(&parts.threads).drain(..) {
+        while !thread.is_finished() && sys::clock::now_ns() < deadline_ns {
+            sys::thread::pause_for(Duration::from_millis(2));
+            queue.notify();
+        }
+        if thread.is_finished() {
+            thread.join();
+        }
+    }
+    if queue.is_saving() {
+        recording.recorder.region().lose(losses::CAPTURES_FAILED, 1);
+        say("a capture is not whole 2 s after the end of recording, and lost if the process ends now; \
+             wanted a smaller --memory or a faster disk");
+    }
+    // A program may end right behind this: the last window is on its way by then.
+    forward::flush(Duration::from_millis(500));
+    otlp::stop(Duration::from_secs(2));
+    recorder::pause();
+}
+
+/// An uncaught exception of this type is about to end the program: with `at_exit="crash"` the
+/// capture at the end says so. For bindings.
+pub fn crashing(kind: &str) {
+    if let Some(parts) = running() {
+        *lock(&parts.alarms.crash) = Some(kind.to_owned());
+    }
+}
+
+/// Stops, and removes the black box: the process ends in order. Writes a capture that was due.
+pub fn before_exit() {
+    stop();
+    let _ = contained(close);
+}
+
+fn close() {
+    forward::close();
+    if let Some(Place::File(path)) = recorder::current().map(|r| r.region().place()) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Runs in every forked child before any code of the host: only atomics and syscalls. Twice does no
+/// harm.
+extern "C" fn on_fork_child() {
+    if let Some(recorder) = recorder::forget_after_fork() {
+        recorder.region().release_after_fork();
+    }
+    sys::ours::close_all();
+    let is_recorded = running::note_fork();
+    otlp::forget();
+    forward::forget();
+    traces::forget();
+    if is_recorded {
+        recorder::sleep();
+    }
+}
+
+/// `after_fork_child`, where there is something to start.
+fn restart() {
+    if contained(start_in_child).is_err() {
+        running::forget_parent();
+        recorder::pause();
+    }
+}
+
+fn start_in_child() {
+    let Some(_starting) = Starting::claim() else { return };
+    let Some(parent) = running::parent() else { return };
+    let recording = &parent.recording;
+    let (config, runtime) = (recording.config().clone(), recording.runtime.clone());
+    if let Err(error) = start_with(config, runtime) {
+        say(&format!("not recording in the forked process {}: {error}", std::process::id()));
+        recorder::pause();
+    }
+    // Only now: who comes meanwhile waits above, and finds it started.
+    running::forget_parent();
+}
+
+/// Saves a capture now and waits for it. Errors say what could not be written and why.
+pub fn snap(reason: &str) -> Result<PathBuf, String> {
+    after_fork_child();
+    let Some(parts) = running() else {
+        return Err("dashcam is not recording; call dashcam.start() first".to_owned());
+    };
+    let (done, result) = sync_channel(1);
+    let (reason, done) = (reason.to_owned(), Some(done));
+    parts.queue.post(Job { reason, slow: None, fired: None, done });
+    match result.recv_timeout(Duration::from_secs(30)) {
+        Ok(result) => result,
+        Err(_) => Err("the capture was not written within 30 s".to_owned()),
+    }
+}

@@ -1,0 +1,130 @@
+//! A recording: the recorder, the settings it runs by, its sources, and whether it is to stop.
+//!
+//! How it works: one for each start, shared by all threads of ours. It is what every part needs; what
+//! only some need (the queue of captures, the trigger's state, streams, the control socket) is
+//! passed to these.
+//!
+//! What it promises: reading a setting takes no lock. Changing some is all or nothing: see `live`.
+
+pub(crate) mod meta;
+pub(crate) mod runtime;
+pub(crate) mod sources;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use format::region::losses;
+use recorder::Recorder;
+use sampler::Figures;
+use trigger::Wrong;
+
+use crate::recording::runtime::Runtime;
+use crate::recording::sources::Sources;
+use crate::settings::config::{Config, LIVE};
+use crate::settings::judge::{judge_by, judge_errors};
+use crate::settings::live::Live;
+
+/// What is said when an allocation of ours was refused.
+pub(crate) const RAN_OUT: &str = "off: memory ran out; recording has ended";
+
+/// What runs.
+pub(crate) struct Recording {
+    pub recorder: &'static Recorder,
+    pub runtime: Runtime,
+    pub sources: Sources,
+    /// What the sampler counts of itself.
+    pub sampler: Figures,
+    live: Live,
+    /// Set once; the threads leave.
+    stop: AtomicBool,
+}
+
+impl Recording {
+    pub(crate) fn new(recorder: &'static Recorder, config: Config, runtime: Runtime) -> Recording {
+        Recording {
+            recorder,
+            runtime,
+            sources: Sources::default(),
+            sampler: Figures::default(),
+            live: Live::new(config),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// The settings that hold now.
+    #[inline]
+    pub(crate) fn config(&self) -> &'static Config {
+        self.live.get()
+    }
+
+    /// Says how a source is.
+    pub(crate) fn set_source(&self, name: &str, state: String) {
+        self.sources.set(name, state);
+    }
+
+    /// Whether it is to stop.
+    pub(crate) fn stopping(&self) -> bool {
+        // Relaxed: polled; the join that follows orders everything.
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// It is to stop.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Stores what a recovered capture needs to know in the black box itself.
+    pub(crate) fn store_settings(&self) {
+        let text = meta::standing(self.config(), &self.runtime, &self.sources.list()).finish();
+        let id = self.recorder.tables().long_text(&text);
+        let slot = self.recorder.region().header(format::region::word::SETTINGS);
+        slot.store(u64::from(id), Ordering::Release);
+    }
+
+    /// Requests begun, and those that ended past their limit.
+    pub(crate) fn requests(&self) -> (u64, u64) {
+        requests(self.recorder)
+    }
+
+    /// Changes settings (name, value). Errors say which value is wrong, or which setting cannot be
+    /// changed in a running process; nothing has changed then.
+    pub(crate) fn change(&self, given: &[(String, String)]) -> Result<(), String> {
+        self.live.change(|config| edit(config, given), |was, now| self.apply(was, now))
+    }
+
+    fn apply(&self, was: &Config, now: &Config) {
+        self.recorder.nap().wake();
+        if was.rules != now.rules {
+            judge_by(self.recorder, now.rules.clone());
+        }
+        if was.error_rules != now.error_rules {
+            judge_errors(self.recorder, now.error_rules.clone());
+        }
+        match (was.enabled, now.enabled) {
+            (true, false) => recorder::pause(),
+            (false, true) => recorder::resume(),
+            _ => (),
+        }
+        self.store_settings();
+    }
+}
+
+fn edit(config: &mut Config, given: &[(String, String)]) -> Result<(), String> {
+    for (name, value) in given {
+        if !LIVE.contains(&name.as_str()) {
+            return Err(format!(
+                "{name}: found a setting that cannot change in a running process, wanted one of {}",
+                LIVE.join(", ")
+            ));
+        }
+        config.set(name, value).map_err(|wrong: Wrong| wrong.to_string())?;
+    }
+    Ok(())
+}
+
+/// Requests begun, and those that ended past their limit.
+pub(crate) fn requests(recorder: &Recorder) -> (u64, u64) {
+    // Who found no room in the table has drawn two numbers.
+    let twice = recorder.region().losses()[losses::REQUESTS_UNTRACKED];
+    let begun = recorder.open_requests().begun();
+    (begun.saturating_sub(twice), recorder.limits().slow_count())
+}

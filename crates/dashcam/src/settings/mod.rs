@@ -1,0 +1,6 @@
+//! The settings: what environment and caller say, what changes while the process records, and the rules as
+//! the recorder asks them.
+
+pub(crate) mod config;
+pub(crate) mod judge;
+pub(crate) mod live;

@@ -1,0 +1,166 @@
+//! The keeper: writes captures, one at a time, away from everybody else; takes the windows of
+//! metrics between them.
+
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use format::own_span;
+use format::record::{flag, header, Kind};
+use format::region::losses;
+use format::trace::Trace;
+use recorder::Recorder;
+
+use crate::captures::captures_log::CapturesLog;
+use crate::captures::hook::Hooks;
+use crate::captures::notes::Notes;
+use crate::captures::queue::{Job, Made, Next, Queue};
+use crate::captures::snapshot;
+use crate::captures::stats;
+use crate::metrics::windows::{self, Windows};
+use crate::recording::meta;
+use crate::recording::{Recording, RAN_OUT};
+use crate::say::say;
+use crate::triggers::alarms::Alarms;
+
+/// Between two looks at the jobs.
+const IDLE: Duration = Duration::from_millis(500);
+/// Between two MiB of the box that are made ready.
+const POPULATE: Duration = Duration::from_millis(3);
+/// What the keeper needs.
+pub(crate) struct Keeper {
+    pub recording: Arc<Recording>,
+    pub queue: Arc<Queue>,
+    pub alarms: Arc<Alarms>,
+    pub windows: Windows,
+}
+
+/// The keeper's life.
+pub(crate) fn run(keeper: Keeper) {
+    recorder::name_thread("dashcam-keeper");
+    let Keeper { recording, queue, alarms, mut windows } = keeper;
+    let (mut number, mut populated) = (0, 0);
+    let mut hooks = Hooks::default();
+    let mut log = CapturesLog::default();
+    let region = recording.recorder.region();
+    let mut notes = Notes::since(&region.losses());
+    loop {
+        windows.tick();
+        notes.look(sys::clock::now_ns(), &region.losses(), say);
+        // A piece of the box at a time, so that neither the start nor a record pays for its pages.
+        let idle = match region.populate(populated) {
+            true => POPULATE,
+            false => IDLE.min(windows.left() / 2),
+        };
+        populated += 1;
+        let next = queue.next(idle, windows::is_wanted, || recording.stopping());
+        hooks.look(&recording);
+        queue.drop_retired();
+        let job = match next {
+            Next::Job(job) => job,
+            Next::Idle => continue,
+            Next::End => {
+                windows.take();
+                return hooks.end(&recording);
+            }
+        };
+        // So that the capture has what was counted to this moment.
+        windows.take();
+        number += 1;
+        let result = match sys::reserve::ran_out() {
+            true => Err(RAN_OUT.to_owned()),
+            false => save(&recording, &queue, &alarms, &job, number),
+        };
+        note(&recording, &queue, &result);
+        if let Ok(made) = &result {
+            log.captured(&recording, &job, &made.path);
+            hooks.captured(&recording, &made.path);
+        }
+        let result = result.map(|made| made.path);
+        if let Some(done) = job.done {
+            // Nobody waits any more: the capture is there all the same.
+            let _ = done.try_send(result);
+        }
+    }
+}
+
+fn save(
+    recording: &Recording,
+    queue: &Queue,
+    alarms: &Alarms,
+    job: &Job,
+    number: u64,
+) -> Result<Made, String> {
+    wait_for_sampler(recording, queue);
+    tell_open_requests(recording.recorder);
+    let begin_ns = sys::clock::now_ns();
+    let region = recording.recorder.region();
+    let mut config = Cow::Borrowed(recording.config());
+    if let Some(slow) = &job.slow {
+        config.to_mut().slow.clone_from(slow);
+    }
+    let config = &*config;
+    let since_ns = begin_ns.saturating_sub(config.window_ns);
+    let standing = meta::standing(config, &recording.runtime, &recording.sources.list());
+    let start_ns = region.header(format::region::word::START_NS).load(Ordering::Relaxed);
+    let stats = stats::json(&recording.sampler, queue, start_ns, config.budget_percent);
+    let from_ns = since_ns.max(start_ns);
+    let standing = standing.flag("open_told", true).raw("repeated", &alarms.repeated());
+    let text = meta::capture(standing, region, &job.reason, from_ns, begin_ns, &stats);
+    let written = queue.saving(|| snapshot::write(config, region, &text, since_ns, number));
+    let took_ns = sys::clock::now_ns() - begin_ns;
+    queue.last_took_ns.store(took_ns, Ordering::Relaxed);
+    let name = recording.recorder.tables().name(own_span::CAPTURE);
+    let (end_ns, head) = (begin_ns + took_ns, header(Kind::Span, 4, 0, name));
+    recorder::append_interval([head, begin_ns, end_ns, 0], end_ns);
+    let made = |path| Made { path, from_ns, to_ns: begin_ns };
+    written.map(made).map_err(|error| {
+        let out = config.out.display();
+        format!("capture not written to {out}: {error}; set out= to a folder that can be written")
+    })
+}
+
+/// Tells once more which requests are open, so that one whose end was lost is not taken for one that
+/// still runs.
+fn tell_open_requests(recorder: &Recorder) {
+    let now = sys::clock::now_ns();
+    recorder.open_requests().each(|request| {
+        let flags = flag::AGAIN | if request.on_loop { flag::ASYNC } else { 0 };
+        let head = header(Kind::RequestBegin, 5, flags, request.name);
+        let (begin_ns, tid) = (request.begin_ns, u64::from(request.tid));
+        recorder::append(&[head, begin_ns, request.id, begin_ns, tid], now);
+        if let Some(told) = recorder.open_requests().trace(request.id) {
+            recorder::traces::tell(&Trace { t_ns: begin_ns, ..told }, &[]);
+        }
+    });
+}
+
+/// Asks the sampler to put what threads are doing now into the ring; goes on without it after a
+/// tenth of a second (it may be gone, or starved).
+fn wait_for_sampler(recording: &Recording, queue: &Queue) {
+    let wanted = queue.want_flush();
+    recording.recorder.nap().wake();
+    for _ in 0..50 {
+        if queue.is_flushed(wanted) || recording.stopping() {
+            return;
+        }
+        sys::thread::pause_for(Duration::from_millis(2));
+    }
+}
+
+fn note(recording: &Recording, queue: &Queue, result: &Result<Made, String>) {
+    match result {
+        Ok(made) => {
+            queue.captured(made.clone());
+            say(&format!("captured {}", made.path.display()));
+        }
+        Err(error) => {
+            recording.recorder.region().lose(losses::CAPTURES_FAILED, 1);
+            // The same failure again and again is told once.
+            if queue.failed(error) {
+                say(error);
+            }
+        }
+    }
+}
