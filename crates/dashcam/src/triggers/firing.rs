@@ -522,3 +522,8 @@ fn signal_source(recording: &Recording, alarms: &Alarms) {
         recording.set_source("signal", state.to_owned());
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::expect_used)]
+#[path = "firing_tests.rs"]
+mod tests;
