@@ -8,6 +8,7 @@ use capture::read::Frame;
 use format::wait::WaitKind;
 
 use crate::index::Index;
+use crate::resource::is_epoll;
 use crate::timeline::{Segment, State};
 
 impl Index<'_> {
@@ -23,7 +24,7 @@ impl Index<'_> {
             return false;
         }
         match segment.sample.and_then(|s| self.target(s)) {
-            Some(target) if target.contains("[eventpoll]") => true,
+            Some(target) if is_epoll(&target) => true,
             Some(_) => {
                 let caller = self.frames.of(segment.stack()).nth(1);
                 caller.is_some_and(|f| self.frames.is_stdlib(&f, "base_events.py", &["_run_once"]))

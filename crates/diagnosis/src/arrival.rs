@@ -20,6 +20,7 @@ use crate::pieces::Piece;
 use crate::scene::{Culprit, Scene};
 use analysis::frames::Owner;
 use analysis::requests::Judged;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use capture::read::RequestRow;
 use format::record::Sample;
@@ -185,8 +186,8 @@ fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
     // Which of its modules a program was at is chance: the line of its own that loads them tells.
     let claim = match claim.cause {
         Cause::Import => {
-            let target = Some(import::STARTING.to_owned());
-            Claim { prefer_user: true, target, ..claim }
+            let resource = Some(Resource::WorkerStart);
+            Claim { prefer_user: true, resource, ..claim }
         }
         _ => claim,
     };

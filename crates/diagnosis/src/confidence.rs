@@ -158,8 +158,8 @@ impl Judge<'_, '_> {
             check("blocker-measured.least", measured, culprits::MEASURED_MIN, enough);
         }
         if matches!(waits, LockWait | GilWait) && !culprits::is_measured(group) {
-            let target = group.heaviest().and_then(|w| w.piece.claim.target.as_deref());
-            let notice = lock_wait::is_notice(target);
+            let resource = group.heaviest().and_then(|w| w.piece.claim.resource.as_ref());
+            let notice = lock_wait::is_notice(resource);
             let text = match group.culprit {
                 Some(_) if culprits::is_task(group) => INFERRED_TASK,
                 Some(_) if notice => "who ended the wait was inferred from who ran when it ended",
@@ -191,7 +191,7 @@ impl Judge<'_, '_> {
             lower(Confidence::Likely, text.to_owned(), &mut level);
         }
         let of_a_loop =
-            |p: &group::Weighed<'_>| downstream_wait::is_a_loops(p.piece.claim.target.as_deref());
+            |p: &group::Weighed<'_>| downstream_wait::is_a_loops(p.piece.claim.resource.as_ref());
         if group.cause == Cause::DownstreamWait && part(&of_a_loop) > 0.5 {
             let text = "it is an event loop; what its tasks awaited was not read";
             lower(Confidence::Likely, text.to_owned(), &mut level);

@@ -24,6 +24,7 @@ use crate::explain::trace::Question;
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::pieces::Piece;
 use crate::scene::{Culprit, Scene};
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
@@ -221,8 +222,6 @@ fn hardly_runs(pieces: &[Piece<'_>], a: usize, b: usize) -> bool {
 /// Runs so short, and so many in a row, are no time slices.
 const SLIVER_NS: u64 = 50_000;
 const MANY: usize = 8;
-/// What the target says of time between such runs.
-pub(crate) const SLIVERS: &str = "runs of microseconds";
 
 /// Takes time without a CPU between runs of microseconds from cpu-starved. Of a request's pieces, in
 /// order.
@@ -241,9 +240,9 @@ pub(crate) fn doubt(pieces: &mut [Piece<'_>]) {
             continue;
         }
         for piece in stretch.iter_mut().filter(|p| p.claim.cause == Cause::CpuStarved) {
-            let target = Some(SLIVERS.to_owned());
+            let resource = Some(Resource::ShortRuns);
             let own = Claim::of(Cause::Unknown, &piece.segment);
-            piece.claim = Claim { target, rule: "runs-of-microseconds", ..own };
+            piece.claim = Claim { resource, rule: "runs-of-microseconds", ..own };
         }
     }
 }

@@ -156,7 +156,7 @@ pub const MEASURED_MIN: f64 = 0.5;
 pub fn measured_part(group: &Group<'_>) -> f64 {
     let measured = |p: &&Weighed<'_>| {
         let claim = &p.piece.claim;
-        let told = || lock_wait::is_told(claim.target.as_deref());
+        let told = || lock_wait::is_told(claim.resource.as_ref());
         claim.culprit.map_or_else(told, |c| c.measured)
     };
     let known: f64 = group.pieces.iter().filter(measured).map(|p| p.excess_ns).sum();

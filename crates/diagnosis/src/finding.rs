@@ -1,7 +1,10 @@
 //! Ranked findings with their confidence and evidence.
 
+use std::collections::BTreeMap;
+
 use analysis::frames::Place;
 use analysis::requests::{count, Judged, Requests};
+use analysis::resource::Resource;
 use analysis::timeline::State;
 use analysis::waits::merged_by_request;
 use capture::read::{Capture, Traces};
@@ -56,7 +59,7 @@ pub struct Finding {
     /// Where else requests waited for that one, and the part of the excess of each; the heaviest first.
     pub elsewhere: Vec<(Place, f64)>,
     /// What was waited for.
-    pub target: Option<String>,
+    pub resource: Option<Resource>,
     /// Request's own functions on the way to the place, outermost first.
     pub path: Vec<String>,
     /// Name of the request that went that way.
@@ -79,6 +82,13 @@ pub struct Finding {
     pub trace_is_known: bool,
     /// Why it says so, if that was asked for.
     pub explanation: Option<Explanation>,
+}
+
+impl Finding {
+    /// What was waited for, in words.
+    pub fn target(&self) -> Option<String> {
+        self.resource.as_ref().map(Resource::to_string)
+    }
 }
 
 /// The verdict on a capture.
@@ -199,7 +209,7 @@ fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace
 /// A program starts once. The requests that came before it was ready explain nothing of those that were slow later:
 /// they come behind these, if these are more, however long that took.
 fn put_start_behind(findings: &mut [Finding]) {
-    let starts = |f: &Finding| causes::import::is_a_start(f.cause, f.target.as_deref());
+    let starts = |f: &Finding| causes::import::is_a_start(f.cause, f.resource.as_ref());
     let Some(at) = findings.iter().position(starts) else { return };
     let start = &findings[at];
     let later = |f: &Finding| {
@@ -269,7 +279,7 @@ impl Judge<'_, '_> {
         let group = &group;
         let mean_ns = mean_ns(group, &slow);
         let normal_requests = self.normals_with(group, mean_ns);
-        let target = main_target(self.scene, group);
+        let resource = main_resource(self.scene, group);
         let sure = self.confidence(group, share, slow.len(), normal_requests);
         let (mut confidence, mut missing) = (sure.level, sure.missing);
         if let Some(alone) = self.alone(&slow) {
@@ -290,7 +300,7 @@ impl Judge<'_, '_> {
             (Some(place), Some(w)) => self.scene.frames.path(w.piece.claim.stack, place),
             _ => Vec::new(),
         };
-        let summary = self.summary(group, &slow, mean_ns, target.as_deref(), repeats.as_ref());
+        let summary = self.summary(group, &slow, mean_ns, resource.as_ref(), repeats.as_ref());
         let places = unheld::other_places(self.scene, group).into_iter();
         let parts = places.map(|(place, ns)| (place, ns / self.excess.max(1.0)));
         let elsewhere: Vec<_> = parts.filter(|p| p.1 >= LEAST_SHARE).take(ELSEWHERE).collect();
@@ -324,9 +334,9 @@ impl Judge<'_, '_> {
             },
             advice: match &repeats {
                 Some(_) => repeats::ADVICE,
-                None => self.advice(group, target.as_deref()),
+                None => self.advice(group, resource.as_ref()),
             },
-            target,
+            resource,
             path,
             called_by_request: !(on_loop && causes::is_in_everybodys_way(group.cause)),
             request: self.scene.capture.name(name).to_owned(),
@@ -351,7 +361,7 @@ impl Judge<'_, '_> {
 
     /// That nothing came out of a pool in time counts only where nobody is the culprit; that a pool is small,
     /// only where none of its workers waits for another thread.
-    fn advice(&self, group: &Group<'_>, target: Option<&str>) -> &'static str {
+    fn advice(&self, group: &Group<'_>, resource: Option<&Resource>) -> &'static str {
         if culprits::waits(self.scene, group) != group.cause {
             return causes::event_loop_blocked::ADVICE_WAITS;
         }
@@ -360,11 +370,11 @@ impl Judge<'_, '_> {
         }
         let blocked = group.cause == Cause::EventLoopBlocked;
         if blocked && culprits::doing(self.scene, group) == Some(culprits::LOADED) {
-            return causes::import::advice(target);
+            return causes::import::advice(resource);
         }
-        let vain = causes::pool_wait::is_in_vain(target);
+        let vain = resource.is_some_and(Resource::is_in_vain);
         let advice =
-            causes::advice(group.cause, target.filter(|_| group.culprit.is_none() || !vain));
+            causes::advice(group.cause, resource.filter(|_| group.culprit.is_none() || !vain));
         match culprits::through(self.scene, group) {
             Some(_) if advice == causes::pool_wait::ADVICE => causes::pool_wait::ADVICE_CHAINED,
             _ => advice,
@@ -420,7 +430,7 @@ impl Judge<'_, '_> {
         group: &Group<'_>,
         of: &[usize],
         mean_ns: f64,
-        target: Option<&str>,
+        resource: Option<&Resource>,
         repeats: Option<&Repeats>,
     ) -> String {
         let tids = culprits::tids(self.scene, group);
@@ -440,7 +450,7 @@ impl Judge<'_, '_> {
             culprit_threads: tids.len(),
             culprit_is_task: culprits::is_task(group),
             culprit_measured: culprits::is_measured(group),
-            target,
+            resource,
             timed_out: culprits::timed_out(self.scene, group),
             waits: culprits::waits(self.scene, group),
             repeats,
@@ -548,17 +558,19 @@ fn starved_ns(group: &Group<'_>, of: &[usize]) -> f64 {
 }
 
 /// What most of the group's time was spent on that is known of it.
-fn main_target(scene: &Scene<'_>, group: &Group<'_>) -> Option<String> {
-    let mut sums: std::collections::BTreeMap<&str, f64> = Default::default();
+fn main_resource(scene: &Scene<'_>, group: &Group<'_>) -> Option<Resource> {
+    // By their words, so that of two that took as long it is always the same.
+    let mut sums: BTreeMap<String, (&Resource, f64)> = BTreeMap::new();
     for piece in group.at_place(scene) {
-        if let Some(target) = &piece.piece.claim.target {
-            *sums.entry(target).or_default() += piece.excess_ns;
+        if let Some(resource) = &piece.piece.claim.resource {
+            sums.entry(resource.to_string()).or_insert((resource, 0.0)).1 += piece.excess_ns;
         }
     }
     if group.cause == Cause::Import {
         return causes::import::modules(sums, group.excess_ns());
     }
-    sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| t.to_owned())
+    let most = sums.into_values().max_by(|a, b| a.1.total_cmp(&b.1));
+    most.map(|(resource, _)| resource.clone())
 }
 
 /// FNV-1a over cause, place and culprit without lines, so that it survives edits elsewhere.

@@ -10,12 +10,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use analysis::frames::{is_part_of_a_function, Owner, Place};
 use analysis::requests::{Judged, Requests};
+use analysis::resource::Resource;
 use analysis::timeline::{self, State};
 use analysis::waits::Wait;
 use capture::read::Frame;
 use format::wait::WaitKind;
 
-use crate::causes::{import, pool_wait, Cause, Claim};
+use crate::causes::{import, Cause, Claim};
 use crate::heads::join_head;
 use crate::pieces::Piece;
 use crate::scene::Scene;
@@ -225,7 +226,7 @@ const SMALL: f64 = 0.1;
 /// Divides the pieces into groups, largest first.
 pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
     // What a worker loads at its start is another matter than what a request loads.
-    let starting = |w: &Weighed<'_>| w.piece.claim.target.as_deref() == Some(import::STARTING);
+    let starting = |w: &Weighed<'_>| w.piece.claim.resource == Some(Resource::WorkerStart);
     let mut by_cause: BTreeMap<(Cause, bool), Vec<Weighed<'c>>> = BTreeMap::new();
     for piece in weighed.into_iter().filter(|w| w.excess_ns > 0.0) {
         by_cause.entry((piece.piece.claim.cause, starting(&piece))).or_default().push(piece);
@@ -404,7 +405,7 @@ pub(crate) fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c
     let all: f64 = pieces.iter().map(|w| w.excess_ns).sum();
     let culprit = culprit.filter(|_| told >= SMALL * all);
     // Nor does who ended one wait say anything of those that nobody ended.
-    let vain = |w: &&Weighed<'_>| pool_wait::is_in_vain(w.piece.claim.target.as_deref());
+    let vain = |w: &&Weighed<'_>| w.piece.claim.resource.as_ref().is_some_and(Resource::is_in_vain);
     let vain: f64 = pieces.iter().filter(vain).map(|w| w.excess_ns).sum();
     let culprit = culprit.filter(|_| told >= vain);
     // A process that stands still does so nowhere in particular.

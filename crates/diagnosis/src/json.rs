@@ -66,7 +66,7 @@ fn cause(capture: &Capture, rank: usize, finding: &Finding) -> Value {
         "summary": finding.summary,
         "where": place(finding.place.as_ref()),
         "culprit": place(finding.culprit.as_ref()),
-        "target": finding.target,
+        "target": finding.target(),
         "path": finding.path,
         "trace_ids": finding.trace_ids,
         "evidence": evidence,

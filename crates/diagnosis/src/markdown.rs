@@ -60,7 +60,7 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     if !seen.is_empty() {
         let _ = writeln!(out, "| seen | {} |", escaped(seen.trim_start_matches("; ")));
     }
-    if let Some(target) = &f.target {
+    if let Some(target) = &f.target() {
         let _ = writeln!(out, "| waited for | {} |", cell(target));
     }
     for e in &f.evidence {

@@ -13,13 +13,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::causes::{lock_wait, pool_wait};
+use crate::causes::lock_wait;
 use crate::explain::trace::Question;
 use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
 use crate::group::Weighed;
 use crate::keepers::{Ended as Wait, Stay};
 use crate::scene::{Culprit, Scene};
 use analysis::frames::Place;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use capture::read::{Frame, OffCpu};
 use format::wait::WaitKind;
@@ -52,10 +53,11 @@ struct Ended {
 /// Names who ended the waits of a group in which no culprit is known, if one thread did each time, or, by
 /// estimates, who was in one function.
 pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
-    if pieces.iter().any(|w| pool_wait::is_of_nobody_here(w.piece.claim.target.as_deref())) {
+    let elsewhere = |r: &Resource| r.is_of_nobody_here();
+    if pieces.iter().filter_map(|w| w.piece.claim.resource.as_ref()).any(elsewhere) {
         return;
     }
-    let asks = |w: &Weighed<'_>| lock_wait::asks_again(w.piece.claim.target.as_deref());
+    let asks = |w: &Weighed<'_>| lock_wait::asks_again(w.piece.claim.resource.as_ref());
     let estimates = pieces.iter().all(|w| !w.piece.segment.exact || asks(w));
     if !estimates && name_by_records(scene, pieces) {
         return;
@@ -139,7 +141,7 @@ fn name_by_stays(
 ) -> bool {
     let waits = |w: &Weighed<'_>| {
         let own = &w.piece.segment;
-        let wait = match lock_wait::asks_again(w.piece.claim.target.as_deref()) {
+        let wait = match lock_wait::asks_again(w.piece.claim.resource.as_ref()) {
             true => scene.ended_asking(own),
             false if is_wait(own) && !scene.timed_out(own) => scene.ended(own),
             false => None,
@@ -153,7 +155,7 @@ fn name_by_stays(
     let longest_ns = all.iter().map(waited_ns).max().unwrap_or(0);
     all.retain(|wait| waited_ns(wait).saturating_mul(SHORT) >= longest_ns);
     // Who asks again comes late, and may be let go by one that asked sooner.
-    let asks = |w: &Weighed<'_>| lock_wait::asks_again(w.piece.claim.target.as_deref());
+    let asks = |w: &Weighed<'_>| lock_wait::asks_again(w.piece.claim.resource.as_ref());
     let apart_ns = if pieces.iter().all(asks) { ASKED_APART_NS } else { APART_NS };
     let first = first_of_each(all, apart_ns, |(_, wait)| wait.end.1);
     let stood: Vec<Stood> =

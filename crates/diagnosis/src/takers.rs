@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use analysis::frames::Owner;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::record::Sample;
 
@@ -53,7 +54,7 @@ struct Holding {
 pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     let known = |w: &Weighed<'_>| {
         w.piece.segment.state == State::Wait
-            && !pool_wait::is_of_nobody_here(w.piece.claim.target.as_deref())
+            && !w.piece.claim.resource.as_ref().is_some_and(Resource::is_of_nobody_here)
     };
     let mut held: HashMap<Function, Held> = HashMap::new();
     for w in pieces.iter_mut().filter(|w| known(w)) {

@@ -49,7 +49,7 @@ fn what_the_server_called_is_the_users_code() {
         let made = waits(&[SCRIPT, SERVES, VIEW, CLIENT], true, &folder);
         let verdict = judge(&made);
         assert_eq!(place(&verdict), "views.py:41 price()", "{}", to_text(&verdict));
-        assert_eq!(verdict.findings[0].target.as_deref(), Some(PEER));
+        assert_eq!(verdict.findings[0].target().as_deref(), Some(PEER));
     }
 }
 
@@ -58,7 +58,7 @@ fn a_console_script_is_no_place_and_a_client_librarys_socket_is_not_the_clients(
     let made = waits(&[SCRIPT, SERVES, VIEW, CLIENT], true, "");
     let verdict = judge(&made);
     assert_ne!(place(&verdict), "gunicorn:10 <module>()", "{}", to_text(&verdict));
-    assert_eq!(verdict.findings[0].target.as_deref(), Some(PEER), "{}", to_text(&verdict));
+    assert_eq!(verdict.findings[0].target().as_deref(), Some(PEER), "{}", to_text(&verdict));
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn an_executor_whose_work_is_not_recorded_is_no_unknown() {
     seen(&mut made, THREAD, (0..50).map(|i| i * 10), WaitKind::Poll, 0);
     let finding = first(&made);
     assert_eq!((finding.cause.text(), place(&finding).as_str()), ("pool-wait", "app.py:20 calc()"));
-    assert_eq!(finding.target.as_deref(), Some("an executor"));
+    assert_eq!(finding.target().as_deref(), Some("an executor"));
 }
 
 /// `THREAD` waits in `waits`, and `OTHER`, which does something else in the same file, ran last.
@@ -176,8 +176,8 @@ fn nobody_of_this_process_is_blamed_for_a_pool_of_processes() {
     let pool = "/lib/multiprocessing/pool.py";
     let get = [("view", APP, 10), ("apply", pool, 300), ("get", pool, 700)];
     let finding = beside(&[&get[..], &[("wait", "/lib/threading.py", 300)]].concat());
+    assert_eq!(finding.target().as_deref(), Some("a pool of processes"));
     assert_eq!((finding.cause.text(), finding.culprit), ("pool-wait", None));
-    assert_eq!(finding.target.as_deref(), Some("a pool of processes"));
     assert_eq!(finding.confidence, Confidence::Likely, "what kept it busy was not seen");
 }
 
@@ -200,7 +200,7 @@ fn nor_for_an_executor_of_processes_unless_there_is_one_of_threads() {
             seen(&mut made, 77, (1..50).map(|i| i * 10), WaitKind::Sleep, works);
         }
         let finding = first(&made);
-        assert_eq!((finding.cause.text(), finding.target.as_deref()), ("pool-wait", target));
+        assert_eq!((finding.cause.text(), finding.target().as_deref()), ("pool-wait", target));
         assert!(worker || finding.culprit.is_none(), "{}", finding.summary);
     }
 }
@@ -211,7 +211,7 @@ fn a_full_queue_is_told_from_a_lock() {
         [("view", APP, 10), ("put", "/lib/queue.py", 140), ("wait", "/lib/threading.py", 300)];
     let finding = beside(&put);
     assert_eq!((finding.cause.text(), place(&finding).as_str()), ("pool-wait", "app.py:10 view()"));
-    assert_eq!(finding.target.as_deref(), Some("room in a full queue"));
+    assert_eq!(finding.target().as_deref(), Some("room in a full queue"));
     assert_eq!(finding.culprit.expect("who takes from it").function, "feeder");
     // The queue's own lock, held for an instant by whoever is inside: no pool.
     let lock = beside(&put[..2]);
@@ -309,7 +309,7 @@ fn channels_and_conditions_of_rust_and_c_are_no_locks() {
         all.extend(frames.iter().map(|(function, file)| (*function, *file, 1)));
         let finding = beside(&all);
         assert_eq!(place(&finding), "main.rs:5 handle()");
-        (finding.cause.text(), finding.target)
+        (finding.cause.text(), finding.target())
     };
     let sends = [("send", array.as_str()), ("wait_until", &context), ("futex_wait", &park)];
     assert_eq!(told(&sends), ("pool-wait", Some("room in a full queue".to_owned())));

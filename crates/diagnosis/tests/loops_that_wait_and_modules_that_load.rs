@@ -231,7 +231,7 @@ fn an_import_names_the_module_that_its_caller_loads() {
     let panda = ("<module>", "/lib/site-packages/panda/__init__.py", 3);
     let inner = ("<module>", "/lib/site-packages/panda/core/frame.py", 9);
     let finding = loading(&[(400, &[panda, LOADS, inner]), (100, &[READS])]);
-    assert_eq!((finding.cause.text(), finding.target.as_deref()), ("import", Some("panda")));
+    assert_eq!((finding.cause.text(), finding.target().as_deref()), ("import", Some("panda")));
     let said = "app.py:16 load() loaded module panda for 500 ms";
     assert!(finding.summary.starts_with(said), "{}", finding.summary);
 }
@@ -242,20 +242,20 @@ fn an_import_of_many_modules_names_the_first_and_counts_the_others() {
     let module = |file| [("<module>", file, 1)];
     let (a, b, c) = (module(a), module(b), module(c));
     let finding = loading(&[(200, &a), (150, &b), (150, &c)]);
-    assert_eq!(finding.target.as_deref(), Some("plug_a and 2 others"));
+    assert_eq!(finding.target().as_deref(), Some("plug_a and 2 others"));
     let finding = loading(&[(240, &a), (180, &b), (80, &[READS])]);
-    assert_eq!(finding.target.as_deref(), Some("plug_a and another"));
+    assert_eq!(finding.target().as_deref(), Some("plug_a and another"));
 }
 
 #[test]
 fn an_import_that_was_seen_reading_or_in_a_finder_names_no_module() {
     let module = [("<module>", "/srv/plug_a.py", 1)];
     let finding = loading(&[(400, &[READS]), (100, &module)]);
-    assert_eq!(finding.target, None);
+    assert_eq!(finding.target(), None);
     assert!(finding.summary.contains("loaded a module for"), "{}", finding.summary);
     // A finder of somebody's own that loads something itself: that is not what was asked for.
     let finder = [("find_spec", "/srv/finder.py", 5), LOADS, module[0]];
-    assert_eq!(loading(&[(500, &finder)]).target, None);
+    assert_eq!(loading(&[(500, &finder)]).target(), None);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn a_loop_that_polls_its_instance_waits_for_something_to_do_whatever_is_register
         made.names.push(text.to_owned());
         let name = format::record::TARGET_IS_NAME | (made.names.len() as u64 - 1);
         made.samples.get_mut(&THREAD).into_iter().flatten().for_each(|look| look.target = name);
-        findings(&made).into_iter().map(|f| (f.cause.text(), f.target)).collect::<Vec<_>>()
+        findings(&made).into_iter().map(|f| (f.cause.text(), f.target())).collect::<Vec<_>>()
     };
     let plain = polled("anon_inode:[eventpoll]");
     assert!(plain.iter().all(|(cause, _)| *cause == "unknown"), "{plain:?}");

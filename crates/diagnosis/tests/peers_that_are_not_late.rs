@@ -54,12 +54,12 @@ fn who_sent_the_request_is_no_peer_of_it() {
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "downstream-wait", "{}", to_text(&verdict));
     let target = "tcp 10.0.0.7:39504, the request's own client";
-    assert_eq!(first.target.as_deref(), Some(target));
+    assert_eq!(first.target().as_deref(), Some(target));
     assert!(first.advice.starts_with("The client"), "{}", first.advice);
     // A client library's peer is one.
     let made = reads(("read", "/lib/site-packages/urllib3/response.py", 100));
     let verdict = judge(&made);
-    assert_eq!(verdict.findings[0].target.as_deref(), Some("tcp 10.0.0.7:39504"));
+    assert_eq!(verdict.findings[0].target().as_deref(), Some("tcp 10.0.0.7:39504"));
     assert!(verdict.findings[0].advice.starts_with("Look at the peer"));
 }
 

@@ -70,7 +70,7 @@ fn a_lock_in_static_memory_is_told_by_its_name() {
     let verdict = judge(&made);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "lock-wait", "{}", to_text(&verdict));
-    assert_eq!(first.target.as_deref(), Some("shop::STOCK in shop"));
+    assert_eq!(first.target().as_deref(), Some("shop::STOCK in shop"));
     assert!(first.summary.contains("for the lock shop::STOCK in shop"), "{}", first.summary);
     assert_eq!(waiters(&verdict), Some(2.0), "{}", to_text(&verdict));
 }

@@ -157,7 +157,7 @@ fn a_full_queue_is_a_pool_whose_reader_is_late() {
     let words = "app.py:12 view() waited 499 ms for room in a full queue, most likely because \
                  app.py:20 upload() (called by nightly()) kept its reader";
     assert_eq!(first.summary, words);
-    assert_eq!(first.target.as_deref(), Some("room in a full queue"));
+    assert_eq!(first.target().as_deref(), Some("room in a full queue"));
     assert!(first.advice.contains("reader"), "{}", first.advice);
 }
 

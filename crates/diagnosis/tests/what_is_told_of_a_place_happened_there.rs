@@ -36,7 +36,7 @@ fn a_joined_group_tells_the_target_of_its_place() {
     assert_eq!(first.cause.text(), "downstream-wait", "{}", to_text(&verdict));
     let function = &first.place.as_ref().expect("a place").function;
     let own = pairs.iter().find(|(name, _)| name == function).expect("one of them");
-    assert_eq!(first.target.as_deref(), Some(own.1), "{}", to_text(&verdict));
+    assert_eq!(first.target().as_deref(), Some(own.1), "{}", to_text(&verdict));
 }
 
 #[test]
@@ -45,6 +45,6 @@ fn a_call_without_a_rule_is_told_by_its_name() {
     let verdict = diagnose(&made, |_| 100 * MS);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "unknown", "{}", to_text(&verdict));
-    assert_eq!(first.target.as_deref(), Some("semtimedop"));
+    assert_eq!(first.target().as_deref(), Some("semtimedop"));
     assert!(first.summary.ends_with("settle(), in a system call: semtimedop"), "{}", first.summary);
 }

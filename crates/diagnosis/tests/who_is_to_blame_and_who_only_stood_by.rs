@@ -293,7 +293,7 @@ fn all_of_one_wait_is_for_what_any_look_at_it_told() {
             "{}",
             to_text(&verdict)
         );
-        assert_eq!(first.target.as_deref(), Some(target));
+        assert_eq!(first.target().as_deref(), Some(target));
     }
 }
 

@@ -174,7 +174,7 @@ fn who_carries_a_result_from_another_process_is_no_culprit() {
     also_seen(&mut made, THIRD, (5..398).step_by(100), Futex, serves);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
-    assert_eq!(first.target.as_deref(), Some("a pool of processes"), "{}", to_text(&verdict));
+    assert_eq!(first.target().as_deref(), Some("a pool of processes"), "{}", to_text(&verdict));
     assert!(first.culprit.is_none(), "{}", to_text(&verdict));
 }
 

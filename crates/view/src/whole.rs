@@ -157,7 +157,7 @@ fn detail(
             tables.thread_or_none(culprit.0),
             tables.stack(culprit.1),
             i64::from(culprit.2),
-            claim.target.as_deref().map_or(0, |t| tables.text(t)),
+            claim.resource.as_ref().map_or(0, |r| tables.text(&r.to_string())),
         ]);
     }
     let column = |i: usize| -> Vec<i64> { rows.iter().map(|r| r[i]).collect() };

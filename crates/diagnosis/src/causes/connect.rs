@@ -5,9 +5,10 @@
 //! Quotes: the peer's address. Sure: the call was seen and switch records time it; unsure: without these, or where an
 //! event loop connects, whose looks are apart.
 
-use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
+use super::{at, ms_text, resource_text, Cause, Claim, Described, Rule};
 use crate::awaits::{target, Awaited};
 use crate::scene::Scene;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
@@ -19,18 +20,19 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Connect {
         return None;
     }
-    let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::Connect, segment) })
+    let resource =
+        segment.sample.and_then(|s| scene.target(s)).map(|name| Resource::peer(name, false));
+    Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::Connect, segment) })
 }
 
 /// Of a suspended task: `create_connection` and the like.
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Connect, seen.row, segment);
-    let target = target(scene, seen.row);
-    (seen.row.kind == AwaitKind::Connect).then_some(Claim { target, prefer_user: true, ..own })
+    let resource = target(scene, seen.row).map(|name| Resource::peer(name, false));
+    (seen.row.kind == AwaitKind::Connect).then_some(Claim { resource, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} for a connection to be set up{}", target_text(d))
+    format!("{place} waited {time} for a connection to be set up{}", resource_text(d))
 }

@@ -8,8 +8,9 @@
 //! many short calls of which looks saw few.
 
 use super::page_fault::is_mostly_kernel;
-use super::{at, ms_text, repeats_text, target_text, Cause, Claim, Described, Rule};
+use super::{at, ms_text, repeats_text, resource_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
@@ -34,11 +35,11 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || !disk {
         return None;
     }
-    let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
+    let resource = segment.sample.and_then(|s| scene.target(s)).map(Resource::File);
+    Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::DiskIo, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let waited = format!("{} waited {} for the disk", at(d.place), ms_text(d.mean_ms));
-    format!("{waited}{}{}", target_text(d), repeats_text(d))
+    format!("{waited}{}{}", resource_text(d), repeats_text(d))
 }

@@ -6,12 +6,13 @@
 //!
 //! Quotes: the resolver's address. Sure: the code that resolves was seen, or port 53; unsure: times are estimates.
 
-use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
+use super::{at, ms_text, resource_text, Cause, Claim, Described, Rule};
 use capture::read::Frame;
 
 use crate::awaits::{target, Awaited};
 use crate::scene::Scene;
 use analysis::frames::Owner;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
@@ -36,7 +37,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
             || scene.frames.any(segment.stack(), is_c_librarys)
     };
     let found = port_53 || resolves() || in_resolver(scene, segment.stack());
-    found.then(|| Claim { target, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
+    let resource = target.map(Resource::Resolver);
+    found.then(|| Claim { resource, prefer_user: true, ..Claim::of(Cause::Dns, segment) })
 }
 
 /// Of several descriptors that are polled the first: `udp 10.0.0.2:53, udp 10.0.0.3:53 and 2 more`.
@@ -67,12 +69,12 @@ fn in_resolver(scene: &Scene<'_>, stack: u32) -> bool {
 /// Of a suspended task: `getaddrinfo` of the event loop, or a library that asks resolvers.
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Dns, seen.row, segment);
-    let target = target(scene, seen.row);
+    let resource = target(scene, seen.row).map(Resource::Resolver);
     let resolves = seen.row.kind == AwaitKind::Resolve || in_resolver(scene, seen.row.stack);
-    resolves.then_some(Claim { target, prefer_user: true, ..own })
+    resolves.then_some(Claim { resource, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} for a name to be resolved{}", target_text(d))
+    format!("{place} waited {time} for a name to be resolved{}", resource_text(d))
 }

@@ -11,6 +11,7 @@ use crate::awaits::{by_library, target, Awaited};
 use crate::repeats::MANY;
 use crate::scene::Scene;
 use analysis::frames::Owner;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
@@ -21,28 +22,25 @@ const ADVICE_CLIENT: &str =
     "The client sends or takes its data slowly: let a proxy in front of the service buffer it, and \
      give it a time limit.";
 
-/// How the target ends where a server waits for who sent the request.
-const CLIENT: &str = ", the request's own client";
 /// Packages that serve requests: what they read and write under the program's own code is a client's.
 const SERVERS: [&str; 7] =
     ["gunicorn", "uvicorn", "hypercorn", "daphne", "waitress", "werkzeug", "cheroot"];
 
 /// Of a client that is slow it is not the peer's time limit that helps.
-pub fn advice(target: Option<&str>) -> &'static str {
-    match target {
-        Some(target) if target.ends_with(CLIENT) => ADVICE_CLIENT,
+pub fn advice(resource: Option<&Resource>) -> &'static str {
+    match resource {
+        Some(Resource::Peer { is_client: true, .. }) => ADVICE_CLIENT,
         _ => ADVICE,
     }
 }
 
-/// Whether this is the target of a thread that waits in an event loop of its own: who of its tasks waited,
-/// and for what, was not read.
-pub fn is_a_loops(target: Option<&str>) -> bool {
-    target.is_some_and(|target| target.contains("[eventpoll]"))
+/// Whether a thread waits in an event loop of its own: who of its tasks waited, and for what, was not read.
+pub fn is_a_loops(resource: Option<&Resource>) -> bool {
+    matches!(resource, Some(Resource::EventLoop(_)))
 }
 
 /// The peer, and whether it is the request's client: the package whose code uses the socket is the server's.
-fn peer(scene: &Scene<'_>, stack: u32, target: Option<String>) -> Option<String> {
+fn peer(scene: &Scene<'_>, stack: u32, target: Option<String>) -> Option<Resource> {
     let frames = scene.frames.of(stack).filter(|f| !f.native);
     let inner = frames.take_while(|f| scene.frames.owner(f.file) != Owner::User);
     let mut packages = inner.filter_map(|f| Some((scene.frames.package(f.file)?, f))).peekable();
@@ -53,8 +51,7 @@ fn peer(scene: &Scene<'_>, stack: u32, target: Option<String>) -> Option<String>
         Some("aiohttp") => own.any(|(_, f)| f.file.contains("/web_")),
         package => package.is_some_and(|name| SERVERS.contains(&name)),
     };
-    let socket = |target: &String| !target.contains("[eventpoll]");
-    target.map(|t| if serves && socket(&t) { t + CLIENT } else { t })
+    target.map(|name| Resource::peer(name, serves))
 }
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -65,8 +62,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || !waits {
         return None;
     }
-    let target = peer(scene, segment.stack(), scene.target_of_wait(segment));
-    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
+    let resource = peer(scene, segment.stack(), scene.target_of_wait(segment));
+    Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::DownstreamWait, segment) })
 }
 
 /// Of a suspended task: a stream; or a future behind which a single socket lies, as client
@@ -80,14 +77,14 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
         _ => false,
     };
     let own = Claim::of_await(Cause::DownstreamWait, seen.row, segment);
-    let target = peer(scene, seen.row.stack, target);
-    waits.then_some(Claim { target, prefer_user: true, ..own })
+    let resource = peer(scene, seen.row.stack, target);
+    waits.then_some(Claim { resource, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let peer = match d.target {
-        target if is_a_loops(target) => "what an event loop of its own awaited",
-        target => target.unwrap_or("a peer"),
+    let peer = match d.resource {
+        Some(Resource::EventLoop(_)) => "what an event loop of its own awaited".to_owned(),
+        peer => peer.map_or_else(|| "a peer".to_owned(), Resource::to_string),
     };
     let waited = format!("{} waited {} for {peer}", at(d.place), ms_text(d.mean_ms));
     match d.times {

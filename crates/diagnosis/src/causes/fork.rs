@@ -10,15 +10,13 @@
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::explain::Inference;
 use crate::scene::{Culprit, Scene};
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 pub const RULE: Rule = Rule { id: "fork", claim };
 pub const ADVICE: &str = "Fork early, while the process is small; start programs with posix_spawn \
      or vfork (Python: subprocess without preexec_fn), workers with spawn or forkserver.";
-
-/// What the target says of the time until the child runs its program.
-const EXEC: &str = "the child to run its program";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if scene.forked_ns(segment) * 2 > segment.ns() {
@@ -28,7 +26,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
     if segment.state == State::Wait && scene.awaits_exec(segment) {
         let own = Claim::of(Cause::Fork, segment);
-        return Some(Claim { prefer_user: true, target: Some(EXEC.to_owned()), ..own });
+        return Some(Claim { prefer_user: true, resource: Some(Resource::ChildProgram), ..own });
     }
     // Python forks with the GIL in hand, and the sampler stands still as well: it may have seen nothing.
     let kept = matches!(
@@ -64,7 +62,8 @@ pub fn sentence(d: &Described<'_>) -> String {
             format!("{who} stood still for {time} while {} forked", culprit.short())
         }
         None => {
-            let exec = d.target.map_or_else(String::new, |what| format!(" and waiting for {what}"));
+            let exec =
+                d.resource.map_or_else(String::new, |what| format!(" and waiting for {what}"));
             format!("{} spent {time} in fork{exec}: the kernel copied page tables", at(d.place))
         }
     }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
 use analysis::frames::Owner;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::wait::WaitKind;
@@ -23,9 +24,6 @@ const ADVICE: &str = "Import it at start-up, before the first request.";
 const ADVICE_STARTING: &str =
     "Let requests come when the worker is ready: load the program before \
      it forks or listens (gunicorn: --preload), or have a readiness check.";
-
-/// What the target says of a request that came while its worker was still loading the program.
-pub const STARTING: &str = "a worker's start";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let stack = segment.stack();
@@ -41,8 +39,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     };
     let importer = scene.frames.caller_of_outermost(stack, is_import).unwrap_or(stack);
     let own = Claim::of(Cause::Import, segment);
-    let target = module(scene, stack, importer);
-    (segment.state == State::Run || !own_name).then_some(Claim { stack: importer, target, ..own })
+    let resource = module(scene, stack, importer).map(Resource::Module);
+    (segment.state == State::Run || !own_name).then_some(Claim { stack: importer, resource, ..own })
 }
 
 /// The module whose code the import system ran for `importer`, the caller of the outermost import on
@@ -59,15 +57,14 @@ fn module(scene: &Scene<'_>, stack: u32, importer: u32) -> Option<String> {
 /// What is told of the modules that so much time each was seen to go to, of `all` that the imports of
 /// one function took: the module that took most of it, or the first of several that did. None where for
 /// most of it no module was seen.
-pub fn modules(known: BTreeMap<&str, f64>, all: f64) -> Option<String> {
-    let sum: f64 = known.values().sum();
+pub fn modules(known: BTreeMap<String, (&Resource, f64)>, all: f64) -> Option<Resource> {
+    let sum: f64 = known.values().map(|(_, ns)| ns).sum();
     let others = known.len().checked_sub(1)?;
-    let (first, most) = known.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    match (most * 2.0 > all, others) {
-        (true, _) => Some(first.to_owned()),
-        (false, _) if sum * 2.0 <= all => None,
-        (false, 1) => Some(format!("{first} and another")),
-        (false, others) => Some(format!("{first} and {others} others")),
+    let (first, (module, most)) = known.into_iter().max_by(|a, b| a.1 .1.total_cmp(&b.1 .1))?;
+    match most * 2.0 > all {
+        true => Some(module.clone()),
+        false if sum * 2.0 <= all => None,
+        false => Some(Resource::Modules { first, others }),
     }
 }
 
@@ -88,25 +85,25 @@ pub fn importer(scene: &Scene<'_>, stack: u32) -> Option<u32> {
 }
 
 /// Whether requests came before their worker was ready.
-pub fn is_a_start(cause: Cause, target: Option<&str>) -> bool {
-    cause == Cause::Import && target == Some(STARTING)
+pub fn is_a_start(cause: Cause, resource: Option<&Resource>) -> bool {
+    cause == Cause::Import && resource == Some(&Resource::WorkerStart)
 }
 
 /// Of a start it is when requests are let in that counts.
-pub fn advice(target: Option<&str>) -> &'static str {
-    match target {
-        Some(STARTING) => ADVICE_STARTING,
+pub fn advice(resource: Option<&Resource>) -> &'static str {
+    match resource {
+        Some(Resource::WorkerStart) => ADVICE_STARTING,
         _ => ADVICE,
     }
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    if d.target == Some(STARTING) {
+    if d.resource == Some(&Resource::WorkerStart) {
         let (at, time) = (at(d.place), ms_text(d.mean_ms));
         return format!(
             "requests came before their worker was ready: for {time} {at} was still loading the program"
         );
     }
-    let what = d.target.map_or_else(|| "a module".to_owned(), |names| format!("module {names}"));
+    let what = d.resource.map_or_else(|| "a module".to_owned(), |names| format!("module {names}"));
     format!("{} loaded {what} for {}", at(d.place), ms_text(d.mean_ms))
 }

@@ -14,8 +14,9 @@ use super::pool_wait::{hands_out, has_no_work};
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
 use crate::scene::Scene;
+use analysis::resource::{LockedBy, Of, Resource};
 use analysis::timeline::{Segment, State};
-use format::wait::{AwaitKind, HolderSource, WaitKind, HELD_BY};
+use format::wait::{AwaitKind, HolderSource, WaitKind};
 
 pub const RULE: Rule = Rule { id: "lock-wait", claim };
 const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
@@ -43,41 +44,47 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
                 // The end of a thread that nobody saw: no lock, and nobody held one.
                 return None;
             }
-            let notice = notice(scene, segment).map(str::to_owned);
-            let target = notice.or_else(|| scene.lock_name(segment));
-            Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
+            let notice = notice(scene, segment);
+            let resource = notice.or_else(|| scene.lock_name(segment).map(Resource::Lock));
+            Some(Claim { culprit, resource, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
-            let target = segment.sample.and_then(|s| scene.target(s));
-            let ours = target.as_deref().is_some_and(|t| t.ends_with(OURS));
+            let name = segment.sample.and_then(|s| scene.target(s));
+            let resource = name.map(Resource::file_lock);
+            let ours =
+                matches!(resource, Some(Resource::FileLock { by: LockedBy::ThisProcess, .. }));
             let culprit = if ours { scene.file_lock_holder(segment) } else { None };
-            Some(Claim { culprit, target, ..Claim::of(Cause::LockWait, segment) })
+            Some(Claim { culprit, resource, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::Sleep if scene.frames.asks_sqlite(segment.stack()) => {
-            let target = Some(SQLITE.to_owned());
+            let resource = Some(Resource::Database);
             // A database's client is the messenger.
-            Some(Claim { target, prefer_user: true, ..Claim::of(Cause::LockWait, segment) })
+            Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::LockWait, segment) })
         }
         _ => None,
     }
 }
 
 /// Of what somebody is to give notice of it is what that one does before that counts.
-pub fn advice(target: Option<&str>) -> &'static str {
-    match target {
-        Some(SQLITE) => ADVICE_SQLITE,
-        _ => NOTICES.iter().find(|n| Some(n.target) == target).map_or(ADVICE, |n| n.advice),
+pub fn advice(resource: Option<&Resource>) -> &'static str {
+    match resource {
+        Some(Resource::Database) => ADVICE_SQLITE,
+        _ => notice_of(resource).map_or(ADVICE, |n| n.advice),
     }
 }
 
-/// Whether this is the target of a wait for what somebody is to give notice of: nobody holds it.
-pub fn is_notice(target: Option<&str>) -> bool {
-    NOTICES.iter().any(|n| Some(n.target) == target)
+/// Whether it is something that somebody is to give notice of: nobody holds it.
+pub fn is_notice(resource: Option<&Resource>) -> bool {
+    notice_of(resource).is_some()
+}
+
+fn notice_of(resource: Option<&Resource>) -> Option<&'static Notice> {
+    NOTICES.iter().find(|n| Some(&n.resource) == resource)
 }
 
 /// What is waited for with a lock and has nobody who holds it: somebody is to give notice.
 struct Notice {
-    target: &'static str,
+    resource: Resource,
     what: &'static str,
     /// What who gives it does: `set by`.
     given: &'static str,
@@ -86,22 +93,15 @@ struct Notice {
     advice: &'static str,
 }
 
-const EVENT: &str = "threading.Event";
-const CONDITION: &str = "threading.Condition";
-const BARRIER: &str = "threading.Barrier";
-const END: &str = "a thread's end";
-const TASKS_EVENT: &str = "asyncio.Event";
-const TASKS_CONDITION: &str = "asyncio.Condition";
-
 const SETS: Notice = Notice {
-    target: EVENT,
+    resource: Resource::Event(Of::Threads),
     what: "an Event",
     given: "set",
     to: "set it",
     advice: "Look at what the thread that sets the Event does before; give the wait a time limit.",
 };
 const NOTIFIES: Notice = Notice {
-    target: CONDITION,
+    resource: Resource::Condition(Of::Threads),
     what: "a Condition",
     given: "notified",
     to: "notify it",
@@ -109,62 +109,58 @@ const NOTIFIES: Notice = Notice {
         "Look at what the thread that notifies the Condition does before; give the wait a time \
              limit.",
 };
-const NOTICES: [Notice; 6] = [
+static NOTICES: [Notice; 6] = [
     SETS,
     NOTIFIES,
     Notice {
-        target: BARRIER,
+        resource: Resource::Barrier,
         what: "a Barrier",
         given: "reached last",
         to: "reach it last",
         advice: "Look at what the thread that comes last does before; give the wait a time limit.",
     },
     Notice {
-        target: END,
-        what: END,
+        resource: Resource::ThreadEnd,
+        what: "a thread's end",
         given: "kept from it",
         to: "end",
         advice: "Look at what the thread does before it ends; give join() a time limit.",
     },
     Notice {
-        target: TASKS_EVENT,
+        resource: Resource::Event(Of::Tasks),
         advice:
             "Look at what the task that sets the Event does before; give the wait a time limit.",
         ..SETS
     },
     Notice {
-        target: TASKS_CONDITION,
+        resource: Resource::Condition(Of::Tasks),
         advice: "Look at what the task that notifies the Condition does before; give the wait a \
                  time limit.",
         ..NOTIFIES
     },
 ];
 
-/// What is waited for by asking again. Nothing tells who has it: the lock is the connection's, not a thread's. Who left a
-/// function each time is inferred (`regulars`).
-const SQLITE: &str = "a SQLite database";
+/// Nothing tells who has it: the lock is the connection's, not a thread's. Who left a function each time is inferred
+/// (`regulars`).
 const ADVICE_SQLITE: &str =
     "Find the connection whose transaction was open meanwhile, of this process or another, and \
      shorten it: no waiting or long work between BEGIN and COMMIT; WAL lets readers go on.";
 
 /// Whether who waits for this asks for it again and again: nobody wakes it.
-pub fn asks_again(target: Option<&str>) -> bool {
-    target == Some(SQLITE)
+pub fn asks_again(resource: Option<&Resource>) -> bool {
+    resource == Some(&Resource::Database)
 }
 
-/// How the target of a file lock ends that this process has.
-const OURS: &str = ", held by this process";
-
 /// Whether the kernel told who has the file lock that is waited for.
-pub fn is_told(target: Option<&str>) -> bool {
-    target.is_some_and(|target| target.contains(HELD_BY))
+pub fn is_told(resource: Option<&Resource>) -> bool {
+    resource.is_some_and(Resource::has_known_process)
 }
 
 /// What of `threading`'s that somebody is to give notice of is waited for. Where the lock waited for
 /// tells its holder, a Condition's own lock is being taken again.
-fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
+fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Resource> {
     if scene.joins(segment.stack()) {
-        return Some(END);
+        return Some(Resource::ThreadEnd);
     }
     let names = |wanted: &[&str]| {
         let frames = scene.frames.of(segment.stack()).take(4);
@@ -178,9 +174,9 @@ fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'static str> {
     let held = segment.sample.is_some_and(|s| s.holder_source != HolderSource::None);
     match (names(&["wait"]), names(&["_wait", "_enter"])) {
         _ if !waits => None,
-        (_, 1..) => Some(BARRIER),
-        (2.., _) => Some(EVENT),
-        _ => (!held).then_some(CONDITION),
+        (_, 1..) => Some(Resource::Barrier),
+        (2.., _) => Some(Resource::Event(Of::Threads)),
+        _ => (!held).then_some(Resource::Condition(Of::Threads)),
     }
 }
 
@@ -202,9 +198,11 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
             if pool || library && seen.row.kind == AwaitKind::Event {
                 return None;
             }
-            let event = seen.row.kind == AwaitKind::Event;
-            let target = Some(if event { TASKS_EVENT } else { TASKS_CONDITION }.to_owned());
-            Some(Claim { culprit: holder_of_any(scene, seen, segment), target, ..own })
+            let resource = Some(match seen.row.kind {
+                AwaitKind::Event => Resource::Event(Of::Tasks),
+                _ => Resource::Condition(Of::Tasks),
+            });
+            Some(Claim { culprit: holder_of_any(scene, seen, segment), resource, ..own })
         }
         _ => None,
     }
@@ -216,12 +214,16 @@ pub fn sentence(d: &Described<'_>) -> String {
 
 /// `for a lock, held by ...`: the sentence behind who waited, and for how long.
 pub fn waited_for(d: &Described<'_>) -> String {
-    let notice = NOTICES.iter().find(|n| Some(n.target) == d.target);
-    let what = match (notice, d.target) {
+    let notice = notice_of(d.resource);
+    let what = match (notice, d.resource) {
         (Some(notice), _) => notice.what.to_owned(),
-        (None, Some(SQLITE)) => format!("a lock of {SQLITE}, asking again"),
-        (None, Some(target)) if target.starts_with('/') => format!("the file lock of {target}"),
-        (None, Some(target)) => format!("the lock {target}"),
+        (None, Some(database @ Resource::Database)) => {
+            format!("a lock of {database}, asking again")
+        }
+        (None, Some(Resource::FileLock { name, .. })) if name.starts_with('/') => {
+            format!("the file lock of {name}")
+        }
+        (None, Some(lock)) => format!("the lock {lock}"),
         (None, None) => "a lock".to_owned(),
     };
     let limit = if d.timed_out { " until its time limit" } else { "" };
@@ -230,14 +232,14 @@ pub fn waited_for(d: &Described<'_>) -> String {
     if d.culprit.is_none() {
         return match notice {
             Some(notice) => format!("{waited}; who was to {} is not known", notice.to),
-            None if is_told(d.target) => waited,
+            None if is_told(d.resource) => waited,
             None => format!("{waited}; who held it is not known"),
         };
     }
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
     let sure = if d.culprit_measured { "" } else { "most likely " };
     // Of a file lock that is this process's it is told already who holds it.
-    let known = match is_told(d.target) {
+    let known = match is_told(d.resource) {
         true => format!("{sure}by"),
         false => format!("{sure}{held} by"),
     };

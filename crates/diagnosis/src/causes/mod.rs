@@ -32,6 +32,7 @@ use crate::culprits::Through;
 use crate::repeats::Repeats;
 use crate::scene::{Culprit, Scene};
 use analysis::frames::Place;
+use analysis::resource::Resource;
 use analysis::timeline::Segment;
 
 macro_rules! causes {
@@ -90,7 +91,7 @@ pub struct Claim {
     /// Who is to blame, when it is another thread.
     pub culprit: Option<Culprit>,
     /// What was waited for.
-    pub target: Option<String>,
+    pub resource: Option<Resource>,
     /// The kind of wait was seen in a sample of this segment, not borrowed.
     pub seen: bool,
     /// It is what another thread did, which was found by who ran when the wait for it ended.
@@ -112,7 +113,7 @@ impl Claim {
             stack: segment.stack(),
             prefer_user: false,
             culprit: None,
-            target: None,
+            resource: None,
             seen: segment.sampled,
             inferred: false,
             waiter: 0,
@@ -180,7 +181,7 @@ pub struct Described<'a> {
     /// The culprit was read from the lock or interpreter.
     pub culprit_measured: bool,
     /// What was waited for.
-    pub target: Option<&'a str>,
+    pub resource: Option<&'a Resource>,
     /// The waits ended by their time limit.
     pub timed_out: bool,
     /// The finding's cause; of an event loop that waits for another thread, that wait's.
@@ -263,8 +264,8 @@ pub(crate) fn kernel_work(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<&'
 pub fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Claim {
     let first = RULES.iter().find_map(|rule| rule.claim(scene, segment));
     first.unwrap_or_else(|| {
-        let target = unknown::target(scene, segment);
-        Claim { target, ..Claim::of(Cause::Unknown, segment) }
+        let resource = unknown::resource(scene, segment);
+        Claim { resource, ..Claim::of(Cause::Unknown, segment) }
     })
 }
 
@@ -304,28 +305,28 @@ pub fn sentence(cause: Cause, d: &Described<'_>) -> String {
 }
 
 /// One sentence of advice.
-pub fn advice(cause: Cause, target: Option<&str>) -> &'static str {
+pub fn advice(cause: Cause, resource: Option<&Resource>) -> &'static str {
     match cause {
-        Cause::Sleep => sleep::advice(target),
-        Cause::LockWait => lock_wait::advice(target),
+        Cause::Sleep => sleep::advice(resource),
+        Cause::LockWait => lock_wait::advice(resource),
         Cause::GilWait => gil_wait::ADVICE,
         Cause::GcPause => gc_pause::ADVICE,
         Cause::Cpu => cpu::ADVICE,
         Cause::CpuStarved => cpu_starved::ADVICE,
         Cause::CpuThrottled => cpu_throttled::ADVICE,
         Cause::EventLoopBlocked => event_loop_blocked::ADVICE,
-        Cause::PoolWait => pool_wait::advice(target),
-        Cause::DownstreamWait => downstream_wait::advice(target),
+        Cause::PoolWait => pool_wait::advice(resource),
+        Cause::DownstreamWait => downstream_wait::advice(resource),
         Cause::Connect => connect::ADVICE,
         Cause::Dns => dns::ADVICE,
         Cause::DiskIo => disk_io::ADVICE,
         Cause::PipeWrite => pipe_write::ADVICE,
         Cause::SubprocessWait => subprocess_wait::ADVICE,
-        Cause::Import => import::advice(target),
+        Cause::Import => import::advice(resource),
         Cause::PageFault => page_fault::ADVICE,
         Cause::Fork => fork::ADVICE,
         Cause::DeadlockTimeout => deadlock_timeout::ADVICE,
-        Cause::Recorder => recorder::advice(target),
+        Cause::Recorder => recorder::advice(resource),
         Cause::Stopped => stopped::ADVICE,
         Cause::Unknown => unknown::ADVICE,
     }
@@ -337,8 +338,8 @@ pub(crate) fn at(place: Option<&Place>) -> String {
 }
 
 /// ` (tcp 127.0.0.1:5432)`, or nothing.
-pub(crate) fn target_text(d: &Described<'_>) -> String {
-    d.target.map_or_else(String::new, |t| format!(" ({t})"))
+pub(crate) fn resource_text(d: &Described<'_>) -> String {
+    d.resource.map_or_else(String::new, |resource| format!(" ({resource})"))
 }
 
 /// `: 212 calls of execute(), one after the other`, or nothing.

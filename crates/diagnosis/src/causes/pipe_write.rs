@@ -4,8 +4,9 @@
 //!
 //! Quotes: which process has the other end, where /proc tells. Sure: the call was seen and switch records time it.
 
-use super::{at, ms_text, target_text, Cause, Claim, Described, Rule};
+use super::{at, ms_text, resource_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
@@ -18,11 +19,11 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || !writes {
         return None;
     }
-    let target = segment.sample.and_then(|s| scene.target(s));
-    Some(Claim { target, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
+    let resource = segment.sample.and_then(|s| scene.target(s)).map(Resource::PipeReader);
+    Some(Claim { resource, prefer_user: true, ..Claim::of(Cause::PipeWrite, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} to write to a pipe nobody emptied{}", target_text(d))
+    format!("{place} waited {time} to write to a pipe nobody emptied{}", resource_text(d))
 }

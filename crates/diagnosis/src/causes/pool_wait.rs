@@ -25,6 +25,7 @@ use crate::explain::{Dropped, Fact, Fate, Inference};
 use crate::scene::{Culprit, Scene};
 use crate::woken::Told;
 use analysis::frames::{last_part, Owner};
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::record::Sample;
@@ -42,9 +43,6 @@ const ADVICE_ROOM: &str =
     "Shorten what keeps the queue's reader busy, give it more readers, or let \
      who fills the queue drop what does not fit.";
 
-/// What the target says of a wait for room in a bounded queue: its reader is late.
-const ROOM: &str = "room in a full queue";
-
 const ADVICE_UNUSED: &str =
     "Look for code that takes from the pool and does not give back: without `with`, or \
      with a way out (an error, an early return) on which nothing is closed.";
@@ -52,10 +50,6 @@ const ADVICE_UNUSED: &str =
 const ADVICE_VAIN: &str =
     "Find out who had what is in the pool: code that keeps it for long, or that does not give it back \
      (without `with`, or with a way out on which nothing is closed).";
-
-/// What the target says of a wait whose time ran out, while others were at work, and while nobody was.
-const IN_VAIN: &str = "nothing came before the time limit";
-const UNUSED: &str = "nothing came before the time limit, and nobody was at work";
 
 /// Files of the interpreter's library that hand work to others.
 const POOLS: [&str; 2] = ["multiprocessing/pool.py", FUTURES];
@@ -71,12 +65,13 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if !is_of_a_pool(scene, segment.stack()) || has_no_work(scene, segment.stack()) {
         return None;
     }
-    let vain = scene.timed_out(segment).then(|| in_vain(scene, segment));
-    let told = what(scene, segment.stack()).or(vain);
-    let target = told.or_else(|| primitive(scene, segment.stack()));
+    let in_vain = scene.timed_out(segment);
+    let nothing = || in_vain.then(|| nothing_in_time(scene, segment));
+    let told = what(scene, segment.stack()).or_else(nothing);
+    let resource = told.or_else(|| primitive(scene, segment.stack()));
     // Who gave back what this one got had it until then; nobody did to one whose time ran out.
-    let elsewhere = matches!(target, Some(PROCESSES | OTHERS));
-    let told = !elsewhere && vain.is_none();
+    let elsewhere = matches!(resource, Some(Resource::Processes | Resource::OtherProcess));
+    let told = !elsewhere && !in_vain;
     let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
     // Estimates hardly tell who ran then, but for native code, whose few threads stand where they wait.
     let culprit = match segment.exact || native(scene, segment.stack()).is_some() {
@@ -94,7 +89,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let reader = || puts(scene, segment.stack()).then(|| reader(scene, segment)).flatten();
     let culprit = culprit.or_else(reader);
     let carried = culprit.is_some_and(|c| carries(scene, c.stack));
-    let target = if carried { Some(PROCESSES) } else { target }.map(str::to_owned);
+    let resource = if carried { Some(Resource::Processes) } else { resource };
     let idles =
         |c: &Culprit| is_idle(scene, c.stack) || scene.idles(c.tid, (from_ns, to_ns), c.stack);
     let culprit = culprit.filter(|c| !carried && !idles(c));
@@ -110,7 +105,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     });
     let at = |c: Culprit| Culprit { stack: scene.let_go_at(segment, c.tid, c.stack), ..c };
     let culprit = culprit.map(at);
-    Some(Claim { culprit, target, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
+    Some(Claim { culprit, resource, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
 }
 
 /// Who most likely is to empty the full queue that is waited for: the thread that was in the file of the code that waits
@@ -152,10 +147,9 @@ fn reader(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
     one.then(|| Culprit::thread(tid, stack, false, by))
 }
 
-/// What the target says of a wait whose time limit ran out, and whether anybody was at work then who
-/// may have had what it waited for: a thread in the program's own code that is neither idle nor waits
-/// for a pool itself.
-fn in_vain(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
+/// A wait whose time limit ran out, and whether anybody was at work then who may have had what it waited
+/// for: a thread in the program's own code that is neither idle nor waits for a pool itself.
+fn nothing_in_time(scene: &Scene<'_>, segment: &Segment<'_>) -> Resource {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
     let works = |tid: u32| {
@@ -172,20 +166,7 @@ fn in_vain(scene: &Scene<'_>, segment: &Segment<'_>) -> &'static str {
         idle * 2 < to - from
     };
     let others = scene.capture.samples.keys().filter(|tid| **tid != segment.tid);
-    match others.copied().any(works) {
-        true => IN_VAIN,
-        false => UNUSED,
-    }
-}
-
-/// Whether this is the target of a wait for a pool that nobody ended.
-pub fn is_in_vain(target: Option<&str>) -> bool {
-    matches!(target, Some(IN_VAIN | UNUSED))
-}
-
-/// Whether nobody of this process ended what is waited for, by its target.
-pub fn is_of_nobody_here(target: Option<&str>) -> bool {
-    is_in_vain(target) || matches!(target, Some(PROCESSES | OTHERS))
+    Resource::NothingInTime { at_work: others.copied().any(works) }
 }
 
 /// Whether the code of a wait puts something into a bounded queue.
@@ -210,51 +191,41 @@ pub fn doing(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
 }
 
 /// Of a full queue it is who empties it that counts; of what nobody uses, who took it.
-pub fn advice(target: Option<&str>) -> &'static str {
-    match target {
-        Some(ROOM) => ADVICE_ROOM,
-        Some(IN_VAIN) => ADVICE_VAIN,
-        Some(UNUSED) => ADVICE_UNUSED,
+pub fn advice(resource: Option<&Resource>) -> &'static str {
+    match resource {
+        Some(Resource::Room) => ADVICE_ROOM,
+        Some(Resource::NothingInTime { at_work: true }) => ADVICE_VAIN,
+        Some(Resource::NothingInTime { at_work: false }) => ADVICE_UNUSED,
         _ => ADVICE,
     }
 }
 
-/// What targets say of pools that are none, or none of this process's.
-const PROCESSES: &str = "a pool of processes";
-const OTHERS: &str = "another process";
-const EXECUTOR: &str = "an executor";
-const MESSAGE: &str = "a message";
-const CONDITION: &str = "a condition";
-const RESULT: &str = "a result";
-const PERMIT: &str = "a permit of a Semaphore";
-const ITEM: &str = "an item of a queue";
-
 /// What the code of a wait for a pool waits for, where that has a better word than pool.
-fn what(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
+fn what(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
     let is = |file: &str| scene.frames.any(stack, |f| scene.frames.is_stdlib(f, file, &[]));
     if is("multiprocessing/pool.py") || is(FUTURES) && futures_are_of_processes(scene) {
-        return Some(PROCESSES);
+        return Some(Resource::Processes);
     }
     if is_for_processes(scene, stack) {
-        return Some(OTHERS);
+        return Some(Resource::OtherProcess);
     }
     if puts(scene, stack) || awaits_room(scene, stack) {
-        return Some(ROOM);
+        return Some(Resource::Room);
     }
     native(scene, stack)
 }
 
 /// What a wait for a pool of the interpreter's library is for, unless a library hands it out.
-fn primitive(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
+fn primitive(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
     let mut inner = scene.frames.of(stack).filter(|f| !f.native).peekable();
     let waits = inner.next_if(|f| scene.frames.is_stdlib(f, "threading.py", &["wait"])).is_some();
     let caller = inner.next()?;
     let user = inner.next().is_some_and(|f| scene.frames.owner(f.file) == Owner::User);
     match user {
         true if waits && scene.frames.is_stdlib(&caller, "threading.py", &["acquire"]) => {
-            Some(PERMIT)
+            Some(Resource::Permit)
         }
-        true if scene.frames.is_stdlib(&caller, "queue.py", &["get"]) => Some(ITEM),
+        true if scene.frames.is_stdlib(&caller, "queue.py", &["get"]) => Some(Resource::Item),
         _ => None,
     }
 }
@@ -287,18 +258,18 @@ fn carries(scene: &Scene<'_>, stack: u32) -> bool {
 
 /// The same for Rust and C: the code of channels and condition variables, as far as it lies under the
 /// innermost function of the program's own.
-fn native(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
+fn native(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
     let runtime = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::Runtime;
     let mut found = None;
     for frame in scene.frames.of(stack).take_while(runtime) {
         let waits = frame.file.ends_with("/condvar.rs") || frame.function.contains("pthread_cond_");
         if CHANNELS.iter().any(|part| frame.file.contains(part)) {
             if last_part(frame.function).starts_with("send") {
-                return Some(ROOM);
+                return Some(Resource::Room);
             }
-            found = Some(MESSAGE);
+            found = Some(Resource::Message);
         } else if waits && found.is_none() {
-            found = Some(CONDITION);
+            found = Some(Resource::NativeCondition);
         }
     }
     found
@@ -429,10 +400,10 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
             Some(Claim { culprit, ..own })
         }
         AwaitKind::Queue => {
-            let target = what(scene, seen.row.stack).map(str::to_owned);
+            let resource = what(scene, seen.row.stack);
             let culprit = holder_of_any(scene, seen, segment);
             let culprit = culprit.or_else(|| likely_holder(scene, seen, segment));
-            Some(Claim { culprit, target, ..own })
+            Some(Claim { culprit, resource, ..own })
         }
         AwaitKind::Executor => {
             let ours = !futures_are_of_processes(scene);
@@ -440,8 +411,11 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
                 return Some(claim);
             }
             let culprit = ours.then(|| worker_of_any(scene, seen, segment)).flatten();
-            let target = if culprit.is_some() { RESULT } else { EXECUTOR };
-            Some(Claim { culprit, target: Some(target.to_owned()), ..own })
+            let resource = match culprit {
+                Some(_) => Resource::Result,
+                None => Resource::Executor,
+            };
+            Some(Claim { culprit, resource: Some(resource), ..own })
         }
         AwaitKind::Event | AwaitKind::Condition | AwaitKind::Future
             if target(scene, seen.row).is_none() && hands_out(scene, seen.row.stack) =>
@@ -454,7 +428,7 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
             let culprit = holder_of_any(scene, seen, segment);
             let culprit = culprit.or_else(|| fulfiller(scene, seen, segment));
             let culprit = culprit.or_else(|| likely_holder(scene, seen, segment))?;
-            Some(Claim { culprit: Some(culprit), target: Some(RESULT.to_owned()), ..own })
+            Some(Claim { culprit: Some(culprit), resource: Some(Resource::Result), ..own })
         }
         _ => None,
     }
@@ -492,32 +466,36 @@ pub fn sentence(d: &Described<'_>) -> String {
 
 /// `for a pool whose workers ...`: the sentence behind who waited, and for how long.
 pub fn waited_for(d: &Described<'_>) -> String {
-    let room = d.target == Some(ROOM);
+    use Resource::{
+        Executor, Item, Message, NativeCondition, NothingInTime, OtherProcess, Permit, Processes,
+        Result, Room,
+    };
+    let room = d.resource == Some(&Room);
     let waited = "for";
-    match (d.target.filter(|_| !d.culprit_measured), d.culprit) {
-        (Some(PROCESSES), _) => {
-            return format!("{waited} {PROCESSES}; other processes are not recorded here");
+    match (d.resource.filter(|_| !d.culprit_measured), d.culprit) {
+        (Some(pool @ Processes), _) => {
+            return format!("{waited} {pool}; other processes are not recorded here");
         }
-        (Some(OTHERS), _) => {
-            return format!("{waited} {OTHERS}; what that did is not recorded here");
+        (Some(other @ OtherProcess), _) => {
+            return format!("{waited} {other}; what that did is not recorded here");
         }
-        (Some(what @ (MESSAGE | CONDITION | RESULT)), Some(_)) => {
-            let doing = d.culprit_doing.filter(|_| what == RESULT);
+        (Some(what @ (Message | NativeCondition | Result)), Some(_)) => {
+            let doing = d.culprit_doing.filter(|_| *what == Result);
             let doing = doing.map_or_else(String::new, |doing| format!(", which {doing}"));
             return format!("{waited} {what}; most likely {} made it wait{doing}", d.blamed());
         }
-        (Some(what @ (MESSAGE | CONDITION)), None) => {
+        (Some(what @ (Message | NativeCondition)), None) => {
             return format!("{waited} {what}; who was to bring it is not known");
         }
-        (Some(EXECUTOR), None) => {
+        (Some(executor @ Executor), None) => {
             return format!(
-                "{waited} {EXECUTOR}; what its workers did was not recorded (other processes?)"
+                "{waited} {executor}; what its workers did was not recorded (other processes?)"
             );
         }
-        (Some(IN_VAIN), None) => {
-            return format!("{waited} a pool; {IN_VAIN}");
+        (Some(nothing @ NothingInTime { at_work: true }), None) => {
+            return format!("{waited} a pool; {nothing}");
         }
-        (Some(UNUSED), None) => {
+        (Some(NothingInTime { at_work: false }), None) => {
             return format!(
                 "{waited} a pool; nothing came before the time limit, and no thread was seen at work \
                  meanwhile: most likely all was taken and not given back (a leak)"
@@ -525,8 +503,8 @@ pub fn waited_for(d: &Described<'_>) -> String {
         }
         _ => {}
     }
-    let named = d.target.filter(|what| matches!(*what, ROOM | PERMIT | ITEM));
-    let what = named.unwrap_or("a pool");
+    let named = d.resource.filter(|what| matches!(what, Room | Permit | Item));
+    let what = named.map_or_else(|| "a pool".to_owned(), Resource::to_string);
     let waited = format!("{waited} {what}");
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
     match d.culprit {

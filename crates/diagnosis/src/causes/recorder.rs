@@ -9,6 +9,7 @@
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 
 pub const RULE: Rule = Rule { id: "recorder", claim };
@@ -17,9 +18,6 @@ const ADVICE: &str = "Captures are written too often or too large for this machi
 const ADVICE_PREDICATE: &str =
     "Let the predicate compare what it is given, which costs microseconds: \
      no I/O, no lock, no long work; or choose requests by slow= and on_error=.";
-
-/// What the target says where it was the program's predicate.
-const PREDICATE: &str = "the predicate of when=";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if scene.predicate_ns(segment) * 2 > segment.ns() {
@@ -32,23 +30,23 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 
 /// A claim for time in which a thread was inside the predicate.
 pub fn in_predicate(segment: &Segment<'_>) -> Claim {
-    let target = Some(PREDICATE.to_owned());
-    Claim { target, prefer_user: true, ..Claim::of(Cause::Recorder, segment) }
+    let resource = Some(Resource::Predicate);
+    Claim { resource, prefer_user: true, ..Claim::of(Cause::Recorder, segment) }
 }
 
 /// Of a predicate it is what it does that counts.
-pub fn advice(target: Option<&str>) -> &'static str {
-    match target {
-        Some(PREDICATE) => ADVICE_PREDICATE,
+pub fn advice(resource: Option<&Resource>) -> &'static str {
+    match resource {
+        Some(Resource::Predicate) => ADVICE_PREDICATE,
         _ => ADVICE,
     }
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (at, time) = (at(d.place), ms_text(d.mean_ms));
-    match d.target {
-        Some(PREDICATE) => {
-            format!("{at}, in {PREDICATE} that dashcam asks at each request's end, took {time}")
+    match d.resource {
+        Some(predicate @ Resource::Predicate) => {
+            format!("{at}, in {predicate} that dashcam asks at each request's end, took {time}")
         }
         _ => format!("{at} had no CPU for {time} while dashcam wrote a capture"),
     }

@@ -12,6 +12,7 @@ use super::{at, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
 use crate::scene::Scene;
 use analysis::frames::Place;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
@@ -23,9 +24,6 @@ const ADVICE: &str = "Take the pause off the request's path: do the retry or bac
 const ADVICE_LIMIT: &str = "Find out who should have ended the wait and did not (a notify that is \
      missing or comes before the wait, a thread that is gone); if it is meant as a pause, take it off \
      the request's path.";
-
-/// What the target says of a wait of `threading` that ran into its time limit.
-const LIMIT: &str = "a time limit";
 
 /// So many pauses in one request are a loop's.
 const MANY: usize = 4;
@@ -44,17 +42,17 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
             let waits = leaf.is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]));
             // Who waits for a pool in vain does not rest.
             let waits = waits && !pool_wait::is_of_a_pool(scene, segment.stack());
-            let target = Some(LIMIT.to_owned());
-            (waits && scene.timed_out(segment)).then_some(Claim { target, ..own })
+            let resource = Some(Resource::TimeLimit);
+            (waits && scene.timed_out(segment)).then_some(Claim { resource, ..own })
         }
         _ => None,
     }
 }
 
 /// Of a wait that nobody ended it is who should have that counts.
-pub fn advice(target: Option<&str>) -> &'static str {
-    match target {
-        Some(LIMIT) => ADVICE_LIMIT,
+pub fn advice(resource: Option<&Resource>) -> &'static str {
+    match resource {
+        Some(Resource::TimeLimit) => ADVICE_LIMIT,
         _ => ADVICE,
     }
 }
@@ -77,7 +75,7 @@ pub fn sentence(d: &Described<'_>) -> String {
         false => called.short(),
     };
     match (d.times, d.retried) {
-        _ if d.target == Some(LIMIT) => {
+        _ if d.resource == Some(&Resource::TimeLimit) => {
             format!("{slept} in a wait that nobody ended before its time limit")
         }
         (times, Some(called)) if times > 1 => {

@@ -8,6 +8,7 @@
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
 use crate::scene::Scene;
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind, CHILD, PIPE_OF_CHILD};
 
@@ -18,7 +19,7 @@ pub const ADVICE: &str =
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = || Claim::of(Cause::SubprocessWait, segment);
     waits(scene, segment).then(|| Claim {
-        target: child(scene, segment),
+        resource: child(scene, segment).map(Resource::Child),
         prefer_user: true,
         ..own()
     })
@@ -50,6 +51,6 @@ pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Opti
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let what = d.target.unwrap_or("a child process");
+    let what = d.resource.map_or_else(|| "a child process".to_owned(), Resource::to_string);
     format!("{} waited {} for {what}", at(d.place), ms_text(d.mean_ms))
 }

@@ -2,32 +2,33 @@
 //!
 //! Signature: none. Quotes: the stacks that most of it passed in (`unexplained`). Never surer than *possible*.
 
+use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
 use super::{at, ms_text, Described};
-use crate::crowded::SLIVERS;
 use crate::scene::Scene;
 
 pub const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing\"), or look at \
      the stacks in `dashcam show`.";
 
 /// The system call that a thread sat in for which there is no rule: its name, or what its descriptor is.
-pub fn target(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<String> {
+pub fn resource(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Resource> {
     let sits = segment.state == State::Wait && segment.wait() == WaitKind::Other;
-    segment.sample.filter(|_| sits).and_then(|sample| scene.target(sample))
+    let name = segment.sample.filter(|_| sits).and_then(|sample| scene.target(sample));
+    name.map(Resource::SystemCall)
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
     let time = ms_text(d.mean_ms);
     match d.place {
-        place if d.target == Some(SLIVERS) => format!(
+        place if d.resource == Some(&Resource::ShortRuns) => format!(
             "{} got no CPU for {time} between runs of microseconds: it gave it away itself (a loop \
              that yields, a lock that spins), or others took it at once",
             at(place)
         ),
         Some(place) => {
-            let call = d.target.map_or_else(String::new, |t| format!(", in a system call: {t}"));
+            let call = d.resource.map_or_else(String::new, |r| format!(", in a system call: {r}"));
             format!("{time} could not be explained; most of it passed in {}{call}", place.short())
         }
         None => format!("{time} could not be explained: nothing was seen of it"),

@@ -149,7 +149,7 @@ impl Judge<'_, '_> {
             to_ns: segment.to_ns,
             state: segment.state,
             wait: segment.wait().text(),
-            resource: claim.target.clone().or(own),
+            resource: claim.resource.as_ref().map(ToString::to_string).or(own),
             place: place_of(self.scene, w).or_else(|| place(segment.stack())),
             rule: claim.rule,
             blocker: claim.culprit.map(|c| (c.by, c.tid, place(c.stack))),

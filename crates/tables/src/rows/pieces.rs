@@ -80,6 +80,7 @@ fn row(
     piece: &Piece<'_>,
 ) -> Result<(), Halt> {
     let (segment, claim) = (&piece.segment, &piece.claim);
+    let target = claim.resource.as_ref().map(ToString::to_string);
     let place = match claim.prefer_user {
         true => frames.innermost_user(claim.stack),
         false => frames.innermost(claim.stack),
@@ -100,7 +101,7 @@ fn row(
         Cell::Text(claim.cause.text()),
         id(claim.stack),
         text(place.as_deref()),
-        text(claim.target.as_deref()),
+        text(target.as_deref()),
         culprit.map_or(Cell::Null, |c| id(c.tid)),
         culprit.map_or(Cell::Null, |c| id(c.stack)),
         text(blamed.as_deref()),

@@ -52,6 +52,7 @@ fn cause(sink: &mut Sink<'_>, rank: usize, found: &Finding) -> Result<(), Halt> 
     let (path, missing) = (found.path.join(" > "), found.missing.join("; "));
     let [function, qualified, file, line, module] = place(found.place.as_ref());
     let [by_function, by_qualified, by_file, by_line, by_module] = place(found.culprit.as_ref());
+    let target = found.target();
     sink.row([
         int(rank),
         Cell::Text(found.cause.text()),
@@ -74,7 +75,7 @@ fn cause(sink: &mut Sink<'_>, rank: usize, found: &Finding) -> Result<(), Halt> 
         by_file,
         by_line,
         by_module,
-        text(found.target.as_deref()),
+        text(target.as_deref()),
         Cell::Text(&missing),
         Cell::Text(found.advice),
         opt(found.seen_ns.first().copied()),
