@@ -1,10 +1,11 @@
 //! Who was inside `fork` when, and where: the recorder's hooks around it measure the time, and a look
 //! during it tells the code. One before it was at other code, and so is a native thread's behind it.
 
-use capture::read::{Frame, SpanRow};
+use capture::read::SpanRow;
 use format::wait::WaitKind;
 
 use crate::index::Index;
+use crate::signatures::Stdlib;
 use crate::timeline::Segment;
 
 /// So soon behind its fork a thread that runs is still in the code that forked.
@@ -37,8 +38,7 @@ impl Index<'_> {
     /// long as to copy it. What takes much longer is the child's own doing.
     pub fn awaits_exec(&self, segment: &Segment<'_>) -> bool {
         const TIMES: u64 = 4;
-        let starts = |f: &Frame<'_>| self.frames.is_stdlib(f, "subprocess.py", &["_execute_child"]);
-        let is_start = self.frames.of(segment.stack()).next().is_some_and(|f| starts(&f));
+        let is_start = self.frames.leaf_at(segment.stack(), Stdlib::SubprocessStart);
         if !is_start || segment.wait() != WaitKind::PipeRead {
             return false;
         }

@@ -283,7 +283,7 @@ impl<'c> Frames<'c> {
 
     /// Whether a frame is one of the functions `names` (any, if none is given) of the interpreter's own module
     /// file `file` (`threading.py`, `multiprocessing/pool.py`). A program's file of that name is not.
-    pub fn is_stdlib(&self, frame: &Frame<'_>, file: &str, names: &[&str]) -> bool {
+    pub(crate) fn is_stdlib(&self, frame: &Frame<'_>, file: &str, names: &[&str]) -> bool {
         let front = frame.file.strip_suffix(file);
         front.is_some_and(|front| front.is_empty() || front.ends_with('/'))
             && (names.is_empty() || names.contains(&last_part(frame.function)))

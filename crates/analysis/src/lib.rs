@@ -6,7 +6,7 @@
 //! code a frame is; `gaps` finds times in which the whole process may have been stopped; `words` gives names to
 //! threads, waits and places. `index` answers what a thread did at a given time, `loops` and `forks` what of that
 //! was an event loop's own wait or a fork. `waits` puts one wait together from the segments it was cut into;
-//! `resource` says what was waited for.
+//! `resource` says what was waited for, `signatures` which code waits for what.
 //!
 //! What it promises: diagnosis, export, tables and view ask these same questions here, so that a page, an
 //! export and a verdict never disagree about where a thread's time went. No module imports one that
@@ -23,6 +23,7 @@ pub mod index;
 mod loops;
 pub mod requests;
 pub mod resource;
+pub mod signatures;
 pub mod states;
 pub mod timeline;
 pub mod waits;

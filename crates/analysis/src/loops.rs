@@ -4,11 +4,11 @@
 //! is a callback's. Most looks tell what is polled; those at a thread that nothing asked about do not, and
 //! then the code that polls decides.
 
-use capture::read::Frame;
 use format::wait::WaitKind;
 
 use crate::index::Index;
 use crate::resource::is_epoll;
+use crate::signatures::Stdlib;
 use crate::timeline::{Segment, State};
 
 impl Index<'_> {
@@ -27,7 +27,7 @@ impl Index<'_> {
             Some(target) if is_epoll(&target) => true,
             Some(_) => {
                 let caller = self.frames.of(segment.stack()).nth(1);
-                caller.is_some_and(|f| self.frames.is_stdlib(&f, "base_events.py", &["_run_once"]))
+                caller.is_some_and(|f| self.frames.is_at(&f, Stdlib::LoopRunOnce))
             }
             // Nobody asked what it polls: its loop's epoll, unless a callback is at it.
             None => !self.is_in_a_callback(segment.stack()),
@@ -36,11 +36,9 @@ impl Index<'_> {
 
     /// Whether a loop's thread stands in what a callback called, or in a call that waits for one peer.
     fn is_in_a_callback(&self, stack: u32) -> bool {
-        let peers = |f: &Frame<'_>| {
-            ["socket.py", "ssl.py"].iter().any(|n| self.frames.is_stdlib(f, n, &[]))
-        };
-        self.frames.of(stack).next().is_some_and(|f| peers(&f))
-            || self.frames.any(stack, |f| self.frames.is_stdlib(f, "events.py", &["_run"]))
+        let peers = [Stdlib::Socket, Stdlib::Tls];
+        peers.iter().any(|code| self.frames.leaf_at(stack, *code))
+            || self.frames.any_at(stack, Stdlib::LoopCallback)
     }
 
     /// Whether a loop's thread was off the CPU for long and no look tells where: in its poll call most

@@ -21,6 +21,7 @@ use crate::scene::{Culprit, Scene};
 use analysis::frames::Owner;
 use analysis::requests::Judged;
 use analysis::resource::Resource;
+use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
 use capture::read::RequestRow;
 use format::record::Sample;
@@ -219,8 +220,7 @@ fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
 
 /// While a thread waits for the one it started to come up, that one's time counts.
 fn through_start<'c>(scene: &Scene<'c>, segment: Segment<'c>, out: &mut Vec<Piece<'c>>) {
-    let starts =
-        |f: &capture::read::Frame<'_>| scene.frames.is_stdlib(f, "threading.py", &["start"]);
+    let starts = |f: &capture::read::Frame<'_>| scene.frames.is_at(f, Stdlib::ThreadStart);
     if segment.state == State::Wait && scene.frames.any(segment.stack(), starts) {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let born = |tid: &&u32| {

@@ -172,13 +172,7 @@ impl Scene<'_> {
         let leaf = self.frames.of(segment.stack()).find(|f| !f.native)?;
         // What `threading` waits for in Python code of its own is a notice, or a permit; an RLock of C
         // code has no frame.
-        let notice = self.frames.is_stdlib(
-            &leaf,
-            "threading.py",
-            &["wait", "join", "_wait_for_tstate_lock"],
-        );
         if self.frames.owner(leaf.file) != Owner::User
-            || notice
             || pool_wait::is_of_a_pool(self, segment.stack())
         {
             return None;

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use analysis::frames::{is_part_of_a_function, Owner, Place};
 use analysis::requests::{Judged, Requests};
 use analysis::resource::Resource;
+use analysis::signatures::Stdlib;
 use analysis::timeline::{self, State};
 use analysis::waits::Wait;
 use capture::read::Frame;
@@ -533,8 +534,7 @@ fn own_functions(scene: &Scene<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
     let owner = |f: &Frame<'_>| scene.frames.owner(f.file);
     // The second is what is left of it to be seen where the loop is not written in Python.
     let runs_the_loop = |f: &Frame<'_>| {
-        scene.frames.is_stdlib(f, "base_events.py", &["_run_once"])
-            || scene.frames.is_stdlib(f, "runners.py", &["run"])
+        scene.frames.is_at(f, Stdlib::LoopRunOnce) || scene.frames.is_at(f, Stdlib::LoopRun)
     };
     let own = |f: &Frame<'_>| matches!(owner(f), Owner::User | Owner::Library);
     let work = scene.frames.of(stack).take_while(|f| !(on_loop && runs_the_loop(f)));

@@ -10,6 +10,7 @@ use crate::scene::Scene;
 use crate::woken::Told;
 use analysis::frames::Owner;
 use analysis::requests::Judged;
+use analysis::signatures::Stdlib;
 use analysis::timeline::{self, Segment, State};
 use format::wait::WaitKind;
 
@@ -152,8 +153,8 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool
     let mut waits = 0;
     let mut joins = false;
     for frame in scene.frames.of(segment.stack()).take(3) {
-        waits += usize::from(scene.frames.is_stdlib(&frame, "threading.py", &["wait"]));
-        joins |= scene.frames.is_stdlib(&frame, "threading.py", &["join", "_wait_for_tstate_lock"]);
+        waits += usize::from(scene.frames.is_at(&frame, Stdlib::Wait));
+        joins |= scene.frames.is_at(&frame, Stdlib::ThreadJoin);
     }
     // `Event.wait` calls `Condition.wait`; one alone is a condition of the program's own. What comes
     // out of a pool comes from no thread in particular.

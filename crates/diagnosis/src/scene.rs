@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 
 use analysis::index::Index;
+use analysis::signatures::{Pattern, Stdlib};
 use analysis::timeline::{Segment, State};
 use analysis::waits;
 use capture::read::Capture;
@@ -197,8 +198,7 @@ impl<'c> Scene<'c> {
 
     /// Whether the code of a wait waits for a thread's end.
     pub fn joins(&self, stack: u32) -> bool {
-        let mut inner = self.frames.of(stack).take(2);
-        inner.any(|f| self.frames.is_stdlib(&f, "threading.py", &["join", "_wait_for_tstate_lock"]))
+        self.frames.fits(stack, Pattern::Within(2, Stdlib::ThreadJoin))
     }
 
     /// The holder of the lock `segment` waits for, when nobody could go on: that thread waited most of the while for a
@@ -280,8 +280,7 @@ impl<'c> Scene<'c> {
         let Some(tid) = self.releaser(segment).filter(|tid| !busy(*tid)) else {
             // Estimates hardly tell who ran then. Of a Condition it is who did something else until then
             // that counts; a lock of its own kind is held by whoever comes next, too.
-            let leaf = self.frames.of(segment.stack()).next();
-            let told = leaf.is_some_and(|f| self.frames.is_stdlib(&f, "threading.py", &["wait"]));
+            let told = self.frames.leaf_at(segment.stack(), Stdlib::Wait);
             let keeper = if told && !segment.exact { self.keeper(segment) } else { None };
             return keeper.filter(|c| !self.same_place(c.stack, segment.stack()));
         };

@@ -4,6 +4,7 @@
 //! not who woke whom; so these are inferences, and what rests on them is
 //! *likely* at most. Who shares no code with the waiter and lets go of nothing is not named at all.
 
+use analysis::signatures::{Pattern, Stdlib};
 use analysis::timeline::{Segment, State};
 use format::record::{flag, Sample};
 use format::wait::{HolderSource, WaitKind};
@@ -384,9 +385,8 @@ impl Scene<'_> {
         });
         let first = ends.min().unwrap_or(to_ns);
         // Those at one Barrier are let go together; others at the same place are at other ones.
-        let mut inner = self.frames.of(segment.stack()).take(4);
-        let barrier =
-            inner.any(|f| self.frames.is_stdlib(&f, "threading.py", &["_wait", "_enter"]));
+        let barrier = Pattern::Within(4, Stdlib::BarrierWait);
+        let barrier = self.frames.fits(segment.stack(), barrier);
         if barrier && to_ns - first > TOGETHER_NS {
             to_ns
         } else {

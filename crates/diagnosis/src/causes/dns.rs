@@ -13,6 +13,7 @@ use crate::awaits::{target, Awaited};
 use crate::scene::Scene;
 use analysis::frames::Owner;
 use analysis::resource::Resource;
+use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
@@ -32,8 +33,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let port_53 =
         target.as_deref().map(first).is_some_and(|t| t.starts_with("udp") && t.ends_with(":53"));
     let resolves = || {
-        let leaf = scene.frames.of(segment.stack()).next();
-        leaf.is_some_and(|f| scene.frames.is_stdlib(&f, "socket.py", &["getaddrinfo", "getfqdn"]))
+        scene.frames.leaf_at(segment.stack(), Stdlib::Resolve)
             || scene.frames.any(segment.stack(), is_c_librarys)
     };
     let found = port_53 || resolves() || in_resolver(scene, segment.stack());

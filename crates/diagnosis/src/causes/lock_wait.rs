@@ -15,6 +15,7 @@ use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
 use crate::scene::Scene;
 use analysis::resource::{LockedBy, Of, Resource};
+use analysis::signatures::{self, Stdlib};
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 
@@ -28,13 +29,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
     match segment.wait() {
         // `Thread.start` waits for the new thread to come up: no lock of anybody's.
-        WaitKind::Futex
-            if scene.frames.any(segment.stack(), |f| {
-                scene.frames.is_stdlib(f, "threading.py", &["start"])
-            }) =>
-        {
-            None
-        }
+        WaitKind::Futex if scene.frames.any_at(segment.stack(), Stdlib::ThreadStart) => None,
         // Nor does an executor's worker wait for one that has nothing to do: a look at it from before
         // its work began.
         WaitKind::Futex if has_no_work(scene, segment.stack()) => None,
@@ -159,25 +154,9 @@ pub fn is_told(resource: Option<&Resource>) -> bool {
 /// What of `threading`'s that somebody is to give notice of is waited for. Where the lock waited for
 /// tells its holder, a Condition's own lock is being taken again.
 fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Resource> {
-    if scene.joins(segment.stack()) {
-        return Some(Resource::ThreadEnd);
-    }
-    let names = |wanted: &[&str]| {
-        let frames = scene.frames.of(segment.stack()).take(4);
-        frames
-            .take_while(|f| scene.frames.is_stdlib(f, "threading.py", &[]))
-            .filter(|f| scene.frames.is_stdlib(f, "threading.py", wanted))
-            .count()
-    };
-    let leaf = scene.frames.of(segment.stack()).next();
-    let waits = leaf.is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]));
     let held = segment.sample.is_some_and(|s| s.holder_source != HolderSource::None);
-    match (names(&["wait"]), names(&["_wait", "_enter"])) {
-        _ if !waits => None,
-        (_, 1..) => Some(Resource::Barrier),
-        (2.., _) => Some(Resource::Event(Of::Threads)),
-        _ => (!held).then_some(Resource::Condition(Of::Threads)),
-    }
+    let notice = scene.frames.resource(segment.stack(), &signatures::NOTICES);
+    notice.filter(|notice| !(held && matches!(notice, Resource::Condition(_))))
 }
 
 /// Of a suspended task: a lock, whose holder is the task suspended inside its `async with`; or an

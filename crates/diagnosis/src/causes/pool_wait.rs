@@ -26,6 +26,7 @@ use crate::scene::{Culprit, Scene};
 use crate::woken::Told;
 use analysis::frames::{last_part, Owner};
 use analysis::resource::Resource;
+use analysis::signatures::{self, Pattern, Stdlib};
 use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::record::Sample;
@@ -51,13 +52,6 @@ const ADVICE_VAIN: &str =
     "Find out who had what is in the pool: code that keeps it for long, or that does not give it back \
      (without `with`, or with a way out on which nothing is closed).";
 
-/// Files of the interpreter's library that hand work to others.
-const POOLS: [&str; 2] = ["multiprocessing/pool.py", FUTURES];
-const FUTURES: &str = "concurrent/futures/_base.py";
-const EXECUTORS: &str = "concurrent/futures/thread.py";
-/// Their functions that wait for what comes back.
-const RESULTS: &[&str] = &["get", "wait", "result", "exception", "as_completed"];
-
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
@@ -68,7 +62,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let in_vain = scene.timed_out(segment);
     let nothing = || in_vain.then(|| nothing_in_time(scene, segment));
     let told = what(scene, segment.stack()).or_else(nothing);
-    let resource = told.or_else(|| primitive(scene, segment.stack()));
+    // A library that hands something else out waits so, too.
+    let own = || scene.frames.resource(segment.stack(), &signatures::OWN_POOLS);
+    let resource = told.or_else(own);
     // Who gave back what this one got had it until then; nobody did to one whose time ran out.
     let elsewhere = matches!(resource, Some(Resource::Processes | Resource::OtherProcess));
     let told = !elsewhere && !in_vain;
@@ -172,14 +168,12 @@ fn nothing_in_time(scene: &Scene<'_>, segment: &Segment<'_>) -> Resource {
 /// Whether the code of a wait puts something into a bounded queue.
 pub fn puts(scene: &Scene<'_>, stack: u32) -> bool {
     // `Queue.put` waits in a Condition; one that waits for the queue's own lock waits for no room.
-    let mut inner = scene.frames.of(stack).take(2);
-    inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]))
-        && inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "queue.py", &["put"]))
+    scene.frames.fits(stack, Pattern::Inner(&[Stdlib::Wait, Stdlib::QueuePut]))
 }
 
 /// The same of an event loop's task.
 pub fn awaits_room(scene: &Scene<'_>, stack: u32) -> bool {
-    scene.frames.any(stack, |f| scene.frames.is_stdlib(f, "queues.py", &["put"]))
+    scene.frames.any_at(stack, Stdlib::TaskQueuePut)
 }
 
 /// What a thread that waits in a futex with this stack does, if it is of a pool.
@@ -202,31 +196,13 @@ pub fn advice(resource: Option<&Resource>) -> &'static str {
 
 /// What the code of a wait for a pool waits for, where that has a better word than pool.
 fn what(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
-    let is = |file: &str| scene.frames.any(stack, |f| scene.frames.is_stdlib(f, file, &[]));
-    if is("multiprocessing/pool.py") || is(FUTURES) && futures_are_of_processes(scene) {
-        return Some(Resource::Processes);
-    }
-    if is_for_processes(scene, stack) {
-        return Some(Resource::OtherProcess);
-    }
-    if puts(scene, stack) || awaits_room(scene, stack) {
-        return Some(Resource::Room);
-    }
-    native(scene, stack)
-}
-
-/// What a wait for a pool of the interpreter's library is for, unless a library hands it out.
-fn primitive(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
-    let mut inner = scene.frames.of(stack).filter(|f| !f.native).peekable();
-    let waits = inner.next_if(|f| scene.frames.is_stdlib(f, "threading.py", &["wait"])).is_some();
-    let caller = inner.next()?;
-    let user = inner.next().is_some_and(|f| scene.frames.owner(f.file) == Owner::User);
-    match user {
-        true if waits && scene.frames.is_stdlib(&caller, "threading.py", &["acquire"]) => {
-            Some(Resource::Permit)
-        }
-        true if scene.frames.is_stdlib(&caller, "queue.py", &["get"]) => Some(Resource::Item),
-        _ => None,
+    let found = scene.frames.resource(stack, &signatures::POOLS);
+    let of_processes =
+        || scene.frames.any_at(stack, Stdlib::Future) && futures_are_of_processes(scene);
+    match found {
+        Some(Resource::Processes) => found,
+        _ if of_processes() => Some(Resource::Processes),
+        _ => found.or_else(|| native(scene, stack)),
     }
 }
 
@@ -236,24 +212,22 @@ fn futures_are_of_processes(scene: &Scene<'_>) -> bool {
     let mut of_processes = false;
     for (tid, looks) in &scene.capture.samples {
         let Some(look) = looks.last() else { continue };
-        let is = |f: &Frame<'_>, file: &str| scene.frames.is_stdlib(f, file, &[]);
-        let has = |file: &str| scene.frames.any(look.stack, |f| is(f, file));
+        let has = |code: Stdlib| scene.frames.any_at(look.stack, code);
         let serves = || scene.capture.requests.iter().any(|r| r.tid == *tid);
-        if has(EXECUTORS) && !serves() {
+        if has(Stdlib::ThreadExecutor) && !serves() {
             return false;
         }
-        of_processes |= has("concurrent/futures/process.py");
+        of_processes |= has(Stdlib::ProcessExecutor);
     }
     of_processes
 }
 
 /// Whether a thread that stands there only carries work to other processes, or what comes back.
 fn carries(scene: &Scene<'_>, stack: u32) -> bool {
-    const CARRIERS: [&str; 3] =
-        ["concurrent/futures/process.py", "multiprocessing/pool.py", "multiprocessing/queues.py"];
+    const CARRIERS: [Stdlib; 3] =
+        [Stdlib::ProcessExecutor, Stdlib::ProcessPool, Stdlib::ProcessQueue];
     let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
-    let carrier = |f: &Frame<'_>| CARRIERS.iter().any(|file| scene.frames.is_stdlib(f, file, &[]));
-    scene.frames.any(stack, carrier) && !scene.frames.any(stack, user)
+    CARRIERS.iter().any(|code| scene.frames.any_at(stack, *code)) && !scene.frames.any(stack, user)
 }
 
 /// The same for Rust and C: the code of channels and condition variables, as far as it lies under the
@@ -290,20 +264,14 @@ pub fn is_of_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
 }
 
 fn gets_from_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
-    let gets = scene.frames.any(stack, |f| {
-        scene.frames.is_stdlib(f, "queue.py", &["get"])
-            || POOLS.iter().any(|file| scene.frames.is_stdlib(f, file, RESULTS))
-    });
-    // `Semaphore.acquire` waits in a Condition of its own.
-    let mut inner = scene.frames.of(stack);
-    let waits = inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]));
-    let permits = waits
-        && inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["acquire"]));
-    gets || permits
+    const GETS: [Stdlib; 3] = [Stdlib::QueueGet, Stdlib::ProcessPoolResult, Stdlib::FutureResult];
+    const PERMIT: Pattern = Pattern::Inner(&[Stdlib::Wait, Stdlib::SemaphoreAcquire]);
+    GETS.iter().any(|code| scene.frames.any_at(stack, *code))
+        || scene.frames.fits(stack, PERMIT)
         || puts(scene, stack)
         || is_for_processes(scene, stack)
         || native(scene, stack).is_some()
-        || waits && hands_out(scene, stack)
+        || scene.frames.leaf_at(stack, Stdlib::Wait) && hands_out(scene, stack)
 }
 
 /// Whether both stacks wait for a pool in the same function of the same library, wherever they came
@@ -321,11 +289,8 @@ pub fn is_same_pool(scene: &Scene<'_>, a: u32, b: u32) -> bool {
 /// Whether the code waits for a notice of multiprocessing's that another process is to give: a
 /// Condition's, an Event's or a Barrier's, that a JoinableQueue is done, or room in a bounded one.
 fn is_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
-    let leaf = scene.frames.of(stack).next();
-    leaf.is_some_and(|f| {
-        scene.frames.is_stdlib(&f, "multiprocessing/synchronize.py", &["wait"])
-            || scene.frames.is_stdlib(&f, "multiprocessing/queues.py", &["put", "join"])
-    })
+    let codes = [Stdlib::ProcessNotice, Stdlib::ProcessQueueWait];
+    codes.iter().any(|code| scene.frames.leaf_at(stack, *code))
 }
 
 /// A claim for time in which a piece of the request's work stood in an executor's queue. `worker`
@@ -372,15 +337,9 @@ fn works_for_others(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Op
 
 /// Whether a thread that stands there waits for work: an executor's worker, or one at a queue.
 pub fn is_idle(scene: &Scene<'_>, stack: u32) -> bool {
-    let leaf = scene.frames.of(stack).next();
-    leaf.is_some_and(|f| {
-        scene.frames.is_stdlib(&f, "queue.py", &["get"])
-            || scene.frames.is_stdlib(&f, EXECUTORS, &["_worker"])
-    }) || {
-        let mut inner = scene.frames.of(stack).take(2);
-        inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]))
-            && inner.next().is_some_and(|f| scene.frames.is_stdlib(&f, "queue.py", &["get"]))
-    }
+    const QUEUE: Pattern = Pattern::Inner(&[Stdlib::Wait, Stdlib::QueueGet]);
+    let codes = [Stdlib::QueueGet, Stdlib::ExecutorWorker];
+    codes.iter().any(|code| scene.frames.leaf_at(stack, *code)) || scene.frames.fits(stack, QUEUE)
 }
 
 /// Whether that one is a worker of the interpreter's or a library's, with no code of the program under it: a look

@@ -13,6 +13,7 @@ use crate::awaits::Awaited;
 use crate::scene::Scene;
 use analysis::frames::Place;
 use analysis::resource::Resource;
+use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
@@ -38,8 +39,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         WaitKind::Sleep if scene.frames.asks_sqlite(segment.stack()) => None,
         WaitKind::Sleep | WaitKind::Yield => Some(own),
         WaitKind::Futex => {
-            let leaf = scene.frames.of(segment.stack()).next();
-            let waits = leaf.is_some_and(|f| scene.frames.is_stdlib(&f, "threading.py", &["wait"]));
+            let waits = scene.frames.leaf_at(segment.stack(), Stdlib::Wait);
             // Who waits for a pool in vain does not rest.
             let waits = waits && !pool_wait::is_of_a_pool(scene, segment.stack());
             let resource = Some(Resource::TimeLimit);

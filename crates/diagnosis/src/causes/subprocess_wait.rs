@@ -9,6 +9,7 @@ use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
 use crate::scene::Scene;
 use analysis::resource::Resource;
+use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind, CHILD, PIPE_OF_CHILD};
 
@@ -27,8 +28,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 
 /// Whether a child process is waited for, or what it writes.
 pub fn waits(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
-    let inside =
-        || scene.frames.any(segment.stack(), |f| scene.frames.is_stdlib(f, "subprocess.py", &[]));
+    let inside = || scene.frames.any_at(segment.stack(), Stdlib::Subprocess);
     segment.state == State::Wait
         && match segment.wait() {
             WaitKind::ChildWait => true,
