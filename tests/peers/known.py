@@ -22,7 +22,7 @@ class Known:
 
 # Decision 0036 lists what a program can still see. A request follows its tasks in a context variable.
 _CONTEXT = "lists all variables of a copied context: dashcam_request, in which a request follows its tasks, is there"
-# Nine bare runs in ten pass; one in eight fails bare with an application that takes 0.4 s to be imported.
+# One bare run of twelve fails; one in eight does with an application that takes 0.4 s to be imported.
 _TAKEN_FIRST = "asks again 0.1 s after a request of 0.5 s and counts on the first being taken before, by another thread"
 
 KNOWN: "list[Known]" = [

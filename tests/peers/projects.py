@@ -269,9 +269,13 @@ PROJECTS = [
         "bfb70c49663f63b0440f2b54dbc6b0d1650e56dfe4e2641f59b2c6f727b44aca",
         keep=("pytest.ini", "LICENSE.md"),
         run=("--pyargs", "cheroot.test"),
-        options=("-o", "addopts=", "-p", "cheroot.test._pytest_plugin"),
+        # The mark is that of a plugin which runs tests again until they pass; here none is.
+        options=(
+            *("-o", "addopts=", "-p", "cheroot.test._pytest_plugin"),
+            *("-W", "ignore::pytest.PytestUnknownMarkWarning"),
+        ),
         requires=(
-            "pytest==8.4.2", "jaraco.context", "jaraco.text", "portend", "pyopenssl", "requests",
+            "pytest==8.4.2", "jaraco.context", "jaraco.text", "portend", "pyopenssl", "pypytools", "requests",
             "requests-toolbelt", "requests-unixsocket2", "trustme", "pytest-mock",
         ),
         records_children=True,
@@ -376,7 +380,7 @@ PROJECTS = [
         options=("-p", "celery.contrib.pytest"),
         requires=(
             "kombu==5.7.0", "pytest==9.2.0", "pytest-click", "pytest-order", "pytest-subtests", "pytest-timeout",
-            "freezegun", "cryptography", "pyyaml", "msgpack",
+            "freezegun", "cryptography", "pydantic", "pyyaml", "msgpack",
         ),
     ),
     # Of its tests those that want no server: the others find none, on both sides.
