@@ -136,9 +136,10 @@ impl Resource {
 
     /// The peer that the capture names so; of a descriptor of epoll, what that polls.
     pub fn peer(name: String, is_client: bool) -> Resource {
-        match is_epoll(&name) {
-            true => Resource::EventLoop(name),
-            false => Resource::Peer { name, is_client },
+        match (only_registered(&name), is_epoll(&name)) {
+            (Some(peer), _) => Resource::Peer { name: peer.to_owned(), is_client },
+            (None, true) => Resource::EventLoop(name),
+            (None, false) => Resource::Peer { name, is_client },
         }
     }
 
@@ -157,6 +158,14 @@ impl Resource {
         let Resource::FileLock { by, .. } = self else { return false };
         *by != LockedBy::Unknown
     }
+}
+
+/// The peer of the one socket that is registered with a descriptor of epoll: a client library's selector. An event
+/// loop has what wakes it registered, too.
+fn only_registered(name: &str) -> Option<&str> {
+    let registered = name.strip_prefix("anon_inode:[eventpoll] of ")?;
+    let is_peer = registered.starts_with("tcp ") || registered.starts_with("unix /");
+    (is_peer && !registered.contains(", ") && !registered.contains(" and ")).then_some(registered)
 }
 
 /// Whether a descriptor's name is that of an epoll: what is polled behind it is not known.

@@ -18,6 +18,12 @@ use crate::words;
 
 /// A thread that waits is sampled this often.
 const SAMPLED_NS: u64 = 100_000_000;
+/// The call begins before its thread leaves the CPU, so a wait to its limit is this much shorter at most.
+const EARLY_NS: u64 = 1_000_000;
+/// A thread whose time is up gets a CPU this late at most, beside a quarter of its limit.
+const LATE_NS: u64 = 5_000_000;
+/// Who asks again does so within this time: a few lines of a client library, the GIL included.
+const AGAIN_NS: u64 = 20_000_000;
 /// CPU time of less than this between two samples is what taking them costs.
 const STILL_NS: u64 = 200_000;
 
@@ -143,6 +149,26 @@ impl<'c> Wait<'c> {
         }
     }
 
+    /// Whether this wait ran to its time limit. One that no sample saw has none of its own: then to one of `limits`,
+    /// those of other waits there.
+    fn ran_out(&self, limits: &[u64]) -> bool {
+        let reached = |limit_ns: u64| self.ns() + EARLY_NS >= limit_ns;
+        match self.limit_ns {
+            0 => limits
+                .iter()
+                .any(|limit| reached(*limit) && self.ns() <= limit + limit / 4 + LATE_NS),
+            limit_ns => is_slice(&limit_ns) && reached(limit_ns),
+        }
+    }
+
+    /// Whether `next` may be the same thread asking again for the same.
+    fn leads_to(&self, next: &Wait<'_>) -> bool {
+        let agree = |a: u64, b: u64| a == 0 || b == 0 || a == b;
+        next.from_ns.saturating_sub(self.to_ns) <= AGAIN_NS
+            && agree(self.stack.into(), next.stack.into())
+            && agree(self.target, next.target)
+    }
+
     /// Takes up the part `next`. What was known first stays.
     fn take(&mut self, next: &Wait<'c>) {
         self.to_ns = self.to_ns.max(next.to_ns);
@@ -205,6 +231,39 @@ pub fn merged_by_request<'c>(
         merged(waits, Same::Touching).into_iter().map(move |wait| (request, wait))
     };
     parts.chunk_by(|a, b| a.0 == b.0).flat_map(of_one).collect()
+}
+
+/// Waits of several requests, in any order, put together as by `merged_by_request`, and those that are one wait in
+/// slices: each but the last ran to its time limit, and its thread asked again at the same place (a client
+/// library that polls its socket every 100 ms). What remains is one for each time that something came, or nothing more
+/// was asked.
+pub fn ended_by_request<'c>(
+    parts: impl IntoIterator<Item = (usize, Wait<'c>)>,
+) -> Vec<(usize, Wait<'c>)> {
+    let waits = merged_by_request(parts);
+    let of_one = |own: &[(usize, Wait<'c>)]| {
+        let limits: Vec<u64> = own.iter().map(|(_, wait)| wait.limit_ns).filter(is_slice).collect();
+        let mut out: Vec<(usize, Wait<'c>)> = Vec::new();
+        let mut before: Option<&Wait<'c>> = None;
+        for (request, next) in own {
+            match (out.last_mut(), before) {
+                (Some((_, whole)), Some(slice))
+                    if slice.ran_out(&limits) && slice.leads_to(next) =>
+                {
+                    whole.take(next);
+                }
+                _ => out.push((*request, *next)),
+            }
+            before = Some(next);
+        }
+        out
+    };
+    waits.chunk_by(|a, b| (a.0, a.1.tid) == (b.0, b.1.tid)).flat_map(of_one).collect()
+}
+
+/// Whether a time limit is one: 1 says that there was one that could not be read.
+fn is_slice(limit_ns: &u64) -> bool {
+    *limit_ns > 1
 }
 
 /// The lock that a thread waited for longest, in all; there may be more segments of that than of who waits for

@@ -6,7 +6,7 @@ mod made;
 
 use analysis::index::Index;
 use analysis::timeline::{of_thread, Segment, State};
-use analysis::waits::{longest_lock, merged, merged_by_request, Same, Wait};
+use analysis::waits::{ended_by_request, longest_lock, merged, merged_by_request, Same, Wait};
 use capture::read::Capture;
 use format::wait::WaitKind::{self, Futex, Gil, Running, SocketRead};
 use made::{off, seen, stack, BEGIN, MS};
@@ -123,4 +123,33 @@ fn from_any_segment_all_of_a_wait_is_found() {
 #[test]
 fn samples_do_not_join_waits_that_they_cannot_tell_apart() {
     assert_eq!(whole_by_samples(SocketRead, Running), (210, 300));
+}
+
+/// The waits of `waiting(stretches)`, each sample with this time limit, that something ended.
+fn ended(stretches: &[(u64, u64)], limit_ns: u64) -> Vec<(u64, u64)> {
+    let mut made = waiting(stretches);
+    let samples = made.samples.get_mut(&OWN).expect("seen");
+    samples.iter_mut().for_each(|s| s.timeout_ns = limit_ns);
+    let segments = waits_of(&made, 1000);
+    ended_by_request(segments.iter().map(|s| (0, Wait::of(s)))).iter().map(|(_, w)| ms(w)).collect()
+}
+
+#[test]
+fn slices_that_run_to_their_time_limit_are_one_wait() {
+    let slices = [(0, 100), (101, 201), (202, 302), (303, 350), (352, 420)];
+    assert_eq!(ended(&slices, 100 * MS), [(0, 350), (352, 420)], "an answer came at 350");
+    assert_eq!(ended(&slices, 30_000 * MS), slices, "their time was not up");
+    assert_eq!(ended(&slices, 0), slices, "no limit");
+    assert_eq!(ended(&slices, 1), slices, "a limit that could not be read");
+    let far = [(0, 100), (180, 280)];
+    assert_eq!(ended(&far, 100 * MS), far, "something else was done between");
+}
+
+#[test]
+fn a_slice_that_no_sample_saw_has_the_limit_of_the_others() {
+    // A sample comes every 40 ms, 5 ms after a stretch begins: none falls into the second.
+    let slices = [(0, 20), (21, 24), (25, 45), (46, 66)];
+    assert_eq!(ended(&slices, 20 * MS), [(0, 24), (25, 66)]);
+    let slices = [(0, 4), (5, 25), (26, 46), (47, 50)];
+    assert_eq!(ended(&slices, 20 * MS), [(0, 4), (5, 50)]);
 }

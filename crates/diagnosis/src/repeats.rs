@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use analysis::frames::{last_part, Owner, Place};
 use analysis::requests::Judged;
-use analysis::waits::merged_by_request;
+use analysis::waits::ended_by_request;
+use analysis::words::target_and_limit;
 use capture::read::Capture;
 use format::record::Sample;
 use format::wait::WaitKind;
@@ -158,7 +159,7 @@ pub fn waits(scene: &Scene<'_>, groups: &[Group<'_>]) -> Waits {
     let asks = groups.iter().filter(|g| g.cause == Cause::DownstreamWait);
     let exact = asks.flat_map(|g| &g.pieces).filter(|w| w.piece.segment.exact);
     let mut out = Waits::new();
-    for (request, wait) in merged_by_request(exact.map(Weighed::part)) {
+    for (request, wait) in ended_by_request(exact.map(Weighed::part)) {
         if let Some(place) = scene.frames.innermost_user(wait.stack) {
             *out.entry((request, place.qualified, place.file)).or_default() += 1;
         }
@@ -219,9 +220,19 @@ fn slices(scene: &Scene<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &P
     let between = |((_, tid), (from, to)): (&(usize, u32), &(u64, u64))| -> usize {
         let looks = scene.samples_in(*tid, *from, *to);
         let pairs = looks.windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
-        pairs.map(|pair| pair[1].slices as usize).sum()
+        pairs.map(|pair| turns(&pair[0], &pair[1])).sum()
     };
     spans.iter().map(between).sum()
+}
+
+/// How often the thread of two samples that follow one another got a CPU because something came: without the turns of
+/// a wait in slices, whose time was up.
+fn turns(first: &Sample, second: &Sample) -> usize {
+    let limit_ns =
+        [first, second].map(|s| target_and_limit(s).1).into_iter().filter(|ns| *ns > 1).min();
+    let time_ns = second.t_ns.saturating_sub(first.t_ns);
+    let timed_out = limit_ns.map_or(0, |limit_ns| time_ns.div_ceil(limit_ns) as usize);
+    (second.slices as usize).saturating_sub(timed_out)
 }
 
 /// The innermost line of the program's own that most of the pieces pass through, and the function of

@@ -15,7 +15,7 @@ use crate::causes::Cause;
 use crate::group::{Group, Weighed};
 use crate::scene::Scene;
 use analysis::frames::{Owner, Place};
-use analysis::waits::merged_by_request;
+use analysis::waits::{ended_by_request, merged_by_request};
 use format::wait::WaitKind;
 
 /// How many waits the pieces of a group are. 0 when not all of the times are exact, as estimates have
@@ -24,7 +24,12 @@ pub fn waits(group: &Group<'_>) -> usize {
     if !group.pieces.iter().all(|p| p.piece.segment.exact) {
         return 0;
     }
-    let all = merged_by_request(group.pieces.iter().map(Weighed::part));
+    let parts = group.pieces.iter().map(Weighed::part);
+    // A pause is one each time, whatever its time limit: a retry sleeps in a loop. Others wait for something.
+    let all = match group.cause {
+        Cause::Sleep => merged_by_request(parts),
+        _ => ended_by_request(parts),
+    };
     let seen = all.iter().filter(|(_, w)| w.seen);
     let least = seen.map(|(_, w)| w.ns()).min().unwrap_or(0);
     all.iter().filter(|(_, w)| w.seen || w.ns() * 2 >= least).count()

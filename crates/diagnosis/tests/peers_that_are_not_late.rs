@@ -87,6 +87,28 @@ fn what_a_loop_of_ones_own_awaits_is_not_known_for_sure() {
 }
 
 #[test]
+fn a_selector_with_one_socket_waits_for_its_peer() {
+    for (registered, known) in [
+        (" of tcp 10.0.0.7:5432", true),
+        (" of unix /run/db.sock", true),
+        (" of unix (unnamed)", false),
+        (" of tcp 10.0.0.7:5432 and 2 more", false),
+        (" of tcp 10.0.0.7:5432, anon_inode:[eventfd]", false),
+    ] {
+        let mut made = slow(false);
+        let code = stack(&mut made, &[VIEW, ("select", "/lib/selectors.py", 468)]);
+        let poll = target(&mut made, &format!("anon_inode:[eventpoll]{registered}"));
+        off(&mut made, OWN, &[(0, 499)]);
+        seen(&mut made, OWN, &[]);
+        also_seen(&mut made, OWN, (5..495).step_by(10), Poll, code);
+        made.samples.get_mut(&OWN).into_iter().flatten().for_each(|look| look.target = poll);
+        let verdict = judge(&made);
+        let found = verdict.findings[0].target.as_deref();
+        assert_eq!(found == registered.strip_prefix(" of "), known, "{}", to_text(&verdict));
+    }
+}
+
+#[test]
 fn a_task_that_watches_for_a_disconnect_holds_nothing_up() {
     let receive = ("receive", "/lib/site-packages/uvicorn/protocols/http/h11_impl.py", 532);
     let responses = "/lib/site-packages/starlette/responses.py";
