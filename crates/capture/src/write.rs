@@ -46,8 +46,8 @@ impl<W: Write> CaptureWriter<W> {
     }
 
     /// Spans that are open, as `Region::copy_open` gives them; the later of two calls holds. Take
-    /// them before the blocks: a span that ends in between is in both, and readers pass the open one
-    /// over.
+    /// them before the blocks: a span that ends in between is in both, and readers pass the open
+    /// one over.
     pub fn open_spans(&mut self, words: &[u64]) -> io::Result<()> {
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         self.chunk(chunk::OPEN, &bytes)

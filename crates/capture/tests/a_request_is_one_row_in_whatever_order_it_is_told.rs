@@ -1,4 +1,5 @@
-//! Begin, end, and what is told again at a copy may lie in any blocks: one row comes of them, the same one.
+//! Begin, end, and what is told again at a copy may lie in any blocks: one row comes of them, the
+//! same one.
 #![cfg(feature = "read")]
 #![allow(clippy::expect_used, missing_docs)]
 

@@ -14,9 +14,9 @@ const KEEPER: u32 = 12;
 const US: u64 = 1000;
 const REQUESTS: u64 = 520_000;
 
-/// Requests one behind the other, the first eighth of them last in the file. 1 of 100 has the name 2, the others 1;
-/// 1 of 1000 failed, 1 of 5000 took 50 ms; the median is 500 us. The last forty are told as open once more, though
-/// their ends were read.
+/// Requests one behind the other, the first eighth of them last in the file. 1 of 100 has the name
+/// 2, the others 1; 1 of 1000 failed, 1 of 5000 took 50 ms; the median is 500 us. The last forty
+/// are told as open once more, though their ends were read.
 fn capture() -> Vec<u8> {
     let took = |at: u64| if at % 5000 == 77 { 50_000 * US } else { (at * 7919 % 1000) * US };
     let mut begins = vec![1000];

@@ -2,9 +2,9 @@
 //!
 //! How it works: a recorder draws one random number, its *seed* (`ids_seed` in META, a word of the
 //! region's header). A request's trace id and the id of its root span are mixed from the seed and
-//! the request's number; a span's id from the seed, its thread and the instant it began. So ids cost
-//! nothing while a service runs, every reader finds the same ones, and the process itself gives them
-//! out (`traceparent`). Ids that came from outside are in records of kind `Trace`.
+//! the request's number; a span's id from the seed, its thread and the instant it began. So ids
+//! cost nothing while a service runs, every reader finds the same ones, and the process itself
+//! gives them out (`traceparent`). Ids that came from outside are in records of kind `Trace`.
 //!
 //! The mixer is a bijection of 64 bits (the finaliser of SplitMix64: Steele, Lea, Flood, "Fast
 //! splittable pseudorandom number generators", with Stafford's constants, mix 13). For one seed no

@@ -10,8 +10,8 @@
 //! stacks of blocked threads these seldom repeat, so they lie in the overwritable part and take
 //! nothing from the tables for good.
 //!
-//! With the flag `OF_WAKING` it belongs to the `Wake` of the thread `tid` at that time: who woke it stood there.
-//! A reader that does not know the flag finds no sample for it, and leaves it out.
+//! With the flag `OF_WAKING` it belongs to the `Wake` of the thread `tid` at that time: who woke it
+//! stood there. A reader that does not know the flag finds no sample for it, and leaves it out.
 
 use crate::block::{pack_pair, unpack_pair};
 use crate::record::{header, Kind, MAX_WORDS};

@@ -4,7 +4,8 @@
 pub const FORK: &str = "dashcam.fork";
 /// The recorder wrote a capture.
 pub const CAPTURE: &str = "dashcam.capture";
-/// A thread of the host was inside the program's own predicate (`when=`), for a millisecond or more.
+/// A thread of the host was inside the program's own predicate (`when=`), for a millisecond or
+/// more.
 pub const PREDICATE: &str = "dashcam.when";
 /// All of them.
 pub const ALL: [&str; 3] = [FORK, CAPTURE, PREDICATE];

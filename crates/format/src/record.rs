@@ -25,8 +25,8 @@
 //!                told a second time, by the sampler, since it was long
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
-//! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64 bytes).
-//! Decoding accepts any words: a record that makes no sense ends the block it is in.
+//! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64
+//! bytes). Decoding accepts any words: a record that makes no sense ends the block it is in.
 
 use crate::block::unpack_pair;
 use crate::metric::Metric;
@@ -44,9 +44,9 @@ pub const MAX_WORDS: usize = 120;
 pub const MAX_ATTRIBUTES: usize = 8;
 /// Most bytes of a text attribute.
 pub const MAX_TEXT: usize = 64;
-/// Name of the vital that tells of times without switch records: how long, in ns, there had been none
-/// at its time; 0: from now on there are some. Told when such a time begins, once a second and before
-/// a capture while it lasts, and when it ends.
+/// Name of the vital that tells of times without switch records: how long, in ns, there had been
+/// none at its time; 0: from now on there are some. Told when such a time begins, once a second and
+/// before a capture while it lasts, and when it ends.
 pub const SWITCHES_PAUSED: &str = "switches_paused_ns";
 /// `OffCpu.in_ns` of a thread that is still off the CPU, `Task.end_ns` of one that still runs.
 pub const STILL_OUT: u64 = u64::MAX;
@@ -92,8 +92,8 @@ pub mod flag {
     pub const TIMES: u16 = 4;
     /// Sample of a running thread: target and timeout hold what it has used so far (`Usage`).
     pub const USAGE: u16 = 8;
-    /// Sample: the bits above say how often its thread was given a CPU since its last sample, this many
-    /// or more if all are set. Two bits are free.
+    /// Sample: the bits above say how often its thread was given a CPU since its last sample, this
+    /// many or more if all are set. Two bits are free.
     pub const SLICES_SHIFT: u32 = 6;
 }
 

@@ -64,11 +64,11 @@ pub mod code_flag {
     /// Bits above them of where a frame pointer points.
     pub const LINK_BITS: u32 = 19;
     /// In a node's line: its address is the instruction that was about to run, not one behind a
-    /// call. The innermost node's: the thread was running. Another's: a signal interrupted it there,
-    /// and where a frame pointer would point is where the stack pointer did.
+    /// call. The innermost node's: the thread was running. Another's: a signal interrupted it
+    /// there, and where a frame pointer would point is where the stack pointer did.
     pub const RUNNING: u32 = 1 << 31;
-    /// Words from the one that a signal's handler returns to, to the frame pointer and the instruction
-    /// pointer of what it interrupted: `struct rt_sigframe` of Linux on x86-64.
+    /// Words from the one that a signal's handler returns to, to the frame pointer and the
+    /// instruction pointer of what it interrupted: `struct rt_sigframe` of Linux on x86-64.
     pub const SIGNAL_FP: u32 = 16;
     /// See `SIGNAL_FP`.
     pub const SIGNAL_PC: u32 = 22;
@@ -197,11 +197,11 @@ pub mod losses {
         SCRAPES_REFUSED = 24, "scrapes_refused";
         /// Looks at running threads for which the kernel had no room.
         RUNNING_STACKS_LOST = 25, "running_stacks_lost";
-        /// Times a running thread in a slow request's way could not be watched: too many at once, or
-        /// the kernel refused more.
+        /// Times a running thread in a slow request's way could not be watched: too many at once,
+        /// or the kernel refused more.
         THREADS_UNWATCHED = 26, "threads_unwatched";
-        /// Spans that no capture tells while they are open: more than 15 at once on a thread, or more
-        /// threads with spans than there are lines for.
+        /// Spans that no capture tells while they are open: more than 15 at once on a thread, or
+        /// more threads with spans than there are lines for.
         SPANS_UNTRACKED = 27, "spans_untracked";
         /// Events of one OpenTelemetry span beyond 64.
         SPAN_EVENTS_CUT = 28, "span_events_cut";
@@ -217,13 +217,14 @@ pub mod losses {
         CAPTURES_UNLISTED = 33, "captures_unlisted";
         /// Stacks whose innermost few frames moved at every look: taken as last read, or missing.
         STACKS_UNSETTLED = 34, "stacks_unsettled";
-        /// Samples of asyncio tasks whose own name was refused, since there were 1,000 others: they bear
-        /// their coroutine's.
+        /// Samples of asyncio tasks whose own name was refused, since there were 1,000 others: they
+        /// bear their coroutine's.
         TASK_NAMES_REFUSED = 35, "task_names_refused";
-        /// Stacks of threads that ended a wait in a slow request's way for which there was no room, or no time.
+        /// Stacks of threads that ended a wait in a slow request's way for which there was no room,
+        /// or no time.
         WAKER_STACKS_LOST = 36, "waker_stacks_lost";
-        /// Times something of ours did without a descriptor, or opened it for one read, since there was
-        /// no room to keep it.
+        /// Times something of ours did without a descriptor, or opened it for one read, since there
+        /// was no room to keep it.
         DESCRIPTORS_REFUSED = 37, "descriptors_refused";
         /// Descriptors given back since the program came near its limit.
         DESCRIPTORS_GIVEN_BACK = 38, "descriptors_given_back";

@@ -33,8 +33,8 @@ pub struct Sample {
     pub call: u16,
     /// Thread that holds the lock this one waits for, 0 unknown.
     pub lock_holder: u32,
-    /// How often it was given a CPU since its sample before (when flag TIMES is set), at most `MOST_SLICES`;
-    /// 0 also where it is not told.
+    /// How often it was given a CPU since its sample before (when flag TIMES is set), at most
+    /// `MOST_SLICES`; 0 also where it is not told.
     pub slices: u16,
     /// Futex address, or the name id of the descriptor's text when `TARGET_IS_NAME` is set in it.
     /// With flag USAGE: what the thread has used so far, see `Usage`.

@@ -12,15 +12,16 @@
 //! thread that wrote the record. A field that is 0 (ids, kind, status, message) says nothing: the
 //! derived id stays, or what an earlier record of the same said; of several the last holds, by its
 //! place in the thread's records. `parent` 0: the nesting in time says it. The attribute
-//! `tracestate` is W3C's, as text; `begin_thread` of a span is the thread it began on, when it ended
-//! on another one.
-//! A `Link` has in `span` the id of the span (or of the request's root span) whose link it is.
+//! `tracestate` is W3C's, as text; `begin_thread` of a span is the thread it began on, when it
+//! ended on another one. A `Link` has in `span` the id of the span (or of the request's root span)
+//! whose link it is.
 
 use crate::record::Attributes;
 
 /// The key of the attribute that holds the header `tracestate`.
 pub const TRACESTATE: &str = "tracestate";
-/// The key of the attribute that says on which thread (kernel id) a span began that ended on another.
+/// The key of the attribute that says on which thread (kernel id) a span began that ended on
+/// another.
 pub const BEGIN_THREAD: &str = "begin_thread";
 /// The name of an event that tells of an exception, with the attributes below.
 pub const EXCEPTION: &str = "exception";

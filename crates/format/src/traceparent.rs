@@ -57,8 +57,8 @@ pub fn text(span: &Remote) -> String {
 }
 
 /// What of a `tracestate` may be passed on: its members without blanks and empty ones. None: it is
-/// empty or not valid as a whole (a malformed member, a key twice, over 32 members). Members that do
-/// not fit into 512 characters are left out from the end.
+/// empty or not valid as a whole (a malformed member, a key twice, over 32 members). Members that
+/// do not fit into 512 characters are left out from the end.
 pub fn state(header: &str) -> Option<String> {
     let members =
         || header.split(',').map(|m| m.trim_matches([' ', '\t'])).filter(|m| !m.is_empty());

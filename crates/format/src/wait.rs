@@ -155,11 +155,11 @@ pub enum HolderSource {
     /// A frame of that thread holds the lock's `__exit__` inside a `with` block: measured, not
     /// proven.
     WithBlock = 2,
-    /// A suspended task refers to what is awaited, and its code names the method that ends the wait:
-    /// inferred.
+    /// A suspended task refers to what is awaited, and its code names the method that ends the
+    /// wait: inferred.
     Refers = 3,
-    /// It holds nothing: it is the thread whose end is waited for, named by the object that `join` was
-    /// called on. Measured.
+    /// It holds nothing: it is the thread whose end is waited for, named by the object that `join`
+    /// was called on. Measured.
     Joined = 4,
 }
 

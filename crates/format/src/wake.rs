@@ -5,7 +5,8 @@
 //!       1: t
 //!       2: a thread of this process: its tid; another process: its pid; the kernel: 0
 //! ```
-//! Such records are told of some threads only, and not at all times: that there is none says nothing.
+//! Such records are told of some threads only, and not at all times: that there is none says
+//! nothing.
 
 use crate::record::{header, Kind};
 

@@ -100,7 +100,8 @@ fn beside(own: &Own, mark: u64, count: impl FnOnce(&'static Shard)) {
     }
 }
 
-/// In a forked child: the shard was the parent's. A count that the fork interrupted is still going on.
+/// In a forked child: the shard was the parent's. A count that the fork interrupted is still going
+/// on.
 pub(crate) fn forget() {
     OWN.with(|own| {
         own.shard.set(None);

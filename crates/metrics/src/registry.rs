@@ -88,8 +88,8 @@ pub struct Registry {
 
 static TABLES: Tables = Tables::new();
 static REGISTRY: Registry = Registry::new(&TABLES);
-/// Whether forked children are told apart. Written behind the registration: who comes at once, or is
-/// forked in between, registers again, and a child that is told twice is told.
+/// Whether forked children are told apart. Written behind the registration: who comes at once, or
+/// is forked in between, registers again, and a child that is told twice is told.
 static HOOKED: AtomicBool = AtomicBool::new(false);
 
 /// The registry of this process.
@@ -143,9 +143,9 @@ impl Registry {
     }
 
     /// The series of that kind, name, tags and rate, entered if it is new: then it allocates. Tags
-    /// may come in any order. None, and the caller counts each call of it with `refuse_series`: there
-    /// are too many, a text is too long (255 bytes), there are more than 32 tags, the name is empty,
-    /// or the rate is not in (0, 1].
+    /// may come in any order. None, and the caller counts each call of it with `refuse_series`:
+    /// there are too many, a text is too long (255 bytes), there are more than 32 tags, the name is
+    /// empty, or the rate is not in (0, 1].
     pub fn series_of(
         &self,
         kind: Kind,

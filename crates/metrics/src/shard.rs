@@ -55,8 +55,8 @@ impl Shard {
         &self.page(series.slot / PAGE).cells[series.slot % PAGE]
     }
 
-    /// The same of a counter without a rate whose page is there; allocates nothing. For the owner of
-    /// a shard that is not shared.
+    /// The same of a counter without a rate whose page is there; allocates nothing. For the owner
+    /// of a shard that is not shared.
     #[inline]
     pub(crate) fn known(&self, series: &Series) -> Option<&'static Cell> {
         // Past all pages for who has a rate.

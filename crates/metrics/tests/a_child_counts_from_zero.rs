@@ -66,8 +66,8 @@ fn a_child_counts_from_zero_and_the_parent_goes_on() {
     assert_eq!(window(), (120.0, 120.0, 120.0));
     // While others count, and somebody collects.
     let (stop, done) = (&AtomicBool::new(false), &AtomicBool::new(false));
-    // Forks begin when the threads have: in a child that was forked while one of them was beginning,
-    // the standard library could begin no thread, and the child's part needs one.
+    // Forks begin when the threads have: in a child that was forked while one of them was
+    // beginning, the standard library could begin no thread, and the child's part needs one.
     let begun = &Barrier::new(5);
     let (codes, counted, taken) = std::thread::scope(|scope| {
         let _ends = (testkit::SetsAtEnd(stop), testkit::SetsAtEnd(done));

@@ -97,8 +97,8 @@ fn threads_come_and_go() {
     assert_eq!((took.count, took.extremes), (all as f64, Some((0.0, (CALLS - 1) as f64))));
     assert_eq!(took.sum, (all / CALLS * (CALLS * (CALLS - 1) / 2)) as f64);
     assert_eq!(depth.sum, all as f64 / 2.0);
-    // A collector that loses the CPU inside of a bank leaves writers a bank of eight members; what is
-    // refused there is counted, and comes again.
+    // A collector that loses the CPU inside of a bank leaves writers a bank of eight members; what
+    // is refused there is counted, and comes again.
     assert_eq!(users.members.len(), 50);
     assert!(users.refused < all / 100, "{} refused", users.refused);
     let touched = signals + ROUNDS * THREADS + 10;

@@ -2,8 +2,8 @@
 //!
 //! How it works: windows of metrics are added up in a `Store`, from the start of recording on. One
 //! thread listens, and writes the store as OpenMetrics 1.0 or as Prometheus's text format 0.0.4,
-//! whichever the client asks for. What cannot be a window (times of requests, with an exemplar each)
-//! is asked for when a client comes.
+//! whichever the client asks for. What cannot be a window (times of requests, with an exemplar
+//! each) is asked for when a client comes.
 //!
 //! What it promises: a client can waste its own place only. At most `CLIENTS` at once, `LONGEST`
 //! bytes of a request, `PATIENCE_NS` for it to come and `TAKING_NS` for the answer to be taken,

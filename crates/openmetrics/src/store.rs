@@ -8,8 +8,8 @@
 //! | histogram, distribution | histogram | all values |
 //! | set | gauge | distinct members of the last minute |
 //!
-//! A histogram's `_count` and `_sum` are exact. Its buckets are, too, while a window kept all values
-//! (256 a thread); beyond that each value kept stands for as many as the others.
+//! A histogram's `_count` and `_sum` are exact. Its buckets are, too, while a window kept all
+//! values (256 a thread); beyond that each value kept stands for as many as the others.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

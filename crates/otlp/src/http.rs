@@ -69,10 +69,10 @@ pub fn post_over<S: Stream>(
     exchange(&mut wrap(socket)?, endpoint, headers, body, deadline)
 }
 
-/// Posts a message over plain HTTP; `note` is told the descriptor of the connection, and what it returns is dropped before
-/// the connection is closed: so a host knows which descriptors are not to live on in a forked child.
-/// `known`: addresses of the endpoint's host, empty at first; the name is looked up again only after
-/// none of them could be reached.
+/// Posts a message over plain HTTP; `note` is told the descriptor of the connection, and what it
+/// returns is dropped before the connection is closed: so a host knows which descriptors are not to
+/// live on in a forked child. `known`: addresses of the endpoint's host, empty at first; the name
+/// is looked up again only after none of them could be reached.
 pub fn post_noting<N>(
     endpoint: &Endpoint,
     headers: &[(String, String)],

@@ -11,8 +11,8 @@
 //! written; text is UTF-8. No thread, no queue, no retry: who posts decides (`dashcam` in the host,
 //! `dashcam export --post` in a reader), so both sides may use it.
 //!
-//! What is missing on purpose: TLS of its own (a collector beside the service speaks it), gRPC, compression,
-//! JSON, logs, and profiles, whose schema is `v1development` and still changes.
+//! What is missing on purpose: TLS of its own (a collector beside the service speaks it), gRPC,
+//! compression, JSON, logs, and profiles, whose schema is `v1development` and still changes.
 //!
 //! Field numbers: github.com/open-telemetry/opentelemetry-proto, `trace/v1`, `metrics/v1`,
 //! `common/v1`, `resource/v1`, `collector/*/v1`, version 1.

@@ -131,8 +131,8 @@ impl Scope<'_> {
     }
 }
 
-/// Random bits as the text of a UUID of version 4: `service.instance.id`, which tells processes of a
-/// service apart where only that is looked at (Prometheus' `instance`).
+/// Random bits as the text of a UUID of version 4: `service.instance.id`, which tells processes of
+/// a service apart where only that is looked at (Prometheus' `instance`).
 pub fn uuid(random: u128) -> String {
     let bits = random & !(0xf << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;
     let hex = format!("{bits:032x}");

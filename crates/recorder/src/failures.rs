@@ -1,9 +1,9 @@
 //! Requests that ended with an error, and those the program's own predicate chose.
 //!
-//! How it works: rules are numbered bits. Which rules speak of a name is known from when the name is
-//! met; which speak of an error's type is asked when a request fails. A request that ends well and
-//! whose name no rule speaks of costs one load here; a failed one a few loads and additions, and a
-//! lookup of its type under a lock.
+//! How it works: rules are numbered bits. Which rules speak of a name is known from when the name
+//! is met; which speak of an error's type is asked when a request fails. A request that ends well
+//! and whose name no rule speaks of costs one load here; a failed one a few loads and additions,
+//! and a lookup of its type under a lock.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -71,13 +71,14 @@ impl Failed {
 /// Counters by rule, and the mailboxes.
 pub struct Failures {
     judge: Mutex<Option<Arc<dyn ErrorJudge>>>,
-    /// Rules that speak of any error. Relaxed, as all words here but `counts`: each stands for itself.
+    /// Rules that speak of any error. Relaxed, as all words here but `counts`: each stands for
+    /// itself.
     any: AtomicU16,
     single: AtomicU16,
     /// By name id, the rules that speak of it.
     marks: Box<[AtomicU16]>,
-    /// Requests that ended, and those of them that failed, by rule: written in this order and read in
-    /// the other one.
+    /// Requests that ended, and those of them that failed, by rule: written in this order and read
+    /// in the other one.
     counts: [[AtomicU64; 2]; ERROR_RULES],
     failed: Mailbox,
     chosen: Mailbox,
@@ -149,8 +150,8 @@ impl Failures {
         }
     }
 
-    /// Requests a rule speaks of that ended so far, and those of them that failed: never more than a
-    /// share of them that was true, since requests may end in between.
+    /// Requests a rule speaks of that ended so far, and those of them that failed: never more than
+    /// a share of them that was true, since requests may end in between.
     pub fn counts(&self, rule: usize) -> (u64, u64) {
         let [ended, fails] = &self.counts[rule % ERROR_RULES];
         // Acquire: pairs with the release in `count`; so this one first.

@@ -1,13 +1,13 @@
 //! Times of requests by name, for who shows them as a histogram.
 //!
-//! How it works: off, a request's end pays one load. On, it adds 1 to a bucket of its name, its time
-//! to a sum, and where it is the slowest of its bucket of late, its ids are noted (the
-//! bucket's *exemplar*). An exemplar is five words behind a version that is odd while they change; who finds
-//! it odd or changed leaves it: it is one of many that would do.
+//! How it works: off, a request's end pays one load. On, it adds 1 to a bucket of its name, its
+//! time to a sum, and where it is the slowest of its bucket of late, its ids are noted (the
+//! bucket's *exemplar*). An exemplar is five words behind a version that is odd while they change;
+//! who finds it odd or changed leaves it: it is one of many that would do.
 //!
 //! What it promises: buckets and sums count every request that ended while it is on, once; of names
-//! beyond the first 4,095 all together. Nothing here waits or, at a request's end, allocates. Memory:
-//! 900 bytes a name.
+//! beyond the first 4,095 all together. Nothing here waits or, at a request's end, allocates.
+//! Memory: 900 bytes a name.
 
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -67,8 +67,9 @@ struct Latency {
     slowest: [Slowest; BUCKETS],
 }
 
-/// Version, id, how long it took, its end, the halves of its trace id. The version is odd while somebody writes; acquire and
-/// release of it, with the fences, order the words between two readings.
+/// Version, id, how long it took, its end, the halves of its trace id. The version is odd while
+/// somebody writes; acquire and release of it, with the fences, order the words between two
+/// readings.
 struct Slowest([AtomicU64; 6]);
 
 impl Latency {

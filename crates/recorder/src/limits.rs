@@ -168,7 +168,8 @@ impl Limits {
     }
 
     /// Slow requests posted since the count `seen` (start with 0), oldest first; returns the new
-    /// count. More than 64 between two calls: the oldest are not told, their number is in the count.
+    /// count. More than 64 between two calls: the oldest are not told, their number is in the
+    /// count.
     pub fn take_slow(&self, seen: u64, mut each: impl FnMut(SlowRequest)) -> u64 {
         self.mailbox.take(seen, |[id, word], _| {
             let (name, took_us) = unpack_pair(word);

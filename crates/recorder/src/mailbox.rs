@@ -38,9 +38,10 @@ impl<const WORDS: usize> Mailbox<WORDS> {
         self.posted.load(Ordering::Acquire)
     }
 
-    /// Those posted since the count `seen`, oldest first, and whether the words are whole; returns the
-    /// new count. Of more than 64 the oldest are not told. One being written at this instant is told
-    /// with words of its predecessor, and as not whole: that there was one is all the trigger needs.
+    /// Those posted since the count `seen`, oldest first, and whether the words are whole; returns
+    /// the new count. Of more than 64 the oldest are not told. One being written at this instant is
+    /// told with words of its predecessor, and as not whole: that there was one is all the trigger
+    /// needs.
     pub(crate) fn take(&self, seen: u64, mut each: impl FnMut([u64; WORDS], bool)) -> u64 {
         let posted = self.posted();
         for at in seen.max(posted.saturating_sub(SLOTS as u64))..posted {
@@ -53,8 +54,8 @@ impl<const WORDS: usize> Mailbox<WORDS> {
     }
 }
 
-/// Tells words of one post from those of two: FNV-1a over which post it is, and then over the words. (Words
-/// count up as posts do: mixed with the number at once, they would cancel it out.)
+/// Tells words of one post from those of two: FNV-1a over which post it is, and then over the
+/// words. (Words count up as posts do: mixed with the number at once, they would cancel it out.)
 fn sum(at: u64, words: &[u64]) -> u64 {
     let mixed =
         |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);

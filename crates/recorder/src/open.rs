@@ -48,8 +48,8 @@ pub struct OpenRequest {
     /// Address of the task that works for it, 0 unknown. Never to be followed without a guard: the
     /// task may be gone.
     pub task: u64,
-    /// Other threads that do a piece of its work now, 0 none; of more than there is room for, those that
-    /// began first, and the last.
+    /// Other threads that do a piece of its work now, 0 none; of more than there is room for, those
+    /// that began first, and the last.
     pub helpers: [u32; HELPERS],
 }
 
@@ -69,7 +69,8 @@ struct Slot {
     traced: AtomicU64,
     /// Ids that came from outside: trace high, trace low, span, parent, flags of the record.
     trace: [AtomicU64; 5],
-    /// Threads that do a piece of its work; a hint for the sampler, so nothing hangs on their order.
+    /// Threads that do a piece of its work; a hint for the sampler, so nothing hangs on their
+    /// order.
     helpers: [AtomicU32; HELPERS],
 }
 
@@ -83,9 +84,9 @@ pub struct OpenTable {
     /// One past the highest slot ever used. Relaxed: a walk that misses a slot entered at this
     /// instant sees it next time.
     high: AtomicUsize,
-    /// The slot that was freed last, where who finds the first `NEAR` places taken goes on: an event loop
-    /// with a thousand open requests begins its search at the same slot each time. `FULL`: no slot was free, and, as far as known,
-    /// none has been freed since. Relaxed: a hint.
+    /// The slot that was freed last, where who finds the first `NEAR` places taken goes on: an
+    /// event loop with a thousand open requests begins its search at the same slot each time.
+    /// `FULL`: no slot was free, and, as far as known, none has been freed since. Relaxed: a hint.
     freed: AtomicUsize,
 }
 
@@ -163,7 +164,8 @@ impl OpenTable {
         slot.on_loop.store(task.max(NO_TASK), Ordering::Relaxed);
     }
 
-    /// Notes that the calling thread does a piece of a request's work, or, with `done`, has done it.
+    /// Notes that the calling thread does a piece of a request's work, or, with `done`, has done
+    /// it.
     pub(crate) fn help(&self, id: u64, done: bool) {
         let Some(slot) = self.slot(id) else { return };
         let own = sys::thread::cached_tid();
@@ -326,15 +328,16 @@ impl Request {
         }
     }
 
-    /// Notes the task (its address) that works for it; only of a request on an event loop. Cost: two loads, one store.
+    /// Notes the task (its address) that works for it; only of a request on an event loop. Cost:
+    /// two loads, one store.
     pub fn set_task(self, task: u64) {
         if let (true, Some(recorder)) = (self.id != 0, current()) {
             recorder.open_requests().set_task(self.id, task);
         }
     }
 
-    /// Notes that it failed, with the name of the error's type ("": none). Its end is an error then,
-    /// whatever `end` is told. A lookup under a lock.
+    /// Notes that it failed, with the name of the error's type ("": none). Its end is an error
+    /// then, whatever `end` is told. A lookup under a lock.
     pub fn fail(self, kind: &str) {
         let (true, Some(recorder)) = (self.id != 0, current()) else {
             return;

@@ -4,7 +4,8 @@
 //! look next. A span's holder keeps an `OpenPlace`, four bytes, until the end.
 //!
 //! What it promises: no lock or allocation; a thread's first span takes a line, once over the lines
-//! at worst; if all are taken, and at most once a second, those of dead threads are brought back first. Async-signal-safe.
+//! at worst; if all are taken, and at most once a second, those of dead threads are brought back
+//! first. Async-signal-safe.
 
 use std::cell::Cell;
 

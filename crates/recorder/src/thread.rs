@@ -84,8 +84,8 @@ fn register(lane: &mut Option<Writer>, depth: usize) -> Option<&mut Writer> {
     Some(lane.insert(Writer::new(recorder.region(), &new)))
 }
 
-/// Before the first record: lets threads tell their end. Again in a forked child, which its parent's
-/// other thread may have left without.
+/// Before the first record: lets threads tell their end. Again in a forked child, which its
+/// parent's other thread may have left without.
 pub(crate) fn hook_ends() {
     // Without a key (1024 are taken) blocks of ended threads come back when they are in the way,
     // and their rows never say that they ended.

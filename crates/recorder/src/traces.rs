@@ -42,7 +42,8 @@ pub fn identify(told: &Trace, attributes: &[Attribute<'_>]) {
     }
 }
 
-/// Trace id, root span id and flag of a request; None: nothing was ever recorded, or `request` is 0.
+/// Trace id, root span id and flag of a request; None: nothing was ever recorded, or `request` is
+/// 0.
 pub fn of_request(request: u64) -> Option<Remote> {
     let recorder = current().filter(|_| request != 0)?;
     let seed = recorder.ids_seed();

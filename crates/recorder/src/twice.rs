@@ -1,8 +1,9 @@
 //! What was long is told twice: by the thread it happened on, and by the sampler.
 //!
-//! A verdict may rest on one record: the end of the only slow request, since when it had a thread, the
-//! fork that all stood still for. Its thread may lose it (no block to be had in a storm, a block overwritten), so the sampler
-//! tells it once more from a thread and a block of its own. Readers take what they do not know yet.
+//! A verdict may rest on one record: the end of the only slow request, since when it had a thread,
+//! the fork that all stood still for. Its thread may lose it (no block to be had in a storm, a
+//! block overwritten), so the sampler tells it once more from a thread and a block of its own.
+//! Readers take what they do not know yet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,8 +39,8 @@ impl Twice {
 }
 
 impl Recorder {
-    /// Tells once more, as the calling thread, what was posted since the last call: to the black box
-    /// alone. For the sampler.
+    /// Tells once more, as the calling thread, what was posted since the last call: to the black
+    /// box alone. For the sampler.
     pub fn tell_twice(&self) {
         let (mut left, told) = (MOST, self.twice.told.load(Ordering::Relaxed));
         let now = sys::clock::now_ns();
@@ -57,8 +58,8 @@ impl Recorder {
     }
 }
 
-/// Appends a record with a begin and an end that many may have to wait for (a fork, a collection), and
-/// has it told again if it was long.
+/// Appends a record with a begin and an end that many may have to wait for (a fork, a collection),
+/// and has it told again if it was long.
 pub fn append_interval(record: [u64; WORDS], now_ns: u64) {
     crate::append(&record, now_ns);
     let [_, begin_ns, end_ns, _] = record;

@@ -92,12 +92,13 @@ extern "C" fn on_signal(_: i32) {
     assert_eq!(ALLOCATIONS.get(), before, "a record from a signal handler allocates nothing");
 }
 
-/// Signals to one thread, each sent as soon as the one before was handled, until there were so many.
+/// Signals to one thread, each sent as soon as the one before was handled, until there were so
+/// many.
 struct Storm(std::thread::JoinHandle<()>);
 
 impl Storm {
-    /// Aims at the calling thread. To that one alone: of a timer's, which go to any thread, the kernel gives most to the
-    /// process's first one, which only waits for its tests.
+    /// Aims at the calling thread. To that one alone: of a timer's, which go to any thread, the
+    /// kernel gives most to the process's first one, which only waits for its tests.
     fn begin(signals: u64) -> Storm {
         // SAFETY: a handler that only records, installed by plain calls.
         let target = unsafe {

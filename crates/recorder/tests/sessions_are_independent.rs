@@ -10,7 +10,8 @@ use format::record::Kind;
 use recorder::{Filter, Limit, Recorder, Session, SessionCounts};
 use ring::{OnFull, Region};
 
-/// One recorder serves all tests of this process; sessions see the records of all, so one at a time.
+/// One recorder serves all tests of this process; sessions see the records of all, so one at a
+/// time.
 fn recorder() -> (&'static Recorder, MutexGuard<'static, ()>) {
     static MADE: OnceLock<&'static Recorder> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());

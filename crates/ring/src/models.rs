@@ -122,7 +122,8 @@ fn a_left_block_has_one_new_owner() {
         other.join().expect("no panic");
         assert_eq!(region.losses()[losses::DROPPED_NO_BLOCK], 0);
         let seen = copy(region);
-        // Who found the left block gone took another; the ring's round may have brought the left one.
+        // Who found the left block gone took another; the ring's round may have brought the left
+        // one.
         assert!(seen.ends_with(&[(2, 0), (3, 0)]), "{seen:?}");
         let overwritten = region.overwritten();
         assert_eq!(seen.len() as u64 + overwritten, 3);

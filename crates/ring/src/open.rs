@@ -4,16 +4,18 @@
 //! How it works: the region has a fixed number of *lines*, one for each thread that has spans, each
 //! with room for `format::region::OPEN_SPANS` of them. A thread claims a line at its first span and
 //! gives it back when it ends; lines of threads that ended without a word (a raw exit) are brought
-//! back when there is none left and the kernel says that they are dead. A span that begins takes the next free place of its thread's line,
-//! round and round, so that nothing has to be kept in order when spans end in any order.
+//! back when there is none left and the kernel says that they are dead. A span that begins takes
+//! the next free place of its thread's line, round and round, so that nothing has to be kept in
+//! order when spans end in any order.
 //!
 //! ```text
 //!  line    owner: tid (32) | serial (32), 0 free, all ones: changes hands | 3 words unused | places
 //!  place   begin, 0 free | name (32) | request | unused
 //! ```
 //! What it promises: three relaxed stores and one release store when a span begins, a load and a
-//! store when it ends. No lock, no allocation, and a signal handler may come in between. A copy never
-//! tells a place of two spans at once, nor a span under a thread that it is not of (`models.rs`).
+//! store when it ends. No lock, no allocation, and a signal handler may come in between. A copy
+//! never tells a place of two spans at once, nor a span under a thread that it is not of
+//! (`models.rs`).
 //!
 //! What is missing on purpose: spans past the room of a line, or of threads that found no line, are
 //! counted by the caller and not told while they are open.
@@ -142,7 +144,8 @@ fn free(line: &[AtomicU64]) {
 }
 
 impl Region {
-    /// A line for the thread `tid`, empty; None: all are in use. Cost: once over the lines at worst.
+    /// A line for the thread `tid`, empty; None: all are in use. Cost: once over the lines at
+    /// worst.
     pub fn open_line(&self, tid: u32, serial: u32) -> Option<OpenLine> {
         let layout = self.layout();
         for slot in 0..layout.open_lines {
@@ -167,8 +170,9 @@ impl Region {
         free(line.words);
     }
 
-    /// Frees the lines of threads that are dead: how many. At most once a second, by whom comes first;
-    /// others get 0. Cost: a system call for each line in use, some 0.2 us each. Async-signal-safe.
+    /// Frees the lines of threads that are dead: how many. At most once a second, by whom comes
+    /// first; others get 0. Cost: a system call for each line in use, some 0.2 us each.
+    /// Async-signal-safe.
     #[cfg(not(loom))]
     pub fn bring_back_lines(&self, now_ns: u64) -> usize {
         const EVERY_NS: u64 = 1_000_000_000;
@@ -187,8 +191,8 @@ impl Region {
         self.free_lines_of(|tid| !sys::thread::exists(tid))
     }
 
-    /// Frees the lines whose owners `is_dead` says are. A thread that died before this call and whose
-    /// id went to another one keeps its line.
+    /// Frees the lines whose owners `is_dead` says are. A thread that died before this call and
+    /// whose id went to another one keeps its line.
     pub(crate) fn free_lines_of(&self, is_dead: impl Fn(u32) -> bool) -> usize {
         let layout = self.layout();
         let lines = &self.words()[layout.open..][..layout.open_lines * OPEN_LINE_WORDS];
@@ -243,8 +247,8 @@ impl Region {
                 let request = place[2].load(Ordering::Relaxed);
                 // Acquire fence: pairs with the release fence in `begin`.
                 fence(Ordering::Acquire);
-                // Both looked at again: the place may have another span by now, and the line another
-                // owner, whose words were preceded by its name in front of the line.
+                // Both looked at again: the place may have another span by now, and the line
+                // another owner, whose words were preceded by its name in front of the line.
                 let same = |index: usize, word: u64| line[index].load(Ordering::Relaxed) == word;
                 let unchanged = place[0].load(Ordering::Relaxed) == begin_ns && same(0, owner);
                 if begin_ns != 0 && unchanged {

@@ -1,8 +1,8 @@
 //! Open spans under loom: a copy while spans begin and end, lines change hands, and dead threads'
 //! lines are brought back. Lines hold one span here, regions one line.
 //!
-//! What is not modelled: a process that reads the box of a dead one. Its kernel shows it every store
-//! the dead one made, so it sees what a copy after the joins sees here.
+//! What is not modelled: a process that reads the box of a dead one. Its kernel shows it every
+//! store the dead one made, so it sees what a copy after the joins sees here.
 #![allow(clippy::expect_used)]
 
 use format::block::unpack_pair;
@@ -82,8 +82,8 @@ fn a_line_has_one_owner() {
     });
 }
 
-/// A thread died without a word. Two that want a line bring its one back and take it, while somebody
-/// copies.
+/// A thread died without a word. Two that want a line bring its one back and take it, while
+/// somebody copies.
 #[test]
 fn a_dead_threads_line_is_brought_back_once() {
     loom::model(|| {

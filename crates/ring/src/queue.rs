@@ -2,9 +2,9 @@
 //!
 //! How it works: the queue is cut into slots of eight words. A writer reserves the slots its record
 //! needs with one compare-and-swap of the tail, fills them, and publishes by a release store of the
-//! first slot's stamp, which holds the position: what an earlier round left there is never taken for
-//! this one. The reader copies a record and then moves the head past it; if a writer that overwrites
-//! the oldest was faster, the copy is thrown away.
+//! first slot's stamp, which holds the position: what an earlier round left there is never taken
+//! for this one. The reader copies a record and then moves the head past it; if a writer that
+//! overwrites the oldest was faster, the copy is thrown away.
 //!
 //! What it promises: a full queue never makes a writer wait unless it was made so, and then no
 //! longer than the limit. Offered = read + overwritten + dropped + torn + still inside, exactly.

@@ -209,7 +209,8 @@ impl Tables {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        // A panic while holding the lock leaves the maps usable: at worst an entry is written twice.
+        // A panic while holding the lock leaves the maps usable: at worst an entry is written
+        // twice.
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -14,8 +14,8 @@ use crate::sync::{
 };
 use crate::Region;
 
-/// Half-full blocks waiting for a new owner, `SHELF` of them in a cache line. More than this many at
-/// once are simply closed; their free part is lost until they come round again.
+/// Half-full blocks waiting for a new owner, `SHELF` of them in a cache line. More than this many
+/// at once are simply closed; their free part is lost until they come round again.
 #[cfg(not(loom))]
 pub(crate) const LEFT_BLOCKS: usize = 128;
 #[cfg(loom)]
@@ -27,8 +27,9 @@ const SHELF: usize = 16;
 const LINE_WORDS: usize = 8;
 /// Free words that make a half-full block worth adopting: room for a mark and the longest record.
 pub(crate) const WORTH_WORDS: usize = if cfg!(loom) { 9 } else { 128 };
-/// Turns that a thread which fills one block after another takes in one go: blocks in a row suit the
-/// CPU's prefetcher, and blocks that two threads take in turn do not (11.6 ns a record against 10).
+/// Turns that a thread which fills one block after another takes in one go: blocks in a row suit
+/// the CPU's prefetcher, and blocks that two threads take in turn do not (11.6 ns a record against
+/// 10).
 const RUN: u64 = 16;
 /// A region has this many blocks for each turn of a run.
 const BLOCKS_A_TURN: u64 = 64;
@@ -73,8 +74,8 @@ impl Region {
 
     /// Claims the oldest closed block for new content: its index and new head (nothing committed,
     /// `Claimed`). Blocks in the way that their owners have not filled in a whole round are taken
-    /// back for the next round; a `modest` caller, who has little to say, gets one of these with its
-    /// content. `None` when every block tried, twice, is owned by somebody.
+    /// back for the next round; a `modest` caller, who has little to say, gets one of these with
+    /// its content. `None` when every block tried, twice, is owned by somebody.
     pub(crate) fn take_block(&self, modest: bool, turns: &mut Turns) -> Option<(usize, Head)> {
         let count = self.layout().block_count;
         let mut swept_to = 0;
@@ -112,9 +113,9 @@ impl Region {
         None
     }
 
-    /// Gives a claimed block up to new content: counts what is in it as overwritten, and moves on to
-    /// the next generation. In this order, so that the count is right for who finds the box after a
-    /// kill at any of these steps.
+    /// Gives a claimed block up to new content: counts what is in it as overwritten, and moves on
+    /// to the next generation. In this order, so that the count is right for who finds the box
+    /// after a kill at any of these steps.
     fn clear(&self, index: usize, old: Head) -> Head {
         let block = self.block(index);
         let gone = self.records_in(index, old.used());

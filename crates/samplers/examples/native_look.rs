@@ -1,4 +1,5 @@
-//! What one look at a native stack costs: `cargo run --release -p dashcam-samplers --example native_look`.
+//! What one look at a native stack costs: `cargo run --release -p dashcam-samplers --example
+//! native_look`.
 #![allow(clippy::expect_used)]
 
 use samplers::native_stacks::NativeStacks;

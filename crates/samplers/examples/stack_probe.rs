@@ -306,16 +306,16 @@ fn await_storm(set: usize) -> [u64; 4] {
     sums
 }
 
-/// The name of the task that runs on the thread whose stack was just read, "" if it was given none, and
-/// its coroutine's; None: it cannot be said.
+/// The name of the task that runs on the thread whose stack was just read, "" if it was given none,
+/// and its coroutine's; None: it cannot be said.
 fn running(stacks: &mut PythonStacks, tasks: RunningTasks) -> Option<(String, String)> {
     let task = stacks.running_task(tasks)?;
     let (name, code) = (task.name.unwrap_or_default().to_owned(), task.code);
     Some((name, stacks.code(code).map_or_else(|| "?".into(), |code| code.qualname.clone())))
 }
 
-/// Writes the name of the task that runs on a thread, a tab, its coroutine's; or "none". `by_loop`: the
-/// dict of running tasks; `kind`: the type of tasks.
+/// Writes the name of the task that runs on a thread, a tab, its coroutine's; or "none". `by_loop`:
+/// the dict of running tasks; `kind`: the type of tasks.
 #[no_mangle]
 pub extern "C" fn probe_running(
     tid: u32,
@@ -362,9 +362,9 @@ pub extern "C" fn probe_time_running(tid: u32, by_loop: usize, kind: usize, time
 /// What was wrong with the names met in `running_storm`.
 static WRONG: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Asks for the running task of every thread, until the storm is stopped. Tasks named `FUNCTION NUMBER` run
-/// that function, and write their number, one more than the last, to `number` when they begin. How many
-/// stacks were read, tasks found, tasks of such a name, stacks torn.
+/// Asks for the running task of every thread, until the storm is stopped. Tasks named `FUNCTION
+/// NUMBER` run that function, and write their number, one more than the last, to `number` when they
+/// begin. How many stacks were read, tasks found, tasks of such a name, stacks torn.
 fn running_storm(tasks: RunningTasks, number: &AtomicU64) -> [u64; 4] {
     let (mut threads, mut frames, mut sums) = (Vec::new(), Vec::new(), [0u64; 4]);
     let mut wrong = WRONG.lock().unwrap_or_else(PoisonError::into_inner);

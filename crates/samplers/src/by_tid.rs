@@ -21,7 +21,8 @@ impl Hasher for TidHasher {
     }
 
     fn write_u32(&mut self, tid: u32) {
-        // Knuth's multiplier; the map takes its buckets from the low bits and its tags from the high.
+        // Knuth's multiplier; the map takes its buckets from the low bits and its tags from the
+        // high.
         let mixed = (self.0 ^ u64::from(tid)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
     }

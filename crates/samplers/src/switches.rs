@@ -7,9 +7,10 @@
 //! Pure: fed one switch at a time. A thread that is out has its `out` kept here until it comes
 //! back; `still_out` tells them, so that a capture knows what every thread is doing now.
 //!
-//! Where records end (`end_at`) the open times end too; where they begin again (`begin_at`), a thread
-//! that was there and first comes back was out since then. Where records were lost (`lose`) it is the same:
-//! no time off the CPU reaches over a gap, since another one may have begun and ended inside of it.
+//! Where records end (`end_at`) the open times end too; where they begin again (`begin_at`), a
+//! thread that was there and first comes back was out since then. Where records were lost (`lose`)
+//! it is the same: no time off the CPU reaches over a gap, since another one may have begun and
+//! ended inside of it.
 
 use sys::perf::{Switch, SwitchKind};
 
@@ -84,8 +85,9 @@ impl Pairs {
         self.silent.extend(alive.map(|tid| (tid, ())));
     }
 
-    /// Records are missing between the two: ends what is known at the one, and begins again at the other,
-    /// if it is known by now: at `u64::MAX` nothing is until `begin_at`. False: it was known not to be known.
+    /// Records are missing between the two: ends what is known at the one, and begins again at the
+    /// other, if it is known by now: at `u64::MAX` nothing is until `begin_at`. False: it was known
+    /// not to be known.
     pub fn lose(
         &mut self,
         (from_ns, until_ns): (u64, u64),

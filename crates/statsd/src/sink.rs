@@ -42,8 +42,9 @@ impl Sink {
         self.config.target != Target::Off
     }
 
-    /// Sends a window, without dashcam's own metrics where `self_every` is None. Never waits for the network; holds a lock that dashcam's own threads share,
-    /// so it is not for the host's threads. About 0.4 us a line.
+    /// Sends a window, without dashcam's own metrics where `self_every` is None. Never waits for
+    /// the network; holds a lock that dashcam's own threads share, so it is not for the host's
+    /// threads. About 0.4 us a line.
     pub fn window(&self, window: &Window) {
         let Some(core) = self.core() else { return };
         let mut lines = core.lines.lock().unwrap_or_else(PoisonError::into_inner);

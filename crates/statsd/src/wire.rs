@@ -10,7 +10,8 @@
 //! that is dropped amid a packet leaves the receiver with a cut frame, which it throws away.
 //!
 //! UDP: after each datagram the socket is asked for an error, since a refusal by this machine is
-//! there at once. One datagram a call, on purpose: `sendmmsg` swallows the refusals (decision 0009).
+//! there at once. One datagram a call, on purpose: `sendmmsg` swallows the refusals (decision
+//! 0009).
 
 use std::io;
 use std::net::SocketAddr;

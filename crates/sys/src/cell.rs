@@ -217,8 +217,8 @@ mod tests {
         });
     }
 
-    /// A signal handler that forks, inside of a visit: the child's visit ends, later, in a place that
-    /// was forgotten, and whose new readers must still be waited for.
+    /// A signal handler that forks, inside of a visit: the child's visit ends, later, in a place
+    /// that was forgotten, and whose new readers must still be waited for.
     #[test]
     fn a_visit_that_a_fork_took_along_ends_without_a_trace() {
         static CELL: Visited<u32> = Visited::empty();

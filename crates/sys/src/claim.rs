@@ -58,7 +58,8 @@ impl Claimed<'_> {
 
 impl Drop for Claimed<'_> {
     fn drop(&mut self) {
-        // An error: the thread forked while it had it, and another thread of the child took it over.
+        // An error: the thread forked while it had it, and another thread of the child took it
+        // over.
         let free =
             self.claim.holder.compare_exchange(self.own, 0, Ordering::Release, Ordering::Relaxed);
         let _ = free;

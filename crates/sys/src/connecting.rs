@@ -1,17 +1,17 @@
 //! Where a TCP connection that is still being made leads to.
 //!
-//! The socket itself does not tell before it is made (getpeername says ENOTCONN), and a program that
-//! gives its connections a time limit does not wait in `connect`, whose arguments would, but in
-//! `poll`. The kernel's list of sockets knows: it is asked, by netlink (sock_diag), for those that
-//! have sent their SYN and no more; the inode of the descriptor says which is meant.
+//! The socket itself does not tell before it is made (getpeername says ENOTCONN), and a program
+//! that gives its connections a time limit does not wait in `connect`, whose arguments would, but
+//! in `poll`. The kernel's list of sockets knows: it is asked, by netlink (sock_diag), for those
+//! that have sent their SYN and no more; the inode of the descriptor says which is meant.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
 //! | SOCK_DIAG_BY_FAMILY, states SYN_SENT | peer address | 3.3, inet_diag and tcp_diag; no privileges |
 //!
-//! What it promises: nothing blocks; `MOST_REPLIES` answers of 16 KiB are read at most, and the list
-//! is asked for once in `BETWEEN` at most, as the kernel walks its table of all sockets for it (0.4
-//! ms of CPU with room for 262,144); the last `REMEMBERED` are kept by inode. What it does
+//! What it promises: nothing blocks; `MOST_REPLIES` answers of 16 KiB are read at most, and the
+//! list is asked for once in `BETWEEN` at most, as the kernel walks its table of all sockets for it
+//! (0.4 ms of CPU with room for 262,144); the last `REMEMBERED` are kept by inode. What it does
 //! not: an answer where sock_diag is missing or refused, and for the socket of another network
 //! namespace than the caller's.
 
@@ -45,8 +45,9 @@ thread_local! {
     static ASKED: RefCell<Asked> = RefCell::default();
 }
 
-/// The peer that the socket with this inode is being connected to; None unless its SYN is under way. `family`:
-/// AF_INET or AF_INET6. Cost: a look at what is remembered, or the kernel's walk; see above.
+/// The peer that the socket with this inode is being connected to; None unless its SYN is under
+/// way. `family`: AF_INET or AF_INET6. Cost: a look at what is remembered, or the kernel's walk;
+/// see above.
 pub fn peer(inode: u64, family: libc::c_int) -> Option<SocketAddr> {
     ASKED.with_borrow_mut(|asked| {
         if let Some((_, to)) = asked.known.iter().find(|(known, _)| *known == inode) {

@@ -1,19 +1,21 @@
 //! What is registered with an epoll instance of this process.
 //!
-//! How it works: the kernel lists it in /proc/self/fdinfo/N, a line for each descriptor: its number, the
-//! events, and the inode of the file it was registered for. A number that leads to another file by now is
-//! left out, and so is what was told once and not asked for again (EPOLLONESHOT).
+//! How it works: the kernel lists it in /proc/self/fdinfo/N, a line for each descriptor: its
+//! number, the events, and the inode of the file it was registered for. A number that leads to
+//! another file by now is left out, and so is what was told once and not asked for again
+//! (EPOLLONESHOT).
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
 //! | /proc/self/fdinfo/N, `tfd:` lines | descriptors, how many | 3.8; inodes 4.13 |
 //! | size of /proc/self/fd (before 6.2 its entries, counted) | how many are open | 2.6 |
 //!
-//! What it promises: nothing blocks for long, and the cost is bounded. However little of the list is read,
-//! the kernel makes all of it, with the instance locked, once for each doubling of its buffer: measured 10 us
-//! for 10 descriptors, 60 for 100, 450 for 500, and 10,700 us for 10,000. So where the host has more than
-//! `MOST_OPEN` descriptors open nothing is asked; of what is, `MOST_BYTES` are read.
-//! What it does not: which of them will be ready, and an answer that still holds when it is given.
+//! What it promises: nothing blocks for long, and the cost is bounded. However little of the list
+//! is read, the kernel makes all of it, with the instance locked, once for each doubling of its
+//! buffer: measured 10 us for 10 descriptors, 60 for 100, 450 for 500, and 10,700 us for 10,000. So
+//! where the host has more than `MOST_OPEN` descriptors open nothing is asked; of what is,
+//! `MOST_BYTES` are read. What it does not: which of them will be ready, and an answer that still
+//! holds when it is given.
 
 use std::io::Read;
 use std::os::fd::RawFd;
@@ -38,7 +40,8 @@ pub struct Members {
     pub cut: bool,
 }
 
-/// What is registered with the epoll instance `epoll`. None: it cannot be told, or would cost too much.
+/// What is registered with the epoll instance `epoll`. None: it cannot be told, or would cost too
+/// much.
 pub fn members(epoll: RawFd) -> Option<Members> {
     if are_many_open() {
         return None;
@@ -61,8 +64,9 @@ fn are_many_open() -> bool {
     }
 }
 
-/// `tfd:        5 events:       19 data:                5  pos:0 ino:61 sdev:8`: number decimal, events and
-/// inode hexadecimal. `is_same`: whether a number still leads to the file with that inode.
+/// `tfd:        5 events:       19 data:                5  pos:0 ino:61 sdev:8`: number decimal,
+/// events and inode hexadecimal. `is_same`: whether a number still leads to the file with that
+/// inode.
 fn parse(text: &[u8], cut: bool, is_same: impl Fn(RawFd, Option<u64>) -> bool) -> Members {
     let mut found = Members { cut, ..Members::default() };
     // Behind the last line's end lies nothing, or a line that was cut.

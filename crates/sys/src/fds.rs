@@ -1,7 +1,7 @@
 //! What a file descriptor of this process leads to: a peer's address, a file, a pipe.
 //!
-//! Numbers are those of the host's table; a thread that has another (`ours`) asks by links in /proc, and
-//! about a socket by a copy that is closed behind the question.
+//! Numbers are those of the host's table; a thread that has another (`ours`) asks by links in
+//! /proc, and about a socket by a copy that is closed behind the question.
 //!
 //! How it works: `fstat` gives the sort; a socket is asked for its family, type and addresses;
 //! everything else has a name in /proc/self/fd. Only calls that read are made, none of them can
@@ -21,8 +21,8 @@
 //! is wrong rarely, never harmfully.
 //!
 //! The target of a connection still being made is not told by the socket: `connecting::peer` finds
-//! it, at more cost; `calls::connect_target` reads it from the arguments of a blocked `connect`, and
-//! `calls::sent_to` those of a datagram that is sent to an address.
+//! it, at more cost; `calls::connect_target` reads it from the arguments of a blocked `connect`,
+//! and `calls::sent_to` those of a datagram that is sent to an address.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -62,8 +62,8 @@ pub enum FdKind {
 pub struct FdInfo {
     /// The kind.
     pub kind: FdKind,
-    /// One line: "tcp 127.0.0.1:5432", "unix /run/x.sock", "pipe:\[123\]", "/path/file". Of a datagram socket
-    /// without a peer "udp, own port 47880".
+    /// One line: "tcp 127.0.0.1:5432", "unix /run/x.sock", "pipe:\[123\]", "/path/file". Of a
+    /// datagram socket without a peer "udp, own port 47880".
     pub text: String,
     /// Port of the peer, for a connected internet socket.
     pub peer_port: Option<u16>,
@@ -162,8 +162,8 @@ pub fn is_connecting(fd: i32) -> bool {
     ours::with_hosts(fd, ask).unwrap_or(false)
 }
 
-/// The own address of a TCP connection that was most likely accepted: its peer has one of the ports that
-/// the kernel gives to whoever asks for none, and it has not itself. None of all other things.
+/// The own address of a TCP connection that was most likely accepted: its peer has one of the ports
+/// that the kernel gives to whoever asks for none, and it has not itself. None of all other things.
 pub fn accepted_at(fd: i32) -> Option<String> {
     ours::with_hosts(fd, accepted).flatten()
 }

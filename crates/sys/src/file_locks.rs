@@ -1,17 +1,17 @@
 //! Which process has the lock of a file.
 //!
-//! How it works: the kernel lists all file locks of the host in /proc/locks, by device and inode of the
-//! file and by the process that took them; the name of that process is in its /proc/PID/comm.
+//! How it works: the kernel lists all file locks of the host in /proc/locks, by device and inode of
+//! the file and by the process that took them; the name of that process is in its /proc/PID/comm.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
 //! | /proc/locks | process, by device and inode | any kernel; processes of one's own pid namespace |
 //! | /proc/PID/comm, cmdline | its name; of an interpreter the script, too | hidden where /proc is mounted with hidepid |
 //!
-//! What it promises: nothing blocks; at most `MOST_BYTES` of the list are read, and it is read once in
-//! `BETWEEN` at most: that takes 20 us and some 0.3 us a lock. What it does not: an answer for open file
-//! description locks (the kernel keeps no process for them), and for file systems that show another device
-//! to their users than to the kernel (btrfs, overlayfs on some kernels).
+//! What it promises: nothing blocks; at most `MOST_BYTES` of the list are read, and it is read once
+//! in `BETWEEN` at most: that takes 20 us and some 0.3 us a lock. What it does not: an answer for
+//! open file description locks (the kernel keeps no process for them), and for file systems that
+//! show another device to their users than to the kernel (btrfs, overlayfs on some kernels).
 
 use std::cell::RefCell;
 use std::io::Read;
@@ -44,8 +44,9 @@ thread_local! {
     static ASKED: RefCell<Asked> = RefCell::default();
 }
 
-/// Who has a lock of the file behind `fd`, of the sort that the system call `nr` waits for: `flock`'s,
-/// or those of `fcntl` and `lockf`. None: nobody the kernel shows. Cost: see above, and a look at comm.
+/// Who has a lock of the file behind `fd`, of the sort that the system call `nr` waits for:
+/// `flock`'s, or those of `fcntl` and `lockf`. None: nobody the kernel shows. Cost: see above, and
+/// a look at comm.
 pub fn holder(fd: i32, nr: i64) -> Option<Holder> {
     let (file, flock) = (file_of(fd)?, nr == libc::SYS_flock);
     let pid = ASKED.with_borrow_mut(|asked| {

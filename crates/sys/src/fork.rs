@@ -15,8 +15,8 @@
 //! atomics, plain memory, and syscalls. There is no way to take a registration back; a function
 //! registered must stay callable as long as the library is loaded.
 //!
-//! `Mark` needs no hook: it is a page that the kernel gives to each child empty, so it also tells of
-//! children made by a raw `clone`.
+//! `Mark` needs no hook: it is a page that the kernel gives to each child empty, so it also tells
+//! of children made by a raw `clone`.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,12 +6,13 @@
 //! | `pthread_rwlock_t` held for writing | its third (readers), its fourth (writers) | its seventh | glibc 2.25 on |
 //! | a futex that is waited for by FUTEX_LOCK_PI | it | its low 30 bits | any |
 //!
-//! Words of 4 bytes. Source: `struct __pthread_mutex_s`, `struct __pthread_rwlock_arch_t` of glibc on 64 bits,
-//! futex(2).
+//! Words of 4 bytes. Source: `struct __pthread_mutex_s`, `struct __pthread_rwlock_arch_t` of glibc
+//! on 64 bits, futex(2).
 //!
-//! What it promises: nothing but memory behind `futex` is read, guarded; None where the fields around it are no such
-//! lock's. What looks like one by chance would name a number that is hardly a thread's: the caller asks
-//! for threads of this process. Rust's own locks name no owner, nor do readers of a `pthread_rwlock_t`.
+//! What it promises: nothing but memory behind `futex` is read, guarded; None where the fields
+//! around it are no such lock's. What looks like one by chance would name a number that is hardly a
+//! thread's: the caller asks for threads of this process. Rust's own locks name no owner, nor do
+//! readers of a `pthread_rwlock_t`.
 
 use crate::calls;
 use crate::mem::Reader;

@@ -40,8 +40,8 @@ pub fn files(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     text.split(|byte| *byte == b'\n').filter_map(Line::parse)
 }
 
-/// The path of the file mapped at `address`; None: no file, or no mapping. Reads the whole list: for what is asked
-/// once. Errors: as `read`.
+/// The path of the file mapped at `address`; None: no file, or no mapping. Reads the whole list:
+/// for what is asked once. Errors: as `read`.
 pub fn file_at(address: u64) -> io::Result<Option<String>> {
     let text = read()?;
     let found = files(&text).find(|line| (line.start..line.end).contains(&address));

@@ -5,21 +5,21 @@
 //! stale pointer could hit an unmapped page and kill the host; here the kernel does the copy and
 //! reports EFAULT instead. No privilege is needed: a process may always read and write itself.
 //!
-//! How it works: `process_vm_writev` on our own pid, with what is to be read as its *source* and our
-//! buffer as its target. The kernel looks up and pins the pages of the target only, and copies the
-//! source as it copies the bytes of any `write`: a bad address ends the copy. The usual way round
-//! (`process_vm_readv`) pins every page of every piece of the source. A target on a huge page
+//! How it works: `process_vm_writev` on our own pid, with what is to be read as its *source* and
+//! our buffer as its target. The kernel looks up and pins the pages of the target only, and copies
+//! the source as it copies the bytes of any `write`: a bad address ends the copy. The usual way
+//! round (`process_vm_readv`) pins every page of every piece of the source. A target on a huge page
 //! (`Buffer`) is pinned at once. Measured, 16 stacks of 56 KB in 4 pieces each: 85 us with
-//! `process_vm_readv`, 75 us this way into small pages, 65 us by `pwritev` into a mapped memfd, 30 us
-//! this way into a huge page (a plain copy: 15 us); 512 pieces of 64 bytes: 1,400, 72, 5 and 6 us.
-//! A memfd was refused for its descriptor: a host that closes what it does not know, and is given
-//! the same number for a file of its own, would have that file written to.
-//! Where a seccomp filter refuses the call, `process_vm_readv` and then `/proc/self/mem` do the same.
+//! `process_vm_readv`, 75 us this way into small pages, 65 us by `pwritev` into a mapped memfd, 30
+//! us this way into a huge page (a plain copy: 15 us); 512 pieces of 64 bytes: 1,400, 72, 5 and 6
+//! us. A memfd was refused for its descriptor: a host that closes what it does not know, and is
+//! given the same number for a file of its own, would have that file written to. Where a seccomp
+//! filter refuses the call, `process_vm_readv` and then `/proc/self/mem` do the same.
 //!
-//! Cost: one syscall, 0.3 to 0.7 us + the copy; up to 1024 pieces in one. A piece whose memory is in
-//! no near cache costs 50 ns, one after the other: `prefetch` has them fetched side by side before.
-//! What it does not promise: atomicity. The bytes may be torn by a concurrent writer; callers must
-//! validate what they read.
+//! Cost: one syscall, 0.3 to 0.7 us + the copy; up to 1024 pieces in one. A piece whose memory is
+//! in no near cache costs 50 ns, one after the other: `prefetch` has them fetched side by side
+//! before. What it does not promise: atomicity. The bytes may be torn by a concurrent writer;
+//! callers must validate what they read.
 
 use crate::fork::Mark;
 use std::fs::File;
@@ -161,8 +161,8 @@ impl Reader {
     }
 
     /// Copies pieces of any length into `out` one behind the other, in this order, with one call of
-    /// the kernel for `MAX_PIECES` of them. Returns how many leading bytes are right: fewer than asked
-    /// for when a piece is not mapped, not readable, or does not fit into `out`.
+    /// the kernel for `MAX_PIECES` of them. Returns how many leading bytes are right: fewer than
+    /// asked for when a piece is not mapped, not readable, or does not fit into `out`.
     pub fn read_pieces(&self, pieces: &[Piece], out: &mut [u8]) -> usize {
         let mut done = 0;
         for some in pieces.chunks(MAX_PIECES) {
@@ -204,8 +204,8 @@ impl Reader {
 }
 
 /// Bytes to read into, on huge pages where the kernel has some: a copy of many pages then costs a
-/// third. Takes 2 MiB of memory at its first use and 2 MiB more for each 2 MiB used beyond, or small
-/// pages as they are used. A forked child does not inherit it.
+/// third. Takes 2 MiB of memory at its first use and 2 MiB more for each 2 MiB used beyond, or
+/// small pages as they are used. A forked child does not inherit it.
 pub struct Buffer {
     /// Of the whole mapping, which begins a little before `bytes`.
     mapped: Piece,
@@ -249,8 +249,8 @@ impl std::ops::Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `length` bytes from `bytes` on are mapped, readable and zeroed at creation, for as
-        // long as `self` lives; nobody else has their address.
+        // SAFETY: `length` bytes from `bytes` on are mapped, readable and zeroed at creation, for
+        // as long as `self` lives; nobody else has their address.
         unsafe { std::slice::from_raw_parts(self.bytes, self.length) }
     }
 }

@@ -1,12 +1,14 @@
 //! A sleep of a background thread that others may cut short.
 //!
-//! How it works: one word, 1 while somebody sleeps, which the kernel waits on (a private futex). Who has news
-//! looks at the word and, if it is set, takes it back and asks the kernel to wake the sleeper.
+//! How it works: one word, 1 while somebody sleeps, which the kernel waits on (a private futex).
+//! Who has news looks at the word and, if it is set, takes it back and asks the kernel to wake the
+//! sleeper.
 //!
-//! What it promises: `wake` costs one relaxed load while nobody sleeps, and 2-5 us for the one that ends a
-//! sleep; it takes no lock and may be called in a signal handler. No sleep is longer than asked for.
-//! What it does not: a `wake` of the very moment in which a sleep begins may be missed, since a barrier on
-//! each `wake` would cost more than the whole call; the sleep then takes its full time.
+//! What it promises: `wake` costs one relaxed load while nobody sleeps, and 2-5 us for the one that
+//! ends a sleep; it takes no lock and may be called in a signal handler. No sleep is longer than
+//! asked for. What it does not: a `wake` of the very moment in which a sleep begins may be missed,
+//! since a barrier on each `wake` would cost more than the whole call; the sleep then takes its
+//! full time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -71,7 +73,8 @@ impl Nap {
             return;
         }
         let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word is ours and aligned, so the call does not fail, nor touch a handler's errno.
+        // SAFETY: the word is ours and aligned, so the call does not fail, nor touch a handler's
+        // errno.
         unsafe { libc::syscall(libc::SYS_futex, self.word.as_ptr(), wake, 1) };
     }
 }

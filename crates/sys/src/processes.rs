@@ -1,4 +1,5 @@
-//! Other processes that a thread waits for: what they are called, and which of them has a pipe's other end.
+//! Other processes that a thread waits for: what they are called, and which of them has a pipe's
+//! other end.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
@@ -6,10 +7,11 @@
 //! | /proc/self/task/TID/children | processes a thread has started | 3.5, with CONFIG_PROC_CHILDREN |
 //! | /proc/PID/fd/* (names and modes of the links) | who has a pipe's other end | processes of one's own user |
 //!
-//! What it promises: no file but those of /proc is touched, so nothing waits for a disk or a server; at most
-//! `MOST_CHILDREN` processes with `MOST_FDS` descriptors each are looked at, once in `KEPT` for one pipe: some
-//! 2 us a descriptor. What it does not: other processes than the asking thread's children, those of the first
-//! thread, and the parent; and an answer that still holds when it is given.
+//! What it promises: no file but those of /proc is touched, so nothing waits for a disk or a
+//! server; at most `MOST_CHILDREN` processes with `MOST_FDS` descriptors each are looked at, once
+//! in `KEPT` for one pipe: some 2 us a descriptor. What it does not: other processes than the
+//! asking thread's children, those of the first thread, and the parent; and an answer that still
+//! holds when it is given.
 
 use std::cell::RefCell;
 use std::io::Read;
@@ -30,8 +32,8 @@ const KEPT: Duration = Duration::from_secs(1);
 /// Pipes of which that is kept.
 const MOST_PIPES: usize = 16;
 
-/// The name of a process: `spooler`, `python sorter.py`; "" where it does not show. Told again for `SAME`: a
-/// child has its parent's name until it has become another program.
+/// The name of a process: `spooler`, `python sorter.py`; "" where it does not show. Told again for
+/// `SAME`: a child has its parent's name until it has become another program.
 pub fn name(pid: u32) -> String {
     thread_local! {
         static NAMES: RefCell<Vec<(u32, Instant, String)>> = const { RefCell::new(Vec::new()) };
@@ -70,8 +72,9 @@ pub enum Kin {
     Parent,
 }
 
-/// Which process has the other end of the pipe behind `fd`, and reads it if this one `writes`. `tid`: the thread
-/// that waits, whose children are asked first. None: nobody that is looked at. Cost: see above.
+/// Which process has the other end of the pipe behind `fd`, and reads it if this one `writes`.
+/// `tid`: the thread that waits, whose children are asked first. None: nobody that is looked at.
+/// Cost: see above.
 pub fn other_end(fd: i32, tid: u32, writes: bool) -> Option<(Kin, u32)> {
     thread_local! {
         static FOUND: RefCell<Vec<Found>> = const { RefCell::new(Vec::new()) };
@@ -147,8 +150,8 @@ fn is_interpreter(comm: &str) -> bool {
     INTERPRETERS.iter().any(|name| comm.starts_with(name))
 }
 
-/// The name, and of an interpreter the script or module it runs: of other words nothing, as there may
-/// be a secret among them.
+/// The name, and of an interpreter the script or module it runs: of other words nothing, as there
+/// may be a secret among them.
 fn name_of(comm: &str, cmdline: &[u8]) -> String {
     if !is_interpreter(comm) {
         return comm.to_owned();

@@ -1,12 +1,15 @@
-//! An allocator that has some memory left when there is none: so that the host does not end because of us.
+//! An allocator that has some memory left when there is none: so that the host does not end because
+//! of us.
 //!
-//! How it works: what the allocator below refuses comes from an area of this library, from its begin to its end;
-//! it is never used again. Rust ends the process when an allocation fails, and a program that survives a full
-//! memory (Python raises MemoryError) must not be ended by its recorder. Who records asks `ran_out`, and stops.
+//! How it works: what the allocator below refuses comes from an area of this library, from its
+//! begin to its end; it is never used again. Rust ends the process when an allocation fails, and a
+//! program that survives a full memory (Python raises MemoryError) must not be ended by its
+//! recorder. Who records asks `ran_out`, and stops.
 //!
-//! What it promises: `AREA_BYTES` of small allocations behind the first that was refused; pages that are not used
-//! cost address space only. What it does not: a single allocation of more than is left still ends the process.
-//! For libraries that are loaded into a program (Python's, C's); in a Rust program the allocator is the program's.
+//! What it promises: `AREA_BYTES` of small allocations behind the first that was refused; pages
+//! that are not used cost address space only. What it does not: a single allocation of more than is
+//! left still ends the process. For libraries that are loaded into a program (Python's, C's); in a
+//! Rust program the allocator is the program's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -74,8 +77,8 @@ fn take(layout: Layout) -> *mut u8 {
     }
 }
 
-// SAFETY: memory comes from `A`, or from the area, each byte of which is handed out once; it goes back to `A` only if it
-// came from there.
+// SAFETY: memory comes from `A`, or from the area, each byte of which is handed out once; it goes
+// back to `A` only if it came from there.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserve<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are those that `A` wants.
@@ -112,10 +115,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserve<A> {
                 return grown;
             }
         }
-        // SAFETY: the caller promises that the size, rounded up to the alignment, does not overflow.
+        // SAFETY: the caller promises that the size, rounded up to the alignment, does not
+        // overflow.
         let other = take(unsafe { Layout::from_size_align_unchecked(size, layout.align()) });
         if !other.is_null() {
-            // SAFETY: both are as long as copied, and `other` was handed out just now; `at` goes back once.
+            // SAFETY: both are as long as copied, and `other` was handed out just now; `at` goes
+            // back once.
             unsafe {
                 ptr::copy_nonoverlapping(at, other, layout.size().min(size));
                 self.dealloc(at, layout);

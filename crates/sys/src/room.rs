@@ -1,4 +1,5 @@
-//! How much memory there is to be had: of the machine, of this process's cgroup, and of its address space.
+//! How much memory there is to be had: of the machine, of this process's cgroup, and of its address
+//! space.
 //!
 //! A box in shared memory is charged to the cgroup like any other memory; taking more than there is
 //! would get the host killed. All files are read once, at start; what is absent sets no limit.
@@ -11,8 +12,8 @@ pub fn available_bytes() -> u64 {
     machine().unwrap_or(u64::MAX).min(cgroup().unwrap_or(u64::MAX))
 }
 
-/// Bytes of address space that this process may still take (`RLIMIT_AS`); None: as much as it likes. The C
-/// library gives threads arenas of 64 MiB of it.
+/// Bytes of address space that this process may still take (`RLIMIT_AS`); None: as much as it
+/// likes. The C library gives threads arenas of 64 MiB of it.
 pub fn address_space_left() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure is ours. The call fails only for a limit that does not exist.

@@ -68,7 +68,8 @@ pub fn unix(path: &str, kind: Unix) -> io::Result<Fd> {
 }
 
 /// Sends from the start of `bytes`; how many went (all of them on a datagram socket). One syscall.
-/// Errors: EAGAIN when it would have to wait, EBADF when the host has closed it, EPIPE, ECONNREFUSED, EMSGSIZE, ENOBUFS and so on.
+/// Errors: EAGAIN when it would have to wait, EBADF when the host has closed it, EPIPE,
+/// ECONNREFUSED, EMSGSIZE, ENOBUFS and so on.
 pub fn send(fd: &Fd, bytes: &[u8]) -> io::Result<usize> {
     fd.check()?;
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;

@@ -1,15 +1,16 @@
 //! A file of lines that several processes append to, and that does not grow for ever.
 //!
-//! How it works: a line is one write to the end of the file (`O_APPEND`), which the kernel does under
-//! the file's own lock, so that lines do not mix. Who finds the file full renames it to `NAME.1`, in
-//! place of the one before. For that he takes the file's `flock`, without waiting, and looks whether
-//! the name still is that file's: of several who find it full at once one renames it, once.
+//! How it works: a line is one write to the end of the file (`O_APPEND`), which the kernel does
+//! under the file's own lock, so that lines do not mix. Who finds the file full renames it to
+//! `NAME.1`, in place of the one before. For that he takes the file's `flock`, without waiting, and
+//! looks whether the name still is that file's: of several who find it full at once one renames it,
+//! once.
 //!
 //! What it promises: nothing waits, not for a lock, nor for a reader where somebody put a pipe in
-//! the file's place. Only a regular file is written to, and no link is followed. Either file holds the
-//! limit and a line a process at most; twice the limit while somebody keeps the lock.
-//! What it does not: a line that a full disk cut short stays so, and the next one stands behind it
-//! (the error tells); on NFS lines of two hosts may fall into one place. A line of who opened the file
+//! the file's place. Only a regular file is written to, and no link is followed. Either file holds
+//! the limit and a line a process at most; twice the limit while somebody keeps the lock. What it
+//! does not: a line that a full disk cut short stays so, and the next one stands behind it (the
+//! error tells); on NFS lines of two hosts may fall into one place. A line of who opened the file
 //! two limits ago is lost.
 
 use std::ffi::OsString;
@@ -23,8 +24,8 @@ use std::path::Path;
 const TRIES: usize = 3;
 
 /// Appends `line` and its end to the file at `path`, which is made if need be; one that has
-/// `most_bytes` or more is put away first. Allocates. Errors: it cannot be opened, written to, or put
-/// away, or is no regular file; nothing was appended then, or a part of the line.
+/// `most_bytes` or more is put away first. Allocates. Errors: it cannot be opened, written to, or
+/// put away, or is no regular file; nothing was appended then, or a part of the line.
 pub fn append(path: &Path, line: &str, most_bytes: u64) -> io::Result<()> {
     for _ in 0..TRIES {
         let file = open(path)?;

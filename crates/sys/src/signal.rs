@@ -1,8 +1,8 @@
 //! SIGUSR2 as a wish, where the program has no use for it; and ending a group of processes.
 //!
-//! How it works: the handler stores one flag, which whoever asks finds and clears. What it promises:
-//! a program's own handler, or its wish to ignore the signal, is never replaced; one it installs
-//! later replaces ours. Interrupted calls are restarted (SA_RESTART) where the kernel can.
+//! How it works: the handler stores one flag, which whoever asks finds and clears. What it
+//! promises: a program's own handler, or its wish to ignore the signal, is never replaced; one it
+//! installs later replaces ours. Interrupted calls are restarted (SA_RESTART) where the kernel can.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,14 +24,14 @@ pub enum Taker {
     Program,
 }
 
-/// Whether a signal that asks for an end (TERM, INT, HUP), raised by the calling thread now, would end this
-/// process: nobody handles, ignores or blocks it. Two system calls.
+/// Whether a signal that asks for an end (TERM, INT, HUP), raised by the calling thread now, would
+/// end this process: nobody handles, ignores or blocks it. Two system calls.
 pub fn ends_this_process(signal: libc::c_int) -> bool {
     if ![libc::SIGTERM, libc::SIGINT, libc::SIGHUP].contains(&signal) {
         return false;
     }
-    // SAFETY: all zeroes is a valid sigaction and a valid set; NULL for what is new only asks, and what is
-    // asked is written into places of ours.
+    // SAFETY: all zeroes is a valid sigaction and a valid set; NULL for what is new only asks, and
+    // what is asked is written into places of ours.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         let mut blocked: libc::sigset_t = std::mem::zeroed();

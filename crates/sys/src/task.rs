@@ -2,8 +2,9 @@
 //!
 //! How it works: opening a thread takes a handle on its directory; each file is opened from that
 //! handle at its first use and kept, and every further read is one `pread` into a buffer on the
-//! stack; where there is no room for another descriptor (`ours::has_room`) it is opened for each read. The handle names this very thread: once it has ended, reads fail with ESRCH, also when
-//! its id has been given to another thread.
+//! stack; where there is no room for another descriptor (`ours::has_room`) it is opened for each
+//! read. The handle names this very thread: once it has ended, reads fail with ESRCH, also when its
+//! id has been given to another thread.
 //!
 //! `cpu_ns` needs no file: the clock that POSIX gives each thread.
 //!
@@ -92,16 +93,17 @@ pub struct Switches {
     pub forced: u64,
 }
 
-/// The id the kernel gave out last, to any process or thread of this pid namespace: two of them tell
-/// how many were born between at most, as long as ids do not begin again from the lowest. One open,
-/// read and close of a file of /proc, about 5 us. None: it cannot be read.
+/// The id the kernel gave out last, to any process or thread of this pid namespace: two of them
+/// tell how many were born between at most, as long as ids do not begin again from the lowest. One
+/// open, read and close of a file of /proc, about 5 us. None: it cannot be read.
 pub fn last_id() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
-/// CPU time of a thread of this process, ns, exact to this moment: as long as it does not grow the thread was
-/// given no CPU. Needs no descriptor; one system call, 0.3 us. None: it has ended, or is another process's.
+/// CPU time of a thread of this process, ns, exact to this moment: as long as it does not grow the
+/// thread was given no CPU. Needs no descriptor; one system call, 0.3 us. None: it has ended, or is
+/// another process's.
 pub fn cpu_ns(tid: u32) -> Option<u64> {
     /// `CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`, behind the complement of the id, as
     /// `pthread_getcpuclockid` makes them.
@@ -217,8 +219,8 @@ pub struct TaskReader {
     name: [u8; 128],
 }
 
-/// Whether this answer of a reader means that its thread has ended. Files that a kernel does not have
-/// or that it refuses mean nothing.
+/// Whether this answer of a reader means that its thread has ended. Files that a kernel does not
+/// have or that it refuses mean nothing.
 pub fn has_ended<T>(answer: &io::Result<T>) -> bool {
     answer.as_ref().err().and_then(io::Error::raw_os_error) == Some(libc::ESRCH)
 }

@@ -38,8 +38,8 @@ const DIFFERS: u8 = 2;
 
 /// The C library keeps the id of each thread and has no portable call that tells it, but for
 /// `pthread_getcpuclockid`: that computes the number of the thread's CPU clock, and the kernel lays
-/// down what the number means. Believed once both agreed on a thread that is not the first one, whose
-/// id is the process's, too.
+/// down what the number means. Believed once both agreed on a thread that is not the first one,
+/// whose id is the process's, too.
 #[cold]
 fn find_tid() -> u32 {
     let state = LIBRARY.load(Ordering::Relaxed);
@@ -65,8 +65,8 @@ fn library_tid() -> Option<u32> {
     tid_of_clock(error, clock)
 }
 
-/// The kernel's numbers of CPU clocks: the id inverted, above three bits: one thread's (4), the time
-/// that it was scheduled (2).
+/// The kernel's numbers of CPU clocks: the id inverted, above three bits: one thread's (4), the
+/// time that it was scheduled (2).
 fn tid_of_clock(error: i32, clock: i32) -> Option<u32> {
     (error == 0 && clock & 7 == 6).then_some(!(clock >> 3) as u32)
 }
@@ -93,9 +93,9 @@ const OURS: &[u8] = b"dashcam-";
 /// More threads than that are not looked at one by one.
 const MANY_THREADS: usize = 64;
 
-/// How many threads this process has, and how many of them are ours by their names; None where /proc does not
-/// say. Of a process with more than `MANY_THREADS` threads none is taken for ours. A file for each thread is
-/// opened and read, some 10 us each.
+/// How many threads this process has, and how many of them are ours by their names; None where
+/// /proc does not say. Of a process with more than `MANY_THREADS` threads none is taken for ours. A
+/// file for each thread is opened and read, some 10 us each.
 pub fn count() -> Option<(usize, usize)> {
     let all: Vec<_> = std::fs::read_dir("/proc/self/task").ok()?.flatten().collect();
     if all.len() > MANY_THREADS {
@@ -106,8 +106,8 @@ pub fn count() -> Option<(usize, usize)> {
     Some((all.len(), all.iter().filter(is_ours).count()))
 }
 
-/// Sleeps about this long, a second at most. Async-signal-safe; a signal ends it early. Where the kernel refuses (a
-/// seccomp profile) another call does the same: Rust's own sleep panics there.
+/// Sleeps about this long, a second at most. Async-signal-safe; a signal ends it early. Where the
+/// kernel refuses (a seccomp profile) another call does the same: Rust's own sleep panics there.
 pub fn pause(ns: u64) {
     let ns = ns.min(999_999_999);
     let rest = libc::timespec { tv_sec: 0, tv_nsec: ns as _ };
@@ -219,9 +219,9 @@ struct Start {
 /// Starts a thread that takes none of the host's signals, so no handler of the host runs on it and
 /// no system call of the host is interrupted because of it. A panic ends it, and nothing else.
 ///
-/// By the C library and not by Rust's: in a Rust program a thread of that takes a lock when it begins
-/// and when it ends. A child that was forked at such a moment never gets that lock, so its own threads
-/// would not begin.
+/// By the C library and not by Rust's: in a Rust program a thread of that takes a lock when it
+/// begins and when it ends. A child that was forked at such a moment never gets that lock, so its
+/// own threads would not begin.
 ///
 /// `name` is cut to 15 bytes. Errors: when the kernel refuses a new thread.
 pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Quiet> {

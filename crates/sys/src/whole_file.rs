@@ -1,11 +1,11 @@
 //! A file that is there whole or not at all.
 //!
-//! How it works: the bytes go into a file without a name in the folder of the target
-//! (`O_TMPFILE`, Linux 3.11); `keep` gives it one and renames it over the target, `keep_new` gives it a
-//! name that nothing has. A process that is killed before leaves nothing behind, not even a file to
-//! clean up. File systems that have no such files (NFS, some overlays), and processes without /proc,
-//! through which the file gets its name, get a named one beside the target, `.NAME.PID.RANDOM.part`,
-//! which is removed when `WholeFile` is dropped; only a kill leaves it. Random, since process ids are
+//! How it works: the bytes go into a file without a name in the folder of the target (`O_TMPFILE`,
+//! Linux 3.11); `keep` gives it one and renames it over the target, `keep_new` gives it a name that
+//! nothing has. A process that is killed before leaves nothing behind, not even a file to clean up.
+//! File systems that have no such files (NFS, some overlays), and processes without /proc, through
+//! which the file gets its name, get a named one beside the target, `.NAME.PID.RANDOM.part`, which
+//! is removed when `WholeFile` is dropped; only a kill leaves it. Random, since process ids are
 //! not: two containers may have the same one, and one folder.
 
 use std::ffi::{CString, OsString};
@@ -67,9 +67,9 @@ impl WholeFile {
         Ok(())
     }
 
-    /// Gives the file this name, in the folder it was created in. Its time is this moment, not that of
-    /// its last byte: whoever sorts files by time finds them as they came. Error `AlreadyExists`:
-    /// something has that name, and keeps it; try another.
+    /// Gives the file this name, in the folder it was created in. Its time is this moment, not that
+    /// of its last byte: whoever sorts files by time finds them as they came. Error
+    /// `AlreadyExists`: something has that name, and keeps it; try another.
     pub fn keep_new(&mut self, name: &Path) -> io::Result<()> {
         self.file.flush()?;
         // Where that cannot be set, the other is nearly as good.

@@ -1,10 +1,10 @@
 //! A folder of files that is there whole or not at all.
 //!
 //! How it works: as `whole_file`, but many: the bytes go into files without names (`O_TMPFILE`)
-//! beside the target; `keep` gives them names in a folder of its own, `.NAME.PID.RANDOM.part`, and renames
-//! that. A folder that was there is exchanged for the new one in one step and then removed. A process
-//! that is killed before `keep` leaves nothing behind; one that is killed inside of it, or on a file
-//! system without such files, may leave the `.part`, never half a target.
+//! beside the target; `keep` gives them names in a folder of its own, `.NAME.PID.RANDOM.part`, and
+//! renames that. A folder that was there is exchanged for the new one in one step and then removed.
+//! A process that is killed before `keep` leaves nothing behind; one that is killed inside of it,
+//! or on a file system without such files, may leave the `.part`, never half a target.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

@@ -140,7 +140,8 @@ fn a_forked_child_has_a_reader_of_its_own_and_not_its_parents_buffer() {
             _ if !parents_is_refused => 5,
             Err(_) => 1,
             Ok(mine) if mine.word(piece.address).ok() != Some(7) => 2,
-            // The parent's buffer is not there: a read of it is refused, dropping it unmaps nothing.
+            // The parent's buffer is not there: a read of it is refused, dropping it unmaps
+            // nothing.
             Ok(mine) if mine.word(parents).is_ok() => 3,
             Ok(mine) => {
                 let at = map(0, false);

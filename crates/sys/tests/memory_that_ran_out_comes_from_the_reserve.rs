@@ -1,4 +1,5 @@
-//! What the allocator refuses comes from the reserve: whole, its own, and zeroed where that is asked for.
+//! What the allocator refuses comes from the reserve: whole, its own, and zeroed where that is
+//! asked for.
 
 #![allow(clippy::expect_used, reason = "a test may fail")]
 

@@ -1,4 +1,5 @@
-//! A program that runs without stderr is given number 2 for what it opens next: no line of ours goes there.
+//! A program that runs without stderr is given number 2 for what it opens next: no line of ours
+//! goes there.
 
 #![allow(clippy::expect_used, reason = "a test may fail")]
 

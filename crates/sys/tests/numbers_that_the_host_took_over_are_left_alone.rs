@@ -1,5 +1,5 @@
-//! A program that closes what it does not know closes ours, and is given the same numbers for files of its
-//! own: these are not closed, written to or read from, here and in forked children.
+//! A program that closes what it does not know closes ours, and is given the same numbers for files
+//! of its own: these are not closed, written to or read from, here and in forked children.
 
 #![allow(clippy::expect_used, reason = "a test may fail")]
 
@@ -19,7 +19,8 @@ fn is_open(fd: RawFd) -> bool {
 
 /// The host closes `number` and makes it lead to what `file` does.
 fn take_over(number: RawFd, file: &impl AsRawFd) {
-    // SAFETY: replaces a descriptor by another; whoever had it must find out, which is what is tested.
+    // SAFETY: replaces a descriptor by another; whoever had it must find out, which is what is
+    // tested.
     assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
 }
 
@@ -99,7 +100,8 @@ fn one_perf_event_is_not_taken_for_another() {
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
             .collect();
         assert_eq!(events.len(), 2);
-        // SAFETY: a copy of the second in the place of the first, as a host's event might get there.
+        // SAFETY: a copy of the second in the place of the first, as a host's event might get
+        // there.
         assert_eq!(unsafe { libc::dup2(events[1], events[0]) }, events[0]);
         drop((first, second));
         assert_eq!((is_open(events[0]), is_open(events[1])), (true, false));

@@ -1,5 +1,6 @@
-//! Threads of ours that keep many descriptors have a table of their own: none of theirs is among the
-//! host's, nothing of the host's stays open because of them, and what they ask about is the host's.
+//! Threads of ours that keep many descriptors have a table of their own: none of theirs is among
+//! the host's, nothing of the host's stays open because of them, and what they ask about is the
+//! host's.
 //!
 //! Every test runs in a forked child: it is about all descriptors of a process.
 

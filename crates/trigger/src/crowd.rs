@@ -1,5 +1,5 @@
-//! Percentiles over a window, without keeping a single time: the p99 of the last 30 s is over a limit
-//! exactly when more than 1 % of the requests were.
+//! Percentiles over a window, without keeping a single time: the p99 of the last 30 s is over a
+//! limit exactly when more than 1 % of the requests were.
 
 use std::collections::VecDeque;
 

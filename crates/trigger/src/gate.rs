@@ -157,8 +157,8 @@ impl Gate {
         self.failures = 0;
     }
 
-    /// The capture that was due at `due_ns` could not be written: its firing is in none, and a short
-    /// while later another may try.
+    /// The capture that was due at `due_ns` could not be written: its firing is in none, and a
+    /// short while later another may try.
     pub fn failed(&mut self, due_ns: u64, now_ns: u64) {
         self.owed += 1;
         let quiet_ns = (FAILED_NS << self.failures).min(self.timing.cooldown_ns);

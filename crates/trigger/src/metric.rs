@@ -9,10 +9,11 @@ pub const MOST_METRIC_RULES: usize = 16;
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR_NS: u64 = 3_600 * SECOND_NS;
 
-/// Rules in the order given, `SUBJECT>LIMIT` or `SUBJECT<LIMIT` each, with `/WINDOW` behind it where
-/// a rule is about more than one window of a second. SUBJECT is a metric's name, whole or as a glob,
-/// with tags in braces if need be (`queue.depth{region=eu}`), or a statistic of it: `rate(NAME)`,
-/// `sum(...)`, `count(...)`, `mean(...)`, `min(...)`, `max(...)`, `p99(...)`. Empty text: no rule.
+/// Rules in the order given, `SUBJECT>LIMIT` or `SUBJECT<LIMIT` each, with `/WINDOW` behind it
+/// where a rule is about more than one window of a second. SUBJECT is a metric's name, whole or as
+/// a glob, with tags in braces if need be (`queue.depth{region=eu}`), or a statistic of it:
+/// `rate(NAME)`, `sum(...)`, `count(...)`, `mean(...)`, `min(...)`, `max(...)`, `p99(...)`. Empty
+/// text: no rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetricRules {
     pub(crate) rules: Vec<MetricRule>,

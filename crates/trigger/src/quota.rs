@@ -43,8 +43,8 @@ impl Quota {
 /// Causes remembered; the one captured longest ago is forgotten.
 const MOST: usize = 1000;
 
-/// When each cause was last captured, and how often it came again. What a cause is the caller says: the trigger knows no more
-/// of it than the request's name and the rule that fired.
+/// When each cause was last captured, and how often it came again. What a cause is the caller says:
+/// the trigger knows no more of it than the request's name and the rule that fired.
 #[derive(Debug)]
 pub struct Repeats<K> {
     /// 0: every one counts as new.

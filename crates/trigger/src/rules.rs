@@ -4,8 +4,9 @@ use crate::crowd::Crowd;
 use crate::units::{duration_ns, show_ns, Wrong};
 
 /// Limits in the order given. `500ms` holds for any request; `checkout>250ms` for names that
-/// contain the word; `GET /api/*>1s` for names that match the glob as a whole; `p99(checkout)>50ms/30s`
-/// when that percentile of the last 30 s is over the limit (`p99>50ms/30s`: of all requests).
+/// contain the word; `GET /api/*>1s` for names that match the glob as a whole;
+/// `p99(checkout)>50ms/30s` when that percentile of the last 30 s is over the limit
+/// (`p99>50ms/30s`: of all requests).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     rules: Vec<Rule>,

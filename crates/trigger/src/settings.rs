@@ -2,10 +2,11 @@
 //!
 //! How it works: `settings!` hands the list to whatever macro wants it: here it becomes `KNOBS`, in
 //! the host's facade the methods of its `Config`. `check` refuses a value that is out of its range;
-//! both the host (environment, callers) and the command (`dashcam run`'s flags) ask it, so a flag is
-//! refused before the program starts by the rule that would pass it over inside of it.
+//! both the host (environment, callers) and the command (`dashcam run`'s flags) ask it, so a flag
+//! is refused before the program starts by the rule that would pass it over inside of it.
 //!
-//! Missing on purpose: addresses (`openmetrics`, `otlp`) are judged by the rooms that speak to them.
+//! Missing on purpose: addresses (`openmetrics`, `otlp`) are judged by the rooms that speak to
+//! them.
 
 use crate::{bytes, duration_ns, fraction, switch, ErrorRules, MetricRules, Rules, Wrong};
 

@@ -1,10 +1,11 @@
 //! Metric rules over time: told every window of metrics, says which rules are over their limit.
 //!
-//! How it works: counters and values of all series a rule speaks of are added together, as sums that
-//! only grow, and a rule's window is the difference of two of them; percentiles are a `Crowd`. A
-//! gauge is judged series by series: with a window it must have been over all that time.
+//! How it works: counters and values of all series a rule speaks of are added together, as sums
+//! that only grow, and a rule's window is the difference of two of them; percentiles are a `Crowd`.
+//! A gauge is judged series by series: with a window it must have been over all that time.
 //!
-//! What it promises: memory is bounded (64 points a rule, 256 gauges a rule; those beyond are told).
+//! What it promises: memory is bounded (64 points a rule, 256 gauges a rule; those beyond are
+//! told).
 
 use std::collections::{HashMap, VecDeque};
 

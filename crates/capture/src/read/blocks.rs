@@ -60,7 +60,8 @@ impl Begun {
     }
 }
 
-/// How long before the end of a capture the recorder may have been asked which requests are open, at most.
+/// How long before the end of a capture the recorder may have been asked which requests are open,
+/// at most.
 const ASKED_BEFORE_NS: u64 = 2_000_000_000;
 
 /// Sums of spans by request and name that are kept, those of a single span too.
@@ -162,8 +163,8 @@ impl BlockReader {
         }
     }
 
-    /// Sums are for what a request does again and again; a million requests that do each thing once would take
-    /// hundreds of MiB. Those whose second span comes later begin anew.
+    /// Sums are for what a request does again and again; a million requests that do each thing once
+    /// would take hundreds of MiB. Those whose second span comes later begin anew.
     fn leave_single_spans_out(&mut self, capture: &mut Capture) {
         if capture.span_sums.len() > self.most_sums {
             capture.span_sums.retain(|_, (times, _)| *times > 1);
@@ -328,7 +329,8 @@ impl BlockReader {
                 self.stood_for.insert(row.id);
             }
         });
-        // Of names without number no fewer rows may be left: not tried again with each request then.
+        // Of names without number no fewer rows may be left: not tried again with each request
+        // then.
         self.most_requests = thin::MOST.max(capture.requests.len() / 3 * 4);
         if capture.traces.len() >= self.most_requests {
             let known: HashSet<u64> = capture.requests.iter().map(|r| r.id).collect();

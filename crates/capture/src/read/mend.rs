@@ -1,13 +1,13 @@
 //! Switch records that are lost, one at a time, are told by the CPU clocks.
 //!
-//! How it works: between two times off the CPU a thread ran. A look at it says how much CPU time it had
-//! since the look before, to the microsecond; where looks account for all of a long run and for hardly
-//! any CPU time in it, it did not run: a record is missing. If the looks in between found it at one wait,
-//! that is when and what for, and a row stands for the record. Without it the time would be told as a
-//! run, and the thread as one that was there when others went on.
+//! How it works: between two times off the CPU a thread ran. A look at it says how much CPU time it
+//! had since the look before, to the microsecond; where looks account for all of a long run and for
+//! hardly any CPU time in it, it did not run: a record is missing. If the looks in between found it
+//! at one wait, that is when and what for, and a row stands for the record. Without it the time
+//! would be told as a run, and the thread as one that was there when others went on.
 //!
-//! Missing on purpose: records lost by the kernel itself, or many in a row: it says so, and there are
-//! estimates (`Capture::blind_times`).
+//! Missing on purpose: records lost by the kernel itself, or many in a row: it says so, and there
+//! are estimates (`Capture::blind_times`).
 
 use format::record::{flag, Sample};
 use format::wait::WaitKind;
@@ -19,8 +19,8 @@ const LONG_NS: u64 = 20_000_000;
 /// A thread that had less than this part of a run as CPU time did not run.
 const RAN_PART: u64 = 4;
 
-/// Adds rows for records that are missing; returns how many. `off` and `looks` of one thread, by time;
-/// `blind`: times without switch records.
+/// Adds rows for records that are missing; returns how many. `off` and `looks` of one thread, by
+/// time; `blind`: times without switch records.
 pub fn off_cpu(off: &mut Vec<OffCpu>, looks: &[Sample], blind: &[(u64, u64)]) -> u64 {
     let missing = |pair: &[OffCpu]| {
         let (from_ns, to_ns) = (pair[0].in_ns, pair[1].out_ns);

@@ -35,8 +35,8 @@ pub struct Meta {
     pub stdlib: Vec<String>,
     /// Folders of installed packages.
     pub site: Vec<String>,
-    /// Folders (of a module of one file: its path without `.py`) of those installed packages that are the
-    /// service itself.
+    /// Folders (of a module of one file: its path without `.py`) of those installed packages that
+    /// are the service itself.
     pub application: Vec<String>,
     /// Interpreter, as `Python 3.11.7`; empty without one.
     pub runtime: String,

@@ -99,8 +99,9 @@ pub enum Wanted {
     /// All there are.
     All,
     /// What a diagnosis looks at: of spans but the recorder's own only sums, no events, no
-    /// attributes but those of metrics; past 131,072 requests one that was not slow stands for several
-    /// (`RequestRow::times`). A tenth of the memory, and of the time, where a program marks much.
+    /// attributes but those of metrics; past 131,072 requests one that was not slow stands for
+    /// several (`RequestRow::times`). A tenth of the memory, and of the time, where a program marks
+    /// much.
     Causes,
 }
 
@@ -117,15 +118,17 @@ pub struct Capture {
     pub stacks: Vec<StackNode>,
     /// Threads that recorded.
     pub threads: Vec<ThreadRow>,
-    /// Requests, by begin; open ones have no end. Not all of them where only causes are wanted (`Wanted::Causes`).
+    /// Requests, by begin; open ones have no end. Not all of them where only causes are wanted
+    /// (`Wanted::Causes`).
     pub requests: Vec<RequestRow>,
     /// Requests that the recorder knew to be running when it was about to copy; empty in captures
     /// nobody asked it for (a dead process's box) and in streams.
     pub open_at_copy: HashSet<u64>,
     /// Spans, by begin.
     pub spans: Vec<SpanRow>,
-    /// How many spans of a name a request has, and their time in ns, by request and name: instead of
-    /// `spans` where only causes are wanted. Where they are very many, not those of a single span.
+    /// How many spans of a name a request has, and their time in ns, by request and name: instead
+    /// of `spans` where only causes are wanted. Where they are very many, not those of a single
+    /// span.
     pub span_sums: HashMap<(u64, u32), (usize, u64)>,
     /// Spans of the recorder itself, by begin: time inside `fork`, captures being written; see
     /// `format::own_span`.
@@ -141,17 +144,18 @@ pub struct Capture {
     pub samples: HashMap<u32, Vec<Sample>>,
     /// What tasks of event loops awaited, by request id, by time; 0: tasks in a request's way.
     pub awaits: HashMap<u64, Vec<Await>>,
-    /// Off-CPU intervals by thread id, by time; without CPU those that CPU clocks tell of, since their
-    /// records are lost.
+    /// Off-CPU intervals by thread id, by time; without CPU those that CPU clocks tell of, since
+    /// their records are lost.
     pub off_cpu: HashMap<u32, Vec<OffCpu>>,
-    /// Who ended the waits of some threads (source `wakers`), by thread id, by time. One waking may be
-    /// told twice.
+    /// Who ended the waits of some threads (source `wakers`), by thread id, by time. One waking may
+    /// be told twice.
     pub wakes: HashMap<u32, Vec<Wake>>,
-    /// Stacks of those who did, at that instant, by the thread that was woken and the waking's time: of threads of this
-    /// process that run no Python, and not of all.
+    /// Stacks of those who did, at that instant, by the thread that was woken and the waking's
+    /// time: of threads of this process that run no Python, and not of all.
     pub waker_stacks: HashMap<(u32, u64), u32>,
-    /// Times (from, to) without switch records, since threads came and went by the thousand, or since the
-    /// kernel had no room for some; by time, apart from each other. One that goes on at the end ends at `u64::MAX`.
+    /// Times (from, to) without switch records, since threads came and went by the thousand, or
+    /// since the kernel had no room for some; by time, apart from each other. One that goes on at
+    /// the end ends at `u64::MAX`.
     pub switches_paused: Vec<(u64, u64)>,
     /// Garbage collections, by begin.
     pub gcs: Vec<GcRow>,
@@ -172,8 +176,8 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Whether switch records tell the times off the CPU of all threads in `[from_ns, to_ns)`, except
-    /// of those that none could be had of. Cost: the number of pauses.
+    /// Whether switch records tell the times off the CPU of all threads in `[from_ns, to_ns)`,
+    /// except of those that none could be had of. Cost: the number of pauses.
     pub fn has_switches(&self, from_ns: u64, to_ns: u64) -> bool {
         let paused = |(from, to): &(u64, u64)| *from < to_ns && *to > from_ns;
         self.meta.source_on("switches") && !self.switches_paused.iter().any(paused)
@@ -186,7 +190,8 @@ impl Capture {
         own[own.partition_point(|w| w.t_ns < off.out_ns)..].first().filter(|w| w.t_ns <= off.in_ns)
     }
 
-    /// The stack of the thread that ended this time of `tid` off the CPU, as it did; 0 where none was told.
+    /// The stack of the thread that ended this time of `tid` off the CPU, as it did; 0 where none
+    /// was told.
     pub fn waker_stack_in(&self, tid: u32, off: &OffCpu) -> u32 {
         let Some(wake) = self.wake_in(tid, off).filter(|_| !self.waker_stacks.is_empty()) else {
             return 0;
@@ -294,8 +299,8 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Cuts times that only damage can tell (past 36 years of uptime). Reading does it; for captures
-    /// made by hand.
+    /// Cuts times that only damage can tell (past 36 years of uptime). Reading does it; for
+    /// captures made by hand.
     pub fn tame(&mut self) {
         tame::tame(self);
     }

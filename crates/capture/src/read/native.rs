@@ -1,8 +1,8 @@
 //! Stacks of threads that were running native code, joined to their samples.
 //!
 //! A record of such a stack belongs to the sample of the same thread and time; its words become
-//! nodes inside the stack which that sample names, as if the host had put them into its tables. Where it is of a waking,
-//! they are a stack of their own: that of who woke the thread.
+//! nodes inside the stack which that sample names, as if the host had put them into its tables.
+//! Where it is of a waking, they are a stack of their own: that of who woke the thread.
 
 use std::collections::HashMap;
 
@@ -29,8 +29,8 @@ impl Row {
     }
 }
 
-/// Puts the stacks into the capture's tables and samples, which are sorted. A stack whose sample or waking is
-/// missing (overwritten) is left out.
+/// Puts the stacks into the capture's tables and samples, which are sorted. A stack whose sample or
+/// waking is missing (overwritten) is left out.
 pub fn join(capture: &mut Capture, rows: Vec<Row>) {
     let mut nodes = Nodes::default();
     for row in rows {

@@ -57,7 +57,8 @@ pub struct RequestRow {
     pub error: bool,
     /// It ran on an event loop.
     pub on_loop: bool,
-    /// How many requests of its name it stands for: 1, but where only causes are wanted, and requests are very many.
+    /// How many requests of its name it stands for: 1, but where only causes are wanted, and
+    /// requests are very many.
     pub times: u32,
     /// Attributes: key, value.
     pub attributes: Vec<(u32, Text)>,

@@ -1,4 +1,5 @@
-//! Times that no clock can have told, made harmless: what readers add, double and subtract then fits.
+//! Times that no clock can have told, made harmless: what readers add, double and subtract then
+//! fits.
 
 use format::record::Sample;
 

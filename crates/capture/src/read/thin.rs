@@ -49,8 +49,8 @@ fn limit(rows: &[RequestRow], slowest: usize) -> Option<u64> {
     Some(*took.select_nth_unstable(others).1)
 }
 
-/// Of each two neighbours that stand for `times` one stands for both, the other for none; not of the `slowest`, nor of
-/// those that took longer than `all_ns`.
+/// Of each two neighbours that stand for `times` one stands for both, the other for none; not of
+/// the `slowest`, nor of those that took longer than `all_ns`.
 fn join(rows: &mut [RequestRow], all_ns: u64, slowest: usize, times: u32) {
     let Some(own_ns) = limit(rows, slowest) else { return };
     let limit = own_ns.min(all_ns);

@@ -1,5 +1,5 @@
-//! Ids, parents, kinds and statuses of requests and spans: what was told (`Trace` records) laid over
-//! what is derived (`format::ids`).
+//! Ids, parents, kinds and statuses of requests and spans: what was told (`Trace` records) laid
+//! over what is derived (`format::ids`).
 //!
 //! How it works: `Traces::of` looks at a whole capture once. A span's trace is the one it was told,
 //! else its request's, else its outer span's, else one of its own. Its parent is the one it was

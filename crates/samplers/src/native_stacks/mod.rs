@@ -1,12 +1,12 @@
 //! Stacks of threads that run native code (Rust, C, C++), read from outside.
 //!
-//! How it works: the kernel says where a blocked thread's stack pointer and instruction pointer
-//! are (`sys::task::TaskCall`). The innermost 16 KiB of its stack are copied by guarded reads. Of a
+//! How it works: the kernel says where a blocked thread's stack pointer and instruction pointer are
+//! (`sys::task::TaskCall`). The innermost 16 KiB of its stack are copied by guarded reads. Of a
 //! running thread the kernel copies registers and the innermost 8 KiB itself (`sys::perf::Watch`).
-//! Kept
-//! are the words that point behind a call instruction in an executable mapping of a file: return
-//! addresses, and some that were ones before; and beside them what may be saved frame pointers. Which of them are the real ones is found out later,
-//! where the capture is read, by the files' unwind tables: nothing of that runs in the host.
+//! Kept are the words that point behind a call instruction in an executable mapping of a file:
+//! return addresses, and some that were ones before; and beside them what may be saved frame
+//! pointers. Which of them are the real ones is found out later, where the capture is read, by the
+//! files' unwind tables: nothing of that runs in the host.
 //!
 //! | reads | emits | unit | from |
 //! | --- | --- | --- | --- |
@@ -48,8 +48,9 @@ const PIECE: usize = 512;
 const REFRESH_NS: u64 = 1_000_000_000;
 /// ... and this often in any case.
 const RENEW_NS: u64 = 30_000_000_000;
-/// Where a stack told nothing, as if of a library that was loaded since, it is read again after so many
-/// times as long as that took: twice as many each time that nothing was new. Programs load most libraries early.
+/// Where a stack told nothing, as if of a library that was loaded since, it is read again after so
+/// many times as long as that took: twice as many each time that nothing was new. Programs load
+/// most libraries early.
 const DOUBT: std::ops::RangeInclusive<u64> = 100..=2_000;
 /// Addresses whose meaning is remembered, code or not; beyond, they are found out anew.
 const MOST_ADDRESSES: usize = 32 * 1024;
@@ -75,8 +76,8 @@ pub struct Frame {
 
 /// Stands for an address outside of files.
 pub const NO_SITE: u32 = u32::MAX;
-/// Stands for a word that points further up the stack: registers are saved away from return addresses
-/// too, the frame pointer among them.
+/// Stands for a word that points further up the stack: registers are saved away from return
+/// addresses too, the frame pointer among them.
 pub const FRAME_POINTER: u32 = u32::MAX - 1;
 /// Words from the stack pointer on that are looked at for such words, and how many are kept.
 const POINTER_WORDS: usize = 64;
@@ -249,8 +250,8 @@ impl NativeStacks {
     }
 
     /// Whether a stack may have frames that are neither an interpreter's nor the C library's: only
-    /// then it tells more than the Python stack around it does. If not, what it has may be of a library that
-    /// was loaded since the list of mappings was read: that is read anew soon.
+    /// then it tells more than the Python stack around it does. If not, what it has may be of a
+    /// library that was loaded since the list of mappings was read: that is read anew soon.
     pub fn tells_more(&mut self, mem: &Reader, pc: u64, frames: &[Frame]) -> bool {
         let innermost = self.place(mem, pc).map(|(file, _)| file);
         let sites = frames.iter().filter_map(|frame| self.sites.get(frame.site as usize));
@@ -468,8 +469,8 @@ impl NativeStacks {
     }
 }
 
-/// Words from the place `from` to where a value points, further up in the copy of the stack at `sp`;
-/// 0: nowhere in it.
+/// Words from the place `from` to where a value points, further up in the copy of the stack at
+/// `sp`; 0: nowhere in it.
 fn up(sp: u64, copied: &[u8], value: u64, from: usize) -> u32 {
     let at = value.wrapping_sub(sp);
     let inside = at < copied.len() as u64 && at % 8 == 0;

@@ -35,8 +35,8 @@ pub fn tag(mem: &Reader, mapped: &Mapped) -> String {
     }
 }
 
-/// Bytes from the first page of the 64-bit ELF file mapped at `head` to the end of its last segment, as far as
-/// it reaches in memory.
+/// Bytes from the first page of the 64-bit ELF file mapped at `head` to the end of its last
+/// segment, as far as it reaches in memory.
 pub fn extent(mem: &Reader, head: usize) -> Option<u64> {
     let headers = program_headers(mem, head)?;
     let loads = headers.chunks_exact(PHDR).filter(|h| word(h, 0) == Some(PT_LOAD));

@@ -22,8 +22,8 @@ pub fn is_interpreter(path: &str) -> bool {
     version.is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Whether a file, as `path TAB tag`, is a library that Python code may have called into: no part of
-/// the interpreter, of the C library, or of this recorder.
+/// Whether a file, as `path TAB tag`, is a library that Python code may have called into: no part
+/// of the interpreter, of the C library, or of this recorder.
 pub fn is_library(text: &str) -> bool {
     let path = text.split('\t').next().unwrap_or(text);
     let own = path.contains("/dashcam/_native.");

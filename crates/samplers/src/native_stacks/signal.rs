@@ -2,18 +2,18 @@
 //!
 //! How it works: the kernel builds a frame on the interrupted thread's stack and lets the handler
 //! return to a few instructions that only ask the kernel to take it down again, the *restorer*. No
-//! call stands in front of them, so the restorer is known by its code. Right behind that return address
-//! lie the registers of what was interrupted:
+//! call stands in front of them, so the restorer is known by its code. Right behind that return
+//! address lie the registers of what was interrupted:
 //!
 //! ```text
 //!  word  0        1              6..          16    21    22          (of 8 bytes, upwards)
 //!        restorer | ucontext ... | r8 r9 ...  rbp | rsp | rip | ...
 //! ```
-//! (`struct rt_sigframe`, `struct sigcontext` of Linux on x86-64.) The instruction pointer there is kept as
-//! a word of the stack, with the stack pointer as its link, and so is the frame pointer.
+//! (`struct rt_sigframe`, `struct sigcontext` of Linux on x86-64.) The instruction pointer there is
+//! kept as a word of the stack, with the stack pointer as its link, and so is the frame pointer.
 //!
-//! What it promises: a frame is taken for one only where the restorer's code was read. What not: what
-//! was interrupted on another stack (`sigaltstack`) is told by its innermost function alone.
+//! What it promises: a frame is taken for one only where the restorer's code was read. What not:
+//! what was interrupted on another stack (`sigaltstack`) is told by its innermost function alone.
 
 use format::region::code_flag::{SIGNAL_FP, SIGNAL_PC};
 use sys::mem::Reader;
@@ -21,7 +21,8 @@ use sys::mem::Reader;
 use super::maps::Maps;
 use super::{up, word_at, Word};
 
-/// mov $15, %rax; syscall: `rt_sigreturn`, as the C libraries and Go have it; some move to %eax only.
+/// mov $15, %rax; syscall: `rt_sigreturn`, as the C libraries and Go have it; some move to %eax
+/// only.
 const CODES: [&[u8]; 2] =
     [&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]];
 const MOST_CODE: usize = 9;
@@ -37,7 +38,8 @@ pub(super) struct Restorers {
 }
 
 impl Restorers {
-    /// Whether the code at `address`, which no call stands in front of, is a restorer. Cost: a read.
+    /// Whether the code at `address`, which no call stands in front of, is a restorer. Cost: a
+    /// read.
     pub(super) fn learn(&mut self, mem: &Reader, address: u64) -> bool {
         let mut code = [0u8; MOST_CODE];
         let read = mem.read(address as usize, &mut code).is_ok();

@@ -1,7 +1,7 @@
 //! Which variable of a program or library an address lies in: a lock in static memory.
 //!
-//! How it works: a file's segments, data and zeroed ones among them, are mapped one after the other from its
-//! first page on. The ELF headers there tell how far they reach:
+//! How it works: a file's segments, data and zeroed ones among them, are mapped one after the other
+//! from its first page on. The ELF headers there tell how far they reach:
 //!
 //! ```text
 //!   head                                       head + extent
@@ -9,16 +9,16 @@
 //!                                       ^ address: `head` + offset
 //! ```
 //!
-//! What it promises: guarded reads, bounded work; None for what lies on the heap or on a stack. The name is looked
-//! up where the capture is read.
+//! What it promises: guarded reads, bounded work; None for what lies on the heap or on a stack. The
+//! name is looked up where the capture is read.
 
 use sys::mem::Reader;
 
 use super::{module, NativeStacks};
 
 impl NativeStacks {
-    /// Index of the file that the memory at `address` belongs to, for `text`, and how far from the file's first
-    /// page it lies. Cost: 1 us at most, once the files' headers were read.
+    /// Index of the file that the memory at `address` belongs to, for `text`, and how far from the
+    /// file's first page it lies. Cost: 1 us at most, once the files' headers were read.
     pub fn variable(&mut self, mem: &Reader, address: u64, now_ns: u64) -> Option<(u32, u64)> {
         if self.read_ns == 0 {
             self.refresh(0, now_ns);

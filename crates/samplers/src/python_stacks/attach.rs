@@ -5,8 +5,8 @@
 //! thread list must hold a thread that the kernel knows, and a stack must end in a real code
 //! object, told by its type.
 //!
-//! What it promises: a wrong layout is refused with a reason and never yields garbage.
-//! What is missing on purpose: guessing. An unknown version is refused; the host's `under_gil` is told then
+//! What it promises: a wrong layout is refused with a reason and never yields garbage. What is
+//! missing on purpose: guessing. An unknown version is refused; the host's `under_gil` is told then
 //! by the interpreter itself, rarely.
 
 use super::frames::Walker;

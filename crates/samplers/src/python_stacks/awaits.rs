@@ -9,11 +9,11 @@
 //! ```
 //!
 //! A future that is a task itself is followed, and so are the tasks that stand behind a future of
-//! asyncio's own making: the children of `gather`, the one in `wait_for`, `wait`, `shield`, those of
-//! a `TaskGroup`. Their frames then lie inside the ones of who awaits them. Who awaits several tasks
-//! has a chain for each that is not done. Who waits to be told something inside of a task group's block
-//! that its own file opened (a middleware that runs the application in a group of anyio's, and waits
-//! for its messages) waits for that group's tasks.
+//! asyncio's own making: the children of `gather`, the one in `wait_for`, `wait`, `shield`, those
+//! of a `TaskGroup`. Their frames then lie inside the ones of who awaits them. Who awaits several
+//! tasks has a chain for each that is not done. Who waits to be told something inside of a task
+//! group's block that its own file opened (a middleware that runs the application in a group of
+//! anyio's, and waits for its messages) waits for that group's tasks.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
@@ -140,9 +140,9 @@ impl PythonStacks {
                 && word(mark.frame.wrapping_add(self.layout.frame_instruction)) != mark.instruction)
     }
 
-    /// Follows `task` to where it stands: one answer, or several, at most `most`, when it awaits several tasks,
-    /// each of which may await several: those begun last first. Each costs tens of microseconds.
-    /// Torn: no task is there any more, or it moves.
+    /// Follows `task` to where it stands: one answer, or several, at most `most`, when it awaits
+    /// several tasks, each of which may await several: those begun last first. Each costs tens of
+    /// microseconds. Torn: no task is there any more, or it moves.
     pub fn suspended(
         &mut self,
         task: usize,

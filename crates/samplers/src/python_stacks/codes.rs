@@ -3,15 +3,16 @@
 //! How it works: a code object can die and its address be given to another one, so an address is
 //! never taken for an identity. Once a pass, all addresses met for the first time in it are
 //! verified together: one batched read fetches their heads (type, first line, the pointers to file,
-//! name and line table), a second one the length and hash of their names and files (`texts`: a third
-//! one where CPython did not compute the hash). Together that is the identity; an address whose identity changed gets a new id, and an id never changes
-//! meaning. Names and line tables are read once, when an identity is first met, and the head is
-//! read again behind them: if it changed in between, the code object is being replaced and the
-//! stack counts as torn. Freed memory looks like the code object it was, while its table may already
-//! be someone else's: so what an address newly stands for is `unsure` until its frame was seen again
-//! behind the reading, and all of it reads the same behind that (`confirm`: another code object
-//! may have been born at the address, and its frame at the frame's). What is not confirmed is taken back, one by
-//! one, so that a thread that runs on while it is read (it imports) is known better at each try.
+//! name and line table), a second one the length and hash of their names and files (`texts`: a
+//! third one where CPython did not compute the hash). Together that is the identity; an address
+//! whose identity changed gets a new id, and an id never changes meaning. Names and line tables are
+//! read once, when an identity is first met, and the head is read again behind them: if it changed
+//! in between, the code object is being replaced and the stack counts as torn. Freed memory looks
+//! like the code object it was, while its table may already be someone else's: so what an address
+//! newly stands for is `unsure` until its frame was seen again behind the reading, and all of it
+//! reads the same behind that (`confirm`: another code object may have been born at the address,
+//! and its frame at the frame's). What is not confirmed is taken back, one by one, so that a thread
+//! that runs on while it is read (it imports) is known better at each try.
 //!
 //! What it promises: at most `MAX_CODES` ids and `MAX_TABLE_BYTES` of line tables; past that,
 //! frames carry `CodeId(0)` ("?"), and the counters say how many were refused.
@@ -153,9 +154,9 @@ impl Codes {
         &self.unsure
     }
 
-    /// Keeps what was learned since `begin_frames` of addresses that are `still_there` and read the same
-    /// now, and takes back the rest: true when that is nothing. No id learned since then may have been
-    /// given out, unless this is true. Costs what it cost to learn it.
+    /// Keeps what was learned since `begin_frames` of addresses that are `still_there` and read the
+    /// same now, and takes back the rest: true when that is nothing. No id learned since then may
+    /// have been given out, unless this is true. Costs what it cost to learn it.
     pub fn confirm(
         &mut self,
         mem: &Reader,
@@ -388,8 +389,8 @@ impl Code {
 /// Most names of a code object that are looked through.
 const MAX_NAMES: usize = 128;
 
-/// Whether the code object uses one of `names` as a global or attribute. Four reads, and two for each of its
-/// names that is as long as one of `names`.
+/// Whether the code object uses one of `names` as a global or attribute. Four reads, and two for
+/// each of its names that is as long as one of `names`.
 fn uses_a_name(mem: &Reader, layout: &Layout, code: usize, names: &[&str]) -> bool {
     let Ok(tuple) = mem.word(code.wrapping_add(layout.code_names)) else { return false };
     let Ok(count) = mem.word(tuple.wrapping_add(object::SIZE)) else { return false };

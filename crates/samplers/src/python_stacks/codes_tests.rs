@@ -137,7 +137,8 @@ fn what_was_unsure_can_be_taken_back() {
     assert_eq!(bench.name(again[0]), Some("two"));
 }
 
-/// The thread ran on while its stack was read: what is still on it is kept, so the next try has less to learn.
+/// The thread ran on while its stack was read: what is still on it is kept, so the next try has
+/// less to learn.
 #[test]
 fn what_is_still_there_is_kept_when_the_rest_is_taken_back() {
     let mut bench = Bench::new();

@@ -1,8 +1,9 @@
 //! Which suspended task is to end another one's wait, where nobody holds anything.
 //!
-//! A full queue is emptied by its reader, a future is set by who works for it, an Event by who calls
-//! its `set`, a lock that was taken by hand is let go by `release`. None of these objects knows who
-//! that will be. But who will do it has the object at hand, and its code names the method:
+//! A full queue is emptied by its reader, a future is set by who works for it, an Event by who
+//! calls its `set`, a lock that was taken by hand is let go by `release`. None of these objects
+//! knows who that will be. But who will do it has the object at hand, and its code names the
+//! method:
 //!
 //! ```text
 //!   waits:  await queue.put(item)      frame: Queue.put, self ------.
@@ -12,10 +13,10 @@
 //!
 //! What it promises: a task that stands in a wait for the same object is not named, nor one that
 //! has the object but whose code names no such method (who made the queue, and waits for the
-//! program's end). It is an inference all the same: `HolderSource::Refers`.
-//! What works off a batch has its futures in a list, each beside what it is for: containers among the locals
-//! are searched too, and what lies in them, `MOST_REACHED` objects a frame.
-//! What is missing on purpose: objects reached through globals, or farther than one attribute away.
+//! program's end). It is an inference all the same: `HolderSource::Refers`. What works off a batch
+//! has its futures in a list, each beside what it is for: containers among the locals are searched
+//! too, and what lies in them, `MOST_REACHED` objects a frame. What is missing on purpose: objects
+//! reached through globals, or farther than one attribute away.
 
 use super::awaits::Chain;
 use super::frames::RawFrame;
@@ -28,8 +29,8 @@ const MOST_FRAMES: usize = 12;
 const MOST_REACHED: usize = 64;
 
 impl PythonStacks {
-    /// The task among `tasks`, none of `waiting`, that is to end the wait for `object` by one of the
-    /// methods `by`. Costs a walk of every task: ask once a wait.
+    /// The task among `tasks`, none of `waiting`, that is to end the wait for `object` by one of
+    /// the methods `by`. Costs a walk of every task: ask once a wait.
     pub fn task_to_end(
         &mut self,
         object: usize,
@@ -63,8 +64,8 @@ impl PythonStacks {
             || leaf.is_some_and(|frame| self.slots(frame, 0, 1).contains(&object))
     }
 
-    /// Whether a frame has `object` among its locals, on its stack, in a container among these or in
-    /// something in there, or as an attribute of its first argument.
+    /// Whether a frame has `object` among its locals, on its stack, in a container among these or
+    /// in something in there, or as an attribute of its first argument.
     pub(super) fn refers_to(&mut self, frame: &RawFrame, object: usize) -> bool {
         let slots = self.live_slots(frame);
         if slots.contains(&object) {
@@ -84,7 +85,8 @@ impl PythonStacks {
         kind.map(contents).unwrap_or_default()
     }
 
-    /// Whether a container among `slots` has `object` in it, or something that has it: a pair, an entry.
+    /// Whether a container among `slots` has `object` in it, or something that has it: a pair, an
+    /// entry.
     fn contain(&mut self, slots: &[usize], object: usize) -> bool {
         let container =
             |sort: Sort| matches!(sort, Sort::List | Sort::Tuple | Sort::Set | Sort::Dict);

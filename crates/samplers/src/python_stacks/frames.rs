@@ -11,10 +11,10 @@
 //! A chunk is copied with one guarded read, the newest no further than a little above its top, when
 //! the walk first enters it; the walk then follows `previous` through the copy. A frame outside the
 //! chunks (a generator or coroutine keeps its own; an entry trampoline lies on the C stack) costs
-//! one read. Up to 3.10 every frame is an object of its own and costs a read. A stack that was walked
-//! before is copied with one call for all of it, and compared: see `kept`. Freed frame objects are
-//! chained through the same pointer in CPython's free list, which looks like a quiet stack: their
-//! reference count of zero gives them away.
+//! one read. Up to 3.10 every frame is an object of its own and costs a read. A stack that was
+//! walked before is copied with one call for all of it, and compared: see `kept`. Freed frame
+//! objects are chained through the same pointer in CPython's free list, which looks like a quiet
+//! stack: their reference count of zero gives them away.
 //!
 //! What it promises: never a fault, never an endless chain, at most `MAX_COPIED` bytes held. The
 //! copy is not atomic; `settle` tells how much of it two walks agree on.
@@ -276,7 +276,8 @@ impl Walker {
         Ok(())
     }
 
-    /// The kept stack, when the last walk found it unchanged: then `frames` is empty until `spread`.
+    /// The kept stack, when the last walk found it unchanged: then `frames` is empty until
+    /// `spread`.
     pub fn same(&self, state: usize) -> Option<&Kept> {
         self.kept.get(state).filter(|_| self.same)
     }
@@ -286,7 +287,8 @@ impl Walker {
         self.kept.get(state).filter(|_| self.tail > 0).map(|kept| (kept, self.tail))
     }
 
-    /// The generators' frames of the last walk, innermost first; and where the innermost frame of all is.
+    /// The generators' frames of the last walk, innermost first; and where the innermost frame of
+    /// all is.
     pub fn generators(&self, state: usize, out: &mut Vec<RawFrame>) -> usize {
         if let Some(kept) = self.same(state) {
             out.extend_from_slice(kept.generators());

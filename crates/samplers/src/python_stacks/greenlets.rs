@@ -1,24 +1,26 @@
 //! Where a greenlet stands that gave way to others (gevent), and what it waits for.
 //!
-//! How it works: a greenlet that is not running keeps the frame it gave way in, and that frame its callers:
+//! How it works: a greenlet that is not running keeps the frame it gave way in, and that frame its
+//! callers:
 //!
 //! ```text
 //!   greenlet | ... | its own memory -> vtable, greenlet, exceptions, arguments, C stack, context, frame
 //!                                                                       frame -> caller -> caller -> ...
 //! ```
 //!
-//! What it waits for is told by gevent's functions that were called last, as far as they are written in Python; those of
-//! C (a queue, an Event, a semaphore of gevent's own) leave no frame, and their object lies on the caller's value stack.
-//! Who holds a lock of gevent's is inside its `with` block, as with threads (`locks`).
+//! What it waits for is told by gevent's functions that were called last, as far as they are
+//! written in Python; those of C (a queue, an Event, a semaphore of gevent's own) leave no frame,
+//! and their object lies on the caller's value stack. Who holds a lock of gevent's is inside its
+//! `with` block, as with threads (`locks`).
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
 //! | `greenlet.greenlet` | `Frame` (code id, line), innermost first | greenlet 2 and later |
 //! | gevent's locals, value stacks | kind of what is waited for, lock, descriptor, length of a sleep | gevent 22 and later |
 //!
-//! What it promises: as `awaits`: guarded reads, two walks that agree, `Torn` for what is no greenlet of the layout
-//! known (its memory must point back to it), or has ended.
-//! What is missing on purpose: greenlets that work for no open request are not found: nothing lists them; kinds of
+//! What it promises: as `awaits`: guarded reads, two walks that agree, `Torn` for what is no
+//! greenlet of the layout known (its memory must point back to it), or has ended. What is missing
+//! on purpose: greenlets that work for no open request are not found: nothing lists them; kinds of
 //! waits in eventlet (the stack is told).
 
 use super::awaits::{Chain, Mark};
@@ -30,11 +32,12 @@ use super::words::word_at;
 use super::{CodeInfo, PythonStacks, Torn};
 use format::wait::AwaitKind;
 
-/// `greenlet.greenlet`: bytes of its body, and where its own memory is. Subclasses have more behind.
+/// `greenlet.greenlet`: bytes of its body, and where its own memory is. Subclasses have more
+/// behind.
 const BODY: usize = 40;
 const MEMORY: usize = 32;
-/// Its own memory, in words: the greenlet again; where its C stack begins, 0 before it starts and behind its end; the
-/// frame. Up to CPython 3.10 an exception's state takes two words more.
+/// Its own memory, in words: the greenlet again; where its C stack begins, 0 before it starts and
+/// behind its end; the frame. Up to CPython 3.10 an exception's state takes two words more.
 const ITSELF: usize = 1;
 const STACK: usize = 7;
 const FRAME: usize = 13;
@@ -173,7 +176,8 @@ impl PythonStacks {
         own.then(|| (format!("{folder}/{base}"), name.to_owned()))
     }
 
-    /// What gevent's own code of C waits in: the one object of such a class on the value stack of the innermost frame.
+    /// What gevent's own code of C waits in: the one object of such a class on the value stack of
+    /// the innermost frame.
     fn held_by_hand(&mut self, chain: &Chain) -> (AwaitKind, usize) {
         let Some(frame) = chain.frames.first() else { return (AwaitKind::Future, 0) };
         let mut found = self.value_stack(frame);

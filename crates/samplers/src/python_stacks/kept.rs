@@ -10,20 +10,20 @@
 //!
 //! The next look has all pieces copied by one call into one buffer, and follows the chain through
 //! the copy by comparing each frame with what it said before. The kept addresses lead, so that
-//! nothing waits for a pointer; the pointers must agree. A stack that agrees to its root is the same
-//! one; what was shown of it is shown again. Otherwise frames are parsed until the chain meets a
-//! kept one, from there on compared again, and the outer frames that agree to the root keep what
+//! nothing waits for a pointer; the pointers must agree. A stack that agrees to its root is the
+//! same one; what was shown of it is shown again. Otherwise frames are parsed until the chain meets
+//! a kept one, from there on compared again, and the outer frames that agree to the root keep what
 //! was shown of them. The thread state, the heads of chunks and their tops are compared first: if
-//! one of them moved, the pieces are not the stack's any more and it is walked as if new.
-//! Up to 3.10 frames are objects of their own: those that lie close together are one piece, and a
-//! piece costs 10 to 50 ns, where one alone costs 400.
+//! one of them moved, the pieces are not the stack's any more and it is walked as if new. Up to
+//! 3.10 frames are objects of their own: those that lie close together are one piece, and a piece
+//! costs 10 to 50 ns, where one alone costs 400.
 //!
 //! What it promises: exactly the frames that a walk would have given. Nothing is believed for being
-//! known: every frame's words are read anew, a code object's identity is verified in every pass, and
-//! what was shown of (code, instruction) is a function of them. At most `MAX_STACKS` stacks and
+//! known: every frame's words are read anew, a code object's identity is verified in every pass,
+//! and what was shown of (code, instruction) is a function of them. At most `MAX_STACKS` stacks and
 //! `MAX_BYTES` are kept, 50 to 70 bytes a frame; `Counters::stacks_not_kept` says how often there
-//! was no room. Such a stack is walked, which costs more and tells the same.
-//! What is missing on purpose: stacks that moved at every try; they keep what was there before.
+//! was no room. Such a stack is walked, which costs more and tells the same. What is missing on
+//! purpose: stacks that moved at every try; they keep what was there before.
 
 use super::codes::WordHasher;
 use super::frames::{Chunk, Link, RawFrame};
@@ -180,8 +180,8 @@ impl Kept {
         at
     }
 
-    /// Finds the links without a place a piece: one for all that lie close together, as frame objects
-    /// of one call chain often do.
+    /// Finds the links without a place a piece: one for all that lie close together, as frame
+    /// objects of one call chain often do.
     fn push_outside(&mut self, links: &[Link], length: usize, places: &mut [Option<usize>]) {
         let without = |index: &usize| places[*index].is_none();
         let mut order: Vec<usize> = (0..links.len()).filter(without).collect();
@@ -212,7 +212,8 @@ impl Kept {
             let fits = inside.checked_add(length)? <= chunk.copied.len();
             fits.then_some(chunk.copied.start + inside)
         };
-        // Chunks and frames come in the same order; the first chunk to look in is the last one used.
+        // Chunks and frames come in the same order; the first chunk to look in is the last one
+        // used.
         let at = (*current..self.chunks.len()).find(|i| place(&self.chunks[*i]).is_some())?;
         *current = at;
         place(&self.chunks[at])
@@ -354,7 +355,8 @@ impl Kept {
         (count, next)
     }
 
-    /// Whether a comparison that came as far as `count` links and led on to `after` found all of it.
+    /// Whether a comparison that came as far as `count` links and led on to `after` found all of
+    /// it.
     pub fn is_whole(&self, count: usize, after: usize) -> bool {
         count == self.steps.len() && (after != 0) == self.start.truncated
     }

@@ -441,8 +441,8 @@ impl Layout {
         }
     }
 
-    /// True up to 3.12: a state that is run by another thread than the one that made it goes on naming
-    /// that one.
+    /// True up to 3.12: a state that is run by another thread than the one that made it goes on
+    /// naming that one.
     pub fn ids_may_lie(&self) -> bool {
         !self.has_chunks() || self.cframe_frame != ABSENT
     }

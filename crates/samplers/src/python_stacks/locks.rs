@@ -16,9 +16,9 @@
 //! stack). That is exact: within the body there always is such a handler, after it there is none.
 //!
 //! What it promises: `None` rather than a guess: not found, several candidates, or gone meanwhile.
-//! Objects that took the lock when they were entered: see `managers`.
-//! What is missing on purpose: `lock.acquire()` without `with` (no trace of the holder exists), locks held
-//! by suspended coroutines (see `waits_for`), and semaphores.
+//! Objects that took the lock when they were entered: see `managers`. What is missing on purpose:
+//! `lock.acquire()` without `with` (no trace of the holder exists), locks held by suspended
+//! coroutines (see `waits_for`), and semaphores.
 
 use super::blocks::kept_depth;
 use super::frames::RawFrame;
@@ -88,10 +88,10 @@ enum Lock {
 }
 
 impl PythonStacks {
-    /// Finds what `waiter`, in a futex wait at `futex`, waits for: which object, and who holds it. `threads` are
-    /// all threads; `waits` tells of a native id whether that thread is known to wait on this same
-    /// futex. None: nothing that is known here. Costs a walk of every stack for a plain lock: ask once a wait, not
-    /// once a sample.
+    /// Finds what `waiter`, in a futex wait at `futex`, waits for: which object, and who holds it.
+    /// `threads` are all threads; `waits` tells of a native id whether that thread is known to wait
+    /// on this same futex. None: nothing that is known here. Costs a walk of every stack for a
+    /// plain lock: ask once a wait, not once a sample.
     pub fn waited_for(
         &mut self,
         waiter: &PyThread,
@@ -143,16 +143,16 @@ impl PythonStacks {
         holder.map(|tid| LockHolder { tid, how: HowKnown::WithBlock })
     }
 
-    /// Whether the thread that was walked last waits for a Condition's notice: that is a lock of its own, which it
-    /// has taken itself and nobody else ever will.
+    /// Whether the thread that was walked last waits for a Condition's notice: that is a lock of
+    /// its own, which it has taken itself and nobody else ever will.
     fn waits_for_notice(&self) -> bool {
         let leaf = self.walker.frames.first().and_then(|leaf| self.function(leaf));
         leaf.is_some_and(|(file, name)| file.ends_with(THREADING) && name == "wait")
     }
 
-    /// The object that the thread that was walked last waits for notice of: its `wait` is a method of a Condition,
-    /// which may be an Event's, a Barrier's, a Semaphore's, a queue's; the outermost of these is what the
-    /// program knows.
+    /// The object that the thread that was walked last waits for notice of: its `wait` is a method
+    /// of a Condition, which may be an Event's, a Barrier's, a Semaphore's, a queue's; the
+    /// outermost of these is what the program knows.
     fn gives_notice(&self) -> Option<WaitedFor> {
         let (leaf, _) = self.walker.frames.first().and_then(|leaf| self.function(leaf))?;
         let folder = leaf.strip_suffix(THREADING).filter(|_| self.waits_for_notice())?;
@@ -219,8 +219,9 @@ impl PythonStacks {
         None
     }
 
-    /// The queue written in C whose `get` is waited in: up to 3.12 it has a lock inside, where a lock object has its
-    /// own; later every waiter has one of its own, and the queue must be the only one there.
+    /// The queue written in C whose `get` is waited in: up to 3.12 it has a lock inside, where a
+    /// lock object has its own; later every waiter has one of its own, and the queue must be the
+    /// only one there.
     fn queue_among(&mut self, objects: &[usize], heads: &[u8], futex: usize) -> Option<Lock> {
         let mut found = None;
         for (address, head) in objects.iter().zip(heads.chunks_exact(32)) {

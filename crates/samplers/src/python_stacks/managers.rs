@@ -1,26 +1,27 @@
 //! Who is inside a `with` of an object that took a lock.
 //!
-//! How it works: what is entered keeps its bound `__exit__` on the value stack of who entered it, as a lock's own
-//! does (see `locks`). The lock is one of its attributes, or the generator that `contextlib.contextmanager`
-//! made it from stands inside of the lock's `with`, or has it at hand and will call `release`:
+//! How it works: what is entered keeps its bound `__exit__` on the value stack of who entered it,
+//! as a lock's own does (see `locks`). The lock is one of its attributes, or the generator that
+//! `contextlib.contextmanager` made it from stands inside of the lock's `with`, or has it at hand
+//! and will call `release`:
 //!
 //! ```text
 //!   with guard:                 __exit__ of guard ---> guard ---> _lock
 //!   with stripes.section(7):    __exit__ of _GeneratorContextManager ---> gen ---> frame: lock, or its __exit__
 //! ```
 //!
-//! `async with` is the same with `__aexit__` and a generator that is asynchronous. What was entered by a
-//! `contextlib.ExitStack` lies in its deque, a tuple each with the way out of it, and is taken off
-//! before that way is gone:
+//! `async with` is the same with `__aexit__` and a generator that is asynchronous. What was entered
+//! by a `contextlib.ExitStack` lies in its deque, a tuple each with the way out of it, and is taken
+//! off before that way is gone:
 //!
 //! ```text
 //!   with ExitStack() as stack:   __exit__ of stack ---> stack ---> deque ---> (True, __exit__ of one)
 //!                                                                             (True, function of a callback)
 //! ```
 //!
-//! What it promises: who is in a method of that object (a Condition's `wait` has let the lock go) is not named, nor
-//! one whose `__exit__` lets go of nothing.
-//! What is missing on purpose: locks farther than one attribute away.
+//! What it promises: who is in a method of that object (a Condition's `wait` has let the lock go)
+//! is not named, nor one whose `__exit__` lets go of nothing. What is missing on purpose: locks
+//! farther than one attribute away.
 
 use super::awaits::Chain;
 use super::layout::object;
@@ -32,8 +33,8 @@ use super::PythonStacks;
 const LEAVES: [&str; 3] = ["release", "__exit__", "__aexit__"];
 
 impl PythonStacks {
-    /// Whether one of `kept`, what the `with`s of the thread that was walked last keep, with their heads of 32
-    /// bytes, is left by letting go of `lock`.
+    /// Whether one of `kept`, what the `with`s of the thread that was walked last keep, with their
+    /// heads of 32 bytes, is left by letting go of `lock`.
     pub(super) fn is_inside_manager(&mut self, kept: &[usize], heads: &[u8], lock: usize) -> bool {
         kept.iter().zip(heads.chunks_exact(32)).any(|(method, head)| {
             let kind = self.objects.type_in(&self.mem, &self.layout, head);
@@ -60,7 +61,8 @@ impl PythonStacks {
         self.inside(addresses, |kind| kind == sort).concat()
     }
 
-    /// Whether calling `way`, a bound method or a function with what it calls in a cell, lets go of `lock`.
+    /// Whether calling `way`, a bound method or a function with what it calls in a cell, lets go of
+    /// `lock`.
     fn is_way_out(&mut self, way: usize, lock: usize) -> bool {
         let mut head = [0u8; 32];
         if self.mem.read(way, &mut head).is_err() {
@@ -102,8 +104,8 @@ impl PythonStacks {
         self.mem.read(name, &mut text).is_ok() && &text == b"__exit__\0"
     }
 
-    /// Whether `function` is an `__exit__` that lets go of `lock`, by the attributes of what it is bound to. What few
-    /// have is asked first.
+    /// Whether `function` is an `__exit__` that lets go of `lock`, by the attributes of what it is
+    /// bound to. What few have is asked first.
     pub(super) fn lets_go(&mut self, function: usize, attributes: &[usize], lock: usize) -> bool {
         if attributes.contains(&lock) {
             let code = self.code_of_exit(function).unwrap_or(0);
@@ -128,7 +130,8 @@ impl PythonStacks {
         matches!(name, Some("__exit__" | "__aexit__")).then_some(code)
     }
 
-    /// Whether `generator` is one that stands inside of the lock's `with`, or has it and will let go of it.
+    /// Whether `generator` is one that stands inside of the lock's `with`, or has it and will let
+    /// go of it.
     fn stands_inside(&mut self, generator: usize, lock: usize) -> bool {
         let mut chain = Chain {
             task: 0,
@@ -148,15 +151,16 @@ impl PythonStacks {
                 && self.codes.names(&self.mem, &self.layout, frame.code, &LEAVES))
     }
 
-    /// Whether a head is that of a method of `lock`'s class bound to it: an `__aexit__`, where nothing else is kept.
+    /// Whether a head is that of a method of `lock`'s class bound to it: an `__aexit__`, where
+    /// nothing else is kept.
     fn is_bound(&mut self, head: &[u8], lock: usize) -> bool {
         let kind = self.objects.type_in(&self.mem, &self.layout, head);
         kind.is_some_and(|kind| kind.sort == Sort::Method)
             && word_at(head, object::METHOD_SELF) == lock
     }
 
-    /// Whether the thread that was walked last has called a method of `manager` inside of the frame that keeps
-    /// `method`.
+    /// Whether the thread that was walked last has called a method of `manager` inside of the frame
+    /// that keeps `method`.
     fn is_in_a_method(&mut self, method: usize, manager: usize) -> bool {
         for frame in &self.walker.frames {
             if self.kept_slots(frame).contains(&method) {

@@ -75,8 +75,8 @@ const UNCONFIRMED_FRAMES: usize = 16;
 /// Frames that lie no further above the innermost one than this were called from it.
 const NEARBY: usize = 4096;
 
-/// Tries at a stack whose thread runs on through code that was not known, what one learned makes the next one
-/// quick, or from one coroutine into another.
+/// Tries at a stack whose thread runs on through code that was not known, what one learned makes
+/// the next one quick, or from one coroutine into another.
 const STACK_TRIES: usize = 4;
 const CODE_GONE: Torn = Torn("code object gone before it was read");
 
@@ -251,7 +251,8 @@ impl PythonStacks {
         self.counters
     }
 
-    /// Lists the threads of all interpreters into `out`, the main interpreter's last. One guarded read a thread.
+    /// Lists the threads of all interpreters into `out`, the main interpreter's last. One guarded
+    /// read a thread.
     pub fn threads(&mut self, out: &mut Vec<PyThread>) -> Result<(), Torn> {
         out.clear();
         let mut result = Ok(());
@@ -338,9 +339,9 @@ impl PythonStacks {
         !self.threads.gil_tells() || Gil::may_have_run(self.last_gil, now, state)
     }
 
-    /// Walks once more: a code object that still has one of its frames was alive when it was read, if
-    /// it is the same one. One without a frame was a kept stack's, and is what it was. What is not
-    /// confirmed is taken back.
+    /// Walks once more: a code object that still has one of its frames was alive when it was read,
+    /// if it is the same one. One without a frame was a kept stack's, and is what it was. What is
+    /// not confirmed is taken back.
     fn confirm_unsure(&mut self, state: usize, max_frames: usize) -> Result<(), Torn> {
         self.walker.stand_alone(&self.layout, state);
         std::mem::swap(&mut self.previous_frames, &mut self.walker.frames);

@@ -156,14 +156,16 @@ impl PythonStacks {
                 return Err(Torn("interpreter entered by a new thread"));
             }
         } else if self.layout.ids_may_lie() {
-            // Newest interpreter first, as listed. Whoever made one need not be the one that runs it.
+            // Newest interpreter first, as listed. Whoever made one need not be the one that runs
+            // it.
             let calls = places.windows(2).rposition(|two| !self.runs_a_string(&two[1]));
             places.drain(..calls.map_or(0, |last| last + 1));
         }
         Ok(())
     }
 
-    /// Whether a frame object has the function on its value stack that runs code in another interpreter.
+    /// Whether a frame object has the function on its value stack that runs code in another
+    /// interpreter.
     fn runs_a_string(&self, place: &Place) -> bool {
         let size = self.mem.word(place.at.0.wrapping_add(self.layout.code_stack_size));
         let size = size.unwrap_or(0) as u32 as usize;
@@ -176,7 +178,8 @@ impl PythonStacks {
         words.any(|word| self.is_builtin(word, b"run_string\0"))
     }
 
-    /// Whether it is a builtin function, or method of a builtin type, of this name; the name ends in a zero.
+    /// Whether it is a builtin function, or method of a builtin type, of this name; the name ends
+    /// in a zero.
     pub(super) fn is_builtin(&self, address: usize, wanted: &[u8]) -> bool {
         let word = |address: usize, offset: usize| self.mem.word(address.wrapping_add(offset)).ok();
         if word(address, object::TYPE) != Some(self.types.builtin_method) {
@@ -253,10 +256,10 @@ impl PythonStacks {
         result
     }
 
-    /// The same where there are several interpreters. The same program run again and again is compiled again and again: its
-    /// code objects get each other's addresses, and look as they did. So they are verified at each reading, and
-    /// in a subinterpreter the outermost frame, which is there as long as the program runs, must still be there
-    /// behind that.
+    /// The same where there are several interpreters. The same program run again and again is
+    /// compiled again and again: its code objects get each other's addresses, and look as they did.
+    /// So they are verified at each reading, and in a subinterpreter the outermost frame, which is
+    /// there as long as the program runs, must still be there behind that.
     fn stack_of_one(
         &mut self,
         state: usize,

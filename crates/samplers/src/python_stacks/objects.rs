@@ -1,9 +1,9 @@
 //! Objects that are no frames: of which sort they are, and which others they refer to.
 //!
 //! How it works: an object's type is known by its C name and, for types made by programs, by the
-//! types it derives from; types are few, so what was learned of one is kept, and believed again only
-//! while the name stands where it stood. References are found without knowing attributes by name:
-//! the words of the object's body, the values of its dict, the items of a container.
+//! types it derives from; types are few, so what was learned of one is kept, and believed again
+//! only while the name stands where it stood. References are found without knowing attributes by
+//! name: the words of the object's body, the values of its dict, the items of a container.
 //!
 //! | version | where an instance keeps its attributes |
 //! | --- | --- |
@@ -262,9 +262,9 @@ impl Objects {
     }
 }
 
-/// Of a dict's keys, by the first `KEYS_HEAD` bytes of them: where the entries begin, how many there
-/// are, bytes of each. The table of indices lies in front; its width follows from its length. The last
-/// word of an entry is the value.
+/// Of a dict's keys, by the first `KEYS_HEAD` bytes of them: where the entries begin, how many
+/// there are, bytes of each. The table of indices lies in front; its width follows from its length.
+/// The last word of an entry is the value.
 pub(super) fn dict_entries(minor: u32, head: &[u8]) -> Option<(usize, usize, usize)> {
     if minor >= 11 {
         let bytes = 1usize.checked_shl(u32::from(*head.get(9)?))?;

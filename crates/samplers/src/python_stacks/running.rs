@@ -1,8 +1,9 @@
 //! Which asyncio task runs on a thread: the name of the one whose coroutine is on its stack.
 //!
-//! How it works: asyncio keeps one dict of event loop -> running task for the whole process. Its few
-//! entries are read behind the stack. A task runs on the thread exactly if its coroutine's frame is
-//! one of the frames just read, so no map from loops to threads is needed, and any loop will do:
+//! How it works: asyncio keeps one dict of event loop -> running task for the whole process. Its
+//! few entries are read behind the stack. A task runs on the thread exactly if its coroutine's
+//! frame is one of the frames just read, so no map from loops to threads is needed, and any loop
+//! will do:
 //!
 //! ```text
 //!   dict -> keys: | hash, loop, task | ... |
@@ -10,25 +11,25 @@
 //!   stack: ..., frame of a coroutine, ...    `-> frame: is it one of those?
 //! ```
 //!
-//! Of several (a loop that runs inside of a callback of another) the innermost is taken. A coroutine
-//! in something of ours that passes it on is looked for behind that.
+//! Of several (a loop that runs inside of a callback of another) the innermost is taken. A
+//! coroutine in something of ours that passes it on is looked for behind that.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
 //! | the dict of running tasks, `_asyncio.Task`, its coroutine, its name | the name, or the coroutine's code | 3.9-3.13 |
 //!
 //! All of this is read by one call, from where it lay at the look before; the pointers must agree.
-//! Tasks that come and go often lie where the one before lay. What was elsewhere is read behind that.
+//! Tasks that come and go often lie where the one before lay. What was elsewhere is read behind
+//! that.
 //!
 //! What it promises: nothing is read for a stack without a generator's frame. All that was read of
 //! the task is read again behind its name, the coroutine must be running, in the code and at the
 //! instruction that the stack told; else there is no answer. One guarded call, or up to five. A
-//! name that asyncio made up (`Task-17`, or the number alone since 3.12) is none.
-//! What it does not promise: a thread that runs on may end a task between the stack and the dict, and
-//! begin the next in the same memory, with the same function at the same instruction: then the name
-//! is the next one's.
-//! What is missing on purpose: loops of subinterpreters, which have a dict of their own; tasks
-//! written in Python (`asyncio.tasks._PyTask`); coroutines of Cython.
+//! name that asyncio made up (`Task-17`, or the number alone since 3.12) is none. What it does not
+//! promise: a thread that runs on may end a task between the stack and the dict, and begin the next
+//! in the same memory, with the same function at the same instruction: then the name is the next
+//! one's. What is missing on purpose: loops of subinterpreters, which have a dict of their own;
+//! tasks written in Python (`asyncio.tasks._PyTask`); coroutines of Cython.
 
 use super::awaits::TaskLayout;
 use super::frames::{parse_frame, RawFrame, OWNED_BY_GENERATOR};
@@ -188,7 +189,8 @@ impl PythonStacks {
         }
     }
 
-    /// The task that runs on the thread whose stack was read last. None: none, or it cannot be said.
+    /// The task that runs on the thread whose stack was read last. None: none, or it cannot be
+    /// said.
     pub fn running_task(&mut self, tasks: RunningTasks) -> Option<Running<'_>> {
         if self.running.generators.is_empty() || tasks.by_loop == 0 {
             return None;
@@ -233,8 +235,8 @@ impl PythonStacks {
         })
     }
 
-    /// Reads the dict, its keys from where they lay, the tasks that ran at the last look, and what tells
-    /// whether the one expected does. Bytes read.
+    /// Reads the dict, its keys from where they lay, the tasks that ran at the last look, and what
+    /// tells whether the one expected does. Bytes read.
     fn read_first(
         &self,
         dict: usize,
@@ -353,8 +355,8 @@ impl PythonStacks {
         Some(Found { one, coroutine, frame: frames[at] })
     }
 
-    /// What a task is confirmed by, in this order: its coroutine (up to 3.10 that one's frame), its name,
-    /// and the task once more.
+    /// What a task is confirmed by, in this order: its coroutine (up to 3.10 that one's frame), its
+    /// name, and the task once more.
     fn proof(&self, found: &Found) -> [Piece; 3] {
         let layout = &self.layout;
         let coroutine = match layout.has_chunks() {
@@ -368,7 +370,8 @@ impl PythonStacks {
         [coroutine, name, Piece { address: found.one.task, length: self.tasks.size }]
     }
 
-    /// Judges what was read of it as `proof` says; its name comes into the memory. True: the program gave it.
+    /// Judges what was read of it as `proof` says; its name comes into the memory. True: the
+    /// program gave it.
     fn confirm(&mut self, found: &Found, copy: &[u8]) -> Option<bool> {
         let [coroutine, name, task] = self.proof(found).map(|piece| piece.length);
         let (coroutine, rest) = copy.split_at_checked(coroutine)?;

@@ -1,12 +1,13 @@
-//! What tells two strings of the interpreter apart that may lie at one address, one after the other.
+//! What tells two strings of the interpreter apart that may lie at one address, one after the
+//! other.
 //!
 //! How it works: length and hash, which a string carries, in one batched read. CPython computes the
-//! hash when somebody asks for it and keeps -1 until then: file names of code seldom have one before
-//! 3.11. Of such a string the last `TAIL` bytes are read too, each string once a batch, in a second
-//! batched read, and hashed here. Nothing more is read where all have hashes.
+//! hash when somebody asks for it and keeps -1 until then: file names of code seldom have one
+//! before 3.11. Of such a string the last `TAIL` bytes are read too, each string once a batch, in a
+//! second batched read, and hashed here. Nothing more is read where all have hashes.
 //!
-//! What it promises: two strings of one length that differ in their last `TAIL` bytes differ here. What
-//! not: those that differ only before that, without a hash of CPython's.
+//! What it promises: two strings of one length that differ in their last `TAIL` bytes differ here.
+//! What not: those that differ only before that, without a hash of CPython's.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

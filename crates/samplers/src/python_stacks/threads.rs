@@ -2,12 +2,12 @@
 //!
 //! How it works: `_PyRuntime` leads to the interpreters, each to its thread states, newest first.
 //! The states of the list before are copied with one call, a thousand at a time; a state that the
-//! list leads to and that is not among them costs a read. Every state read must name its interpreter as its own, so a freed state (whose list pointers
-//! the allocator has overwritten) ends the walk as torn and not as a thread that never was.
-//! Up to 3.10 a state knows only its `pthread_t`; the kernel's id is then read from the C
-//! library's own thread structure, at the place where it was found at attach.
-//! The GIL is a struct of (interval, holder, locked, switches, condition variables); a waiter sits
-//! in a futex within the condition variables.
+//! list leads to and that is not among them costs a read. Every state read must name its
+//! interpreter as its own, so a freed state (whose list pointers the allocator has overwritten)
+//! ends the walk as torn and not as a thread that never was. Up to 3.10 a state knows only its
+//! `pthread_t`; the kernel's id is then read from the C library's own thread structure, at the
+//! place where it was found at attach. The GIL is a struct of (interval, holder, locked, switches,
+//! condition variables); a waiter sits in a futex within the condition variables.
 //!
 //! What it promises: at most `MAX_THREADS` states and `MAX_INTERPRETERS` interpreters a walk.
 //! What is missing on purpose: who holds the GIL of a subinterpreter with its own (3.12+); its
@@ -229,8 +229,8 @@ impl Threads {
         }
     }
 
-    /// The newest thread state of the main interpreter, and whose it is. States are put in front of the
-    /// list: as long as the answer is the same, no other thread's has been.
+    /// The newest thread state of the main interpreter, and whose it is. States are put in front of
+    /// the list: as long as the answer is the same, no other thread's has been.
     pub fn newest(&self, mem: &Reader, layout: &Layout) -> Option<(usize, usize)> {
         self.newest_of(mem, layout, self.roots(mem, layout)?.1)
     }
@@ -250,9 +250,9 @@ impl Threads {
         &self.foreign
     }
 
-    /// Whether only the GIL's holder can run. With several interpreters not: a thread that goes from one into
-    /// another takes the GIL along, and the state that it was taken with goes on being named as the
-    /// holder (up to 3.11); from 3.12 on each may have its own.
+    /// Whether only the GIL's holder can run. With several interpreters not: a thread that goes
+    /// from one into another takes the GIL along, and the state that it was taken with goes on
+    /// being named as the holder (up to 3.11); from 3.12 on each may have its own.
     pub fn gil_tells(&self) -> bool {
         !self.several.unwrap_or(!self.foreign.is_empty())
     }
@@ -261,8 +261,8 @@ impl Threads {
         self.foreign.iter().any(|thread| thread.state == state)
     }
 
-    /// The thread on whose C stack an address lies. A thread's stack is below its `pthread_t`; the main
-    /// thread's, alone, above that of all.
+    /// The thread on whose C stack an address lies. A thread's stack is below its `pthread_t`; the
+    /// main thread's, alone, above that of all.
     pub fn owner_of_stack(&self, address: usize) -> Option<u32> {
         let pid = std::process::id();
         let others = self.seen.iter().filter(|thread| thread.tid != pid);

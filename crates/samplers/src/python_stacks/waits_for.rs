@@ -5,8 +5,8 @@
 //! A future that comes from an executor bears asyncio's callback for that. For a peer, the object
 //! that awaits is followed to a socket: from attribute to attribute, nearest first.
 //!
-//! An `asyncio.Lock` does not know its holder, but `async with lock:` keeps the bound `__aexit__` on
-//! the value stack of the holder's frame, which a suspended coroutine keeps exactly.
+//! An `asyncio.Lock` does not know its holder, but `async with lock:` keeps the bound `__aexit__`
+//! on the value stack of the holder's frame, which a suspended coroutine keeps exactly.
 //!
 //! What it promises: `Future` and no holder rather than a guess; several sockets at the nearest
 //! distance are none. Bounded: `MOST_LOOKED_AT` objects a search.
@@ -33,8 +33,8 @@ const MOST_WITHIN: usize = 24;
 /// Frames of a chain whose `self` may lead to the socket.
 const MOST_OWNERS: usize = 4;
 
-/// Many tasks wait for one pool: an owner of several sockets is not asked again for the first time, one that leads to
-/// none (yet: it may be connecting) for the second.
+/// Many tasks wait for one pool: an owner of several sockets is not asked again for the first time,
+/// one that leads to none (yet: it may be connecting) for the second.
 const SEVERAL_NS: u64 = 1_000_000_000;
 const NO_SOCKET_NS: u64 = 100_000_000;
 const MOST_WITHOUT: usize = 32;
@@ -240,7 +240,8 @@ impl PythonStacks {
         self.tasks_within(groups, met)
     }
 
-    /// Whether the innermost code waits for another task to tell it: an Event, an item, a future nobody knows of.
+    /// Whether the innermost code waits for another task to tell it: an Event, an item, a future
+    /// nobody knows of.
     fn is_for_a_notice(&self, chain: &Chain) -> bool {
         let place = chain.frames.first().and_then(|frame| self.asyncio_place(frame));
         match place {
@@ -251,9 +252,10 @@ impl PythonStacks {
         }
     }
 
-    /// What lies in the task groups that the code which waits has opened itself, as far as its file tells: one
-    /// of their tasks will tell it. A web framework runs what a middleware wraps in such a group, and waits for its
-    /// messages. Code of another file that runs inside of a group's block waits for what it asked for itself.
+    /// What lies in the task groups that the code which waits has opened itself, as far as its file
+    /// tells: one of their tasks will tell it. A web framework runs what a middleware wraps in such
+    /// a group, and waits for its messages. Code of another file that runs inside of a group's
+    /// block waits for what it asked for itself.
     fn groups_around(&mut self, chain: &Chain) -> Vec<usize> {
         let file =
             |stacks: &PythonStacks, frame: &RawFrame| stacks.code_of(frame).map(|c| c.file.clone());
@@ -314,7 +316,8 @@ impl PythonStacks {
         tasks
     }
 
-    /// The descriptor of the socket nearest to the first of `owners` that leads to any, if it is one.
+    /// The descriptor of the socket nearest to the first of `owners` that leads to any, if it is
+    /// one.
     pub(super) fn only_socket(&mut self, owners: Vec<usize>, event_loop: usize) -> Option<i32> {
         let now = sys::clock::now_ns();
         self.no_socket.retain(|known| {
@@ -416,8 +419,8 @@ impl PythonStacks {
         }
     }
 
-    /// The task among `tasks` that is suspended inside `async with` of `lock`. Costs a walk of every
-    /// task: ask once a wait.
+    /// The task among `tasks` that is suspended inside `async with` of `lock`. Costs a walk of
+    /// every task: ask once a wait.
     pub fn task_holding(&mut self, lock: usize, tasks: &[usize]) -> Option<usize> {
         tasks.iter().copied().find(|task| self.holds(*task, lock).unwrap_or(false))
     }
@@ -439,8 +442,8 @@ impl PythonStacks {
         Ok(false)
     }
 
-    /// Whether a frame stands inside `async with` of `lock`, or of what `contextlib.asynccontextmanager` made and
-    /// has the lock, unless that is `entered` only now.
+    /// Whether a frame stands inside `async with` of `lock`, or of what
+    /// `contextlib.asynccontextmanager` made and has the lock, unless that is `entered` only now.
     fn has_exit_of(&mut self, frame: &RawFrame, lock: usize, entered: usize) -> bool {
         self.live_slots(frame).into_iter().any(|slot| {
             let method = self.type_at(slot).is_some_and(|kind| kind.sort == Sort::Method);

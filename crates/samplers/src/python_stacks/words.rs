@@ -70,8 +70,8 @@ pub(super) fn kind_of(state: u32) -> u32 {
     (state >> 2) & 7
 }
 
-/// Where the text of a string of so many characters begins in it, and its bytes; `None` when its state
-/// is not that of a compact string.
+/// Where the text of a string of so many characters begins in it, and its bytes; `None` when its
+/// state is not that of a compact string.
 pub(super) fn text_bytes(layout: &Layout, state: u32, length: usize) -> Option<(usize, usize)> {
     let (kind, compact, ascii) = (kind_of(state), state & 0x20 != 0, state & 0x40 != 0);
     if !compact || !matches!(kind, 1 | 2 | 4) {

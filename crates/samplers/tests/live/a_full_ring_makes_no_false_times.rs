@@ -1,5 +1,5 @@
-//! Threads that switch so often that the kernel's rings are full, and that note when they certainly ran:
-//! no time off the CPU may have such an instant inside.
+//! Threads that switch so often that the kernel's rings are full, and that note when they certainly
+//! ran: no time off the CPU may have such an instant inside.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

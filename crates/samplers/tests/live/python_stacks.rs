@@ -4,8 +4,8 @@
 //! How it works: the probe (examples/stack_probe.rs) is built as a shared library; each script in
 //! tests/python loads it with ctypes and compares it with what CPython says about itself. They are
 //! run by every python3.9 to python3.13 on PATH, under ~/.pyenv/versions, or named in
-//! DASHCAM_PYTHONS (colon-separated). No interpreter at all is a failure; nor may a version be missing
-//! that DASHCAM_PYTHONS_REQUIRED names ("3.9 3.13"; tools/test_live sets it).
+//! DASHCAM_PYTHONS (colon-separated). No interpreter at all is a failure; nor may a version be
+//! missing that DASHCAM_PYTHONS_REQUIRED names ("3.9 3.13"; tools/test_live sets it).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -22,8 +22,8 @@
 //!
 //! What it promises: never a panic, a fault or a blocked caller, whatever the arguments are; no
 //! allocation; 0.1-1 us. What it does not: the thread may have gone on since its call was read, so
-//! memory behind its pointers may be stale. A call without a row here is `Other` with its number, some with
-//! a name (`name`).
+//! memory behind its pointers may be stale. A call without a row here is `Other` with its number,
+//! some with a name (`name`).
 
 mod names;
 mod nr;
@@ -105,7 +105,8 @@ pub struct Wait {
     pub fd: Option<i32>,
     /// How many descriptors are waited for; an epoll instance counts as one.
     pub fds: u32,
-    /// The first of those that `poll` or `select` waits for, in the order of the call; none for other calls.
+    /// The first of those that `poll` or `select` waits for, in the order of the call; none for
+    /// other calls.
     pub set: [Option<Polled>; NAMED],
     /// Address of the futex, or the first of several: the identity of the lock.
     pub futex: Option<u64>,
@@ -163,15 +164,16 @@ pub fn connect_target(call: &TaskCall, mem: &Reader) -> Option<String> {
     }
 }
 
-/// The address that a blocked `sendto`, `sendmsg` or `sendmmsg` names (of several messages the first does).
-/// None for other calls, without an address, and when it cannot be read. Allocates.
+/// The address that a blocked `sendto`, `sendmsg` or `sendmmsg` names (of several messages the
+/// first does). None for other calls, without an address, and when it cannot be read. Allocates.
 pub fn sent_to(call: &TaskCall, mem: &Reader) -> Option<String> {
     let TaskCall::Syscall { nr, args, .. } = call else {
         return None;
     };
     match *nr {
         libc::SYS_sendto => address(args[4], args[5], mem),
-        // struct msghdr begins with the address and its length (32 bits); struct mmsghdr with a msghdr.
+        // struct msghdr begins with the address and its length (32 bits); struct mmsghdr with a
+        // msghdr.
         libc::SYS_sendmsg | libc::SYS_sendmmsg => {
             let mut head = [0u64; 2];
             for (word, at) in head.iter_mut().zip([0, 8]) {
@@ -196,7 +198,8 @@ fn address(at: u64, length: u64, mem: &Reader) -> Option<String> {
     fds::in_words(bytes).text.filter(|text| !text.is_empty())
 }
 
-/// The one child process that a blocked call waits for. None for other calls, and where any child will do.
+/// The one child process that a blocked call waits for. None for other calls, and where any child
+/// will do.
 pub fn child_waited_for(call: &TaskCall) -> Option<u32> {
     let TaskCall::Syscall { nr, args, .. } = call else {
         return None;
@@ -250,7 +253,8 @@ pub fn is_shared_futex(call: &TaskCall) -> bool {
     args[1] as i32 & libc::FUTEX_PRIVATE_FLAG == 0
 }
 
-/// Whether a call waits for a lock whose word holds its owner's thread id: the kernel asks for that.
+/// Whether a call waits for a lock whose word holds its owner's thread id: the kernel asks for
+/// that.
 pub fn is_priority_inheriting(call: &TaskCall) -> bool {
     let TaskCall::Syscall { nr: libc::SYS_futex, args, .. } = call else { return false };
     matches!(futex_command(args), libc::FUTEX_LOCK_PI | LOCK_PI2)

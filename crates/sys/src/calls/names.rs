@@ -10,9 +10,9 @@ const LONGEST: usize = 512;
 /// A string is read so many bytes at a time; none of these pieces reaches into another page.
 const PIECE: usize = 64;
 
-/// The path that a blocked call looks up or changes: "/srv/data/7.json", relative to the working directory as the
-/// program gave it, below a directory's descriptor with that one's path in front. None for other calls, and when it
-/// cannot be read. Allocates.
+/// The path that a blocked call looks up or changes: "/srv/data/7.json", relative to the working
+/// directory as the program gave it, below a directory's descriptor with that one's path in front.
+/// None for other calls, and when it cannot be read. Allocates.
 pub fn path(call: &TaskCall, mem: &Reader) -> Option<String> {
     let TaskCall::Syscall { nr, args, .. } = call else { return None };
     let (folder, at) = place_of_path(*nr)?;

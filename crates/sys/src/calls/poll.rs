@@ -60,8 +60,8 @@ fn wants_only_to_write(events: i16) -> bool {
     events & libc::POLLOUT != 0 && events & read == 0
 }
 
-/// Descriptors waited for until one is ready. `connects`: the first may be a connection being made, if it is
-/// to be written to only. None: there are none.
+/// Descriptors waited for until one is ready. `connects`: the first may be a connection being made,
+/// if it is to be written to only. None: there are none.
 fn ready(mut used: impl Iterator<Item = Polled>, connects: bool) -> Option<Wait> {
     let mut set = [None; NAMED];
     set.fill_with(|| used.next());

@@ -1,9 +1,9 @@
 //! CLOCK_MONOTONIC by the CPU's time stamp counter.
 //!
 //! How it works: a straight line `ns = base_ns + (tsc - base_tsc) * slope` is laid through pairs of
-//! (counter, CLOCK_MONOTONIC) and laid anew about once a second by `follow`, so that it keeps to the
-//! kernel's clock, which NTP speeds up and slows down. A new line begins where the old one is, so
-//! time never jumps; its slope makes up what the old line missed within the next second.
+//! (counter, CLOCK_MONOTONIC) and laid anew about once a second by `follow`, so that it keeps to
+//! the kernel's clock, which NTP speeds up and slows down. A new line begins where the old one is,
+//! so time never jumps; its slope makes up what the old line missed within the next second.
 //!
 //! Lines stand in a ring of slots and the number of the newest is published; a reader that was
 //! stopped long enough for its slot to be written again notices by the number and reads again. No
@@ -284,8 +284,8 @@ mod tests {
         }
     }
 
-    /// The sampler lays a line a second, and looks a hundred times a second whether it is time: a fork
-    /// that fell into that left its lock held, and the child's sampler waited for it for ever.
+    /// The sampler lays a line a second, and looks a hundred times a second whether it is time: a
+    /// fork that fell into that left its lock held, and the child's sampler waited for it for ever.
     #[test]
     fn a_child_forked_while_its_parent_lays_a_line_lays_its_own() {
         let held = loop {

@@ -1,9 +1,10 @@
 //! One clock for every source: CLOCK_MONOTONIC in nanoseconds.
 //!
 //! The kernel stamps switch records with the same clock (`perf_event_attr.use_clockid`), Python's
-//! `time.monotonic_ns` reads it too, so records from all sources can be compared without conversion.
-//! Cost: where the kernel trusts the CPU's time stamp counter, one `rdtsc` and a multiplication once
-//! `follow` has been called for a while (`line` has how); elsewhere one vDSO call, 20-25 ns.
+//! `time.monotonic_ns` reads it too, so records from all sources can be compared without
+//! conversion. Cost: where the kernel trusts the CPU's time stamp counter, one `rdtsc` and a
+//! multiplication once `follow` has been called for a while (`line` has how); elsewhere one vDSO
+//! call, 20-25 ns.
 
 mod line;
 

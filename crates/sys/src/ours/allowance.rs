@@ -1,10 +1,10 @@
 //! How many descriptors we may keep in the host's table, and where they lie.
 //!
-//! How it works: one budget for everything: an eighth of the soft limit (`RLIMIT_NOFILE`), `SLOTS` at
-//! most. What we cannot do without (a listening socket, a file being written) is counted and taken in
-//! any case: a handful. All else asks `has_room` before it opens something to keep, and does without,
-//! or opens for one read, when there is none. While the program itself comes near its limit there is
-//! no room at all, and who keeps something gives it back (`is_tight`).
+//! How it works: one budget for everything: an eighth of the soft limit (`RLIMIT_NOFILE`), `SLOTS`
+//! at most. What we cannot do without (a listening socket, a file being written) is counted and
+//! taken in any case: a handful. All else asks `has_room` before it opens something to keep, and
+//! does without, or opens for one read, when there is none. While the program itself comes near its
+//! limit there is no room at all, and who keeps something gives it back (`is_tight`).
 //!
 //! ```text
 //!   limit 256:    0 ............ the host's ............ 224 ... ours ... 255
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! What it promises: the host can open seven eighths of its limit at any time. Numbers below 1,024,
-//! which alone `select` can take, are its own where the limit is 4,096 or more; below that ours are at
-//! the top end of the range. The limit itself is never changed: the host would see that.
-//! What it does not: a descriptor has its lowest free number for the microsecond before it is moved up.
+//! which alone `select` can take, are its own where the limit is 4,096 or more; below that ours are
+//! at the top end of the range. The limit itself is never changed: the host would see that. What it
+//! does not: a descriptor has its lowest free number for the microsecond before it is moved up.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -36,8 +36,8 @@ const USUAL_LIMIT: u64 = 1024;
 const TIGHT: u64 = 8;
 const EASY: u64 = 3;
 
-/// The host is near its limit. Written by who looks (`look_around`), read before something is opened
-/// to be kept. Relaxed: nothing else hangs on it.
+/// The host is near its limit. Written by who looks (`look_around`), read before something is
+/// opened to be kept. Relaxed: nothing else hangs on it.
 static IS_TIGHT: AtomicBool = AtomicBool::new(false);
 /// Times something of ours had to do without a descriptor; those given back since the host needs
 /// them; those that the host had closed. Relaxed: counters.
@@ -67,8 +67,8 @@ pub fn descriptor_limit() -> u64 {
     }
 }
 
-/// Most descriptors we keep in the table of the calling thread: in one of ours all but an eighth, which is
-/// for what is not asked about.
+/// Most descriptors we keep in the table of the calling thread: in one of ours all but an eighth,
+/// which is for what is not asked about.
 pub fn most() -> usize {
     let limit = usize::try_from(descriptor_limit()).unwrap_or(usize::MAX);
     let share = if apart::is_apart() { limit - limit / PART } else { limit / PART };
@@ -91,7 +91,8 @@ pub fn count_refused() {
     REFUSED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether the kernel had no descriptor left for us. If so nothing is kept until there are some again.
+/// Whether the kernel had no descriptor left for us. If so nothing is kept until there are some
+/// again.
 pub fn is_shortage(error: &io::Error) -> bool {
     let none = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
     if none {
@@ -122,7 +123,8 @@ pub fn counts() -> Counts {
     }
 }
 
-/// Whether the host is near its limit, as of the last look, and needs what the calling thread has open.
+/// Whether the host is near its limit, as of the last look, and needs what the calling thread has
+/// open.
 pub fn is_tight() -> bool {
     !apart::is_apart() && IS_TIGHT.load(Ordering::Relaxed)
 }

@@ -1,26 +1,26 @@
 //! A table of descriptors of our own, for threads of ours that keep many.
 //!
-//! How it works: the kernel keeps descriptors in a table that threads of a process share only because
-//! they are asked to. `close_range` with `CLOSE_RANGE_UNSHARE` gives the calling thread an empty one of
-//! its own, without a copy of the host's in between: nothing that the host closes stays open because of
-//! us. Threads that it starts share it.
+//! How it works: the kernel keeps descriptors in a table that threads of a process share only
+//! because they are asked to. `close_range` with `CLOSE_RANGE_UNSHARE` gives the calling thread an
+//! empty one of its own, without a copy of the host's in between: nothing that the host closes
+//! stays open because of us. Threads that it starts share it.
 //!
 //! ```text
 //!   host's threads        0 1 2 3 4 ...            as without us; what /proc/PID/fd shows
 //!   sampler and keeper    0 1 2 (this process)     switch records, files of /proc, captures
 //! ```
 //!
-//! Numbers 0 to 2 are taken by pidfds of this process, so that nothing that is meant for stderr gets
-//! into a file, and number 0 is what `borrow` gets a descriptor of the host's by.
+//! Numbers 0 to 2 are taken by pidfds of this process, so that nothing that is meant for stderr
+//! gets into a file, and number 0 is what `borrow` gets a descriptor of the host's by.
 //!
-//! What it promises: what such a thread opens takes none of the host's numbers, not for a moment, and none
-//! of its limit; the host's `close`, `closefrom` and `dup2` do not reach it; a forked child does not get it.
-//! A descriptor is of its table: on a thread of the other one it is an error to read it, and
-//! dropping it there leaves it open (`Fd`).
+//! What it promises: what such a thread opens takes none of the host's numbers, not for a moment,
+//! and none of its limit; the host's `close`, `closefrom` and `dup2` do not reach it; a forked
+//! child does not get it. A descriptor is of its table: on a thread of the other one it is an error
+//! to read it, and dropping it there leaves it open (`Fd`).
 //!
-//! What it needs: Linux 5.9, and a seccomp profile that lets `pidfd_open`, `pidfd_getfd` and `close_range`
-//! through (Docker's lets them with CAP_SYS_PTRACE). Elsewhere ours are in the host's table, within
-//! `allowance`.
+//! What it needs: Linux 5.9, and a seccomp profile that lets `pidfd_open`, `pidfd_getfd` and
+//! `close_range` through (Docker's lets them with CAP_SYS_PTRACE). Elsewhere ours are in the host's
+//! table, within `allowance`.
 //!
 //! Missing on purpose: threads that resolve names or write to the host's streams stay in the host's
 //! table, since libraries keep descriptors of their own there (sssd's for names).
@@ -71,15 +71,15 @@ pub(crate) fn heritage() -> u32 {
     table()
 }
 
-/// Gives the calling thread, which must be ours and hold no descriptor, a table of its own. Errors: this
-/// kernel, or a seccomp profile, does not allow it; nothing has changed then.
+/// Gives the calling thread, which must be ours and hold no descriptor, a table of its own. Errors:
+/// this kernel, or a seccomp profile, does not allow it; nothing has changed then.
 pub fn move_apart() -> io::Result<()> {
     if is_apart() {
         return Ok(());
     }
     probe()?;
-    // SAFETY: the call touches no memory. It closes nothing of the host's: the range is left out of the
-    // copy, which alone this thread uses from now on.
+    // SAFETY: the call touches no memory. It closes nothing of the host's: the range is left out of
+    // the copy, which alone this thread uses from now on.
     let done = unsafe { libc::syscall(SYS_CLOSE_RANGE, 0, i32::MAX, CLOSE_RANGE_UNSHARE) };
     if done != 0 {
         return Err(io::Error::last_os_error());
@@ -92,7 +92,8 @@ pub fn move_apart() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the calls are there and allowed: asked with arguments that are refused behind the question.
+/// Whether the calls are there and allowed: asked with arguments that are refused behind the
+/// question.
 fn probe() -> io::Result<()> {
     // SAFETY: no memory is involved, and there are no such process and descriptor.
     let answers = unsafe {
@@ -118,8 +119,8 @@ fn pidfd() -> io::Result<RawFd> {
     Ok(fd as RawFd)
 }
 
-/// A descriptor of the host's, as one of the calling thread's table, which must be ours. It is the same
-/// open file: to be closed again at once, as the host's own `close` ends nothing until then.
+/// A descriptor of the host's, as one of the calling thread's table, which must be ours. It is the
+/// same open file: to be closed again at once, as the host's own `close` ends nothing until then.
 pub(super) fn borrow(host: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
     let fd = unsafe { libc::syscall(SYS_PIDFD_GETFD, PIDFD, host, 0) };

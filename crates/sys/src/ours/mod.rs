@@ -1,14 +1,16 @@
-//! The descriptors that belong to us: which they are, how many there may be, and whose table they are in.
+//! The descriptors that belong to us: which they are, how many there may be, and whose table they
+//! are in.
 //!
 //! How it works: every descriptor we keep open is an `Fd`, which enters itself into a fixed table
-//! of atomics (`table`) and leaves it when dropped. In a forked child the objects that own the descriptors
-//! may be anywhere (on the stack of a thread that does not exist there); the table is all it needs.
-//! `allowance` says how many there may be and gives them numbers out of the host's way. Threads of ours that keep
-//! many have a table of their own, where the kernel allows it (`apart`): none of this is needed there.
+//! of atomics (`table`) and leaves it when dropped. In a forked child the objects that own the
+//! descriptors may be anywhere (on the stack of a thread that does not exist there); the table is
+//! all it needs. `allowance` says how many there may be and gives them numbers out of the host's
+//! way. Threads of ours that keep many have a table of their own, where the kernel allows it
+//! (`apart`): none of this is needed there.
 //!
-//! What it promises: `close_all` only loads, stores, asks and closes, so it may run between fork and the
-//! host's first own code. Nothing here closes a descriptor of the host's, or writes to one, though its number
-//! may once have been ours (`Fd::is_intact`).
+//! What it promises: `close_all` only loads, stores, asks and closes, so it may run between fork
+//! and the host's first own code. Nothing here closes a descriptor of the host's, or writes to one,
+//! though its number may once have been ours (`Fd::is_intact`).
 
 mod allowance;
 mod apart;
@@ -107,9 +109,9 @@ impl AsRawFd for Fd {
 }
 
 impl Fd {
-    /// Whether its number still leads to what it did: the host may have closed it, and have been given
-    /// the number for a file of its own. To be asked before anything is written, or read for good. One
-    /// system call; none in a table of ours.
+    /// Whether its number still leads to what it did: the host may have closed it, and have been
+    /// given the number for a file of its own. To be asked before anything is written, or read for
+    /// good. One system call; none in a table of ours.
     pub fn is_intact(&self) -> bool {
         if self.table != apart::HOSTS || apart::is_apart() {
             return self.table == apart::table();
@@ -150,7 +152,8 @@ impl io::Write for Fd {
     }
 }
 
-/// A copy of the process's stderr, to be given to a child. Errors: it is closed, or its number is another file's.
+/// A copy of the process's stderr, to be given to a child. Errors: it is closed, or its number is
+/// another file's.
 pub fn own_stderr() -> io::Result<OwnedFd> {
     let copy = match is_apart() {
         true => apart::borrow(libc::STDERR_FILENO),
@@ -162,13 +165,14 @@ pub fn own_stderr() -> io::Result<OwnedFd> {
     }
 }
 
-/// What a descriptor of the calling thread's table leads to, as one word; always odd. None: nothing.
+/// What a descriptor of the calling thread's table leads to, as one word; always odd. None:
+/// nothing.
 pub(crate) fn mark(fd: RawFd) -> Option<u64> {
     table::mark(fd)
 }
 
-/// Calls `ask` with a number of the calling thread's table that leads to what `fd` does in the host's.
-/// None: nothing is open there.
+/// Calls `ask` with a number of the calling thread's table that leads to what `fd` does in the
+/// host's. None: nothing is open there.
 pub(crate) fn with_hosts<T>(fd: RawFd, ask: impl FnOnce(RawFd) -> T) -> Option<T> {
     if !is_apart() {
         return Some(ask(fd));
@@ -196,7 +200,8 @@ pub(crate) fn count_high() -> usize {
 /// own them must never be dropped or used in this process.
 pub fn close_all() {
     table::take_all(|fd| {
-        // SAFETY: it leads to what it did when it was ours, and nobody in this child owns it (see above).
+        // SAFETY: it leads to what it did when it was ours, and nobody in this child owns it (see
+        // above).
         unsafe { libc::close(fd) };
     });
     apart::forget();

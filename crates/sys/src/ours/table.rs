@@ -1,14 +1,15 @@
 //! The list of descriptors of ours: numbers, and what each of them led to when it was opened.
 //!
-//! How it works: a fixed table of atomics. A number alone proves nothing: a program that closes what
-//! it does not know (`closefrom`, a daemon's start) closes ours, too, and is given the same number for
-//! a file of its own. So each entry has a *mark*: device and inode, of a perf event its id in the
-//! kernel, mixed into one word. A number whose mark has changed is the program's.
+//! How it works: a fixed table of atomics. A number alone proves nothing: a program that closes
+//! what it does not know (`closefrom`, a daemon's start) closes ours, too, and is given the same
+//! number for a file of its own. So each entry has a *mark*: device and inode, of a perf event its
+//! id in the kernel, mixed into one word. A number whose mark has changed is the program's.
 //!
 //! What it promises: `enter`, `leave` and `each` only load, store, and ask the kernel about a
 //! descriptor, so they may run between fork and the host's first own code. What it does not: a
-//! program that closes one of ours and opens its own between the question and the close is not seen;
-//! these are some hundred nanoseconds, and none where our threads have a table of their own (`apart`).
+//! program that closes one of ours and opens its own between the question and the close is not
+//! seen; these are some hundred nanoseconds, and none where our threads have a table of their own
+//! (`apart`).
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -19,8 +20,8 @@ pub(super) const SLOTS: usize = 8192;
 /// The mark is still to come.
 const CLAIMED: i32 = -1;
 /// Descriptor + 1, `CLAIMED`, or 0: free. Written by the owner of the slot; read by a child that is
-/// alone, and to be counted. Release and Acquire where a mark goes with it; else Relaxed: fork itself
-/// orders what the child sees, and a count is of no instant.
+/// alone, and to be counted. Release and Acquire where a mark goes with it; else Relaxed: fork
+/// itself orders what the child sees, and a count is of no instant.
 static NUMBERS: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
 /// What each led to. Written by the owner of the slot before its number; read behind the number.
 static MARKS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
@@ -96,8 +97,8 @@ pub(super) fn count_from(first: RawFd) -> usize {
     NUMBERS.iter().filter(|number| number.load(Ordering::Relaxed) > first).count()
 }
 
-/// In a forked child: takes every entry out, and hands each number that still leads to what it did to
-/// `each`.
+/// In a forked child: takes every entry out, and hands each number that still leads to what it did
+/// to `each`.
 pub(super) fn take_all(mut each: impl FnMut(RawFd)) {
     if count() == 0 {
         return;

@@ -151,8 +151,8 @@ pub(super) fn open_waker_stacks(
 /// Lets a tracepoint's event write only what `filter` says. The kernel takes one filter an event,
 /// once (EEXIST).
 pub(super) fn filter(event: &Fd, filter: &CStr) -> io::Result<()> {
-    // SAFETY: the descriptor is an open perf event of ours; the kernel reads the text up to its end,
-    // and it lives through the call.
+    // SAFETY: the descriptor is an open perf event of ours; the kernel reads the text up to its
+    // end, and it lives through the call.
     match unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

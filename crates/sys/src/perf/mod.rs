@@ -27,17 +27,18 @@
 //! drain to the next; the one exception is a record the kernel had stamped but not finished (well
 //! under a microsecond, longer if a hypervisor took that CPU away), which then comes in the next
 //! drain. A full ring loses the newest records and counts them in `lost()`; the count arrives with
-//! the next record that fits. `Lost` says from when until when, in time: behind the last record before
-//! the gap and before any of another CPU inside of it, also if the count is still to come. Cost: no allocation, lock or syscall in `drain` but two clock
-//! reads; figures in `examples/costs.rs`. A switch from one thread of ours to another (two
-//! records) gets about 1.9 us dearer: 0.7 for the kernel's perf hooks being on at all, 0.3 for
-//! moving the events, the rest for the records (socket ping-pong on one vCPU of AMD EPYC under KVM,
-//! Linux 6.18; one CPU's event or two, the choice of clock and a full ring make little difference).
+//! the next record that fits. `Lost` says from when until when, in time: behind the last record
+//! before the gap and before any of another CPU inside of it, also if the count is still to come.
+//! Cost: no allocation, lock or syscall in `drain` but two clock reads; figures in
+//! `examples/costs.rs`. A switch from one thread of ours to another (two records) gets about 1.9 us
+//! dearer: 0.7 for the kernel's perf hooks being on at all, 0.3 for moving the events, the rest for
+//! the records (socket ping-pong on one vCPU of AMD EPYC under KVM, Linux 6.18; one CPU's event or
+//! two, the choice of clock and a full ring make little difference).
 //!
 //! What it does not promise. A thread that was running when its event was opened shows no `In`
 //! first; one that ends shows no `Out`. `sched_yield` reads as `Preempted`: the thread stayed
-//! runnable. Threads started by threads in `skip` are not covered. A host with so many threads
-//! and CPUs that their events would take more than half of our allowance (`ours`) is covered in part:
+//! runnable. Threads started by threads in `skip` are not covered. A host with so many threads and
+//! CPUs that their events would take more than half of our allowance (`ours`) is covered in part:
 //! `uncovered()` counts the threads left out (and those they start are left out with them).
 //!
 //! Memory: the rings are locked memory, charged per *user* against `perf_event_mlock_kb` x CPUs
@@ -395,7 +396,8 @@ fn open_ring(cpu: u16, bytes: usize) -> Result<Ring, Refused> {
     Ring::map(cpu, holder, bytes, page_bytes()).map_err(|e| Refused::new("mmap of a ring", &e))
 }
 
-/// How many events may be open: half of what we may keep open in all, but for the few that others need.
+/// How many events may be open: half of what we may keep open in all, but for the few that others
+/// need.
 fn descriptor_budget() -> usize {
     const OF_OTHERS: usize = 8;
     match ours::is_tight() {

@@ -10,13 +10,14 @@
 //! multiples of 8 bytes and start at multiples of 8, and the ring is a power of two, so a record
 //! may be cut by the end of the ring but an 8-byte word never is: reading by words needs no copy
 //! and no special case. A record: word 0 is type (32 bits), misc (16), size in bytes (16); a switch
-//! has two more, pid and tid (32 bits each), and the time. A waking has them too (those of who wakes),
-//! and behind them the tracepoint's own bytes with their number in front (32 bits).
+//! has two more, pid and tid (32 bits each), and the time. A waking has them too (those of who
+//! wakes), and behind them the tracepoint's own bytes with their number in front (32 bits).
 //!
-//! Where records were lost: a full ring drops what does not fit, until its tail moves. The next record
-//! that fits has a RECORD_LOST in front, with the time of that record. So the gap begins at the last
-//! record before it, and ends when the space was given back, or at that time if it was earlier. A ring
-//! that is found full may have dropped some of which nothing is told yet: `Lost` comes at its end, too.
+//! Where records were lost: a full ring drops what does not fit, until its tail moves. The next
+//! record that fits has a RECORD_LOST in front, with the time of that record. So the gap begins at
+//! the last record before it, and ends when the space was given back, or at that time if it was
+//! earlier. A ring that is found full may have dropped some of which nothing is told yet: `Lost`
+//! comes at its end, too.
 //!
 //! What it promises: nothing the kernel writes makes it read outside the ring, loop or panic. A
 //! record that cannot be right (size zero, odd or past the head) costs what is left of the ring
@@ -37,8 +38,8 @@ const DATA_TAIL_AT: usize = 1032;
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
 const RECORD_SWITCH: u32 = 14;
-/// A ring with less room than this may have dropped a record: a waking and the RECORD_LOST in front of it
-/// take some 120 bytes.
+/// A ring with less room than this may have dropped a record: a waking and the RECORD_LOST in front
+/// of it take some 120 bytes.
 const ROOM_BYTES: u64 = 256;
 /// No more is fetched beforehand: it has to stay in a near cache until it is read.
 const MOST_PREFETCHED: u64 = 8192;
@@ -89,8 +90,8 @@ impl Mapping {
             .store(tail, Ordering::Release);
     }
 
-    /// Has the unread bytes fetched, which another CPU wrote: side by side, where reading them would wait
-    /// for one line after the other.
+    /// Has the unread bytes fetched, which another CPU wrote: side by side, where reading them
+    /// would wait for one line after the other.
     fn prefetch(&self, at: u64, head: u64) {
         let size = self.len - self.data_at;
         let length = head.saturating_sub(at).min(MOST_PREFETCHED) as usize;
@@ -198,8 +199,8 @@ impl Ring {
         }
     }
 
-    /// Whether anything was in it at the last look. If not, it has had room since it was given some before: what
-    /// is told to be lost later was lost before that.
+    /// Whether anything was in it at the last look. If not, it has had room since it was given some
+    /// before: what is told to be lost later was lost before that.
     pub(super) fn held_some(&self) -> bool {
         self.used > 0
     }

@@ -35,8 +35,8 @@ pub struct Seen {
     pub fp: u64,
 }
 
-/// What lies from `begin` to `end` of a ring, read by its words; the stack goes into `stack` (from the
-/// stack pointer on, empty when it could not be read). None: those are no registers of 64 bits.
+/// What lies from `begin` to `end` of a ring, read by its words; the stack goes into `stack` (from
+/// the stack pointer on, empty when it could not be read). None: those are no registers of 64 bits.
 pub(super) fn read(
     word: impl Fn(u64) -> u64,
     (begin, end): (u64, u64),

@@ -1,9 +1,10 @@
-//! Where threads of this process stood when they woke others: registers and the top of the stack, at
-//! that instant.
+//! Where threads of this process stood when they woke others: registers and the top of the stack,
+//! at that instant.
 //!
-//! How it works: the tracepoint fires while who wakes runs. A second event of it on each CPU has the kernel
-//! copy that thread's registers and stack, for a few wakers into a few rings of their own: a stack is as
-//! large as 300 switch records, and may be lost; those may not be pushed out by it.
+//! How it works: the tracepoint fires while who wakes runs. A second event of it on each CPU has
+//! the kernel copy that thread's registers and stack, for a few wakers into a few rings of their
+//! own: a stack is as large as 300 switch records, and may be lost; those may not be pushed out by
+//! it.
 //!
 //! ```text
 //!   ring of switches, cpu 0:  ... | A out | W wakes A |          | A in |      order is kept there
@@ -16,18 +17,19 @@
 //! | tracepoint `sched:sched_waking`: RAW, REGS_USER, STACK_USER | `Woke` and the bytes of the stack | CLOCK_MONOTONIC ns | 4.3; x86-64 |
 //! | PERF_RECORD_LOST | `lost()` | records | 2.6.31 |
 //!
-//! What it promises: the kernel asks the filter first, and copies only of the threads in the list, none of
-//! them in an interrupt: other processes' stacks are not looked at. Should the id of a thread that ended
-//! go to another process before the list changes, its sample is dropped unread, and given back. Bounded:
-//! `RING_BYTES` of locked memory a CPU, `MOST_WAKERS` threads; a full ring loses the newest stacks and counts them. Nothing is open
-//! before the first list, nor behind an empty one. Cost: `examples/costs.rs`.
+//! What it promises: the kernel asks the filter first, and copies only of the threads in the list,
+//! none of them in an interrupt: other processes' stacks are not looked at. Should the id of a
+//! thread that ended go to another process before the list changes, its sample is dropped unread,
+//! and given back. Bounded: `RING_BYTES` of locked memory a CPU, `MOST_WAKERS` threads; a full ring
+//! loses the newest stacks and counts them. Nothing is open before the first list, nor behind an
+//! empty one. Cost: `examples/costs.rs`.
 //!
-//! What it does not promise: the time of a sample is not that of the same waking in the switch records, but some
-//! hundred nanoseconds before or behind it (the kernel reads the clock for each). CPUs that come online are covered from the
-//! next list on.
+//! What it does not promise: the time of a sample is not that of the same waking in the switch
+//! records, but some hundred nanoseconds before or behind it (the kernel reads the clock for each).
+//! CPUs that come online are covered from the next list on.
 //!
-//! Missing on purpose: the kernel's call chains, which follow frame pointers that release builds do not have;
-//! aarch64, as `watch`.
+//! Missing on purpose: the kernel's call chains, which follow frame pointers that release builds do
+//! not have; aarch64, as `watch`.
 
 use super::refused::{Refused, TRACEPOINT};
 use super::ring::Mapping;
@@ -39,8 +41,8 @@ use crate::ours::{self, Fd};
 use std::ffi::CString;
 use std::io;
 
-/// Most threads whose stacks are taken when they wake one that is followed: the filter's text must fit
-/// into a page.
+/// Most threads whose stacks are taken when they wake one that is followed: the filter's text must
+/// fit into a page.
 pub const MOST_WAKERS: usize = 96;
 /// Bytes of a ring, first choice and last: seven stacks fit, or one.
 const RING_BYTES: (usize, usize) = (64 << 10, 16 << 10);
@@ -109,9 +111,10 @@ impl WakerStacks {
         })
     }
 
-    /// Takes from now on the stacks of these threads of this process, at most `MOST_WAKERS`, when they wake
-    /// one of `tids`, at most `MOST_FOLLOWED`; the rest is left out. With none of either it ends, and what is
-    /// in the rings is gone. Errors: what was taken before goes on. Blocks as `SwitchStream::follow`.
+    /// Takes from now on the stacks of these threads of this process, at most `MOST_WAKERS`, when
+    /// they wake one of `tids`, at most `MOST_FOLLOWED`; the rest is left out. With none of either
+    /// it ends, and what is in the rings is gone. Errors: what was taken before goes on. Blocks as
+    /// `SwitchStream::follow`.
     pub fn follow(&mut self, of: &Wakings, tids: &[u32], wakers: &[u32]) -> Result<(), Refused> {
         let refused = |e: io::Error| Refused::new(TRACEPOINT, &e);
         if !self.home.is_here() || tids.is_empty() || wakers.is_empty() {
@@ -161,8 +164,9 @@ impl WakerStacks {
     }
 
     /// The next sample that `take` wants, its stack in `stack` (from the stack pointer on, at most
-    /// `STACK_BYTES`, empty when it could not be read). Oldest first on each CPU; no order among CPUs. No allocation
-    /// once `stack` has its room, no system call. In a forked child there is none.
+    /// `STACK_BYTES`, empty when it could not be read). Oldest first on each CPU; no order among
+    /// CPUs. No allocation once `stack` has its room, no system call. In a forked child there is
+    /// none.
     pub fn next(
         &mut self,
         stack: &mut Vec<u8>,
@@ -212,8 +216,8 @@ fn open_ring(cpu: u16, bytes: usize) -> Result<(Fd, Mapping), Refused> {
     Ok((holder, map.map_err(|e| Refused::new("mmap of a ring", &e))?))
 }
 
-/// Which wakings: of one of `tids`, outside of interrupts, by one of `wakers`. In this order, since the kernel
-/// stops at the first part that does not hold, and asks at each waking on the machine.
+/// Which wakings: of one of `tids`, outside of interrupts, by one of `wakers`. In this order, since
+/// the kernel stops at the first part that does not hold, and asks at each waking on the machine.
 fn filter(tids: &[u32], wakers: &[u32]) -> String {
     let any = |field: &str, ids: &[u32], most: usize| {
         let ids: Vec<String> = ids.iter().take(most).map(|id| format!("{field}=={id}")).collect();

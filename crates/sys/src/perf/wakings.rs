@@ -1,8 +1,8 @@
 //! Who woke whom: the kernel's tracepoint `sched_waking`, of a few threads.
 //!
-//! How it works: an event of the tracepoint on each CPU sees every waking there, whoever is woken. A
-//! filter that the kernel evaluates lets only those of the followed threads through. What passes is
-//! written into the ring that holds the switches of that CPU, so the order is kept:
+//! How it works: an event of the tracepoint on each CPU sees every waking there, whoever is woken.
+//! A filter that the kernel evaluates lets only those of the followed threads through. What passes
+//! is written into the ring that holds the switches of that CPU, so the order is kept:
 //!
 //! ```text
 //!   cpu 0:   thread W calls futex(WAKE)          ring 0:  ... | A out | W wakes A |
@@ -19,11 +19,11 @@
 //! | tracepoint `sched:sched_waking`, PERF_SAMPLE_RAW | `SwitchKind::Woken` | CLOCK_MONOTONIC ns | 4.3 |
 //! | `/sys/kernel/tracing` (or `debug/tracing`): `id`, `format` | where things lie | bytes | 2.6.31 |
 //!
-//! What it promises: each waking of a followed thread, before the `In` it leads to; a full ring loses
-//! and counts it as it does switches. Before the first thread is followed nothing is open and nothing
-//! costs; when none is any more, the kernel's hook stays in until `Wakings` goes (see there). Cost
-//! while one is: every waking on the machine, also of other processes, gets dearer, since the
-//! filter must be asked (figures: `examples/costs.rs`).
+//! What it promises: each waking of a followed thread, before the `In` it leads to; a full ring
+//! loses and counts it as it does switches. Before the first thread is followed nothing is open and
+//! nothing costs; when none is any more, the kernel's hook stays in until `Wakings` goes (see
+//! there). Cost while one is: every waking on the machine, also of other processes, gets dearer,
+//! since the filter must be asked (figures: `examples/costs.rs`).
 //!
 //! What it does not promise: one waking may be told twice while the list changes: both events are
 //! open then. CPUs that come online are covered from the next change on. Needs CAP_PERFMON (or
@@ -90,8 +90,9 @@ pub struct Wakings {
 }
 
 impl Wakings {
-    /// Finds the tracepoint, and whether this process may use it, as far as that can be told without
-    /// trying. Errors: `Refused` says what is missing and what would help. Nothing stays open.
+    /// Finds the tracepoint, and whether this process may use it, as far as that can be told
+    /// without trying. Errors: `Refused` says what is missing and what would help. Nothing stays
+    /// open.
     pub fn find() -> Result<Wakings, Refused> {
         let refused = |what, errno| Refused::new(what, &io::Error::from_raw_os_error(errno));
         let pids = std::fs::read_link("/proc/self/ns/pid");
@@ -169,8 +170,8 @@ fn read() -> io::Result<Wakings> {
 }
 
 impl SwitchStream {
-    /// Tells from now on who wakes these threads (at most `MOST_FOLLOWED`; the rest is left out), and
-    /// no others. None: ends it. Errors: what was followed before goes on.
+    /// Tells from now on who wakes these threads (at most `MOST_FOLLOWED`; the rest is left out),
+    /// and no others. None: ends it. Errors: what was followed before goes on.
     ///
     /// Blocks the caller for about 100 us a CPU, the first time for 1 ms, since the kernel patches
     /// itself then (`examples/costs.rs`): for a thread of ours.

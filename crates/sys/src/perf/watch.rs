@@ -14,14 +14,14 @@
 //! | PERF_RECORD_SAMPLE: REGS_USER, STACK_USER | `Seen` and the bytes of the stack | CLOCK_MONOTONIC ns | 3.7; x86-64 |
 //! | PERF_RECORD_LOST | `lost()` | records | 2.6.31 |
 //!
-//! What it promises: at most `STACK_BYTES` of a stack, all of one instant; the ring is bounded and a
-//! full one loses the newest samples, which are counted. Nothing the kernel writes makes it read
+//! What it promises: at most `STACK_BYTES` of a stack, all of one instant; the ring is bounded and
+//! a full one loses the newest samples, which are counted. Nothing the kernel writes makes it read
 //! outside the ring. Time in system calls makes no samples (`exclude_kernel`, which is what an
-//! unprivileged process may do). Cost (`examples/watch_cost.rs`, one vCPU of AMD EPYC under KVM): 20 us
-//! a sample in the thread that is watched, of which 3 us are for the copy and the rest for the
-//! timer's interrupt; 2-3 us to read one; nothing while disabled. It does not outlive its thread:
-//! no more samples come then.
-//! Memory: locked, 36 KiB a watch, charged as those of `SwitchStream`.
+//! unprivileged process may do). Cost (`examples/watch_cost.rs`, one vCPU of AMD EPYC under KVM):
+//! 20 us a sample in the thread that is watched, of which 3 us are for the copy and the rest for
+//! the timer's interrupt; 2-3 us to read one; nothing while disabled. It does not outlive its
+//! thread: no more samples come then. Memory: locked, 36 KiB a watch, charged as those of
+//! `SwitchStream`.
 //!
 //! Missing on purpose: kernel code and its stacks; aarch64, whose stacks nobody here can read yet.
 

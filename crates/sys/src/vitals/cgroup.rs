@@ -1,12 +1,13 @@
-//! Finds the files that tell how much CPU quota has held this process back, and what pressure its cgroup is under.
+//! Finds the files that tell how much CPU quota has held this process back, and what pressure its
+//! cgroup is under.
 //!
 //! How it works: /proc/self/cgroup names the cgroup inside each hierarchy, /proc/self/mountinfo
 //! says where hierarchies are mounted, and from which cgroup on they are visible (a container
 //! usually sees its own as the root). Version 1 keeps the cpu controller in a hierarchy of its own;
-//! version 2 has one for everything, and when both exist the cpu controller is in the former.
-//! A quota may sit on the process's own cgroup or on one above it: the innermost that has one now
-//! is watched, else the process's own. Pressure only version 2 keeps: of the process's own cgroup, whatever
-//! controllers it has.
+//! version 2 has one for everything, and when both exist the cpu controller is in the former. A
+//! quota may sit on the process's own cgroup or on one above it: the innermost that has one now is
+//! watched, else the process's own. Pressure only version 2 keeps: of the process's own cgroup,
+//! whatever controllers it has.
 
 use std::fs;
 use std::path::{Path, PathBuf};

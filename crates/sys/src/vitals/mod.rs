@@ -22,16 +22,18 @@
 //! | /proc/stat | `host_steal_ticks` | ticks of 10 ms, all CPUs | 2.6.11 |
 //!
 //! What it promises: counters count up from the start of the process (pressure and steal: of the
-//! host or the cgroup) and are given raw; differences are the caller's business. Values this host does not have
-//! are not emitted, and `missing()` says which and why. No allocation on a repeated read unless a
-//! source fails, which is noted once, or there is no room to keep the files open. About 20 us a read, and 0.4 us a descriptor of the host.
+//! host or the cgroup) and are given raw; differences are the caller's business. Values this host
+//! does not have are not emitted, and `missing()` says which and why. No allocation on a repeated
+//! read unless a source fails, which is noted once, or there is no room to keep the files open.
+//! About 20 us a read, and 0.4 us a descriptor of the host.
 //!
-//! What it does not: `fds` are those of the process, what the recorder has open included; `sockets` leave that
-//! out, unless it has low numbers, and are not told of a process with descriptors of its own beyond `MOST_ASKED`;
-//! `namespace_sockets` are those of all processes of its network namespace (a container's, or the host's),
-//! and of the kernel: for programs with more descriptors than may be asked. `psi_cpu_...` and steal are those
-//! of the whole host, also inside a container: what the service itself lacks `psi_cgroup_...` tell. The cgroup is looked for again when the process was moved; a
-//! quota set later above it is not noticed. In a forked child open it anew.
+//! What it does not: `fds` are those of the process, what the recorder has open included; `sockets`
+//! leave that out, unless it has low numbers, and are not told of a process with descriptors of its
+//! own beyond `MOST_ASKED`; `namespace_sockets` are those of all processes of its network namespace
+//! (a container's, or the host's), and of the kernel: for programs with more descriptors than may
+//! be asked. `psi_cpu_...` and steal are those of the whole host, also inside a container: what the
+//! service itself lacks `psi_cgroup_...` tell. The cgroup is looked for again when the process was
+//! moved; a quota set later above it is not noticed. In a forked child open it anew.
 
 mod cgroup;
 
@@ -104,8 +106,8 @@ impl Vitals {
         ours::count_given_back(kept);
     }
 
-    /// Descriptors open in the host's table, ours there included. None: the kernel does not say, or it
-    /// cannot be asked.
+    /// Descriptors open in the host's table, ours there included. None: the kernel does not say, or
+    /// it cannot be asked.
     pub fn open_descriptors(&self) -> Option<u64> {
         self.fd_dir.as_ref().and_then(count_fds)
     }
@@ -356,8 +358,8 @@ fn count_fds(dir: &Fd) -> Option<u64> {
     Some(count)
 }
 
-/// How many of the host's descriptors are sockets. `all`: how many are open, ours too. None: too many are to
-/// be asked.
+/// How many of the host's descriptors are sockets. `all`: how many are open, ours too. None: too
+/// many are to be asked.
 fn count_sockets(all: u64) -> Option<u64> {
     let expected = all.saturating_sub(ours::count_high() as u64);
     let (mut seen, mut sockets) = (0, 0);

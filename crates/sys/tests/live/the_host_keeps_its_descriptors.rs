@@ -1,5 +1,6 @@
-//! What we keep open stays out of the way of the host's descriptors: high numbers, which leave those that
-//! `select` can take to the host. A stream takes a bounded share, and is refused rather than cover nothing.
+//! What we keep open stays out of the way of the host's descriptors: high numbers, which leave
+//! those that `select` can take to the host. A stream takes a bounded share, and is refused rather
+//! than cover nothing.
 //!
 //! Every test runs in forked children, whose limit it may change; one test at a time, because a
 //! child inherits the descriptors of streams that other tests have open.

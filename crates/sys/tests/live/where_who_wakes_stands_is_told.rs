@@ -1,5 +1,6 @@
-//! Of a thread of this process that wakes one that is followed, its own stack at that instant is told: the
-//! function it stood in. Of other processes nothing is; and whatever comes of it, who woke whom is told as before.
+//! Of a thread of this process that wakes one that is followed, its own stack at that instant is
+//! told: the function it stood in. Of other processes nothing is; and whatever comes of it, who
+//! woke whom is told as before.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,7 +12,8 @@ use sys::perf::{Switch, SwitchKind, SwitchStream, Take, Waker, WakerStacks, Waki
 use sys::task::{TaskCall, TaskReader};
 use sys::thread;
 
-/// The kernel reads the clock for each of the two records of a waking; a hypervisor may come between.
+/// The kernel reads the clock for each of the two records of a waking; a hypervisor may come
+/// between.
 const TOGETHER_NS: u64 = 5_000_000;
 
 fn ready() -> Option<(SwitchStream, Wakings, WakerStacks)> {
@@ -43,8 +45,8 @@ fn knocks(who: &Thread) {
     DONE.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// A thread that waits in a futex, whenever it is woken again. One waking ends one wait: a channel has a lock
-/// beside, for which it may wait once more.
+/// A thread that waits in a futex, whenever it is woken again. One waking ends one wait: a channel
+/// has a lock beside, for which it may wait once more.
 struct Waiter {
     tid: u32,
     stop: Arc<AtomicBool>,
@@ -251,7 +253,8 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
         rings(waiter.thread());
     }
     waits(&mut stream, tid, &mut count);
-    // On a busy machine it may have lost its CPU on the way into its wait: then nobody has to wake it.
+    // On a busy machine it may have lost its CPU on the way into its wait: then nobody has to wake
+    // it.
     assert!(told >= 30, "{told}");
     assert_eq!(stream.lost(), 0);
     let mut stack = Vec::new();
@@ -269,8 +272,8 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
     waiter.end();
 }
 
-/// Threads come and go, and whose wakings and whose stacks are wanted changes all the while. No waking of
-/// the one that stays followed is missing, and each stack is of a waking that was told.
+/// Threads come and go, and whose wakings and whose stacks are wanted changes all the while. No
+/// waking of the one that stays followed is missing, and each stack is of a waking that was told.
 #[test]
 fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
     let Some((mut stream, mut wakings, mut stacks)) = ready() else { return };
@@ -332,14 +335,16 @@ fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
     assert!(turns > 100 && refused == 0, "{turns} turns, {refused} lists refused");
     assert_eq!(stream.lost(), 0);
     assert!(of_tid.windows(2).all(|two| two[0].t_ns <= two[1].t_ns), "by time");
-    // From one time on a CPU to the next. A waking may come between the decision to wait and the switch.
+    // From one time on a CPU to the next. A waking may come between the decision to wait and the
+    // switch.
     let is_in = |s: &Switch| s.kind == SwitchKind::In;
     let (mut waited, mut strays) = (0, 0);
     for run in of_tid.split(is_in).filter(|run| run.iter().any(|s| s.kind == SwitchKind::Out)) {
         let by = |s: &&Switch| s.kind == SwitchKind::Woken { by: Waker::Thread(waker) };
         let times: Vec<u64> = run.iter().filter(by).map(|s| s.t_ns).collect();
-        // Before the first list it was not followed; the last wait goes on; and some are for one of the kernel's own
-        // locks (threads are born and die beside it), which others end, not all of them by a waking.
+        // Before the first list it was not followed; the last wait goes on; and some are for one of
+        // the kernel's own locks (threads are born and die beside it), which others end, not all of
+        // them by a waking.
         let last = run.last() == of_tid.last();
         strays += u32::from(times.is_empty() && waited != 0 && !last);
         assert!(times.len() <= 2 && times.iter().all(|t| t - times[0] < TOGETHER_NS), "{times:?}");
