@@ -1,4 +1,5 @@
-"""How tools/check_words.py decides: what is prose, which words are found, which lines are too long.
+"""How tools/check_words.py decides: what is prose, which words are found, which lines are too long,
+what of a source file is a comment, and which folders are held.
 
 Run by tools/lint: python3 -m unittest discover -s tests/tools
 """
@@ -8,10 +9,12 @@ from __future__ import annotations
 import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import check_words  # noqa: E402
+import code_comments  # noqa: E402
 
 
 def found(text: str) -> list[str]:
@@ -74,7 +77,8 @@ class Words(unittest.TestCase):
 
     def test_idioms_are_not_terms(self) -> None:
         for text in ("Of course.", "In the course of a day.", "The host ran out of memory.", "A stand-in answers.",
-                     "A handle that stays the same.", "At that one moment.", "These words are understood."):
+                     "A handle that stays the same.", "At that one moment.", "These words are understood.",
+                     "Each value stands for ten.", "An index out of bounds.", "Look up a name."):
             self.assertEqual(found(text + "\n"), [], text)
 
     def test_the_place_of_a_finding_is_the_line_of_its_word(self) -> None:
@@ -100,6 +104,81 @@ class Columns(unittest.TestCase):
 
     def test_code_inside_a_sentence_counts(self) -> None:
         self.assertEqual(len(check_words.too_long("x" * 60 + " `" + "y" * 60 + "`\n")), 1)
+
+
+def comments(text: str) -> list[str]:
+    """The comments of Rust code, without the lines that have none."""
+    lines = code_comments.comments(".rs", text).splitlines()
+    return [line for line in lines if line not in ("", code_comments.CODE)]
+
+
+class Comments(unittest.TestCase):
+    def test_each_form_of_a_comment_is_read_without_its_marker(self) -> None:
+        text = "//! of a module\n/// of an item\nlet a = 1; // of a line\n/* of\n * a block */\n"
+        self.assertEqual(comments(text), ["of a module", "of an item", "of a line", "of", "a block */"])
+
+    def test_what_is_in_a_string_or_a_character_is_no_comment(self) -> None:
+        for code in (
+            'let a = "http://told";', 'let a = "\\"// told";', 'let a = r"\\"; // x', 'let a = r#"" // told"#;',
+            'let a = b"// told";', "let a = '\"'; let b = '\"'; // x", "let a = '\\''; // x", "let a = '\\u{1f}'; // x",
+            "fn f<'a, 'b>(a: &'a str) {} // x", "a.push('/'); // x", 'let a = "\n// told\n";',
+        ):
+            self.assertEqual(comments(code + "\n"), ["x"] if code.endswith("// x") else [], code)
+
+    def test_a_line_of_the_comments_is_a_line_of_the_file(self) -> None:
+        text = "fn a() {}\n\n// A sentence that\n// was told.\nfn b() {}\n"
+        self.assertEqual(check_words.wrong_in_code("a.rs", text), [(4, '"told": write record, report, show, name')])
+
+    def test_code_in_a_doc_comment_is_no_prose(self) -> None:
+        text = "/// Calls `told`:\n///\n/// ```\n/// stood();\n/// ```\nfn a() {}\n"
+        self.assertEqual(check_words.wrong_in_code("a.rs", text), [])
+
+    def test_a_phrase_does_not_span_code(self) -> None:
+        self.assertEqual(check_words.wrong_in_code("a.rs", "// taken out\nfn a() {}\n// of it\n"), [])
+        self.assertEqual(len(check_words.wrong_in_code("a.rs", "// taken out\n// of it\n")), 1)
+
+    def test_comments_have_a_limit_and_code_has_none(self) -> None:
+        def lines(text: str) -> list[int]:
+            return [number for number, _ in check_words.wrong_in_code("a.rs", text)]
+
+        self.assertEqual(lines("// " + "x" * 97 + "\n    // " + "x" * 94 + "\nlet a = 1; // " + "x" * 87 + "\n"), [2, 3])
+        self.assertEqual(lines('let a = "' + "x" * 100 + '";\n// See https://example.org/' + "x" * 100 + "\n"), [])
+
+    def test_code_without_its_comments_is_compared_by_its_lines(self) -> None:
+        before, after = "fn a() {} // x\n// y\n", "// z\n\nfn a() {}\n"
+        self.assertEqual(*(code_comments.without_comments(".rs", text) for text in (before, after)))
+
+
+class NamesOfTests(unittest.TestCase):
+    def names(self, file: str, text: str) -> list[int]:
+        return [number for number, _ in check_words.wrong_in_code(file, text)]
+
+    def test_the_name_of_a_test_is_read_as_a_sentence(self) -> None:
+        text = "#[test]\nfn a_waker_is_told() {}\n\n#[test]\n#[ignore]\nfn who_waits_is_known() {}\n"
+        self.assertEqual(self.names("crates/a/src/a.rs", text), [2, 6])
+
+    def test_the_name_of_a_file_of_tests_is_read_as_a_sentence(self) -> None:
+        self.assertEqual(self.names("crates/a/tests/wakers_are_told.rs", ""), [1])
+        self.assertEqual(self.names("crates/a/src/told.rs", ""), [])
+
+    def test_the_name_of_another_function_is_not_read(self) -> None:
+        self.assertEqual(self.names("crates/a/tests/wakers.rs", "fn is_told() {}\n"), [])
+
+
+class NotYet(unittest.TestCase):
+    FILES = {"a/b/c.rs": "// told\n", "a/bc/d.rs": "// told\n", "e/f.rs": "// clean\n"}
+
+    def wrong(self, *not_yet: str) -> list[str]:
+        with mock.patch.object(check_words, "NOT_YET", list(not_yet)):
+            return [finding.split(":")[0] for finding in check_words.wrong_in_sources(self.FILES)]
+
+    def test_a_folder_of_the_list_is_not_held(self) -> None:
+        self.assertEqual(self.wrong("a/b"), ["a/bc/d.rs"])
+        self.assertEqual(self.wrong("a"), [])
+
+    def test_a_clean_folder_may_not_be_on_the_list(self) -> None:
+        self.assertEqual(self.wrong("a", "e"), ["tools/check_words.py"])
+        self.assertEqual(self.wrong("a", "gone"), ["tools/check_words.py"])
 
 
 if __name__ == "__main__":
