@@ -1,4 +1,4 @@
-//! A block: the unit that one thread owns, fills and leaves behind.
+//! A block: the unit of the region's ring. One thread owns it and appends records to it.
 //!
 //! ```text
 //!  word 0  head: generation (32) | committed words (30) | state (2)
@@ -11,9 +11,13 @@
 //!  word 7  records overwritten here, ever (48) | generation up to which it counts (16)
 //!  word 8  records, one behind the other
 //! ```
-//! Everything a reader must see together (which generation, how many words, who may write) is in
-//! the one head word, so a single atomic store publishes a record. A `Thread` record inside the
-//! block says that the records behind it belong to another thread (a half-full block is handed on).
+//! Everything that a reader must see together (generation, number of words, state) is in the head
+//! word, so one atomic store publishes a record. A half-full block is handed to another thread when
+//! its owner ends: a `Thread` record inside the block says that the records behind it belong to
+//! another thread.
+//!
+//! What it promises: any word unpacks without a panic. What is missing on purpose: who stores which
+//! word in which order; that is the protocol of the ring (`PROTOCOL.md` in `crates/ring`).
 
 /// Words in a block: 8 KiB. Small enough that an idle thread costs little, large enough that
 /// taking a new one is rare (a span is 4 words).
@@ -47,8 +51,8 @@ pub fn pack_overwritten(records: u64, generation: u32) -> u64 {
     (records << 16) | u64::from(generation as u16)
 }
 
-/// Records overwritten in a block so far, from its header. A taker that was killed on the way may
-/// have counted content that is still there; then that is taken off again.
+/// Records overwritten in a block so far, from its header. A thread that was killed while it took
+/// the block may have counted records that are still there; they are subtracted again.
 pub fn overwritten(header: &[u64; HEADER_WORDS]) -> u64 {
     let head = Head::unpack(header[HEAD]);
     let records = header[OVERWRITTEN] >> 16;
@@ -58,11 +62,11 @@ pub fn overwritten(header: &[u64; HEADER_WORDS]) -> u64 {
     }
 }
 
-/// Who may do what with a block.
+/// The state of a block, which decides which threads may write to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// Nobody's: anybody may take it.
+    /// Nobody's: any thread may take it.
     Closed = 0,
     /// Its owner appends.
     Open = 1,
@@ -79,7 +83,7 @@ pub struct Head {
     pub generation: u32,
     /// Words in use, header included; 0 while a new owner prepares the header.
     pub committed: u32,
-    /// Who may do what.
+    /// The block's state.
     pub state: State,
 }
 

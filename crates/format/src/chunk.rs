@@ -8,7 +8,8 @@
 //!  NAME   the names area, as in the region
 //!  CODE   the code entries
 //!  STCK   the stack nodes
-//!  OPEN   spans open when the copy was made, 4 words each: name (32) | thread (32), begin, request, 0
+//!  OPEN   spans open when the copy was made, 4 words each:
+//!         name (32) | thread (32), begin, request, 0
 //!  BLKS   copied blocks, each: u32 words, u32 zero, then that many words   (many such chunks)
 //!  SYMS   names of native code, resolved by a reader on the host; see `symbols`
 //!  ENDS   u64 number of blocks in the file, u64 blocks overwritten while they were copied

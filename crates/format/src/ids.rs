@@ -55,7 +55,7 @@ pub fn span(seed: u64, tid: u32, begin_ns: u64) -> u64 {
     never_zero(mix(mix(seed.wrapping_add(thread)) ^ begin_ns), SPAN)
 }
 
-/// A stand-in for the seed of a capture that has none: made from what tells processes apart.
+/// The seed for a capture that has none, made from what distinguishes processes.
 pub fn seed_of(start_epoch_ns: u64, pid: u32) -> u64 {
     never_zero(mix(mix(start_epoch_ns) ^ u64::from(pid)), SPAN)
 }

@@ -1,4 +1,4 @@
-//! What one window told of one metric, as a record.
+//! The record of one metric in one window.
 //!
 //! ```text
 //!  Metric  from | to | numbers | attributes (the tags)     name: the metric's
@@ -6,15 +6,15 @@
 //!  numbers (f64): counter: sum; gauge: value; set: members, refused;
 //!          timing, histogram, distribution: count, sum, min, max, median, 99th percentile
 //! ```
-//! Median and percentile are of the values that were kept, the others of all.
+//! Median and percentile are computed from the values that were kept, the other numbers from all.
 
 use crate::record::Attributes;
 
-/// The flag of a gauge of which only changes came.
+/// The flag of a gauge that was only changed in the window, not set.
 pub const DELTA: u16 = 1 << 8;
-/// Texts of what a metric is, by number.
+/// The names of the kinds of metrics, by number.
 pub const KINDS: [&str; 6] = ["counter", "gauge", "timing", "histogram", "distribution", "set"];
-/// Numbers that follow the times, by kind.
+/// How many numbers follow the times, by kind.
 const NUMBERS: [usize; 6] = [1, 1, 6, 6, 6, 2];
 
 /// The numbers.
@@ -22,16 +22,16 @@ const NUMBERS: [usize; 6] = [1, 1, 6, 6, 6, 2];
 pub enum Numbers {
     /// Sum of the increments.
     Count(f64),
-    /// The value, or the sum of the changes when no value was set.
+    /// The value, or the sum of the changes if no value was set.
     Gauge {
-        /// It.
+        /// The number.
         value: f64,
-        /// Only changes came.
+        /// The gauge was changed but not set.
         delta: bool,
     },
-    /// Of values.
+    /// A metric of values.
     Values {
-        /// How many came.
+        /// How many values came in.
         count: f64,
         /// Their sum.
         sum: f64,
@@ -39,16 +39,16 @@ pub enum Numbers {
         min: f64,
         /// The greatest.
         max: f64,
-        /// Half of those kept are not greater.
+        /// The median of the values that were kept.
         median: f64,
-        /// 99 of 100 of those kept are not greater.
+        /// The 99th percentile of the values that were kept.
         p99: f64,
     },
     /// Distinct members, and how many were refused.
     Members {
-        /// Distinct.
+        /// Distinct members.
         members: f64,
-        /// Refused.
+        /// Members refused.
         refused: f64,
     },
 }
@@ -67,7 +67,7 @@ impl Numbers {
     }
 }
 
-/// The fixed words of a record, and its flags: behind them come the tags.
+/// The fixed words of a record and its flags; the tags follow.
 pub fn encode(kind: u8, from_ns: u64, to_ns: u64, numbers: &Numbers) -> (u16, [u64; 8], usize) {
     let delta = matches!(numbers, Numbers::Gauge { delta: true, .. });
     let (floats, count) = numbers.floats();

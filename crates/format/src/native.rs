@@ -6,12 +6,12 @@
 //! ```
 //! It belongs to the `Sample` of the same thread and time: its words lie inside (are called by) the
 //! stack that the sample names, or are the whole stack where that is 0. The first word is the
-//! instruction pointer: its place is in the file and the offset, its code id is 0. Unlike the
-//! stacks of blocked threads these seldom repeat, so they lie in the overwritable part and take
-//! nothing from the tables for good.
+//! instruction pointer: file and offset give its place, and its code id is 0. Unlike the stacks of
+//! blocked threads these seldom repeat, so they lie in the ring, which is overwritten, and take no
+//! room in the tables.
 //!
-//! With the flag `OF_WAKING` it belongs to the `Wake` of the thread `tid` at that time: who woke it
-//! stood there. A reader that does not know the flag finds no sample for it, and leaves it out.
+//! With the flag `OF_WAKING` it belongs to the `Wake` of the thread `tid` at that time, and is the
+//! waker's stack. A reader that does not know the flag finds no sample for it and ignores it.
 
 use crate::block::{pack_pair, unpack_pair};
 use crate::record::{header, Kind, MAX_WORDS};
@@ -27,13 +27,13 @@ pub const OF_WAKING: u16 = 1;
 /// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NativeStack<'a> {
-    /// The sample's time, or the waking's.
+    /// The time of the sample or of the wakeup.
     pub t_ns: u64,
-    /// The sample's thread; of a waking: who was woken.
+    /// The sample's thread; of a wakeup, the woken thread.
     pub tid: u32,
-    /// It is of a waking: where who woke that thread stood.
+    /// It is the stack of the thread that woke `tid`.
     pub of_waking: bool,
-    /// Name id of the file that the instruction pointer lies in, `path TAB tag`; 0: in none.
+    /// Name id of the file that the instruction pointer lies in, `path TAB tag`; 0: in no file.
     pub file: u32,
     /// Where in that file, bytes.
     pub offset: u64,
@@ -61,7 +61,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Of the thread `tid`; `file` and `offset`: where its instruction pointer was.
+    /// A stack of the thread `tid`; `file` and `offset` are the place of its instruction pointer.
     pub fn new(tid: u32, file: u32, offset: u64) -> Builder {
         let mut words = [0; MAX_WORDS];
         words[..FIXED].copy_from_slice(&[u64::from(file), 0, u64::from(tid), offset]);
@@ -81,7 +81,7 @@ impl Builder {
         self.finish_as(0, t_ns)
     }
 
-    /// The record, of the waking at `t_ns`.
+    /// The record of the wakeup at `t_ns`.
     pub fn finish_of_waking(&mut self, t_ns: u64) -> &[u64] {
         self.finish_as(OF_WAKING, t_ns)
     }

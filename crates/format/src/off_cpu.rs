@@ -1,4 +1,4 @@
-//! Times off the CPU, from switch records.
+//! Intervals off the CPU, from switch records.
 //!
 //! ```text
 //!  word 0: kind 6 (8) | 3 words (8) | flags (16) | tid (32)
@@ -9,11 +9,11 @@
 
 use crate::record::{header, Kind};
 
-/// It was preempted, that is runnable all the time.
+/// It was preempted: it was runnable for the whole interval.
 const PREEMPTED: u16 = 1;
 const CPU_SHIFT: u32 = 1;
 
-/// Words of a time off the CPU; `in_ns` is `STILL_OUT` of one that goes on.
+/// The words of an interval off the CPU; `in_ns` is `STILL_OUT` for one that has not ended.
 pub fn encode(
     tid: u32,
     preempted: bool,
@@ -21,7 +21,7 @@ pub fn encode(
     cpu: Option<u16>,
 ) -> [u64; 3] {
     let known = cpu.and_then(|cpu| cpu.checked_add(1));
-    // A number that has no room is not known.
+    // A number too large for its bits is stored as not known.
     let cpu = known.filter(|cpu| *cpu <= u16::MAX >> CPU_SHIFT).unwrap_or(0) << CPU_SHIFT;
     let preempted = if preempted { PREEMPTED } else { 0 };
     [header(Kind::OffCpu, 3, cpu | preempted, tid), out_ns, in_ns]

@@ -1,11 +1,11 @@
-//! Records: what the words mean.
+//! Records: the meaning of their words.
 //!
 //! ```text
 //!  word 0: kind (8) | words in all (8) | flags (16) | name or id (32)
 //!  Event         t | request | attributes
 //!  Span          begin | end | request | attributes
 //!  RequestBegin  t | request | started        (started > t: it waited before its handler ran)
-//!                flags: ASYNC, AGAIN (told again at a snapshot: | thread; its present name)
+//!                flags: ASYNC, AGAIN (recorded again at a snapshot: | thread; its present name)
 //!  RequestEnd    begin | end | request | attributes          flags: ERROR, ASYNC
 //!  Sample        t | tid, gil holder | wall | cpu | run delay | wait, how, nr, lock holder
 //!                | target | timeout [ | running task [ | lock object ]]   name: stack id
@@ -15,14 +15,15 @@
 //!  Gc            begin | end | collected                     flags: generation
 //!  Vital         t | f64 bits
 //!  Task          queued | begin | end | request              end: STILL_OUT when it begins
-//!  Thread        tid, serial | sequence number               the records behind belong to it
+//!  Thread        tid, serial | sequence number               the records behind are that thread's
 //!  Metric        from | to | numbers | attributes            see `metric`
 //!  Await         t | request | task | kind, how | holder | target | timeout   name: stack id
 //!  Trace, Link   ids that came from outside, kinds, statuses, links: see `trace`
-//!  NativeStack   t | tid | offset | words                    name: file, flags: OF_WAKING, see `native`
-//!  Wake          t | id of who woke it                       name: tid, flags: see `wake`
+//!  NativeStack   t | tid | offset | words                    name: file, flags: OF_WAKING, see
+//!                                                            `native`
+//!  Wake          t | id of the waker                         name: tid, flags: see `wake`
 //!  Again         tid | a Span, RequestBegin, RequestEnd or Gc of that thread, without attributes:
-//!                told a second time, by the sampler, since it was long
+//!                the sampler's second copy of the record of a long event
 //! ```
 //! All times are nanoseconds of CLOCK_MONOTONIC. An attribute is a key word (name id | type << 32 |
 //! bytes << 40) and one value word, or, for text, as many words as its bytes need (at most 64
@@ -44,11 +45,11 @@ pub const MAX_WORDS: usize = 120;
 pub const MAX_ATTRIBUTES: usize = 8;
 /// Most bytes of a text attribute.
 pub const MAX_TEXT: usize = 64;
-/// Name of the vital that tells of times without switch records: how long, in ns, there had been
-/// none at its time; 0: from now on there are some. Told when such a time begins, once a second and
-/// before a capture while it lasts, and when it ends.
+/// Name of the vital that marks times without switch records. Its value is how long, in ns, there
+/// had been none at its time; 0: from now on there are some. Recorded when such a time begins, once
+/// a second and before a capture while it lasts, and when it ends.
 pub const SWITCHES_PAUSED: &str = "switches_paused_ns";
-/// `OffCpu.in_ns` of a thread that is still off the CPU, `Task.end_ns` of one that still runs.
+/// `OffCpu.in_ns` of a thread that is still off the CPU, `Task.end_ns` of a task that still runs.
 pub const STILL_OUT: u64 = u64::MAX;
 
 /// Kinds of records. The numbers are part of the format.
@@ -81,8 +82,8 @@ pub mod flag {
     pub const ERROR: u16 = 1;
     /// RequestBegin, RequestEnd: runs on an event loop, so its thread also serves others.
     pub const ASYNC: u16 = 2;
-    /// RequestBegin: told again by the sampler for a request that still runs; its present name, and
-    /// one more word, its thread.
+    /// RequestBegin: recorded again by the sampler for a request that still runs, with its present
+    /// name and one more word, its thread.
     pub const AGAIN: u16 = 4;
     /// Sample: the thread did not run since its last sample; stack and wait are carried over.
     pub const REUSED: u16 = 1;
@@ -92,8 +93,8 @@ pub mod flag {
     pub const TIMES: u16 = 4;
     /// Sample of a running thread: target and timeout hold what it has used so far (`Usage`).
     pub const USAGE: u16 = 8;
-    /// Sample: the bits above say how often its thread was given a CPU since its last sample, this
-    /// many or more if all are set. Two bits are free.
+    /// Sample: the bits from here up say how often the thread was given a CPU since its last
+    /// sample; if all are set, that often or more. Two bits below are free.
     pub const SLICES_SHIFT: u32 = 6;
 }
 
@@ -114,7 +115,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Type code and bits of a value that takes one word; None for text.
+    /// Type code and bits of a value that takes one word; None for a text.
     #[inline]
     pub fn scalar(self) -> Option<(u64, u64)> {
         match self {
@@ -291,7 +292,7 @@ pub enum Record<'a> {
         serial: u32,
         seq: u64,
     },
-    /// Another thread's record, told a second time: the words of that record.
+    /// The second copy of another thread's record: the words of that record.
     Again {
         tid: u32,
         record: &'a [u64],
@@ -411,7 +412,7 @@ pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
     Some((len, record))
 }
 
-/// Begin, end, request and attributes: the words of what has a begin and an end.
+/// The words of a record with a begin and an end: begin, end, request and attributes.
 fn interval(body: &[u64]) -> Option<(u64, u64, u64, Attributes<'_>)> {
     match body {
         [begin_ns, end_ns, request, rest @ ..] => {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  page 0     header: words named below
-//!  threads    slots of 8 words: who records, and how much
+//!  threads    slots of 8 words: each thread that records, and how many records
 //!  names      strings: u32 length, bytes, one behind the other; the ordinal is the name's id
 //!  codes      2 words each: function name | file name, first line | flags (`code_flag`)
 //!  stacks     2 words each: parent node | code, line | depth
@@ -35,13 +35,13 @@ pub const STACK_WORDS: usize = 2;
 pub const OPEN_HEAD_WORDS: usize = 4;
 /// Words of one open span: begin (0: free place), name id, request, unused.
 pub const OPEN_PLACE_WORDS: usize = 4;
-/// Open spans of one thread that are told; those beyond are counted.
+/// Open spans of one thread that are stored; those beyond are counted.
 #[cfg(not(loom))]
 pub const OPEN_SPANS: usize = 15;
 /// For the models.
 #[cfg(loom)]
 pub const OPEN_SPANS: usize = 1;
-/// The owner of a line that changes hands, instead of a thread: nothing in it is told.
+/// In place of an owner, in a line that changes hands: nothing in it may be read.
 pub const OPEN_CHANGING: u64 = u64::MAX;
 /// Words of a line: 8 cache lines.
 pub const OPEN_LINE_WORDS: usize = OPEN_HEAD_WORDS + OPEN_SPANS * OPEN_PLACE_WORDS;
@@ -52,20 +52,21 @@ pub mod code_flag {
     pub const RELEASES: u32 = 1;
     /// A word of a native stack. The function name says what it is: `0x1a2b`, perhaps a return
     /// address, as offset in a file; `fp`, perhaps a saved frame pointer; `?`, an address in no
-    /// file. The file name is `path TAB tag`, where the tag tells the build (empty: not known). The
-    /// line of a stack node is two numbers, in words of 8 bytes: in the low 12 bits the distance to
-    /// the next outer node (0: the outermost; the innermost, the instruction pointer, stands one
-    /// word below the stack pointer); above them, 0 for none, the distance from this word to where
-    /// the frame pointer points that lies in it (`fp`) or in the word before it (`0x1a2b`). In a
-    /// stack of a running thread (`native`) the innermost node's word before it is the register.
+    /// file. The file name is `path TAB tag`, where the tag identifies the build (empty: not
+    /// known). The line of a stack node is two numbers, in words of 8 bytes. The low 12 bits are
+    /// the distance to the next outer node (0: the outermost node; the innermost node, the
+    /// instruction pointer, counts as one word below the stack pointer). The bits above them, 0 for
+    /// none, are the distance from this word to where a frame pointer points: the frame pointer
+    /// that lies in this word (`fp`), or in the word before it (`0x1a2b`). In a stack of a running
+    /// thread (`native`) "the word before" the innermost node is the register.
     pub const NATIVE: u32 = 2;
     /// Bits of the distance to the next outer node of a native stack.
     pub const GAP_BITS: u32 = 12;
     /// Bits above them of where a frame pointer points.
     pub const LINK_BITS: u32 = 19;
     /// In a node's line: its address is the instruction that was about to run, not one behind a
-    /// call. The innermost node's: the thread was running. Another's: a signal interrupted it
-    /// there, and where a frame pointer would point is where the stack pointer did.
+    /// call. On the innermost node: the thread was running. On another node: a signal interrupted
+    /// the thread there, and the distance of a frame pointer is that of the stack pointer.
     pub const RUNNING: u32 = 1 << 31;
     /// Words from the one that a signal's handler returns to, to the frame pointer and the
     /// instruction pointer of what it interrupted: `struct rt_sigframe` of Linux on x86-64.
@@ -135,7 +136,7 @@ pub mod thread {
     pub const CHANGING: u64 = u64::MAX;
 }
 
-/// Counters of what is missing. One entry per way to lose something; see docs/losses.md.
+/// Counters of what is missing, one entry for each way to lose something; see docs/losses.md.
 pub mod losses {
     macro_rules! losses {
         ($($(#[$doc:meta])* $name:ident = $index:literal, $text:literal;)*) => {
@@ -195,36 +196,36 @@ pub mod losses {
         RULE_SERIES_REFUSED = 23, "rule_series_refused";
         /// Clients of the OpenMetrics endpoint that were turned away or given up.
         SCRAPES_REFUSED = 24, "scrapes_refused";
-        /// Looks at running threads for which the kernel had no room.
+        /// Samples of running threads for which the kernel had no room.
         RUNNING_STACKS_LOST = 25, "running_stacks_lost";
-        /// Times a running thread in a slow request's way could not be watched: too many at once,
-        /// or the kernel refused more.
+        /// Times that a running thread, in or in the way of a slow request, could not be watched:
+        /// too many were watched at once, or the kernel refused more.
         THREADS_UNWATCHED = 26, "threads_unwatched";
-        /// Spans that no capture tells while they are open: more than 15 at once on a thread, or
-        /// more threads with spans than there are lines for.
+        /// Spans that no capture shows while they are open: more than 15 at once on a thread, or
+        /// more threads with spans than there are lines.
         SPANS_UNTRACKED = 27, "spans_untracked";
         /// Events of one OpenTelemetry span beyond 64.
         SPAN_EVENTS_CUT = 28, "span_events_cut";
         /// Links of one OpenTelemetry span beyond 16.
         SPAN_LINKS_CUT = 29, "span_links_cut";
-        /// Times that switch records were paused, since short threads were born by the thousand.
+        /// Times that switch records were paused, because threads were created in a burst.
         SWITCH_PAUSES = 30, "switch_pauses";
         /// Milliseconds without switch records because of that.
         SWITCHES_PAUSED_MS = 31, "switches_paused_ms";
-        /// Passes of the sampler that left out threads since they had taken their time.
+        /// Passes of the sampler that left threads out because their time was used up.
         PASSES_CUT = 32, "passes_cut";
         /// Captures that were written, but not their lines in the log of captures.
         CAPTURES_UNLISTED = 33, "captures_unlisted";
-        /// Stacks whose innermost few frames moved at every look: taken as last read, or missing.
+        /// Stacks whose innermost frames changed in every read: kept as last read, or missing.
         STACKS_UNSETTLED = 34, "stacks_unsettled";
-        /// Samples of asyncio tasks whose own name was refused, since there were 1,000 others: they
-        /// bear their coroutine's.
+        /// Samples of asyncio tasks whose own name was refused because there were 1,000 others;
+        /// they carry their coroutine's name.
         TASK_NAMES_REFUSED = 35, "task_names_refused";
-        /// Stacks of threads that ended a wait in a slow request's way for which there was no room,
-        /// or no time.
+        /// Stacks of threads that ended a wait of a slow request for which there was no room or no
+        /// time.
         WAKER_STACKS_LOST = 36, "waker_stacks_lost";
-        /// Times something of ours did without a descriptor, or opened it for one read, since there
-        /// was no room to keep it.
+        /// Times that a part of dashcam did without a descriptor, or opened it for one read,
+        /// because there was no room to keep it.
         DESCRIPTORS_REFUSED = 37, "descriptors_refused";
         /// Descriptors given back since the program came near its limit.
         DESCRIPTORS_GIVEN_BACK = 38, "descriptors_given_back";
@@ -255,7 +256,7 @@ pub struct Layout {
     pub stack_slots: usize,
     /// First word of the lines of open spans.
     pub open: usize,
-    /// Lines: threads whose open spans are told.
+    /// Lines: the number of threads whose open spans are stored.
     pub open_lines: usize,
     /// First word of the blocks.
     pub blocks: usize,

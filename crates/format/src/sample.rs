@@ -1,4 +1,4 @@
-//! The record of a look at a thread.
+//! The record of a sample: one observation of one thread.
 
 use std::ops::Deref;
 
@@ -9,9 +9,9 @@ use crate::wait::{HolderSource, WaitKind};
 /// A sample's values; see the table on top of `record`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When it was taken.
+    /// When the sample was taken.
     pub t_ns: u64,
-    /// Whose.
+    /// The thread.
     pub tid: u32,
     /// Stack id, 0 when there is none.
     pub stack: u32,
@@ -19,7 +19,7 @@ pub struct Sample {
     pub flags: u16,
     /// Thread that held the GIL at that instant, 0 unknown or nobody.
     pub gil_holder: u32,
-    /// Wall time since this thread's sample before.
+    /// Wall time since the previous sample of this thread.
     pub wall_ns: u64,
     /// CPU time since then (when flag TIMES is set).
     pub cpu_ns: u64,
@@ -33,8 +33,8 @@ pub struct Sample {
     pub call: u16,
     /// Thread that holds the lock this one waits for, 0 unknown.
     pub lock_holder: u32,
-    /// How often it was given a CPU since its sample before (when flag TIMES is set), at most
-    /// `MOST_SLICES`; 0 also where it is not told.
+    /// How often it was given a CPU since its previous sample (when flag TIMES is set), at most
+    /// `MOST_SLICES`; 0 also where it is not known.
     pub slices: u16,
     /// Futex address, or the name id of the descriptor's text when `TARGET_IS_NAME` is set in it.
     /// With flag USAGE: what the thread has used so far, see `Usage`.
@@ -62,9 +62,9 @@ impl Deref for Words {
     }
 }
 
-/// The most that a sample tells of slices.
+/// The largest number of slices that a sample can hold.
 pub const MOST_SLICES: u16 = u16::MAX >> flag::SLICES_SHIFT;
-/// The bits of a sample's flags that are none of them.
+/// The bits of a sample's flags that are not slices.
 const OWN_FLAGS: u16 = (1 << flag::SLICES_SHIFT) - 1;
 
 /// Set in `Sample.target` when its low half is a name id (a peer, a path) and not an address.

@@ -1,8 +1,7 @@
 //! Names of native code, resolved where the binaries are: the payload of the chunk `SYMS`.
 //!
-//! A capture says of native code in which file, and where in that file, it lies; a reader opens
-//! the files to name it. A capture that leaves its host takes the names along in this chunk. All
-//! words:
+//! A capture stores the file and the offset of native code; a reader opens the file to name it. A
+//! capture that leaves its host carries the names in this chunk. All words:
 //!
 //! ```text
 //!  counts   codes | nodes | samples | wakings | renamed                       5 words
@@ -16,8 +15,8 @@
 //! A parent and a stack are ids of STCK, 0 none, or, with the bit `OWN`, nodes of this chunk that
 //! count from 0. A parent of the chunk precedes its child. Codes count from 0.
 //!
-//! It promises: decoding accepts any words. It does not promise that ids are in range: the reader
-//! of a capture checks them where it applies them.
+//! What it promises: decoding accepts any words. What it does not: that ids are in range. The
+//! reader of a capture checks them where it uses them.
 
 use crate::block::{pack_pair, unpack_pair};
 

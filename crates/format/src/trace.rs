@@ -1,4 +1,4 @@
-//! What is told of a trace beyond what can be derived (`ids`): ids that came from outside, kinds,
+//! What a trace has beyond what can be derived (`ids`): ids that came from outside, kinds,
 //! statuses, links.
 //!
 //! ```text
@@ -8,22 +8,22 @@
 //!  Link    t | request | span | trace high | trace low | linked span | attributes
 //!          flags: REMOTE
 //! ```
-//! A `Trace` with REQUEST speaks of the request; with SPAN of the span that began at `t` on the
-//! thread that wrote the record. A field that is 0 (ids, kind, status, message) says nothing: the
-//! derived id stays, or what an earlier record of the same said; of several the last holds, by its
-//! place in the thread's records. `parent` 0: the nesting in time says it. The attribute
-//! `tracestate` is W3C's, as text; `begin_thread` of a span is the thread it began on, when it
-//! ended on another one. A `Link` has in `span` the id of the span (or of the request's root span)
-//! whose link it is.
+//! A `Trace` with REQUEST describes the request; with SPAN, the span that began at `t` on the
+//! thread that wrote the record. A field that is 0 (ids, kind, status, message) changes nothing:
+//! the derived id, or the value of an earlier record of the same request or span, remains. Of
+//! several records the last one in its thread's order wins. `parent` 0: the parent follows from the
+//! nesting in time. The attribute `tracestate` is W3C's, as text; `begin_thread` of a span is the
+//! thread on which it began, if it ended on another one. `span` of a `Link` is the id of the span
+//! (or of the request's root span) that has the link.
 
 use crate::record::Attributes;
 
 /// The key of the attribute that holds the header `tracestate`.
 pub const TRACESTATE: &str = "tracestate";
-/// The key of the attribute that says on which thread (kernel id) a span began that ended on
-/// another.
+/// The key of the attribute that names the thread (kernel id) on which a span began that ended on
+/// another thread.
 pub const BEGIN_THREAD: &str = "begin_thread";
-/// The name of an event that tells of an exception, with the attributes below.
+/// The name of an event that describes an exception, with the attributes below.
 pub const EXCEPTION: &str = "exception";
 /// Its attribute: the exception's type.
 pub const EXCEPTION_TYPE: &str = "exception.type";
@@ -32,11 +32,11 @@ pub const EXCEPTION_MESSAGE: &str = "exception.message";
 
 /// Flags of the header word.
 pub mod flag {
-    /// Speaks of the request.
+    /// It describes the request.
     pub const REQUEST: u16 = 1;
-    /// Speaks of the span of this thread that began at `t`.
+    /// It describes the span of this thread that began at `t`.
     pub const SPAN: u16 = 2;
-    /// The trace is sampled, by who began it.
+    /// The process that began the trace samples it.
     pub const SAMPLED: u16 = 4;
     /// The parent (of a link: the linked span) is another process's.
     pub const REMOTE: u16 = 8;
@@ -52,7 +52,7 @@ macro_rules! numbered {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum $name {
-            /// Nothing was said.
+            /// Nothing was set.
             #[default]
             Unset = 0,
             $($(#[$each])* $item = $number,)*
@@ -78,7 +78,7 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// On which side of a call a span stands.
+    /// The side of a call that a span is on.
     SpanKind:
     /// Inside the process.
     Internal = 1, "internal";
@@ -93,7 +93,7 @@ numbered! {
 }
 
 numbered! {
-    /// How it went, when somebody said so.
+    /// The outcome, if the program set one.
     Status:
     /// Well.
     Ok = 1, "ok";
@@ -104,19 +104,19 @@ numbered! {
 /// A record of kind `Trace`, without its attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// When it was told, of a request; when the span began, of a span.
+    /// Of a request: when it was recorded. Of a span: when the span began.
     pub t_ns: u64,
     /// The request; of a span: the one it works for, 0 none.
     pub request: u64,
-    /// Speaks of a span, not of the request.
+    /// It describes a span, not the request.
     pub of_span: bool,
     /// Trace id, 0: the derived one.
     pub trace: u128,
     /// Span id, 0: the derived one.
     pub span: u64,
-    /// The parent's span id, 0: not told.
+    /// The parent's span id, 0: not known.
     pub parent: u64,
-    /// The trace is sampled, by who began it.
+    /// The process that began the trace samples it.
     pub sampled: bool,
     /// The parent is another process's.
     pub remote: bool,
@@ -170,7 +170,7 @@ impl Trace {
 /// A record of kind `Link`, without its attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// When it was told.
+    /// When it was recorded.
     pub t_ns: u64,
     /// The request, 0 none.
     pub request: u64,

@@ -4,9 +4,9 @@
 //!  00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 //!  version (2) | trace id (32) | parent's span id (16) | flags (2), all lower-case hex digits
 //! ```
-//! Version `ff` and ids of zeros are invalid. Version `00` has exactly this length; a later one may
-//! go on behind a further dash, and its first four fields are read. Of the flags only `sampled` is
-//! read and passed on. Who cannot read `traceparent` must not use `tracestate` either.
+//! Version `ff` and ids of zeros are invalid. Version `00` has exactly this length; a later version
+//! may continue behind a further dash, and its first four fields are read. Of the flags only
+//! `sampled` is read and passed on. If `traceparent` is not valid, `tracestate` must not be used.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub const STATE_MOST: usize = 512;
 /// Most members of a `tracestate`.
 const MEMBERS_MOST: usize = 32;
 
-/// The caller's span, as a `traceparent` tells it.
+/// The caller's span, from a `traceparent`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remote {
     /// Trace id, never 0.

@@ -36,7 +36,7 @@ impl Usage {
 }
 
 impl Sample {
-    /// What its thread has used so far, if this sample says so.
+    /// What the thread has used so far, if this sample has it.
     pub fn usage(&self) -> Option<Usage> {
         (self.flags & flag::USAGE != 0).then_some(Usage {
             faults: self.target as u32,

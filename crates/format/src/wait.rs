@@ -1,24 +1,24 @@
 //! What a blocked thread waits for, as one byte in a sample record.
 //!
-//! The samplers fill it from the system call the thread sits in and its arguments; the diagnosis
-//! reads it. The numbers are part of the capture format: never reuse one.
+//! The samplers derive it from the system call that the thread is blocked in and its arguments; the
+//! diagnosis reads it. The numbers are part of the capture format: never reuse one.
 
 use crate::record::{header, Kind};
 
-/// In a sample's target, between the path of a file whose lock is waited for and who has it:
+/// In a sample's target, between the path of a file whose lock is waited for and its holder:
 /// `/run/x.lock, held by process 4711 (spooler)`, `..., held by this process`.
 pub const HELD_BY: &str = ", held by ";
 
-/// What a sample's target says of a child that is waited for: `child process sleep`.
+/// The begin of a sample's target that is a child process: `child process sleep`.
 pub const CHILD: &str = "child process ";
-/// The same of a pipe whose other end a child has, or the process that started this one.
+/// The begin of a target that is a pipe whose other end is a child's.
 pub const PIPE_OF_CHILD: &str = "a pipe of child process ";
-/// As `PIPE_OF_CHILD`.
+/// The begin of a target that is a pipe whose other end is the parent's.
 pub const PIPE_OF_PARENT: &str = "a pipe of parent process ";
 
 macro_rules! wait_kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
-        /// Why a thread is off the CPU, as far as its system call tells.
+        /// Why a thread is off the CPU, as far as its system call shows.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum WaitKind { $($(#[$doc])* $name = $number,)* }
@@ -41,7 +41,7 @@ macro_rules! wait_kinds {
 }
 
 wait_kinds! {
-    /// Not looked at, or the thread was gone before it could be looked at.
+    /// Not observed, or the thread ended before it could be observed.
     Unknown = 0, "unknown";
     /// On a CPU, or runnable.
     Running = 1, "running";
@@ -114,11 +114,11 @@ macro_rules! await_kinds {
 }
 
 await_kinds! {
-    /// A future; who will fulfil it is not known.
+    /// A future; it is not known what will complete it.
     Future = 0, "future";
     /// Not suspended: its code runs at this instant.
     Running = 1, "running";
-    /// Awaits nothing: the loop has yet to take it up.
+    /// Awaits nothing: it is queued in the event loop.
     Ready = 2, "ready";
     /// `asyncio.sleep`.
     Sleep = 3, "sleep";
@@ -158,8 +158,8 @@ pub enum HolderSource {
     /// A suspended task refers to what is awaited, and its code names the method that ends the
     /// wait: inferred.
     Refers = 3,
-    /// It holds nothing: it is the thread whose end is waited for, named by the object that `join`
-    /// was called on. Measured.
+    /// That thread holds nothing: its end is waited for, and the object whose `join` was called
+    /// names it. Measured.
     Joined = 4,
 }
 
@@ -176,15 +176,15 @@ impl HolderSource {
     }
 }
 
-/// Where a task stood at one instant, seen from the request it works for: its own frames and those
-/// of the tasks that await it. A request that awaits several tasks has several at the same instant.
+/// The await of a task at one instant: its own frames and those of the tasks that await it, up to
+/// the request. A request that awaits several tasks has several records at the same instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Await {
-    /// When it was seen.
+    /// When it was observed.
     pub t_ns: u64,
-    /// The request; 0 for a task that was looked at because it stands in one's way.
+    /// The request; 0 for a task that was sampled because a request's task waits for it.
     pub request: u64,
-    /// The task's address: tells tasks that live at the same time apart.
+    /// The task's address: distinguishes tasks that live at the same time.
     pub task: u64,
     /// Stack id, 0 when there is none.
     pub stack: u32,

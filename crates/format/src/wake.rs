@@ -1,34 +1,33 @@
-//! Who ended a thread's wait, as the kernel tells it (source `wakers`).
+//! What ended a thread's wait, as the kernel records it (source `wakers`).
 //!
 //! ```text
-//!  word 0: kind 16 (8) | 3 words (8) | who (16) | tid of the thread that was woken (32)
+//!  word 0: kind 16 (8) | 3 words (8) | kind of waker (16) | tid of the woken thread (32)
 //!       1: t
 //!       2: a thread of this process: its tid; another process: its pid; the kernel: 0
 //! ```
-//! Such records are told of some threads only, and not at all times: that there is none says
-//! nothing.
+//! Wakeups are recorded of some threads only, and not at all times: a missing record means nothing.
 
 use crate::record::{header, Kind};
 
-/// Who ended a wait.
+/// The waker: what ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waker {
     /// A thread of the same process, by its tid.
     Thread(u32),
     /// An interrupt: a timer, a device, the network.
     Kernel,
-    /// Another process, or a thread of the kernel's, by its pid.
+    /// Another process or a kernel thread, by its pid.
     Process(u32),
 }
 
-/// One waking.
+/// One wakeup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wake {
     /// When.
     pub t_ns: u64,
-    /// Who was woken.
+    /// The woken thread.
     pub tid: u32,
-    /// By whom.
+    /// The waker.
     pub by: Waker,
 }
 

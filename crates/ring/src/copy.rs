@@ -1,4 +1,10 @@
-//! Copying out while writers write.
+//! Copies blocks while writers write.
+//!
+//! How it works: a block's head is read, its words are copied up to the committed length, and the
+//! head is read again. If the generation changed in between, the copy is thrown away and counted.
+//!
+//! What it promises: a copy never stops a writer and has whole records only. What it does not: one
+//! instant for all blocks; each is copied at its own time.
 
 use format::block::{Head, State, BLOCK_WORDS, CLOSED_NS, FIRST_NS, HEAD, HEADER_WORDS, OWNER};
 use format::region::word;
@@ -25,7 +31,7 @@ impl BlockCopy {
     }
 }
 
-/// What became of one block in a copy.
+/// The result of copying one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copied {
     Whole,
@@ -73,7 +79,7 @@ impl Region {
         if head.state == State::Closed && closed_ns != 0 && closed_ns < since_ns {
             return Copied::Empty;
         }
-        // Of the header what readers need; the rest is between writers.
+        // Of the header only what readers need; the other words are the writers' own.
         for range in [OWNER..FIRST_NS + 1, HEADER_WORDS..used] {
             for (to, from) in buffer.words[range.clone()].iter_mut().zip(&block[range]) {
                 // Relaxed: checked as a whole below.

@@ -122,8 +122,8 @@ fn a_left_block_has_one_new_owner() {
         other.join().expect("no panic");
         assert_eq!(region.losses()[losses::DROPPED_NO_BLOCK], 0);
         let seen = copy(region);
-        // Who found the left block gone took another; the ring's round may have brought the left
-        // one.
+        // The thread that did not find the left block took another; in the ring's round that may
+        // have been the left one.
         assert!(seen.ends_with(&[(2, 0), (3, 0)]), "{seen:?}");
         let overwritten = region.overwritten();
         assert_eq!(seen.len() as u64 + overwritten, 3);

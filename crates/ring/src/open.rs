@@ -1,24 +1,23 @@
-//! Spans that have begun and not ended: where a capture, and a box whose process was killed, find
-//! them.
+//! Open spans: begun and not ended. A capture, and a box whose process was killed, show them.
 //!
 //! How it works: the region has a fixed number of *lines*, one for each thread that has spans, each
 //! with room for `format::region::OPEN_SPANS` of them. A thread claims a line at its first span and
-//! gives it back when it ends; lines of threads that ended without a word (a raw exit) are brought
-//! back when there is none left and the kernel says that they are dead. A span that begins takes
-//! the next free place of its thread's line, round and round, so that nothing has to be kept in
-//! order when spans end in any order.
+//! frees it when it ends. Lines of threads that died without freeing them (a raw exit) are freed
+//! when no line is left and the kernel says that those threads are dead. A span that begins takes
+//! the next free place of its thread's line, in a round, so nothing has to be kept in order when
+//! spans end in any order.
 //!
 //! ```text
-//!  line    owner: tid (32) | serial (32), 0 free, all ones: changes hands | 3 words unused | places
+//!  line    owner: tid (32) | serial (32), 0 free, all ones: changes hands | 3 words unused
+//!          | places
 //!  place   begin, 0 free | name (32) | request | unused
 //! ```
 //! What it promises: three relaxed stores and one release store when a span begins, a load and a
-//! store when it ends. No lock, no allocation, and a signal handler may come in between. A copy
-//! never tells a place of two spans at once, nor a span under a thread that it is not of
-//! (`models.rs`).
+//! store when it ends. No lock, no allocation, async-signal-safe. A copy never shows a place that
+//! is a mix of two spans, nor a span under another thread (`models.rs`).
 //!
-//! What is missing on purpose: spans past the room of a line, or of threads that found no line, are
-//! counted by the caller and not told while they are open.
+//! What is missing on purpose: spans beyond the room of a line, and spans of threads that got no
+//! line, are counted by the caller and not shown while they are open.
 
 use format::block::{pack_pair, unpack_pair};
 use format::region::{
@@ -49,13 +48,13 @@ impl OpenPlace {
         self.0
     }
 
-    /// From `number`. Another number does no harm: `close_open` looks at what lies there.
+    /// From `number`. A wrong number does no harm: `close_open` checks what lies there.
     pub fn from_number(number: u32) -> OpenPlace {
         OpenPlace(number)
     }
 }
 
-/// The place behind the one at this word of a line, round and round.
+/// The place behind the one at this word of a line; behind the last, the first.
 #[inline]
 fn after(at: usize) -> usize {
     match at + OPEN_PLACE_WORDS {
@@ -68,8 +67,8 @@ impl OpenLine {
     /// The word of a line's first place.
     pub const FIRST: u32 = OPEN_HEAD_WORDS as u32;
 
-    /// Notes a span in the place `next` (a word of the line, first `FIRST`) or the first free one
-    /// behind it; the place, and where to look next time. None: all are taken.
+    /// Stores a span in the place `next` (a word of the line, first `FIRST`) or the first free one
+    /// behind it. Returns the place and the next `next`. None: all are taken.
     #[inline]
     pub fn begin(
         &self,
@@ -135,7 +134,7 @@ impl OpenLine {
     }
 }
 
-/// Empties a line and gives it to whoever comes.
+/// Empties a line and frees it for any thread.
 fn free(line: &[AtomicU64]) {
     let places = line[OPEN_HEAD_WORDS..].chunks_exact(OPEN_PLACE_WORDS);
     places.for_each(|place| place[0].store(0, Ordering::Relaxed));
@@ -170,9 +169,9 @@ impl Region {
         free(line.words);
     }
 
-    /// Frees the lines of threads that are dead: how many. At most once a second, by whom comes
-    /// first; others get 0. Cost: a system call for each line in use, some 0.2 us each.
-    /// Async-signal-safe.
+    /// Frees the lines of threads that are dead, and returns how many. Does this at most once a
+    /// second, for the first caller; others get 0. Cost: a system call for each line in use, some
+    /// 0.2 us each. Async-signal-safe.
     #[cfg(not(loom))]
     pub fn bring_back_lines(&self, now_ns: u64) -> usize {
         const EVERY_NS: u64 = 1_000_000_000;
@@ -218,8 +217,8 @@ impl Region {
         freed
     }
 
-    /// The span that began at `begin_ns` in this place has ended. From any thread; one whose place
-    /// went to another span meanwhile (its thread ended, the process was forked) is passed over.
+    /// The span that began at `begin_ns` in this place has ended. From any thread. Ignored if the
+    /// place has another span by now (its thread ended, or the process was forked).
     #[inline]
     pub fn close_open(&self, place: OpenPlace, begin_ns: u64) {
         if let Some(begin) = self.words().get(place.0 as usize).filter(|_| place.0 != 0) {
@@ -247,8 +246,8 @@ impl Region {
                 let request = place[2].load(Ordering::Relaxed);
                 // Acquire fence: pairs with the release fence in `begin`.
                 fence(Ordering::Acquire);
-                // Both looked at again: the place may have another span by now, and the line
-                // another owner, whose words were preceded by its name in front of the line.
+                // Both are checked again: the place may have another span by now, and the line
+                // another owner, whose ident was stored before its words.
                 let same = |index: usize, word: u64| line[index].load(Ordering::Relaxed) == word;
                 let unchanged = place[0].load(Ordering::Relaxed) == begin_ns && same(0, owner);
                 if begin_ns != 0 && unchanged {

@@ -17,7 +17,7 @@ fn begin(line: &OpenLine, tid: u32, turn: u64) -> Option<OpenPlace> {
     Some(place)
 }
 
-/// All spans a copy tells, as (tid, turn); fails on words that do not belong together.
+/// All spans of a copy, as (tid, turn); fails on words that do not belong together.
 fn copy(region: &Region) -> Vec<(u32, u64)> {
     let told = region.copy_open();
     let one = |words: &[u64]| {

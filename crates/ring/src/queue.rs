@@ -6,10 +6,10 @@
 //! for this one. The reader copies a record and then moves the head past it; if a writer that
 //! overwrites the oldest was faster, the copy is thrown away.
 //!
-//! What it promises: a full queue never makes a writer wait unless it was made so, and then no
-//! longer than the limit. Offered = read + overwritten + dropped + torn + still inside, exactly.
-//! Lock-free, no allocation, async-signal-safe. Not promised: the order of records of different
-//! threads is that of their reservations.
+//! What it promises: a full queue makes a writer wait only if it was made so (`OnFull::Block`), and
+//! then no longer than the limit. Offered = read + overwritten + dropped + torn + still inside,
+//! exactly. Lock-free, no allocation, async-signal-safe. What it does not promise: an order between
+//! records of different threads beyond that of their reservations.
 
 use crate::sync::{fence, AtomicU64, Ordering};
 

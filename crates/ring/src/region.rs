@@ -1,4 +1,8 @@
-//! The mapped region: where everything lies.
+//! The mapped region: its memory, its header words and its counters.
+//!
+//! How it works: one mapping, a file in a memory file system where that is possible, so that it
+//! survives the process. Its layout is `format::region`. What it promises: the mapping lives as
+//! long as the process, and a forked child sees empty memory in its place.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,8 +34,9 @@ pub struct Region {
     words: &'static [AtomicU64],
     layout: Layout,
     place: Place,
-    /// Block indices, or NONE: half-full blocks that wait for a new owner. Written by who leaves
-    /// one (release), taken by who begins (acquire); the head word's CAS decides who gets it.
+    /// Block indices, or NONE: half-full blocks that wait for a new owner. A thread that leaves a
+    /// block stores it (release); a thread that begins swaps it out (acquire). Of several that read
+    /// the same index, the compare-and-swap of the head word decides.
     pub(crate) left: Left,
     /// Somebody is taking blocks back; one at a time.
     pub(crate) sweeping: AtomicBool,
@@ -107,7 +112,7 @@ impl Region {
             #[cfg(not(loom))]
             lines_swept_ns: AtomicU64::new(0),
         };
-        // Relaxed: nobody else knows the region yet; whoever hands it to other threads publishes.
+        // Relaxed: no other thread knows the region yet; handing it to other threads publishes it.
         let set = |index: usize, value: u64| region.words[index].store(value, Ordering::Relaxed);
         set(word::BYTES, bytes as u64);
         set(word::PID, u64::from(pid));
@@ -164,8 +169,8 @@ impl Region {
         unsafe { sys::map::replace_after_fork(self.words) }
     }
 
-    /// Makes the pages of the `part`th MiB be there before a record needs them. False: behind the
-    /// end, or not possible, or not in a file (where each page is paid for only when it is used).
+    /// Makes the pages of the `part`th MiB present before a record needs them. False: past the end,
+    /// not possible, or not in a file (in process memory a page is paid for only when it is used).
     #[cfg(not(loom))]
     pub fn populate(&self, part: usize) -> bool {
         const MIB_WORDS: usize = (1 << 20) / size_of::<u64>();

@@ -1,4 +1,7 @@
-//! Atomics, and the two sides of the asymmetric fence; under `--cfg loom` those of the model.
+//! Atomics, and the two sides of the asymmetric fence; under `--cfg loom`, those of the model.
+//!
+//! How it works: a writer pays a compiler fence, a thread that takes blocks back pays a
+//! `membarrier` for both. So the order that Dekker's algorithm needs costs the hot path nothing.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -6,14 +9,15 @@ pub(crate) use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Orde
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The writer's side: between "I am inside" and the look at the head. Costs nothing.
+/// The writer's side: between storing "I am inside" and loading the head. Costs nothing.
 #[cfg(not(loom))]
 #[inline(always)]
 pub(crate) fn light_fence() {
     sys::barrier::light();
 }
 
-/// The reclaimer's side: between the new head and the look at who is inside. False: refused.
+/// The reclaimer's side: between storing the new head and loading which owners are inside. False:
+/// the kernel refused.
 #[cfg(not(loom))]
 pub(crate) fn heavy_fence() -> bool {
     sys::barrier::heavy()

@@ -1,9 +1,11 @@
 //! The append-only tables: names, code locations, stacks.
 //!
-//! How it works: a lookup table in process memory finds what is known; a miss appends to the area
-//! in the region and then raises the area's count (release), so a reader of the region sees only
-//! complete entries. Everything here is off the hot path and under one lock, which is held for a
-//! hash lookup and a copy, never for I/O.
+//! How it works: a lookup table in process memory finds known entries. A miss appends to the area
+//! in the region and then raises the area's count (release), so a reader of the region sees
+//! complete entries only.
+//!
+//! What it promises: all under one lock, which is held for a hash lookup and a copy, never for I/O.
+//! Off the hot path.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -20,13 +22,13 @@ pub type Name = u32;
 /// Writes the tables of one region.
 pub struct Tables {
     region: &'static Region,
-    /// Told of each new name, under the lock.
+    /// Called with each new name, under the lock.
     on_name: fn(Name, &str),
     inner: Mutex<Inner>,
 }
 
-/// Names that come from outside the program's source and could be new for ever: each class has a
-/// number of distinct ones.
+/// Classes of names that come from outside the program's source and could be new for ever: each
+/// class is bounded to a number of distinct names.
 #[derive(Clone, Copy, Debug)]
 pub enum Class {
     /// Names of threads.
@@ -58,7 +60,7 @@ struct Inner {
 
 impl Tables {
     /// Tables of a new region; the first name is "(refused)".
-    /// `on_name` is told of each new name; it must not come back here.
+    /// `on_name` is called with each new name; it must not call back into the tables.
     pub fn new(region: &'static Region, on_name: fn(Name, &str)) -> Tables {
         let tables = Tables { region, on_name, inner: Mutex::default() };
         tables.name("(refused)");

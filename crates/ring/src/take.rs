@@ -1,5 +1,5 @@
-//! How blocks change hands: taken in the ring's round, left behind half full, adopted, and taken
-//! back from idle owners. PROTOCOL.md beside this crate is the argument why it is right.
+//! How blocks change hands: taken in the ring's round, left half full, adopted, and taken back from
+//! idle owners. PROTOCOL.md beside this crate argues why it is right.
 
 use format::block::{
     pack_overwritten, unpack_pair, Head, State, BLOCK_WORDS, CLOSED_NS, HEAD, HEADER_WORDS,
@@ -27,14 +27,13 @@ const SHELF: usize = 16;
 const LINE_WORDS: usize = 8;
 /// Free words that make a half-full block worth adopting: room for a mark and the longest record.
 pub(crate) const WORTH_WORDS: usize = if cfg!(loom) { 9 } else { 128 };
-/// Turns that a thread which fills one block after another takes in one go: blocks in a row suit
-/// the CPU's prefetcher, and blocks that two threads take in turn do not (11.6 ns a record against
-/// 10).
+/// Turns that a thread which fills block after block takes at once. Blocks in a row suit the CPU's
+/// prefetcher; blocks that two threads take in turn do not (10 ns a record against 11.6).
 const RUN: u64 = 16;
 /// A region has this many blocks for each turn of a run.
 const BLOCKS_A_TURN: u64 = 64;
-/// Turns taken ahead are used while the ring has not moved on by more than this share of itself: so
-/// much, at most, waits for threads that have stopped, with what was in it before.
+/// Turns taken ahead are used while the ring has not moved on by more than this share of itself. So
+/// at most this share waits for threads that have stopped, with its old content.
 const HELD_SHARE: u64 = 8;
 /// Blocks looked at, from the one in the way on, in one taking back: one heavy fence for all.
 #[cfg(not(loom))]
@@ -42,8 +41,8 @@ const BATCH: usize = 32;
 #[cfg(loom)]
 const BATCH: usize = 1;
 
-/// Turns at the ring's round that a thread has taken and not used yet. Turns that it never uses
-/// leave their blocks for one round more.
+/// Turns at the ring's round that a thread has taken and not used yet. If it never uses them, their
+/// blocks are skipped for one round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Turns {
     next: u64,
@@ -57,7 +56,7 @@ impl Region {
     fn turn(&self, turns: &mut Turns) -> u64 {
         let count = self.layout().block_count as u64;
         let cursor = self.header(word::CURSOR);
-        // Relaxed, both: tickets only spread takers; the CAS on the block decides.
+        // Relaxed, both: tickets only spread the threads; the CAS on the block decides.
         let passed = cursor.load(Ordering::Relaxed).wrapping_sub(turns.end);
         let fresh = passed <= count / HELD_SHARE;
         if turns.next == turns.end || !fresh {
@@ -73,9 +72,9 @@ impl Region {
     }
 
     /// Claims the oldest closed block for new content: its index and new head (nothing committed,
-    /// `Claimed`). Blocks in the way that their owners have not filled in a whole round are taken
-    /// back for the next round; a `modest` caller, who has little to say, gets one of these with
-    /// its content. `None` when every block tried, twice, is owned by somebody.
+    /// `Claimed`). Blocks in the way whose owners have not filled them in a whole round are taken
+    /// back for the next round; a `modest` caller, which writes little, gets one of these with its
+    /// content. `None` when every block tried, twice, has an owner.
     pub(crate) fn take_block(&self, modest: bool, turns: &mut Turns) -> Option<(usize, Head)> {
         let count = self.layout().block_count;
         let mut swept_to = 0;
@@ -113,9 +112,9 @@ impl Region {
         None
     }
 
-    /// Gives a claimed block up to new content: counts what is in it as overwritten, and moves on
-    /// to the next generation. In this order, so that the count is right for who finds the box
-    /// after a kill at any of these steps.
+    /// Prepares a claimed block for new content: counts its records as overwritten, and moves on to
+    /// the next generation. In this order, so that the count is right for a reader that finds the
+    /// box after a kill at any of these steps.
     fn clear(&self, index: usize, old: Head) -> Head {
         let block = self.block(index);
         let gone = self.records_in(index, old.used());
@@ -127,14 +126,14 @@ impl Region {
         block[OVERWRITTEN].store(pack_overwritten(before + gone, generation), Ordering::Release);
         let new = Head { generation, committed: 0, state: State::Claimed };
         block[HEAD].store(new.pack(), Ordering::Release);
-        // Release fence: pairs with the acquire fence in `copy`: who sees one of our words also
-        // sees the new generation and throws its copy away.
+        // Release fence: pairs with the acquire fence in `copy`: a reader that sees one of our
+        // words also sees the new generation and throws its copy away.
         fence(Ordering::Release);
         new
     }
 
-    /// Records whose blocks went to new content. Exact when writers rest. Cost: one look at each
-    /// block.
+    /// Records whose blocks went to new content. Exact while no writer writes. Cost: one load for
+    /// each block.
     pub fn overwritten(&self) -> u64 {
         let of = |index: usize| {
             let block = self.block(index);
@@ -151,7 +150,8 @@ impl Region {
     }
 
     /// Offers a half-full block to the next thread. The block's head is closed already, so it may
-    /// as well be overwritten first; then the taker's CAS fails and nothing is lost but the offer.
+    /// as well be overwritten first; then the CAS of the thread that takes the offer fails, and
+    /// only the offer is lost.
     pub(crate) fn leave_block(&self, index: usize) {
         for slot in self.left_from_here() {
             // Release: pairs with the acquire in `adopt_block`.
@@ -163,7 +163,8 @@ impl Region {
         }
     }
 
-    /// Asks for the lines behind the last record of the block that `adopt_block` would likely give.
+    /// Prefetches the cache lines behind the last record of the block that `adopt_block` would
+    /// likely give.
     pub(crate) fn expect_adoption(&self) {
         // Relaxed, both: only chooses lines.
         let left = self.left_from_here().next().map_or(NONE, |slot| slot.load(Ordering::Relaxed));
@@ -211,8 +212,8 @@ impl Region {
     /// `from` on. They are closed and offered for adoption; their content stays until the ring's
     /// next round. An owner notices at its next append and takes another block. Returns how many.
     ///
-    /// Cost: one membarrier (1-10 us) when there is anything to take back. Lock-free: who finds
-    /// another thread at it leaves it to that thread. Async-signal-safe.
+    /// Cost: one membarrier (1-10 us) when there is anything to take back. Lock-free: a thread that
+    /// finds another thread doing this returns at once. Async-signal-safe.
     pub fn take_back(&self, from: usize, many: usize) -> usize {
         if !can_take_back() || self.sweeping.swap(true, Ordering::Acquire) {
             return 0;
@@ -230,7 +231,7 @@ impl Region {
                 continue;
             }
             let revoking = head.with(State::Revoking).pack();
-            // Acquire, Release: between the owner's words and who takes the block later.
+            // Acquire, Release: between the owner's words and the next owner of the block.
             let won =
                 head_word.compare_exchange(seen, revoking, Ordering::AcqRel, Ordering::Relaxed);
             if won.is_ok() {
@@ -254,14 +255,14 @@ impl Region {
         taken
     }
 
-    /// Keeps everybody from taking blocks back, as where membarrier is refused; for tests. False:
-    /// somebody is at it.
+    /// Keeps all others from taking blocks back, as where membarrier is refused; for tests. False:
+    /// another thread is doing it.
     pub fn hold_taking_back(&self) -> bool {
         !self.sweeping.swap(true, Ordering::Acquire)
     }
 
-    /// Ends the taking back of a block: by who took it back, or by its owner who was inside. Only
-    /// one of them succeeds, and not if the owner went on appending.
+    /// Ends the taking back of a block: called by the thread that took it back, or by its owner
+    /// that was inside. Only one of them succeeds, and neither if the owner went on appending.
     pub(crate) fn close_revoked(&self, index: usize, revoking: u64) -> bool {
         let closed = Head::unpack(revoking).with(State::Closed);
         let block = self.block(index);
@@ -296,7 +297,7 @@ impl Region {
         }
     }
 
-    /// The block's owner ended without a word (a raw exit system call, inside an append).
+    /// The block's owner ended without closing it (a raw exit system call, inside an append).
     #[cfg(not(loom))]
     fn is_dead(&self, index: usize) -> bool {
         let (tid, _) = unpack_pair(self.block(index)[OWNER].load(Ordering::Relaxed));

@@ -1,5 +1,5 @@
-//! The thread table: who records, since when, how much. No lock: a thread enters and leaves it in
-//! a few stores, also from a signal handler.
+//! The thread table: each thread that records, since when, and how many records. No lock: a thread
+//! enters and leaves it in a few stores, also from a signal handler.
 
 use format::block::pack_pair;
 use format::region::{losses, thread, word, THREAD_WORDS};
@@ -7,7 +7,7 @@ use format::region::{losses, thread, word, THREAD_WORDS};
 use crate::sync::{fence, fetch_line, AtomicU64, Ordering};
 use crate::Region;
 
-/// What the kernel knows of a thread that begins to record.
+/// What the kernel knows about a thread that begins to record.
 #[derive(Clone, Copy, Debug)]
 pub struct Newcomer {
     /// Kernel id.
@@ -21,9 +21,9 @@ pub struct Newcomer {
 }
 
 impl Region {
-    /// A thread is about to enter: asks for the lines that its first record is going to write, its
-    /// slot and the end of the block that it most likely adopts, so that they come while the caller
-    /// finds out who it is. A hint; whoever comes first gets them. Cost: some ns.
+    /// A thread is about to enter: prefetches the cache lines that its first record is going to
+    /// write (its slot, and the end of the block that it most likely adopts) while the caller reads
+    /// its ids. A hint; another thread may get them. Cost: some ns.
     pub fn expect_thread(&self) {
         // Relaxed, here and below: only chooses lines.
         let serial = self.header(word::THREAD_SERIAL).load(Ordering::Relaxed);
@@ -74,8 +74,8 @@ impl Region {
             let dropped = words[thread::DROPPED].load(Ordering::Relaxed);
             self.past(records, dropped);
         }
-        // Release fence: pairs with the acquire fence in `copy_threads`: who sees one of the words
-        // below also sees `CHANGING`.
+        // Release fence: pairs with the acquire fence in `copy_threads`: a reader that sees one of
+        // the words below also sees `CHANGING`.
         fence(Ordering::Release);
         let (low, high) = new.comm.split_at(8);
         let half = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).unwrap_or_default();
@@ -121,7 +121,7 @@ impl Region {
         &self.words()[at..at + THREAD_WORDS]
     }
 
-    /// Copies of the slots in use, and the totals of threads that have none any more (records,
+    /// Copies of the slots in use, and the totals of threads that have no slot any more (records,
     /// dropped). Slots that change hands at this instant are left out.
     pub fn copy_threads(&self) -> (Vec<u64>, [u64; 2]) {
         let mut out = Vec::new();

@@ -1,4 +1,5 @@
-//! The writing side: one `Writer` a thread, and one more for records from inside its records.
+//! The writing side: one `Writer` for each thread, and one more for records made from inside its
+//! records (in a signal handler).
 
 use format::block::{
     pack_pair, Head, State, BLOCK_WORDS, CLOSED_NS, FIRST_NS, FIRST_SEQ, HEAD, HEADER_WORDS, OWNER,
@@ -17,9 +18,9 @@ const MARK_WORDS: usize = 3;
 
 /// Appends one thread's records. Not `Sync`: it belongs to its thread.
 ///
-/// Cost of `append`: a bounds check, one look at the block's head, one relaxed store a word and
-/// three more; every few hundred records a new block (one fetch_add and one compare-and-swap). No
-/// lock, allocation, system call or fence instruction.
+/// Cost of `append`: a bounds check, one load of the block's head, one relaxed store for each word
+/// and three more; every few hundred records a new block (one fetch_add and one compare-and-swap).
+/// No lock, allocation, system call or fence instruction.
 pub struct Writer {
     region: &'static Region,
     block: &'static [AtomicU64],
@@ -35,7 +36,7 @@ pub struct Writer {
     /// `seq` at its first record in this block, less the records of others in front of it.
     seq_at_begin: u64,
     dropped: u64,
-    /// It has no full block's worth to say: take what others left half full.
+    /// This thread does not fill blocks: it takes blocks that others left half full.
     modest: bool,
     turns: Turns,
     slot: Option<usize>,
@@ -114,12 +115,12 @@ impl Writer {
         self.progress = None;
     }
 
-    /// Says "I am inside" and looks whether the block is still ours.
+    /// Stores "I am inside" and checks whether the block is still ours.
     #[inline]
     fn enter(&mut self) -> bool {
         self.be_inside();
-        // Relaxed: after the light fence, so that who revokes the block either sees us inside or
-        // is seen here.
+        // Relaxed: after the light fence, so either the thread that revokes the block sees that we
+        // are inside, or its revocation is seen here.
         self.block[HEAD].load(Ordering::Relaxed) == self.head
     }
 
@@ -131,7 +132,7 @@ impl Writer {
         }
     }
 
-    /// One record more is done; "I am outside".
+    /// One record more is done; stores "I am outside".
     #[inline]
     fn leave(&mut self) {
         self.seq = self.seq.wrapping_add(1);
@@ -172,7 +173,7 @@ impl Writer {
         self.be_inside();
         let fits = record.len() + MARK_WORDS <= WORTH_WORDS;
         let has_room = fits && self.next_block(record.len(), now_ns);
-        // Giving the old block up has let us out.
+        // Giving up the old block marked us as outside.
         self.be_inside();
         if has_room {
             self.store(record);
@@ -182,8 +183,8 @@ impl Writer {
         }
         self.leave();
         if self.slot.is_none() {
-            // Without a slot nobody could take the block back from us: keep none, and go on in
-            // what was left, most likely by ourselves.
+            // Without a slot no thread could take the block back from us. So keep none, and go on
+            // in what was left, most likely by ourselves.
             self.close();
             self.modest = true;
         }
@@ -198,12 +199,12 @@ impl Writer {
         }
     }
 
-    /// Gives the present block up, if there is one, and gets another with room for `words`. What is
-    /// published next makes it `Open`; until then nobody else touches it.
+    /// Gives up the present block, if there is one, and gets another with room for `words`. What is
+    /// published next makes it `Open`; until then no other thread touches it.
     fn next_block(&mut self, words: usize, now_ns: u64) -> bool {
         let had_room = self.used + words <= BLOCK_WORDS;
         self.close_block(now_ns);
-        // Was it taken back from us, we are one of those who say little.
+        // If it was taken back from us, we are a thread that writes little.
         self.modest |= had_room && self.index != usize::MAX;
         self.forget_block();
         let modest = std::mem::take(&mut self.modest);
@@ -226,7 +227,7 @@ impl Writer {
         true
     }
 
-    /// Goes on in a block that somebody left, behind a record that says who writes now.
+    /// Goes on in a block that another thread left, behind a record that names the new writer.
     fn adopt(&mut self, index: usize, head: Head) {
         let before = self.region.records_in(index, head.used());
         self.own(index, head, before);
@@ -267,7 +268,7 @@ impl Writer {
         let records = self.seq.wrapping_sub(self.seq_at_begin);
         self.block[RECORDS].store(records, Ordering::Relaxed);
         let closed = Head::unpack(self.head).with(State::Closed).pack();
-        // Release: who takes the block comes after all our stores.
+        // Release: the thread that takes the block comes after all our stores.
         publish(&self.block[HEAD], closed);
         self.leave_without_record();
         true

@@ -62,7 +62,8 @@ pub fn copy(region: &Region) -> Seen {
     seen
 }
 
-/// The books of a region at rest: what the thread table says was written, and what became of it.
+/// The account of a region at rest: the records that the thread table counts, and what became of
+/// them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Books {
     pub written: u64,
