@@ -66,7 +66,8 @@ pub mod code_flag {
     pub const LINK_BITS: u32 = 19;
     /// In a node's line: its address is the instruction that was about to run, not one behind a
     /// call. On the innermost node: the thread was running. On another node: a signal interrupted
-    /// the thread there, and the distance of a frame pointer is that of the stack pointer.
+    /// the thread there, and the distance leads to where the stack pointer pointed, not a frame
+    /// pointer.
     pub const RUNNING: u32 = 1 << 31;
     /// Words from the one that a signal's handler returns to, to the frame pointer and the
     /// instruction pointer of what it interrupted: `struct rt_sigframe` of Linux on x86-64.

@@ -1,20 +1,20 @@
-//! What a shard keeps of a series that is no counter: values, a gauge, members of a set.
+//! Banks: what a shard keeps of a series that is not a counter (values, a gauge, members of a set).
 //!
-//! How it works: a few banks, each behind a lock that everybody only *tries* to take. The owner and
-//! the collector use the first that is free, so neither ever waits: while the collector empties one
-//! bank, the owner writes the other, and a signal handler inside the owner does the same. What is
-//! in a bank is taken out of it exactly once, because whoever has it has it alone.
+//! How it works: a few banks, each behind a lock that every thread only *tries* to take. The owner
+//! and the collector use the first free bank, so neither ever waits: while the collector empties
+//! one bank, the owner writes the other, and a signal handler inside the owner does the same. The
+//! content of a bank is taken exactly once, because the thread that holds the lock has it alone.
 //!
-//! All memory is taken when the banks are made. Values past a bank's room replace earlier ones at
-//! random (Vitter's algorithm R), so that those kept are a fair sample of all; count, sum and
-//! extremes are of all.
+//! What it promises: all memory is allocated when the banks are made. Values past a bank's room
+//! replace earlier ones at random (Vitter's algorithm R), so the values kept are a fair sample of
+//! all; count, sum and extremes are of all.
 
 use std::sync::TryLockError;
 
 use crate::sync::{set, spin_loop, AtomicBool, Mutex, MutexGuard, Ordering};
 use crate::window::Kind;
 
-/// Values kept in a shard's first bank; all of a window while there are no more.
+/// Values kept in a shard's first bank: all values of a window while they fit.
 pub(crate) const VALUES: usize = 256;
 const FEW_VALUES: usize = 16;
 /// Members kept in a shard's first bank, and their bytes.
@@ -32,7 +32,7 @@ const ROUNDS: usize = 2;
 pub(crate) struct Values {
     pub(crate) kept: Vec<f64>,
     most: usize,
-    /// Calls that were let through.
+    /// Calls that were let through by the rate.
     pub(crate) raw: u64,
     pub(crate) sum: f64,
     pub(crate) min: f64,
@@ -209,8 +209,8 @@ impl Members {
 /// The banks of one series in one shard.
 #[derive(Debug)]
 pub(crate) struct Banks {
-    /// Something may be in them. Set by writers inside a bank, reset by the collector before it
-    /// looks; the bank's lock orders it.
+    /// Whether something may be in them. Set by writers inside a bank, reset by the collector
+    /// before it checks the banks; the bank's lock orders it.
     used: AtomicBool,
     banks: Box<[Mutex<Bank>]>,
 }
@@ -222,7 +222,7 @@ impl Banks {
         Banks { used: AtomicBool::new(false), banks: (0..count).map(bank).collect() }
     }
 
-    /// What they take, in bytes, at most.
+    /// The memory they take, in bytes, at most.
     pub(crate) fn bytes(kind: Kind, shared: bool) -> usize {
         let others = if shared { 3 } else { 1 };
         let each = size_of::<Mutex<Bank>>() * (1 + others) + size_of::<Banks>() + 64;
@@ -233,7 +233,7 @@ impl Banks {
         }
     }
 
-    /// Gives the first free bank to `change`. None: all were busy, again and again.
+    /// Passes the first free bank to `change`. None: all were busy, in every round.
     pub(crate) fn with<R>(&self, mut change: impl FnMut(&mut Bank) -> R) -> Option<R> {
         for _ in 0..ROUNDS {
             for bank in &self.banks {
@@ -250,9 +250,9 @@ impl Banks {
         None
     }
 
-    /// Gives every bank that holds something to `look` and empties it, the first one first: values
-    /// of the others came while that was being emptied. One that is busy now is left for the next
-    /// time.
+    /// Passes every bank that holds something to `look` and empties it, the first bank first:
+    /// values in the others came while it was being emptied. A bank that is busy now is left for
+    /// the next time.
     pub(crate) fn take(&self, mut look: impl FnMut(&Bank)) {
         if !self.used.swap(false, Ordering::Relaxed) {
             return;
@@ -269,9 +269,9 @@ impl Banks {
         }
     }
 
-    /// Empties all, for who is alone with them; false when one is held by somebody. Looks into each
-    /// bank whatever `used` says: a fork may have come after a collector reset that and before it
-    /// looked, and then the parent's values are still there.
+    /// Empties all banks, for a caller that is alone with them; false when one is held. Checks each
+    /// bank whatever `used` says: a fork may have come after a collector reset `used` and before it
+    /// emptied the banks, and then the parent's values are still there.
     pub(crate) fn clear(&self) -> bool {
         self.used.store(false, Ordering::Relaxed);
         let mut done = true;
@@ -286,7 +286,7 @@ impl Banks {
     }
 }
 
-/// The bank, when nobody has it. A panic inside leaves numbers, at worst one too few.
+/// The bank, if its lock is free. A panic inside leaves numbers, at worst one too few.
 fn free(bank: &Mutex<Bank>) -> Option<MutexGuard<'_, Bank>> {
     match bank.try_lock() {
         Ok(bank) => Some(bank),
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!((taken(&banks), taken(&banks)), (vec![1, 3], vec![]));
         assert!(banks.clear());
         assert_eq!(banks.with(set(4)), Some(true));
-        // A collector that a fork left behind before it looked.
+        // As after a fork in which a collector had reset `used` and not emptied the banks.
         banks.used.store(false, Ordering::Relaxed);
         assert!(banks.clear());
         set_flag(&banks.used);

@@ -1,7 +1,7 @@
-//! A counter's words of one shard.
+//! The words of a counter in one shard.
 //!
-//! How it works: totals that only its owner changes, and beside them what the collector has seen of
-//! them. A window gets the difference. Whole numbers and fractions have a word each, and every
+//! How it works: totals that only the owner changes, and beside them the totals that the collector
+//! has seen. A window gets the difference. Whole numbers and fractions have a word each, and every
 //! increment changes one word, so it is in a window whole or not at all.
 
 use crate::sync::{AtomicU64, Ordering::Relaxed};
@@ -9,14 +9,15 @@ use crate::sync::{AtomicU64, Ordering::Relaxed};
 /// Whole numbers beyond this are added as fractions.
 pub(crate) const MOST_EXACT: u64 = 1 << 53;
 
-/// The words. All relaxed: nothing else hangs on them. Who owns the shard is ordered by its state.
+/// The words. All relaxed: nothing else depends on them. The shard's state orders its owners.
 #[derive(Debug)]
 pub struct Cell {
-    /// Sum of whole increments since ever, wrapping. Written by the shard's owner.
+    /// Sum of all whole increments, wrapping. Written by the shard's owner.
     whole: AtomicU64,
     /// Sum of the other increments, bits of an f64; always finite. Written by the shard's owner.
     fraction: AtomicU64,
-    /// What the collector has taken. Written by it, or by who claims a shard of a parent's.
+    /// What the collector has taken. Written by it, or by a thread that claims a shard of the
+    /// parent process.
     whole_seen: AtomicU64,
     fraction_seen: AtomicU64,
 }
@@ -86,13 +87,13 @@ impl Cell {
         self.fraction.fetch_update(Relaxed, Relaxed, add).is_ok()
     }
 
-    /// Makes it look as if all had been taken.
+    /// Marks all as taken.
     pub(crate) fn forget(&self) {
         self.whole_seen.store(self.whole.load(Relaxed), Relaxed);
         self.fraction_seen.store(self.fraction.load(Relaxed), Relaxed);
     }
 
-    /// What came since the last call. For the collector. None: nothing.
+    /// What came in since the last call. For the collector. None: nothing.
     pub(crate) fn take(&self) -> Option<(i64, f64)> {
         let (whole, fraction) = (self.whole.load(Relaxed), self.fraction.load(Relaxed));
         let (seen, fraction_seen) =

@@ -1,17 +1,17 @@
 //! Metrics: what was counted, in windows, exactly once.
 //!
 //! How it works: a *series* (kind, name, tags) is entered once into a table that only grows. Each
-//! thread counts into a *shard* of its own: plain totals for counters, small banks for the rest
+//! thread counts into its own *shard*: plain totals for counters, small banks for the rest
 //! (PROTOCOL.md beside this crate has the full story). Every second one collector reads all shards
-//! and makes a `Window` of plain values; who sends or stores takes it.
+//! and makes a `Window` of plain values, for the sinks and the recording.
 //!
-//! What it promises: what was counted is in exactly one window, also of threads that end, and none
-//! of a parent's counts come from its forked child. Counting never waits, makes no system call, and
-//! allocates nothing after a thread's first touch of a series; from then on it may come from a
-//! signal handler.
-//! Series, shards and bytes are bounded, and what is refused is counted. No clock, no I/O.
+//! What it promises: what was counted is in exactly one window, also counts of threads that end,
+//! and no count of a parent is in a window of its forked child. Counting never waits, makes no
+//! system call, and allocates nothing after a thread's first use of a series; from then on it is
+//! async-signal-safe. Series, shards and bytes are bounded, and what is refused is counted. No
+//! clock, no I/O.
 //!
-//! Missing on purpose: who collects and when (crate `dashcam`), and where windows go.
+//! What is missing on purpose: when windows are collected (crate `dashcam`), and where they go.
 
 // The models have no use for some of it.
 #![cfg_attr(loom, allow(dead_code))]

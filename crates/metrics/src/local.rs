@@ -1,8 +1,9 @@
 //! The calling thread's shard.
 //!
-//! A thread claims a shard at its first count and gives it back when it ends. What comes from
-//! inside a count (a signal handler, a hook of the allocator), from a thread that ends, or from
-//! more threads than there are shards, goes to the shared shard, which takes it from anywhere.
+//! How it works: a thread claims a shard at its first count and gives it back when it ends. Counts
+//! from inside a count (a signal handler, a hook of the allocator), from a thread that ends, or
+//! from more threads than there are shards, go to the shared shard, which any thread may use at any
+//! time.
 
 use std::cell::Cell;
 use std::sync::atomic::{compiler_fence, Ordering};
@@ -12,19 +13,19 @@ use crate::registry::registry;
 use crate::series::Series;
 use crate::shard::Shard;
 
-/// What `ready` says when it is no generation: there is no shard to use at once.
+/// Values of `ready` that are no generation. This one: there is no shard to use at once.
 const UNREADY: u64 = u64::MAX;
 /// A count is going on.
 const INSIDE: u64 = u64::MAX - 1;
 
 struct Own {
-    /// The generation that may count into `shard` at once, or one of the two above. One word that
-    /// is compared with the registry's mark says all: counting is on, the shard is this process's
-    /// and this thread's, and no count is going on.
+    /// The generation that may count into `shard` at once, or one of the two values above.
+    /// Comparing this one word with the registry's mark answers all: counting is on, the shard is
+    /// of this process and this thread, and no count is going on.
     ready: Cell<u64>,
-    /// The generation that a shard was asked for in; 0: none yet.
+    /// The generation in which a shard was requested; 0: not yet.
     mark: Cell<u64>,
-    /// None: there was none to be had.
+    /// None: no shard was free.
     shard: Cell<Option<&'static Shard>>,
 }
 
@@ -42,9 +43,9 @@ impl Drop for End {
     fn drop(&mut self) {
         OWN.with(|own| {
             own.ready.set(UNREADY);
-            // A signal handler that comes from here on goes beside.
+            // A signal handler that comes from here on uses the shared shard.
             compiler_fence(Ordering::SeqCst);
-            // From here on there is none to be had.
+            // From here on the thread has no shard.
             if let Some(shard) = own.shard.take() {
                 registry().release(shard, own.mark.get());
             }
@@ -64,8 +65,8 @@ fn with(count: impl FnOnce(&'static Shard)) {
     });
 }
 
-/// `mark`: the generation of the shard that `count` counts into. A fork amid it leaves that of the
-/// parent behind, which is nobody's in the child.
+/// `mark`: the generation of the shard that `count` counts into. A fork in the middle of a count
+/// leaves the parent's generation there, which is not valid in the child.
 #[inline]
 fn inside(own: &Own, mark: u64, count: impl FnOnce()) {
     own.ready.set(INSIDE);
@@ -87,7 +88,7 @@ fn beside(own: &Own, mark: u64, count: impl FnOnce(&'static Shard)) {
     if own.mark.get() != mark {
         own.ready.set(INSIDE);
         compiler_fence(Ordering::SeqCst);
-        // False: the thread's destructors have run; it would not be given back.
+        // False: the thread's destructors have run; a shard would not be given back.
         let ends = END.try_with(|_| ()).is_ok();
         own.shard.set(if ends { registry().claim() } else { None });
         own.mark.set(mark);
@@ -112,9 +113,9 @@ pub(crate) fn forget() {
     });
 }
 
-/// Adds to a counter if that is a matter of a few instructions: it has no rate, and this thread has
+/// Adds to a counter if that takes a few instructions only: it has no rate, and this thread has
 /// counted on its page before, in this process. False: nothing was done; call `count`. So a caller
-/// that has to look after forks does that only then.
+/// that has to check for forks does that only then.
 #[inline]
 pub fn count_at_once(series: &'static Series, n: i64) -> bool {
     let mark = registry().mark();
@@ -141,7 +142,7 @@ pub fn count_float(series: &'static Series, n: f64) {
     with(|shard| registry().count_float(shard, series, n));
 }
 
-/// Notes a value of a timing (ms), histogram or distribution.
+/// Adds a value of a timing (ms), histogram or distribution.
 #[inline]
 pub fn value(series: &'static Series, value: f64) {
     with(|shard| registry().value(shard, series, value));
@@ -159,7 +160,7 @@ pub fn gauge_add(series: &'static Series, delta: f64) {
     with(|shard| registry().gauge_add(shard, series, delta));
 }
 
-/// Notes a member of a set.
+/// Adds a member of a set.
 #[inline]
 pub fn member(series: &'static Series, member: &str) {
     with(|shard| registry().member(shard, series, member));

@@ -1,4 +1,4 @@
-//! One reading from the parts that the shards have of a series.
+//! Joins the parts of a series from all shards into one reading.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::window::{Kind, Value};
 /// Most members of a set in one window, of all shards together.
 const MOST_MEMBERS: usize = 16_384;
 
-/// Takes what the shards have of a series. None: nothing came.
+/// Takes the parts of a series from the shards. None: nothing came in.
 pub(crate) fn value<'a>(
     series: &Series,
     parts: impl Iterator<Item = (&'a Cell, Option<&'a Banks>)>,
@@ -38,8 +38,8 @@ fn count<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Value> {
     any.then_some(Value::Count(whole as f64 + fraction))
 }
 
-/// The latest set, and the deltas that came after it. A delta before a set that was in an earlier
-/// window already is without effect, as it would have been in order.
+/// The latest set, and the deltas after it. A delta before a set that was in an earlier window has
+/// no effect, as if all had come in order.
 fn gauge<'a>(series: &Series, banks: impl Iterator<Item = &'a Banks>) -> Option<Value> {
     let mut sets: Vec<(u64, f64)> = Vec::new();
     let mut deltas: Vec<(u64, f64)> = Vec::new();
@@ -107,15 +107,15 @@ fn values<'a>(series: &Series, banks: impl Iterator<Item = &'a Banks>) -> Option
     (raw > 0).then(|| Value::Values { kept, count: scale(raw as f64), sum, min, max })
 }
 
-/// Those kept of all parts, thinned so that each stands for as many as the others: a part that had
-/// to leave out nine of ten makes the others leave out as many.
+/// The values kept of all parts, thinned so that each stands for as many as the others: if one part
+/// kept one value in ten, one in ten of the other parts are kept, too.
 fn level(parts: Vec<(Vec<f64>, u64)>) -> Vec<f64> {
     let each = |(kept, raw): &(Vec<f64>, u64)| *raw as f64 / kept.len().max(1) as f64;
     let most = parts.iter().map(each).fold(1.0, f64::max);
     let mut out = Vec::new();
     for (kept, raw) in parts {
         let wanted = ((raw as f64 / most).round() as usize).min(kept.len());
-        // Evenly over those kept; all of them when none has to go.
+        // Evenly over the values kept; all of them if none has to go.
         out.extend((0..wanted).map(|n| kept[n * kept.len() / wanted]));
     }
     out

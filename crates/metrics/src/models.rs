@@ -23,7 +23,8 @@ impl Small {
         Arc::new(Small { state: State::new(), cell: Cell::new() })
     }
 
-    /// A thread's life: claims the shard if it is free, counts, gives it back. What it counted.
+    /// A thread's life: claims the shard if it is free, counts, gives it back. Returns what it
+    /// counted.
     fn live(&self, generation: u64, n: i64) -> i64 {
         if !self.state.claim(generation, || self.forget()) {
             return 0;
@@ -71,8 +72,8 @@ fn totals_pass_from_owner_to_owner_and_are_taken_once() {
 fn a_parents_totals_are_never_in_a_childs_window() {
     loom::model(|| {
         let shard = Small::new();
-        // The parent's, not taken before the fork: by a thread of its own, since loom tries no
-        // other orders around words that the spawning thread alone has written.
+        // The parent's count, not taken before the fork. By a thread of its own, since loom tries
+        // no other orders around words that the spawning thread alone has written.
         let parents = shard.clone();
         let parent = thread::spawn(move || parents.live(1, 100));
         assert_eq!(parent.join().expect("no panic"), 200);
@@ -124,7 +125,7 @@ fn take(banks: &Banks) -> u64 {
 }
 
 /// The owner changes banks while the collector empties them: what was accepted is taken once, also
-/// what comes between the collector's look at `used` and its locks.
+/// what comes between the collector's load of `used` and its locks.
 #[test]
 fn what_is_in_a_bank_is_taken_once() {
     loom::model(|| {

@@ -1,4 +1,11 @@
-//! The table of series, the shards, and the bounds of both.
+//! The registry: the table of series, the shards, and the bounds of both.
+//!
+//! How it works: a series is looked up by its hash and gets a slot, its index in every shard.
+//! Shards are claimed by threads and read by one collector.
+//!
+//! What it promises: the tables only grow, up to their bounds, and what is refused is counted. A
+//! forked child goes on with the same series and none of the counts. What is missing on purpose:
+//! time and I/O.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,26 +18,26 @@ use crate::shard::{Shard, MOST_SHARDS, PAGE};
 use crate::window::{Kind, Reading};
 use crate::{local, merge};
 
-/// Most series that can be asked for.
+/// The largest number of series.
 pub const MOST_SERIES: usize = 8192;
-/// Series when nothing is asked for.
+/// The number of series by default.
 pub const DEFAULT_SERIES: usize = 2000;
-/// Most bytes of banks (everything but counters) in all shards.
+/// The largest number of bytes of banks (everything but counters) in all shards.
 pub const MOST_BYTES: usize = 32 << 20;
-/// So many are put into order without allocating.
+/// This many tags are sorted without allocating.
 const FEW_TAGS: usize = 8;
 /// At least half empty, so that every probe ends soon.
 const SLOTS: usize = 16_384;
 
-/// What became of something that came in.
+/// What became of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Refused {
     /// It is kept.
     No,
-    /// Not a finite number, or the sum would not be one.
+    /// It is not a finite number, or the sum would not be one.
     Value,
-    /// No place for it at this instant: all banks were busy, again and again.
+    /// No place for it at this instant: all banks were busy, in every round.
     Busy,
 }
 
@@ -44,18 +51,18 @@ impl From<Option<bool>> for Refused {
     }
 }
 
-/// What takes room; all zero at first, so that it costs a binary nothing.
+/// The large tables; all zero at first, so they take no room in a binary.
 pub struct Tables {
     series: Shelf<Series, SLOTS>,
     /// The same by slot.
     by_slot: [StaticRef<Series>; MOST_SERIES],
     shards: [StaticRef<Shard>; MOST_SHARDS],
-    /// For threads without one, for what comes from inside a count, and for threads that end.
+    /// For threads without a shard, for counts from inside a count, and for threads that end.
     shared: Shard,
 }
 
 impl Tables {
-    /// Empty ones.
+    /// Empty tables.
     #[must_use]
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Tables {
@@ -68,28 +75,30 @@ impl Tables {
     }
 }
 
-/// Everything there is of metrics. The process has one, `registry()`; tests make their own.
+/// All metrics. The process has one registry, `registry()`; tests make their own.
 pub struct Registry {
     tables: &'static Tables,
-    /// Slots given out.
+    /// Slots in use.
     slots: AtomicUsize,
     most: AtomicUsize,
     bytes: AtomicUsize,
     /// Number of this process among its ancestors, from 1. Changed by a child that is alone.
     generation: AtomicU64,
-    /// The generation, or 0 while nothing is to be counted. What handles compare with.
+    /// The generation, or 0 while counting is off. Handles compare with it.
     mark: AtomicU64,
-    /// The generation that collects now, 0: nobody. A child is not kept out by its parent.
+    /// The generation that collects now, 0: none. So a parent's collector does not keep a child
+    /// out.
     collecting: AtomicU64,
-    /// Calls refused since the last look, by reason. Relaxed counters.
+    /// Calls refused since the last collection, by reason. Relaxed counters.
     refused_series: AtomicU64,
     refused_values: AtomicU64,
 }
 
 static TABLES: Tables = Tables::new();
 static REGISTRY: Registry = Registry::new(&TABLES);
-/// Whether forked children are told apart. Written behind the registration: who comes at once, or
-/// is forked in between, registers again, and a child that is told twice is told.
+/// Whether the fork hook is registered. Written after the registration: a thread that comes at the
+/// same time, or a child forked in between, registers again, and running the hook twice in a child
+/// does no harm.
 static HOOKED: AtomicBool = AtomicBool::new(false);
 
 /// The registry of this process.
@@ -132,7 +141,7 @@ impl Registry {
         self.mark.store(if on { generation } else { 0 }, Ordering::Relaxed);
     }
 
-    /// Sets how many series there may be, at most `MOST_SERIES`. Those that are there stay.
+    /// Sets how many series there may be, at most `MOST_SERIES`. Existing series stay.
     pub fn set_most(&self, series: usize) {
         self.most.store(series.min(MOST_SERIES), Ordering::Relaxed);
     }
@@ -142,10 +151,10 @@ impl Registry {
         self.slots.load(Ordering::Relaxed).min(MOST_SERIES)
     }
 
-    /// The series of that kind, name, tags and rate, entered if it is new: then it allocates. Tags
-    /// may come in any order. None, and the caller counts each call of it with `refuse_series`:
-    /// there are too many, a text is too long (255 bytes), there are more than 32 tags, the name is
-    /// empty, or the rate is not in (0, 1].
+    /// The series of that kind, name, tags and rate; a new one is entered, which allocates. Tags
+    /// may come in any order. None if there are too many series, a text is too long (255 bytes),
+    /// there are more than 32 tags, the name is empty, or the rate is not in (0, 1]; the caller
+    /// then counts each call with `refuse_series`.
     pub fn series_of(
         &self,
         kind: Kind,
@@ -161,7 +170,7 @@ impl Registry {
         let found = self.tables.series.find(hash, |series| key.is(series));
         let found = found.or_else(|| self.enter(&key, hash));
         if let Some(series) = found {
-            // Also for who forked while another thread was between the two tables.
+            // Also for a process that forked while another thread was between the two tables.
             let place = &self.tables.by_slot[series.slot];
             if place.get().is_none() {
                 place.set(Some(series));
@@ -201,14 +210,14 @@ impl Registry {
             HOOKED.store(true, Ordering::Relaxed);
         }
         let most = self.most.load(Ordering::Relaxed);
-        // Looked at before a slot is taken, so that refusals do not use up slots.
+        // Checked before a slot is taken, so that refusals do not use up slots.
         let bytes = Banks::bytes(key.kind, true) + self.bytes.load(Ordering::Relaxed);
         if !key.is_within_bounds() || bytes > MOST_BYTES {
             return None;
         }
         let next = |slot: usize| (slot < most).then_some(slot + 1);
         let slot = self.slots.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        // A race for the same new series costs the loser's slot.
+        // Two threads that enter the same new series at once use up a slot.
         let made = key.make(slot);
         if !self.tables.shared.prepare(self, &made) {
             return None;
@@ -225,8 +234,8 @@ impl Registry {
         shards.find(|shard| shard.claim(generation))
     }
 
-    /// Gives a shard back that was claimed in `generation`. What was counted into it stays. Another
-    /// generation than the present one: it was the parent's, and is nobody's here.
+    /// Gives back a shard that was claimed in `generation`. Its counts stay. Another generation
+    /// than the present one: it was the parent's shard, and nothing is done.
     pub fn release(&self, shard: &Shard, generation: u64) {
         if generation == self.generation() {
             shard.release(generation);
@@ -238,7 +247,7 @@ impl Registry {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// The shard that everybody may count into at any time, at the price of contention.
+    /// The shard that any thread may count into at any time, at the price of contention.
     #[inline]
     pub fn shared(&self) -> &'static Shard {
         &self.tables.shared
@@ -262,7 +271,7 @@ impl Registry {
         }
     }
 
-    /// Notes a value of a timing, histogram or distribution.
+    /// Adds a value of a timing, histogram or distribution.
     pub fn value(&self, shard: &Shard, series: &Series, value: f64) {
         self.put(shard, series, value, |shard, banks| shard.value(banks, value));
     }
@@ -277,7 +286,7 @@ impl Registry {
         self.put(shard, series, delta, |shard, banks| shard.gauge_add(series, banks, delta));
     }
 
-    /// Notes a member of a set.
+    /// Adds a member of a set.
     pub fn member(&self, shard: &Shard, series: &Series, member: &str) {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         let hash = member.bytes().fold(0xcbf2_9ce4_8422_2325, step);
@@ -313,7 +322,7 @@ impl Registry {
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Counts a call that no series could be had for.
+    /// Counts a call that was refused a series.
     #[cold]
     pub fn refuse_series(&self) {
         self.refused_series.fetch_add(1, Ordering::Relaxed);
@@ -325,7 +334,7 @@ impl Registry {
         self.refused_values.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Calls refused since the last look: for want of a series, and because of their value.
+    /// Calls refused since the last call of this: without a series, and because of their value.
     pub fn take_refused(&self) -> (u64, u64) {
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
         (take(&self.refused_series), take(&self.refused_values))
@@ -336,7 +345,7 @@ impl Registry {
     pub fn take(&self) -> Option<Vec<Reading>> {
         let generation = self.generation();
         let holder = self.collecting.load(Ordering::Relaxed);
-        // Acquire and release: what the collector before has seen is seen.
+        // Acquire and release: this collector sees what the previous one has taken.
         let enter = || {
             self.collecting.compare_exchange(
                 holder,
@@ -368,8 +377,8 @@ impl Registry {
         Some(readings)
     }
 
-    /// In a forked child, alone: nothing that was counted so far is its own. Atomics only; what
-    /// shards hold is passed over, and dropped when they are claimed.
+    /// In a forked child, alone: nothing counted so far is its own. Atomics only; the content of
+    /// shards is skipped, and dropped when they are claimed.
     fn after_fork_child(&self) {
         let generation = self.generation() + 1;
         self.generation.store(generation, Ordering::Relaxed);

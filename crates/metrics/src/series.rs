@@ -1,35 +1,35 @@
-//! Who a series is, and what all shards share of it.
+//! A series: its identity, and the state of it that all shards share.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 use crate::window::{Id, Kind};
 
-/// Most bytes of a name, a tag's key, a tag's value.
+/// The largest number of bytes of a name, a tag's key, a tag's value.
 pub const MOST_TEXT: usize = 255;
-/// Most tags of a series.
+/// The largest number of tags of a series.
 pub const MOST_TAGS: usize = 32;
 
 /// A series; lives as long as the process, and in its forked children.
 #[derive(Debug)]
 pub struct Series {
-    /// Who.
+    /// Its identity.
     pub id: Id,
     /// The share of the calls that are let through, above 0 and at most 1. Values of different
     /// rates stand for different numbers of values, so a rate makes a series of its own.
     pub rate: f64,
     /// Its place in each shard.
     pub(crate) slot: usize,
-    /// The same of a series without a rate; of others a place that no shard has.
+    /// The same for a series without a rate; for others a place that no shard has.
     pub(crate) plain_slot: usize,
-    /// Number of the last `set` of a gauge. A delta is good as long as no later set came; relaxed,
+    /// Number of the last `set` of a gauge. A delta counts as long as no later set came. Relaxed,
     /// since a set and a delta at the same time may come in either order.
     pub(crate) sets: AtomicU64,
     /// The number of the last set that was in a window. Written by the collector.
     pub(crate) sets_seen: AtomicU64,
 }
 
-/// What tells series apart, borrowed.
+/// The identity of a series, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     /// Kind.
@@ -43,8 +43,8 @@ pub struct Key<'a> {
 }
 
 impl Key<'_> {
-    /// Eight bytes a step, since a step waits for the one before it. Nothing against names made to
-    /// collide: a program does not attack itself, and probes are bounded.
+    /// Eight bytes a step, since a step waits for the one before it. Not hardened against names
+    /// made to collide: a program does not attack itself, and probes are bounded.
     pub(crate) fn hash(&self) -> u64 {
         let begin = stirred(self.rate.to_bits(), self.kind as u64 + 1);
         let named = of_text(begin, self.name);
@@ -92,7 +92,7 @@ fn stirred(hash: u64, word: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// With the length in the last step, so that texts do not run into each other.
+/// With the length in the last step, so that the boundary between two texts counts.
 #[inline]
 fn of_text(hash: u64, text: &str) -> u64 {
     let (mut hash, mut rest) = (hash, text.as_bytes());

@@ -1,4 +1,4 @@
-//! One thread's totals and banks of all series, in pages that are made when first touched.
+//! A shard: one thread's totals and banks of all series, in pages that are made at first use.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,13 +11,13 @@ use crate::series::Series;
 use crate::state::State;
 use crate::window::Kind;
 
-/// Most shards of threads. Further threads count into the shared one.
+/// The number of shards of threads. Further threads count into the shared one.
 pub const MOST_SHARDS: usize = 256;
 /// Series a page.
 pub(crate) const PAGE: usize = 32;
 const PAGES: usize = MOST_SERIES.div_ceil(PAGE);
 
-/// Apart from its neighbours' cache lines: other threads write there.
+/// On cache lines of its own, since other threads write to its neighbours.
 #[repr(align(64))]
 struct Page {
     cells: [Cell; PAGE],
@@ -28,7 +28,7 @@ struct Page {
 pub struct Shard {
     shared: bool,
     state: State,
-    /// Where the random numbers for rates are. Relaxed, by its owner.
+    /// State of the random numbers for rates. Relaxed, by its owner.
     random: AtomicU64,
     pages: [StaticRef<Page>; PAGES],
 }
@@ -49,7 +49,7 @@ impl Shard {
         }
     }
 
-    /// The words of a counter. Allocates at the first touch of a page.
+    /// The words of a counter. Allocates at the first use of a page.
     #[inline]
     pub fn cell(&self, series: &Series) -> &'static Cell {
         &self.page(series.slot / PAGE).cells[series.slot % PAGE]
@@ -59,7 +59,7 @@ impl Shard {
     /// of a shard that is not shared.
     #[inline]
     pub(crate) fn known(&self, series: &Series) -> Option<&'static Cell> {
-        // Past all pages for who has a rate.
+        // Past all pages for a series with a rate.
         let page = self.pages.get(series.plain_slot / PAGE)?.get()?;
         Some(&page.cells[series.plain_slot % PAGE])
     }
@@ -113,7 +113,7 @@ impl Shard {
         banks.with(add).into()
     }
 
-    /// A gauge's value, finite. The number makes later sets and deltas of other threads later.
+    /// Sets a gauge, finite. The number orders it before later sets and deltas of other threads.
     pub(crate) fn gauge_set(&self, series: &Series, banks: &Banks, value: f64) -> Refused {
         let number = series.sets.fetch_add(1, Ordering::Relaxed) + 1;
         let set = |bank: &mut Bank| match bank {
@@ -148,7 +148,7 @@ impl Shard {
         banks.with(add).into()
     }
 
-    /// The banks of a series; made at the first touch, as far as the registry has bytes left.
+    /// The banks of a series; made at the first use, as far as the registry has bytes left.
     pub(crate) fn banks(&self, registry: &Registry, series: &Series) -> Option<&'static Banks> {
         let place = &self.page(series.slot / PAGE).banks[series.slot % PAGE];
         if let Some(banks) = place.get() {
@@ -162,29 +162,29 @@ impl Shard {
         Some(place.get_or_make(|| Banks::new(kind, self.shared, seed)))
     }
 
-    /// Makes everything that counting into this shard needs of a series. False: no bytes left.
+    /// Makes everything that counting a series into this shard needs. False: no bytes left.
     pub(crate) fn prepare(&self, registry: &Registry, series: &Series) -> bool {
         self.cell(series);
         series.id.kind == Kind::Counter || self.banks(registry, series).is_some()
     }
 
-    /// Takes the shard for the caller, emptied of what a parent process counted. False: it is
-    /// somebody's.
+    /// Takes the shard for the caller, emptied of a parent process's counts. False: it has an
+    /// owner.
     pub(crate) fn claim(&self, generation: u64) -> bool {
         self.state.claim(generation, || self.forget())
     }
 
-    /// Gives the shard back. What is in it stays for the next window.
+    /// Gives the shard back. Its content stays for the next window.
     pub(crate) fn release(&self, generation: u64) {
         self.state.release(generation);
     }
 
-    /// Whether what is in it was counted by this process.
+    /// Whether its content was counted by this process.
     pub(crate) fn is_of(&self, generation: u64) -> bool {
         self.state.is_of(generation)
     }
 
-    /// Makes it look as if all had been taken. False: a bank of it is held for ever.
+    /// Marks all as taken. False: a bank of it is held for ever.
     pub(crate) fn forget(&self) -> bool {
         let mut clean = true;
         for page in self.pages.iter().filter_map(StaticRef::get) {

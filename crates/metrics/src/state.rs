@@ -1,18 +1,18 @@
-//! Whose a shard is.
+//! The state of a shard: free, being claimed, or owned, and by which generation.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What the low bits say; above them the generation (of the process, one more in each forked
+/// Values of the low bits; above them is the generation (of the process, one more in each forked
 /// child). A shard of an older generation has no owner: that thread did not survive the fork.
 const FREE: u64 = 0;
 const OWNED: u64 = 1;
-/// Being made ready by who will own it; nothing in it belongs to this process yet.
+/// Being emptied by its next owner; nothing in it belongs to this process yet.
 const CLAIMING: u64 = 2;
 /// A bank of it was held by a thread that did not survive the fork.
 const DEAD: u64 = u64::MAX;
 
-/// The state word. Claimed by compare-and-swap (acquire: what the owner before wrote is seen), made
-/// ready and given back by release stores.
+/// The state word. Claimed by compare-and-swap (acquire: the previous owner's stores are seen),
+/// made ready and given back by release stores.
 #[derive(Debug)]
 pub(crate) struct State(AtomicU64);
 
@@ -27,8 +27,8 @@ impl State {
         State(AtomicU64::new(FREE))
     }
 
-    /// Takes the shard for the caller; what a parent process counted into it is forgotten first.
-    /// False: it is somebody's, or could not be emptied.
+    /// Takes the shard for the caller; a parent process's counts in it are forgotten first. False:
+    /// it has an owner, or could not be emptied.
     pub(crate) fn claim(&self, generation: u64, forget: impl FnOnce() -> bool) -> bool {
         let state = self.0.load(Ordering::Relaxed);
         let is_free = state == generation << 2 | FREE || state >> 2 < generation;
@@ -45,12 +45,12 @@ impl State {
         is_clean
     }
 
-    /// Gives it back. What is in it stays for the next window.
+    /// Gives it back. Its content stays for the next window.
     pub(crate) fn release(&self, generation: u64) {
         self.0.store(generation << 2 | FREE, Ordering::Release);
     }
 
-    /// Whether what is in it was counted by this process.
+    /// Whether its content was counted by this process.
     pub(crate) fn is_of(&self, generation: u64) -> bool {
         let state = self.0.load(Ordering::Acquire);
         state >> 2 == generation && state & 3 != CLAIMING

@@ -1,15 +1,15 @@
-//! A window: what came in between two looks, as plain values.
+//! A window: what came in between two collections, as plain values.
 
 use std::sync::Arc;
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A sum of increments.
     Counter,
     /// The last value.
     Gauge,
-    /// Durations, ms; sent one by one or as percentiles, as the sink does it.
+    /// Durations, ms; the sink decides whether it sends each or percentiles.
     Timing,
     /// Values whose distribution the agent on this host computes.
     Histogram,
@@ -19,7 +19,7 @@ pub enum Kind {
     Set,
 }
 
-/// Who a series is. Cheap to clone.
+/// The identity of a series. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
     /// Kind.
@@ -44,12 +44,12 @@ pub enum Value {
     },
     /// The values that were kept, in the order they came, and how many each stands for.
     Values {
-        /// At most the shards' bounds; all of them, in order by thread, while there is room. Past
-        /// that a fair sample, each for as many as the others: `count / kept.len()`.
+        /// At most the shards' bounds; all values, in order by thread, while there is room. Past
+        /// that a fair sample, in which each value stands for `count / kept.len()`.
         kept: Vec<f64>,
-        /// All that came, scaled up by their rates: `kept.len()` or more.
+        /// The number of all values, scaled up by their rates: `kept.len()` or more.
         count: f64,
-        /// Their sum, of all.
+        /// The sum of all values.
         sum: f64,
         /// The least of all.
         min: f64,
@@ -60,7 +60,7 @@ pub enum Value {
     Members {
         /// Distinct.
         members: Vec<Arc<str>>,
-        /// Refused for want of room.
+        /// Refused because there was no room.
         refused: u64,
     },
 }
@@ -68,20 +68,20 @@ pub enum Value {
 /// One series in one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// Who.
+    /// Its identity.
     pub id: Id,
-    /// What.
+    /// Its value.
     pub value: Value,
 }
 
-/// Everything that came in between two looks.
+/// Everything that came in between two collections.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Window {
     /// Begin, ns since the epoch.
     pub from_ns: u64,
     /// End, ns since the epoch.
     pub to_ns: u64,
-    /// Series that something came in for; gauges too, when they were set. Values that came in with
-    /// different rates have a reading for each rate, with the same id.
+    /// Series that something came in for, gauges that were set included. Values with different
+    /// rates have a reading for each rate, with the same id.
     pub readings: Vec<Reading>,
 }

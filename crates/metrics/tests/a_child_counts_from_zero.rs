@@ -1,5 +1,4 @@
-//! Forks between a count and its window: the parent's counts are the parent's, the child has its
-//! own, and the child's child too.
+//! Forks between a count and its window: a child sends only its own counts, and its child, too.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -64,10 +63,10 @@ fn a_child_counts_from_zero_and_the_parent_goes_on() {
     std::thread::spawn(|| count(20)).join().expect("ends");
     assert_eq!(fork(0), 0);
     assert_eq!(window(), (120.0, 120.0, 120.0));
-    // While others count, and somebody collects.
+    // While other threads count and one collects.
     let (stop, done) = (&AtomicBool::new(false), &AtomicBool::new(false));
-    // Forks begin when the threads have: in a child that was forked while one of them was
-    // beginning, the standard library could begin no thread, and the child's part needs one.
+    // Forks begin when all threads run: if a child were forked while a thread was starting, the
+    // standard library could start no thread in it, and the child's part needs one.
     let begun = &Barrier::new(5);
     let (codes, counted, taken) = std::thread::scope(|scope| {
         let _ends = (testkit::SetsAtEnd(stop), testkit::SetsAtEnd(done));
@@ -94,7 +93,7 @@ fn a_child_counts_from_zero_and_the_parent_goes_on() {
             all
         });
         begun.wait();
-        // Judged when the threads have ended: an assertion in here would wait for them.
+        // Checked when the threads have ended: a failed assertion in here would wait for them.
         let codes: Vec<i32> = (0..300).map(|_| fork(3)).collect();
         stop.store(true, Ordering::Relaxed);
         let counted: u64 = writers.into_iter().map(|w| w.join().expect("ends")).sum();

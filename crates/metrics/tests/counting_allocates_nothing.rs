@@ -1,5 +1,5 @@
-//! After a thread's first touch of a series: no allocation, of any kind of metric, window after
-//! window.
+//! After a thread's first use of a series there is no allocation, for any kind of metric, window
+//! after window.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;

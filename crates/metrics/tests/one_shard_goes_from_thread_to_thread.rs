@@ -1,7 +1,7 @@
-//! As under Python's GIL: many threads, one shard, whoever holds the lock counts into it, by a
-//! counter's words too, and nothing is lost to a collector that never rests.
+//! As under Python's GIL: many threads use one shard, and the thread that holds the lock counts
+//! into it, also by a counter's words. Nothing is lost to a collector that never rests.
 //!
-//! `DASHCAM_COUNTS=10000000` counts as often with each thread.
+//! `DASHCAM_COUNTS=10000000` counts that often with each thread.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -16,7 +16,7 @@ use metrics::window::Kind;
 const THREADS: u64 = 5;
 /// Counts between two hand-overs of the lock.
 const TURN: u64 = 700;
-/// The writers go on until the collector has seen so many windows.
+/// The writers go on until the collector has seen this many windows.
 const WINDOWS: u64 = 4;
 
 #[test]

@@ -1,4 +1,5 @@
-//! Bounds: series, texts, numbers, bytes, members. Nothing grows past them, nothing goes uncounted.
+//! Bounds: series, texts, numbers, bytes, members. Nothing grows past them, and what is refused is
+//! counted.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -8,7 +9,7 @@ use metrics::window::Kind;
 use metrics::{registry, Registry, Tables, MOST_BYTES};
 
 fn fresh() -> &'static Registry {
-    // In .bss and not on the stack.
+    // Static, because they are too large for the stack.
     static PLACES: [Tables; 3] = [const { Tables::new() }; 3];
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

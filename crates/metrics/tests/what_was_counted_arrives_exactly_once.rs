@@ -1,5 +1,5 @@
 //! Threads that come and go, signal handlers that count inside of counts, and a collector that
-//! never rests: in the end the books balance to the last call.
+//! never rests: in the end every call is accounted for.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -26,7 +26,7 @@ fn work(number: u64) {
     let (calls, money) = (series(Kind::Counter, "calls"), series(Kind::Counter, "money"));
     let (took, depth) = (series(Kind::Timing, "took"), series(Kind::Gauge, "depth"));
     let users = series(Kind::Set, "users");
-    // What a handler counts, its thread must have touched before: the first touch allocates.
+    // The thread must have used the handler's series before: the first use allocates.
     metrics::value(series(Kind::Timing, "signals"), 0.0);
     metrics::count(calls, 0);
     for i in 0..CALLS {
@@ -73,7 +73,7 @@ fn threads_come_and_go() {
             }
             sums
         });
-        // One that stays, too.
+        // A thread that stays, too.
         let stays = scope.spawn(|| (0..10).for_each(work));
         for round in 0..ROUNDS {
             std::thread::scope(|crowd| {
@@ -127,7 +127,7 @@ fn more_threads_than_shards() {
     let (refused, readings) = (registry().take_refused(), take());
     let all = ((MOST_SHARDS + 50) * 200) as f64;
     assert_eq!((of(&readings, "calls").count, refused.0), (all, 0));
-    // Too many at one bank of the shared shard may be refused, and are counted.
+    // Values of too many threads in one bank of the shared shard may be refused, and are counted.
     assert_eq!(of(&readings, "took").count + refused.1 as f64, all);
     assert_eq!(of(&readings, "took").sum, 2.0 * of(&readings, "took").count);
 }
@@ -158,7 +158,8 @@ fn rates_scale_what_is_let_through() {
     (0..100_000).for_each(|_| metrics::value(took, 8.0));
     let readings = take();
     let (calls, took) = (of(&readings, "tenth"), of(&readings, "quarter"));
-    // 100,000 tries at 1 in 10 have a standard deviation of 95 hits; twenty of them are wide.
+    // 100,000 tries at 1 in 10 have a standard deviation of 95 hits; the bounds are twenty of them
+    // wide.
     assert!((80_000.0..120_000.0).contains(&calls.count) && calls.count % 10.0 == 0.0, "{calls:?}");
     assert!((85_000.0..115_000.0).contains(&took.count) && took.sum == 8.0 * took.count);
 }

@@ -1,9 +1,12 @@
 //! Requests that ended with an error, and those the program's own predicate chose.
 //!
-//! How it works: rules are numbered bits. Which rules speak of a name is known from when the name
-//! is met; which speak of an error's type is asked when a request fails. A request that ends well
-//! and whose name no rule speaks of costs one load here; a failed one a few loads and additions,
-//! and a lookup of its type under a lock.
+//! How it works: rules are numbered bits. The rules that apply to a name are looked up when the
+//! name is first used; the rules that apply to an error's type, when a request fails. A request
+//! that ends well and whose name no rule applies to costs one load here; a failed request costs a
+//! few loads and additions, and a lookup of its type under a lock.
+//!
+//! What it promises: the share of failed requests that a reader sees was true at some time or is
+//! smaller. What is missing on purpose: the rules (`crates/trigger`) and what follows from them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -18,33 +21,34 @@ use crate::mailbox::Mailbox;
 /// Rules at most: one bit each.
 pub const ERROR_RULES: usize = 16;
 
-/// What the rules say.
+/// The rules.
 pub trait ErrorJudge: Send + Sync {
-    /// The rules that speak of requests of this name, a bit each.
+    /// The rules that apply to requests of this name, a bit each.
     fn of_name(&self, name: &str) -> u16;
-    /// The rules that speak of errors of this type ("": without one), a bit each.
+    /// The rules that apply to errors of this type ("": an error without a type), a bit each.
     fn of_kind(&self, kind: &str) -> u16;
-    /// The rules that want to be told of each failed request, a bit each.
+    /// The rules that judge each failed request by itself, a bit each.
     fn single(&self) -> u16;
 }
 
-/// A request that failed, or that was chosen.
+/// A request that failed or was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// Its id.
     pub id: u64,
     /// Its name.
     pub name: ring::Name,
-    /// Name of the error's type, 0 none; of one that was chosen, how long it took in microseconds.
+    /// A failed request: name of the error's type, 0 none. A chosen request: how long it took, in
+    /// microseconds.
     pub detail: u32,
 }
 
-/// How a request failed: the name of the error's type, and the rules that speak of it.
+/// How a request failed: the name of the error's type, and the rules that apply to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Failed(u64);
 
 impl Failed {
-    /// Told apart from 0, "did not fail", whatever the rest is.
+    /// Set in every failure, so that none of them is 0, which means "did not fail".
     const MARK: u32 = 1 << 16;
 
     pub(crate) fn new(kind: ring::Name, bits: u16) -> Failed {
@@ -71,20 +75,21 @@ impl Failed {
 /// Counters by rule, and the mailboxes.
 pub struct Failures {
     judge: Mutex<Option<Arc<dyn ErrorJudge>>>,
-    /// Rules that speak of any error. Relaxed, as all words here but `counts`: each stands for
-    /// itself.
+    /// Rules that apply to any error. Relaxed, as all words here but `counts`: no word depends on
+    /// another.
     any: AtomicU16,
     single: AtomicU16,
-    /// By name id, the rules that speak of it.
+    /// By name id, the rules that apply to it.
     marks: Box<[AtomicU16]>,
-    /// Requests that ended, and those of them that failed, by rule: written in this order and read
-    /// in the other one.
+    /// Requests that ended and requests that failed, by rule: stored in this order and loaded in
+    /// the opposite order.
     counts: [[AtomicU64; 2]; ERROR_RULES],
     failed: Mailbox,
     chosen: Mailbox,
-    /// Requests that ended where the predicate could not be called: id, name and error, how long.
+    /// Requests that ended where the predicate could not be called: id, name and error, duration.
     postponed: Mailbox<3>,
-    /// Of `postponed`, how many the predicate was asked about. Only ever tried, never waited for.
+    /// How many of `postponed` the predicate was called for. The lock is only ever tried, never
+    /// waited for.
     asked: Mutex<u64>,
 }
 
@@ -118,7 +123,7 @@ impl Failures {
         self.marks[entry(name)].store(bits, Ordering::Relaxed);
     }
 
-    /// The rules that speak of errors of this type.
+    /// The rules that apply to errors of this type.
     pub(crate) fn bits_of(&self, kind: &str) -> u16 {
         self.judge().map_or(0, |judge| judge.of_kind(kind))
     }
@@ -141,7 +146,8 @@ impl Failures {
         for (rule, [ended, fails]) in self.counts.iter().enumerate() {
             if marks & 1 << rule != 0 {
                 ended.fetch_add(1, Ordering::Relaxed);
-                // Release: who sees this failure sees its request among those that ended.
+                // Release: a reader that sees this failure also sees its request among those that
+                // ended.
                 fails.fetch_add(u64::from(bits >> rule & 1), Ordering::Release);
             }
         }
@@ -150,16 +156,16 @@ impl Failures {
         }
     }
 
-    /// Requests a rule speaks of that ended so far, and those of them that failed: never more than
-    /// a share of them that was true, since requests may end in between.
+    /// Requests that a rule applies to that ended so far, and how many of them failed. The share is
+    /// never larger than it was at some time, since requests may end between the two loads.
     pub fn counts(&self, rule: usize) -> (u64, u64) {
         let [ended, fails] = &self.counts[rule % ERROR_RULES];
-        // Acquire: pairs with the release in `count`; so this one first.
+        // Acquire: pairs with the release in `count`, so this load comes first.
         let failed = fails.load(Ordering::Acquire);
         (ended.load(Ordering::Relaxed), failed)
     }
 
-    /// Failed requests that rules want to be told of, as `Limits::take_slow`.
+    /// Failed requests for the rules that judge each by itself, as `Limits::take_slow`.
     pub fn take_failed(&self, seen: u64, mut each: impl FnMut(Told)) -> u64 {
         self.failed.take(seen, |[id, word], _| {
             let (name, detail) = unpack_pair(word);
@@ -198,17 +204,17 @@ pub type Predicate = Box<dyn Fn(&Ended<'_>) -> bool + Send + Sync>;
 static PREDICATE: StaticRef<Predicate> = StaticRef::empty();
 
 thread_local! {
-    /// This thread is inside the predicate: a request that ends in there is not asked about.
+    /// This thread is inside the predicate, which is not called for a request that ends in there.
     static ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Asks `predicate` about each request that ends from here on; None: no one any more. The one
-/// before stays in memory, since it may be running: not to be set in a circle.
+/// Calls `predicate` for each request that ends from here on; None: no predicate any more. The one
+/// before stays in memory, since it may be running: do not set predicates in a loop.
 pub fn set_predicate(predicate: Option<Predicate>) {
     PREDICATE.set(predicate.map(|p| &*Box::leak(Box::new(p))));
 }
 
-/// What the predicate is asked about.
+/// What the predicate is called with.
 #[derive(Clone, Copy)]
 pub(crate) struct Question {
     pub id: u64,
@@ -217,7 +223,7 @@ pub(crate) struct Question {
     pub error: bool,
 }
 
-/// Asks the predicate, if there is one. Cost without: one load.
+/// Calls the predicate, if there is one. Cost without: one load.
 #[inline]
 pub(crate) fn ask(recorder: &crate::Recorder, question: Question) {
     if let Some(predicate) = PREDICATE.get() {
@@ -246,9 +252,9 @@ pub(crate) fn postpone(recorder: &crate::Recorder, question: Question) {
     }
 }
 
-/// Asks the predicate about requests that ended in a destructor or in a garbage collection. Called
-/// where code of the program may run. Of more than 64 in between, the oldest are passed over and
-/// counted as failed questions. Cost without any: two loads.
+/// Calls the predicate for requests that ended in a destructor or in a garbage collection. Called
+/// where code of the program may run. Of more than 64 since the last call, the oldest are skipped
+/// and counted as failed calls. Cost without any: two loads.
 #[inline]
 pub fn ask_postponed(recorder: &crate::Recorder) {
     if PREDICATE.get().is_some() && recorder.failures().postponed.posted() != 0 {
@@ -259,7 +265,7 @@ pub fn ask_postponed(recorder: &crate::Recorder) {
 #[cold]
 fn ask_all_postponed(recorder: &crate::Recorder) {
     let failures = recorder.failures();
-    // Another thread holds it: that one asks.
+    // Another thread holds it and asks.
     let Ok(mut asked) = failures.asked.try_lock() else { return };
     let (mut questions, mut torn) = (Vec::new(), 0);
     let now = failures.postponed.take(*asked, |[id, word, took_ns], is_whole| {
@@ -296,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Where every request fails, the share that failed is 100 % whenever one looks, not more.
+    /// Where every request fails, the share that failed is 100 % at every reading, never more.
     #[test]
     fn no_share_is_seen_that_never_was() {
         let failures = Failures::new();

@@ -1,20 +1,20 @@
-//! Times of requests by name, for who shows them as a histogram.
+//! Times of requests by name, for sinks that show them as a histogram.
 //!
-//! How it works: off, a request's end pays one load. On, it adds 1 to a bucket of its name, its
-//! time to a sum, and where it is the slowest of its bucket of late, its ids are noted (the
-//! bucket's *exemplar*). An exemplar is five words behind a version that is odd while they change;
-//! who finds it odd or changed leaves it: it is one of many that would do.
+//! How it works: off, a request's end costs one load. On, it adds 1 to a bucket of its name and its
+//! time to a sum. If it is the slowest recent request of its bucket, its ids are stored (the
+//! bucket's *exemplar*). An exemplar is a few words behind a version that is odd while they change.
+//! A reader that finds the version odd or changed skips the exemplar; others will do as well.
 //!
-//! What it promises: buckets and sums count every request that ended while it is on, once; of names
-//! beyond the first 4,095 all together. Nothing here waits or, at a request's end, allocates.
-//! Memory: 900 bytes a name.
+//! What it promises: buckets and sums count every request that ended while it is on, once; names
+//! beyond the first 4,095 are counted together. Nothing here waits, or allocates at a request's
+//! end. Memory: 900 bytes a name.
 
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use crate::limits::{entry, NAMES};
 
-/// Upper bounds of the buckets, ns; behind the last comes one for all that took longer.
+/// Upper bounds of the buckets, ns; one more bucket behind the last holds all that took longer.
 pub const LATENCY_BOUNDS_NS: [u64; 15] = [
     1_000_000,
     2_500_000,
@@ -33,17 +33,17 @@ pub const LATENCY_BOUNDS_NS: [u64; 15] = [
     60_000_000_000,
 ];
 const BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
-/// An exemplar older than this gives way to a faster request.
+/// An exemplar older than this is replaced also by a faster request.
 const STALE_NS: u64 = 60_000_000_000;
 
-/// What is known of one name.
+/// The histogram of one name.
 #[derive(Clone, Debug)]
 pub struct LatencyView {
     /// Requests by bucket.
     pub counts: [u64; BUCKETS],
-    /// Time of all, ns. Read beside the counts: it may be ahead of them by requests that end now.
+    /// Time of all, ns. Loaded beside the counts: it may include requests that ended since.
     pub sum_ns: u64,
-    /// The slowest request of each bucket of late.
+    /// The slowest recent request of each bucket.
     pub slowest: [Option<Slow>; BUCKETS],
 }
 
@@ -61,15 +61,14 @@ pub struct Slow {
 }
 
 struct Latency {
-    /// Relaxed, as the sum: each stands for itself.
+    /// Relaxed, as the sum: no word depends on another.
     counts: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
     slowest: [Slowest; BUCKETS],
 }
 
-/// Version, id, how long it took, its end, the halves of its trace id. The version is odd while
-/// somebody writes; acquire and release of it, with the fences, order the words between two
-/// readings.
+/// Version, id, duration, end, the halves of the trace id. The version is odd while a thread
+/// writes; acquire and release of it, with the fences, order the words between two loads of it.
 struct Slowest([AtomicU64; 6]);
 
 impl Latency {
@@ -91,11 +90,12 @@ impl Slowest {
         }
         let before = version.load(Ordering::Relaxed);
         let take = |v| version.compare_exchange(v, v + 1, Ordering::Acquire, Ordering::Relaxed);
-        // Another request is being noted: that one does.
+        // Another request is being stored; that will do.
         if before % 2 == 1 || take(before).is_err() {
             return;
         }
-        // Pairs with the reader's fence: who sees one of the words sees the odd version, too.
+        // Pairs with the reader's fence: a reader that sees one of the words also sees the odd
+        // version.
         fence(Ordering::Release);
         of.store(slow.id, Ordering::Relaxed);
         took.store(slow.took_ns, Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Slowest {
     }
 }
 
-/// Of all names.
+/// The histograms of all names.
 #[derive(Default)]
 pub struct Latencies {
     /// Made when it is turned on.
@@ -136,7 +136,7 @@ impl Latencies {
         self.by_name.get().is_some()
     }
 
-    /// A request's name was met: makes its place. Allocates.
+    /// A request's name is used for the first time: makes its place. Allocates.
     pub(crate) fn know(&self, name: ring::Name) {
         if let Some(place) = self.by_name.get().and_then(|all| all.get(entry(name))) {
             place.get_or_init(|| Box::new(Latency::new()));
@@ -154,7 +154,7 @@ impl Latencies {
     }
 
     /// Every name that requests ended under: the name's id (4,095: all names from there on), and
-    /// what is known of it.
+    /// its histogram.
     pub fn each(&self, mut each: impl FnMut(ring::Name, LatencyView)) {
         let all = self.by_name.get().into_iter().flatten();
         for (name, latency) in (0..).zip(all) {

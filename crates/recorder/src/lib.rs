@@ -1,16 +1,17 @@
-//! What a program says about itself: requests, spans, events, garbage collections.
+//! The program's own records: requests, spans, events, garbage collections.
 //!
 //! How it works: each thread keeps a `ring::Writer` in thread-local storage, made at its first
-//! record; a record is put together on the stack and appended. Open requests also stand in a fixed
+//! record. A record is put together on the stack and appended. Open requests are also in a fixed
 //! table of atomics, so that the sampler can see a request that has not ended yet. When a request
-//! ends past its limit its id goes into a small mailbox that the trigger polls: the request's own
-//! thread never makes a syscall for us.
+//! ends past its limit its id goes into a small mailbox that the trigger polls, so the request's
+//! own thread never makes a system call for dashcam.
 //!
 //! What it promises: no allocation, lock or fence; a system call or two only at a thread's first
 //! record. While recording is off every call is one load and a branch. Records may come from signal
 //! handlers and from inside other records.
 //!
-//! Missing on purpose: who reads (snapshot, capture), and when to save (trigger).
+//! What is missing on purpose: reading the recording (snapshot, capture), and when to capture
+//! (trigger).
 
 mod failures;
 mod latency;
@@ -46,7 +47,7 @@ use format::record::{
 /// An attribute: interned key and value.
 pub type Attribute<'a> = (ring::Name, Value<'a>);
 
-/// Appends a record of the calling thread, stamped `now_ns` or earlier, wherever records are taken.
+/// Appends a record of the calling thread, stamped `now_ns` or earlier, to everything that records.
 /// Async-signal-safe. Cost: a few ns; see `ring::Writer::append`.
 #[inline]
 pub fn append(record: &[u64], now_ns: u64) {
@@ -86,7 +87,7 @@ pub fn span(
     put_span(Kind::Span, flags, name, [begin_ns, now, request], attributes, now);
 }
 
-/// As `event`, of an instant that is past.
+/// As `event`, for an instant in the past.
 pub fn event_at(name: ring::Name, t_ns: u64, request: u64, attributes: &[Attribute<'_>]) {
     if is_on() {
         let now = sys::clock::now_ns();
@@ -94,7 +95,7 @@ pub fn event_at(name: ring::Name, t_ns: u64, request: u64, attributes: &[Attribu
     }
 }
 
-/// As `span`, of one that ended before now: its begin and end.
+/// As `span`, for a span that ended before now: its begin and end.
 pub fn span_at(
     name: ring::Name,
     [begin_ns, end_ns]: [u64; 2],
@@ -110,8 +111,8 @@ pub fn span_at(
     }
 }
 
-/// Records that a piece of a request's work begins on this thread: a capture made while it runs
-/// has no other word of it. `task` says the same again, with its end.
+/// Records that this thread begins a task of a request: until it ends, a capture has no other
+/// record of it. `task` records the same again, with its end.
 pub fn task_begins(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
     if is_on() {
         help(request, false);
@@ -122,8 +123,8 @@ pub fn task_begins(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64
     }
 }
 
-/// Records a piece of a request's work that ran on this thread from `begin_ns` until now after
-/// waiting in a queue since `queued_ns`.
+/// Records a task of a request that ran on this thread from `begin_ns` until now, after waiting in
+/// a queue since `queued_ns`.
 pub fn task(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
     if is_on() {
         help(request, true);
@@ -132,7 +133,7 @@ pub fn task(name: ring::Name, queued_ns: u64, begin_ns: u64, request: u64) {
     }
 }
 
-/// The sampler looks at the threads that work for a request as closely as at its own.
+/// The sampler samples the threads that work for a request as closely as the request's own thread.
 fn help(request: u64, done: bool) {
     if let Some(recorder) = current() {
         recorder.open_requests().help(request, done);
@@ -147,9 +148,10 @@ pub fn gc(generation: u16, begin_ns: u64, collected: u64) {
     }
 }
 
-/// Appends a record of two fixed words and attributes. None, or one that is not text, is put
-/// together in registers: each length spelled out, since a slice of an array that was just filled
-/// would be loaded in other pieces than it was stored in, and the CPU would wait for it.
+/// Appends a record of two fixed words and attributes. With no attribute, or one that is not text,
+/// it is put together in registers, with each length spelled out: a slice of an array that was just
+/// filled would be loaded in other widths than it was stored in, and the CPU would wait for the
+/// stores.
 #[inline]
 pub(crate) fn put_event(
     kind: Kind,

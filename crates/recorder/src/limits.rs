@@ -1,4 +1,10 @@
-//! How long a request may take, how long it usually takes, and which took too long.
+//! How long a request may take, how long it usually takes, and which requests took too long.
+//!
+//! How it works: one word for each name id holds its limit and another its typical time. A
+//! request's end compares with the limit and posts to a mailbox that the sampler reads (`mailbox`).
+//!
+//! What it promises: no lock, allocation or wait at a request's end. What is missing on purpose:
+//! the rules behind the limits and what a slow request triggers (`crates/trigger`).
 
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -21,36 +27,36 @@ pub struct SlowRequest {
     pub took_us: u32,
 }
 
-/// Rules that judge a group of requests; 0 means each is judged by itself.
+/// Number of groups of requests that a rule judges together; in group 0 each is judged by itself.
 pub const GROUPS: usize = 16;
 
-/// What the rules say of a name.
+/// The rules' answer for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// How long a request may take, ns; `u64::MAX`: as long as it likes.
+    /// How long a request may take, ns; `u64::MAX`: no limit.
     pub ns: u64,
     /// The group it is counted in, 1 to `GROUPS` - 1; 0 none.
     pub group: usize,
 }
 
-/// Answers the limit of a name; asked once a name, and again when the rules change.
+/// Returns the limit of a name; called once a name, and again when the rules change.
 pub type LimitOf = Box<dyn Fn(&str) -> Limit + Send + Sync>;
 
 /// Limits, typical times and the mailbox.
 pub struct Limits {
-    /// Locked for a moment, to be called without the lock: names are met on many threads.
+    /// Locked only to clone it, and called without the lock: many threads use new names.
     limit_of: Mutex<Arc<LimitOf>>,
     /// Group by name id. Relaxed, as all of these but `counts`.
     groups: Box<[AtomicU8]>,
-    /// Requests that ended, and those of them past their limit, by group: written in this order and
-    /// read in the other one.
+    /// Requests that ended and requests past their limit, by group: stored in this order and loaded
+    /// in the opposite order.
     counts: [[AtomicU64; 2]; GROUPS],
-    /// Limit by name id, ns; 0 not known yet. Relaxed: each word stands for itself.
+    /// Limit by name id, ns; 0 not known yet. Relaxed: no word depends on another.
     limits: Box<[AtomicU64]>,
     /// Typical time by name id, ns: a running median that moves by 1/16 of itself a request.
     /// Relaxed: racing updates lose one step, which does no harm.
     typical: Box<[AtomicU64]>,
-    /// Text by name id, for those that have an entry of their own.
+    /// Text by name id, for names that have an entry of their own.
     texts: Box<[OnceLock<Box<str>>]>,
     mailbox: Mailbox,
 }
@@ -88,19 +94,19 @@ impl Limits {
         self.limits[entry(name)].store(limit.ns.max(1), Ordering::Relaxed);
     }
 
-    /// Judges by other rules from here on.
+    /// Uses other rules from here on.
     pub(crate) fn replace(&self, limit_of: LimitOf) {
         *self.limit_of.lock().unwrap_or_else(|p| p.into_inner()) = Arc::new(limit_of);
     }
 
-    /// Looks up anew the limit of a name that was met as a request's.
+    /// Looks up again the limit of a name that requests have used.
     pub(crate) fn judge_again(&self, name: ring::Name, text: &str) {
         if self.is_request(name) {
             self.judge(name, text);
         }
     }
 
-    /// Whether the name was met as a request's.
+    /// Whether a request has used the name.
     pub(crate) fn is_request(&self, name: ring::Name) -> bool {
         self.limits[entry(name)].load(Ordering::Relaxed) != 0
     }
@@ -123,7 +129,7 @@ impl Limits {
         self.typical[entry(name)].load(Ordering::Relaxed)
     }
 
-    /// Tells the trigger when it took too long; returns whether it did.
+    /// Posts the request to the trigger if it took too long; returns whether it did.
     pub(crate) fn ended(&self, id: u64, name: ring::Name, took_ns: u64) -> bool {
         let slot = &self.typical[entry(name)];
         let old = slot.load(Ordering::Relaxed);
@@ -138,7 +144,8 @@ impl Limits {
         if group > 0 {
             let [ended, over] = &self.counts[group];
             ended.fetch_add(1, Ordering::Relaxed);
-            // Release: who sees it among those over their limit sees it among those that ended.
+            // Release: a reader that counts this request among those over their limit also counts
+            // it among those that ended.
             over.fetch_add(u64::from(is_over), Ordering::Release);
         }
         if is_over {
@@ -152,11 +159,11 @@ impl Limits {
         usize::from(self.groups[entry(name)].load(Ordering::Relaxed)).min(GROUPS - 1)
     }
 
-    /// Requests of a group that ended so far, and those of them past their limit: never more than a
-    /// share of them that was true, since requests may end in between.
+    /// Requests of a group that ended so far, and how many of them were past their limit. The share
+    /// is never larger than it was at some time, since requests may end between the two loads.
     pub fn counts(&self, group: usize) -> (u64, u64) {
         let [ended, over] = &self.counts[group.min(GROUPS - 1)];
-        // Acquire: pairs with the release in `ended`; so this one first.
+        // Acquire: pairs with the release in `ended`, so this load comes first.
         let past = over.load(Ordering::Acquire);
         (ended.load(Ordering::Relaxed), past)
     }
@@ -168,8 +175,7 @@ impl Limits {
     }
 
     /// Slow requests posted since the count `seen` (start with 0), oldest first; returns the new
-    /// count. More than 64 between two calls: the oldest are not told, their number is in the
-    /// count.
+    /// count. Of more than 64 between two calls the oldest are left out; the count includes them.
     pub fn take_slow(&self, seen: u64, mut each: impl FnMut(SlowRequest)) -> u64 {
         self.mailbox.take(seen, |[id, word], _| {
             let (name, took_us) = unpack_pair(word);
@@ -191,7 +197,7 @@ pub(crate) fn entry(name: ring::Name) -> usize {
 mod tests {
     use super::*;
 
-    /// Where every request is past its limit, all are whenever one looks, not more than all.
+    /// Where every request is past its limit, the share is 100 % at every reading, never more.
     #[test]
     fn no_share_is_seen_that_never_was() {
         let limits = Limits::new(Box::new(|_| Limit { ns: 1, group: 1 }));

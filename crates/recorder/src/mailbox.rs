@@ -1,14 +1,20 @@
 //! A mailbox between the threads of the host and the sampler: the newest 64 posts.
+//!
+//! How it works: posting takes the next slot by one atomic add and stores the words and their sum.
+//! The reader compares the sum, so it knows whether the words are of one post.
+//!
+//! What it promises: posting never waits. What it does not: that each post is read; of more than 64
+//! between two reads the oldest are lost, which shows in the count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Posts it holds; the sampler polls it every few milliseconds.
 const SLOTS: usize = 64;
 
-/// Posted to by anybody without waiting, read by one.
+/// Any thread posts without waiting, one thread reads.
 pub(crate) struct Mailbox<const WORDS: usize = 2> {
     slots: [Slot<WORDS>; SLOTS],
-    /// Posts ever. The stores of a slot's sum (release) pair with the loads in `take`.
+    /// Posts so far. The stores of a slot's sum (release) pair with the loads in `take`.
     posted: AtomicU64,
 }
 
@@ -33,15 +39,15 @@ impl<const WORDS: usize> Mailbox<WORDS> {
         slot.sum.store(sum(at, &words), Ordering::Release);
     }
 
-    /// Posts ever.
+    /// Posts so far.
     pub(crate) fn posted(&self) -> u64 {
         self.posted.load(Ordering::Acquire)
     }
 
-    /// Those posted since the count `seen`, oldest first, and whether the words are whole; returns
-    /// the new count. Of more than 64 the oldest are not told. One being written at this instant is
-    /// told with words of its predecessor, and as not whole: that there was one is all the trigger
-    /// needs.
+    /// The posts since the count `seen`, oldest first, and whether their words are whole; returns
+    /// the new count. Of more than 64 the oldest are left out. A post that is being written at this
+    /// instant is passed on with words of its predecessor and as not whole: that there was one is
+    /// all the trigger needs.
     pub(crate) fn take(&self, seen: u64, mut each: impl FnMut([u64; WORDS], bool)) -> u64 {
         let posted = self.posted();
         for at in seen.max(posted.saturating_sub(SLOTS as u64))..posted {
@@ -54,8 +60,9 @@ impl<const WORDS: usize> Mailbox<WORDS> {
     }
 }
 
-/// Tells words of one post from those of two: FNV-1a over which post it is, and then over the
-/// words. (Words count up as posts do: mixed with the number at once, they would cancel it out.)
+/// Distinguishes words of one post from words of two: FNV-1a over the number of the post and then
+/// over the words. (Words count up as posts do: mixed with the number at once, they would cancel it
+/// out.)
 fn sum(at: u64, words: &[u64]) -> u64 {
     let mixed =
         |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
@@ -66,7 +73,7 @@ fn sum(at: u64, words: &[u64]) -> u64 {
 mod tests {
     use super::*;
 
-    /// Words that belong together are told together, however many write at once.
+    /// Words of one post arrive together, however many threads post at once.
     #[test]
     fn what_is_told_as_whole_was_posted_so() {
         let mailbox = Mailbox::<3>::new();

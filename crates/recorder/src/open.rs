@@ -1,4 +1,11 @@
-//! Requests that have begun and not ended.
+//! The table of open requests: begun and not ended.
+//!
+//! How it works: a fixed table of slots. A request claims a free slot by a compare-and-swap of the
+//! slot's id, fills it and publishes the id; its end stores 0. Readers load the id before and after
+//! the fields, and skip a slot whose id changed.
+//!
+//! What it promises: no lock, allocation or wait. A request that finds no free slot is recorded and
+//! judged at its end, but not seen before (`requests_untracked`).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -13,12 +20,12 @@ use crate::recorder::{current, is_on};
 use crate::twice;
 use crate::{append, put_span, Attribute};
 
-/// Slots in the table; a power of two. Requests beyond are judged only when they end.
+/// Slots in the table; a power of two. Requests beyond these are judged only when they end.
 const SLOTS: usize = 4096;
-/// Threads begin their search spread over this many slots, so that the used ones stay low and the
+/// Threads begin their search spread over this many slots, so that the used slots stay low and the
 /// sampler's walk short.
 const SPREAD: usize = 64;
-/// Threads known to work for one request at a time.
+/// Number of other threads that can be known to work for one request at a time.
 pub const HELPERS: usize = 4;
 /// Slot number in the id of an untracked request.
 const UNTRACKED: u64 = SLOTS as u64 - 1;
@@ -48,14 +55,14 @@ pub struct OpenRequest {
     /// Address of the task that works for it, 0 unknown. Never to be followed without a guard: the
     /// task may be gone.
     pub task: u64,
-    /// Other threads that do a piece of its work now, 0 none; of more than there is room for, those
-    /// that began first, and the last.
+    /// Other threads that work for it now, 0 none. Of more than there is room for: those that began
+    /// first, and the last.
     pub helpers: [u32; HELPERS],
 }
 
-/// One open request. `id` 0 means free; the other fields are stored before the id is published
-/// (release) and may be read torn only while a slot changes hands, which readers notice by
-/// reading the id twice.
+/// One open request. `id` 0 means free. The other fields are stored before the id is published
+/// (release). They may be read torn only while a slot changes hands, which readers notice by
+/// loading the id twice.
 #[derive(Default)]
 struct Slot {
     id: AtomicU64,
@@ -63,14 +70,13 @@ struct Slot {
     name_tid: AtomicU64,
     /// 0: no event loop; `NO_TASK`: its task is not known; else the task's address.
     on_loop: AtomicU64,
-    /// 0, or how it failed (`Failed`), when that was told before its end.
+    /// 0, or how it failed (`Failed`), if that was known before its end.
     failed: AtomicU64,
     /// 1: the words of `trace` are set.
     traced: AtomicU64,
     /// Ids that came from outside: trace high, trace low, span, parent, flags of the record.
     trace: [AtomicU64; 5],
-    /// Threads that do a piece of its work; a hint for the sampler, so nothing hangs on their
-    /// order.
+    /// Other threads that work for it; a hint for the sampler, so nothing depends on their order.
     helpers: [AtomicU32; HELPERS],
 }
 
@@ -84,13 +90,14 @@ pub struct OpenTable {
     /// One past the highest slot ever used. Relaxed: a walk that misses a slot entered at this
     /// instant sees it next time.
     high: AtomicUsize,
-    /// The slot that was freed last, where who finds the first `NEAR` places taken goes on: an
-    /// event loop with a thousand open requests begins its search at the same slot each time.
-    /// `FULL`: no slot was free, and, as far as known, none has been freed since. Relaxed: a hint.
+    /// The slot that was freed last. A search that finds the first `NEAR` slots taken continues
+    /// there: an event loop with a thousand open requests begins its search at the same slot each
+    /// time. `FULL`: no slot was free and, as far as known, none has been freed since. Relaxed: a
+    /// hint.
     freed: AtomicUsize,
 }
 
-/// Places looked at before the hint is followed.
+/// Slots tried before the hint is used.
 const NEAR: usize = 8;
 const FULL: usize = usize::MAX;
 
@@ -111,8 +118,8 @@ impl OpenTable {
         for index in near.chain((0..rest).map(|probe| freed + probe)) {
             let index = index % self.slots.len();
             let slot = &self.slots[index];
-            // Claimed with a value no reader takes for a request; acquire orders our stores after
-            // the last owner's.
+            // Claimed with a value that no reader takes for a request; acquire orders our stores
+            // after the last owner's.
             if slot.id.load(Ordering::Relaxed) != 0
                 || slot
                     .id
@@ -164,8 +171,7 @@ impl OpenTable {
         slot.on_loop.store(task.max(NO_TASK), Ordering::Relaxed);
     }
 
-    /// Notes that the calling thread does a piece of a request's work, or, with `done`, has done
-    /// it.
+    /// Stores that the calling thread works for a request, or, with `done`, no longer does.
     pub(crate) fn help(&self, id: u64, done: bool) {
         let Some(slot) = self.slot(id) else { return };
         let own = sys::thread::cached_tid();
@@ -174,7 +180,7 @@ impl OpenTable {
             words.for_each(|word| word.store(0, Ordering::Relaxed));
             return;
         }
-        // Two that take the same word at once: one is not seen until its next piece.
+        // Two threads that take the same word at once: one of them is missing until its next task.
         let free = slot.helpers.iter().find(|word| word.load(Ordering::Relaxed) == 0);
         let [.., last] = &slot.helpers;
         free.unwrap_or(last).store(own, Ordering::Relaxed);
@@ -188,7 +194,7 @@ impl OpenTable {
         slot.failed.store(failed.word(), Ordering::Relaxed);
     }
 
-    /// Keeps ids that came from outside; of those that are 0 what was there before.
+    /// Stores ids that came from outside; an id that is 0 leaves the stored one.
     pub(crate) fn set_trace(&self, told: &Trace) {
         let Some(slot) = self.slot(told.request) else { return };
         let was = self.trace(told.request).unwrap_or_default();
@@ -229,12 +235,13 @@ impl OpenTable {
             remote: flags & trace::flag::REMOTE != 0,
             ..Trace::default()
         };
-        // Acquire fence: the loads above stay before this second look.
+        // Acquire fence: the loads above stay before this second load of the id.
         std::sync::atomic::fence(Ordering::Acquire);
         self.is_open(id).then_some(told)
     }
 
-    /// Frees the slot; its name, whether it ran on a loop, and how it failed, when it was tracked.
+    /// Frees the slot; returns its name, whether it ran on a loop, and how it failed, if it was
+    /// tracked.
     fn leave(&self, id: u64) -> Option<(ring::Name, bool, Failed)> {
         let slot = self.slot(id)?;
         let (name, _) = unpack_pair(slot.name_tid.load(Ordering::Relaxed));
@@ -251,7 +258,8 @@ impl OpenTable {
         (slot.id.load(Ordering::Relaxed) == id).then_some(slot)
     }
 
-    /// Calls `each` with every open request. Cost: one pass over the slots ever used at once.
+    /// Calls `each` with every open request. Cost: one pass over the slots that were ever in use at
+    /// once.
     pub fn each(&self, mut each: impl FnMut(OpenRequest)) {
         for slot in &self.slots[..self.high.load(Ordering::Relaxed)] {
             let id = slot.id.load(Ordering::Acquire);
@@ -264,7 +272,7 @@ impl OpenTable {
             let (on_loop, task) = (task != 0, if task == NO_TASK { 0 } else { task });
             let word = |index: usize| slot.helpers[index].load(Ordering::Relaxed);
             let helpers = std::array::from_fn(word);
-            // Acquire: the loads above stay before this second look.
+            // Acquire: the loads above stay before this second load of the id.
             std::sync::atomic::fence(Ordering::Acquire);
             if slot.id.load(Ordering::Relaxed) == id {
                 each(OpenRequest { id, begin_ns, name, tid, on_loop, task, helpers });
@@ -272,14 +280,14 @@ impl OpenTable {
         }
     }
 
-    /// An open request by its id; for callers that keep no more than the id.
+    /// An open request by its id; for callers that keep only the id.
     pub fn find(&self, id: u64) -> Option<Request> {
         let slot = self.slot(id)?;
         Some(Request { id, begin_ns: slot.begin_ns.load(Ordering::Relaxed) })
     }
 
-    /// Whether this request was in the table and is so no more. One the table had no room for is
-    /// never told as ended.
+    /// Whether this request was in the table and is no longer. False for a request that the table
+    /// had no room for.
     pub fn has_ended(&self, id: u64) -> bool {
         id & UNTRACKED != UNTRACKED && !self.is_open(id)
     }
@@ -328,7 +336,7 @@ impl Request {
         }
     }
 
-    /// Notes the task (its address) that works for it; only of a request on an event loop. Cost:
+    /// Stores the address of the task that works for it; only for a request on an event loop. Cost:
     /// two loads, one store.
     pub fn set_task(self, task: u64) {
         if let (true, Some(recorder)) = (self.id != 0, current()) {
@@ -336,8 +344,8 @@ impl Request {
         }
     }
 
-    /// Notes that it failed, with the name of the error's type ("": none). Its end is an error
-    /// then, whatever `end` is told. A lookup under a lock.
+    /// Stores that it failed, with the name of the error's type ("": none). Its end is an error
+    /// then, whatever `end` is called with. A lookup under a lock.
     pub fn fail(self, kind: &str) {
         let (true, Some(recorder)) = (self.id != 0, current()) else {
             return;
@@ -350,8 +358,8 @@ impl Request {
         recorder.open_requests().set_failed(self.id, Failed::new(name, bits));
     }
 
-    /// Ends it under its present name; `fallback` names a request the table had no room for.
-    /// Tells the trigger when it took too long, and asks the program's predicate.
+    /// Ends it under its present name; `fallback` names a request that the table had no room for.
+    /// Posts it to the trigger if it took too long, and calls the program's predicate.
     pub fn end(self, fallback: ring::Name, error: bool, attributes: &[Attribute<'_>]) {
         if let Some((recorder, question)) = self.finish(fallback, error, attributes) {
             failures::ask(recorder, question);
@@ -359,7 +367,7 @@ impl Request {
     }
 
     /// As `end`, for a place where no code of the program may run (a destructor, a garbage
-    /// collection): its predicate is asked by the next `ask_postponed`.
+    /// collection): the predicate is called by the next `ask_postponed`.
     pub fn end_unasked(self, fallback: ring::Name, error: bool, attributes: &[Attribute<'_>]) {
         if let Some((recorder, question)) = self.finish(fallback, error, attributes) {
             failures::postpone(recorder, question);
@@ -373,7 +381,7 @@ impl Request {
         attributes: &[Attribute<'_>],
     ) -> Option<(&'static crate::Recorder, Question)> {
         let recorder = current().filter(|_| self.id != 0)?;
-        // Before its slot is left, and only for who shows exemplars.
+        // Before its slot is freed, and only if exemplars are shown.
         let told = match recorder.latencies().is_on() {
             true => recorder.open_requests().trace(self.id),
             false => None,

@@ -1,11 +1,12 @@
-//! Spans that are open: noted where captures find them, so that an unfinished span is in every one.
+//! Open spans of the calling thread: stored where captures find them, so that an unfinished span is
+//! in every capture.
 //!
-//! How it works: `ring::open` has the places; here is the calling thread's line and where in it to
-//! look next. A span's holder keeps an `OpenPlace`, four bytes, until the end.
+//! How it works: `ring::open` has the places; this module has the calling thread's line and the
+//! place to try next. The holder of a span keeps an `OpenPlace`, four bytes, until its end.
 //!
-//! What it promises: no lock or allocation; a thread's first span takes a line, once over the lines
-//! at worst; if all are taken, and at most once a second, those of dead threads are brought back
-//! first. Async-signal-safe.
+//! What it promises: no lock or allocation. A thread's first span takes a line, with one pass over
+//! the lines at worst. If all are taken, lines of dead threads are freed first, at most once a
+//! second. Async-signal-safe.
 
 use std::cell::Cell;
 
@@ -15,7 +16,7 @@ use ring::{OpenLine, OpenPlace};
 use crate::recorder::{current, Recorder};
 
 thread_local! {
-    /// No destructor: a signal handler and an ending thread may look at it.
+    /// No destructor: a signal handler and an ending thread may use it.
     static MINE: Mine = const {
         Mine { line: Cell::new(None), next: Cell::new(OpenLine::FIRST), refused: Cell::new(false) }
     };
@@ -26,12 +27,12 @@ struct Mine {
     line: Cell<Option<OpenLine>>,
     /// The place to try next.
     next: Cell<u32>,
-    /// All were taken. Asked once only: a thread without one goes on without.
+    /// All were taken. Tried once only: a thread without a line goes on without.
     refused: Cell<bool>,
 }
 
-/// Notes that a span begins on this thread at `begin_ns`; to be given to `end_span`. Call it only
-/// while recording is on. Costs four stores to memory of this thread.
+/// Stores that a span begins on this thread at `begin_ns`; the result is for `end_span`. Call it
+/// only while recording is on. Costs four stores to memory of this thread.
 #[inline]
 pub fn begin_span(name: ring::Name, begin_ns: u64, request: u64) -> OpenPlace {
     MINE.with(|mine| {
@@ -51,7 +52,7 @@ pub fn begin_span(name: ring::Name, begin_ns: u64, request: u64) -> OpenPlace {
 }
 
 /// The span that began at `begin_ns` ends, on any thread. Record it with `span` first: a capture
-/// that finds both passes the open one over, one that finds neither would miss it.
+/// that finds both ignores the open one; if the order were reversed, a capture could find neither.
 #[inline]
 pub fn end_span(place: OpenPlace, begin_ns: u64) {
     if let (true, Some(recorder)) = (place != OpenPlace::NONE, current()) {
@@ -64,7 +65,7 @@ pub fn innermost_span(request: u64) -> Option<u64> {
     MINE.with(|mine| mine.line.get()?.innermost(request))
 }
 
-/// The begins of the open spans of `request` on this thread that began first and last.
+/// The begins of the first and of the last open span of `request` on this thread.
 pub(crate) fn outermost_and_innermost(request: u64) -> Option<(u64, u64)> {
     let line = MINE.with(|mine| mine.line.get())?;
     Some((line.outermost(request)?, line.innermost(request)?))
@@ -78,7 +79,7 @@ fn first_span(mine: &Mine, begin_ns: u64) -> Option<OpenLine> {
     let tid = sys::thread::cached_tid();
     sys::thread::arm_end();
     let region = current()?.region();
-    // The time tells this claim from one that a thread with the same id made before.
+    // The time distinguishes this claim from one by an earlier thread with the same id.
     let line = region.open_line(tid, begin_ns as u32).or_else(|| {
         let back = region.bring_back_lines(sys::clock::now_ns());
         (back > 0).then(|| region.open_line(tid, begin_ns as u32)).flatten()

@@ -1,4 +1,10 @@
 //! The recorder of this process: region, tables, open requests, limits.
+//!
+//! How it works: one word, `TAKERS`, has a bit for each consumer of records; a record loads it
+//! first. The recorder itself is made once a process and never freed, so a record may hold it at
+//! any time.
+//!
+//! What it promises: off, one load and a branch. A forked child shares nothing with its parent.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -14,10 +20,10 @@ use crate::limits::{LimitOf, Limits};
 use crate::open::OpenTable;
 use crate::twice::Twice;
 
-/// Everything that records share. Made once a process (again in a forked child) and never freed.
+/// Everything that records share. Made once a process (again in a forked child), never freed.
 pub struct Recorder {
-    /// Its number among the recorders this process and its ancestors had. Names' ids are kept
-    /// beside it: another recorder numbers its names anew.
+    /// Its number among the recorders that this process and its ancestors had. Ids of names are
+    /// kept together with it, since another recorder numbers its names anew.
     epoch: u32,
     ids_seed: u64,
     region: &'static Region,
@@ -31,19 +37,18 @@ pub struct Recorder {
 }
 
 static CURRENT: StaticRef<Recorder> = StaticRef::empty();
-/// Who takes records: bit 0 the black box, the others sessions. A taker and no recorder: a forked
-/// child that sleeps, and records as soon as somebody wakes it. Relaxed: a record more or less
+/// The consumers of records: bit 0 the black box, the others sessions. A bit without a recorder: a
+/// forked child that sleeps, and records as soon as it is woken. Relaxed: a record more or less
 /// around a switch does no harm; CURRENT and the sessions are published on their own.
 static TAKERS: AtomicU64 = AtomicU64::new(0);
 /// The black box's bit.
 pub(crate) const BLACK_BOX: u64 = 1;
-/// Epochs given out. A child goes on counting where its parent was. Relaxed: only uniqueness
-/// matters.
+/// Epochs in use so far. A child continues where its parent was. Relaxed: only uniqueness matters.
 static EPOCHS: AtomicU32 = AtomicU32::new(0);
 
 impl Recorder {
-    /// A recorder over a new region. `limit_of` answers how long a request of that name may take
-    /// before it counts as slow; it is asked once a name.
+    /// A recorder over a new region. `limit_of` returns how long a request of a name may take
+    /// before it counts as slow; it is called once a name.
     pub fn new(region: Region, limit_of: LimitOf) -> &'static Recorder {
         let region: &'static Region = Box::leak(Box::new(region));
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed) + 1;
@@ -88,7 +93,7 @@ impl Recorder {
         &self.open
     }
 
-    /// Where the sampler sleeps while nobody works; a request's begin wakes it.
+    /// Where the sampler sleeps while the host is idle; a request's begin wakes it.
     #[inline]
     pub fn nap(&self) -> &Nap {
         &self.nap
@@ -99,7 +104,7 @@ impl Recorder {
         &self.limits
     }
 
-    /// Requests that failed or were chosen, by the rules that speak of them.
+    /// Requests that failed or were chosen, by rule.
     pub fn failures(&self) -> &Failures {
         &self.failures
     }
@@ -119,8 +124,8 @@ impl Recorder {
         });
     }
 
-    /// Judges requests by other limits from here on, those that are open too. Walks all names,
-    /// under their lock.
+    /// Judges requests by other limits from here on, also the open ones. Walks all names, under
+    /// their lock.
     pub fn set_limits(&self, limit_of: LimitOf) {
         self.limits.replace(limit_of);
         self.tables.each_name(|name, text| self.limits.judge_again(name, text));
@@ -136,7 +141,7 @@ impl Recorder {
         });
     }
 
-    /// Interns a request's name and looks up what the rules say of it, so that the request's end
+    /// Interns a request's name and looks up the rules' answer for it, so that the request's end
     /// need not.
     pub fn request_name(&self, text: &str) -> ring::Name {
         let name = self.tables.name(text);
@@ -161,13 +166,13 @@ pub fn current() -> Option<&'static Recorder> {
     CURRENT.get()
 }
 
-/// Whether anybody takes records now, or would once woken. One load.
+/// Whether there is a consumer of records now, or would be once woken. One load.
 #[inline]
 pub fn is_on() -> bool {
     takers() != 0
 }
 
-/// The epoch of the recorder, when anybody takes records now; 0: nobody does.
+/// The epoch of the recorder if there is a consumer of records now; 0: there is none.
 #[inline]
 pub fn on_epoch() -> u32 {
     match takers() {
@@ -192,13 +197,13 @@ pub fn on_epoch_or(wake: fn()) -> u32 {
     }
 }
 
-/// Everybody who takes records now, a bit each.
+/// All consumers of records, a bit each.
 #[inline]
 pub(crate) fn takers() -> u64 {
     TAKERS.load(Ordering::Relaxed)
 }
 
-/// Adds or removes takers.
+/// Adds or removes consumers.
 pub(crate) fn set_takers(bits: u64, on: bool) {
     if on {
         TAKERS.fetch_or(bits, Ordering::Relaxed);
@@ -207,12 +212,12 @@ pub(crate) fn set_takers(bits: u64, on: bool) {
     }
 }
 
-/// Stops taking records into the black box; what was recorded stays.
+/// Stops recording into the black box; what was recorded stays.
 pub fn pause() {
     set_takers(BLACK_BOX, false);
 }
 
-/// Takes records into the black box again, if there is a recorder.
+/// Records into the black box again, if there is a recorder.
 pub fn resume() {
     set_takers(BLACK_BOX, CURRENT.get().is_some());
 }

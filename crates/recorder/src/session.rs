@@ -1,12 +1,12 @@
-//! Sessions: more takers of records beside the black box, each with its own filter, its own queue,
-//! its own policy when the queue is full, and its own exact counters.
+//! Sessions: further consumers of records beside the black box, each with its own filter, its own
+//! queue, its own policy when the queue is full, and its own exact counters.
 //!
-//! How it works: a bit each in the one word that every record looks at anyway; no session, no cost.
-//! A record that finds bits set is offered to each of these sessions: filter first, then the queue.
-//! A session that closes clears its bit and waits until nobody is inside it.
+//! How it works: a session is a bit in the word that every record loads anyway, so no session costs
+//! nothing. A record that finds bits set is offered to each of these sessions: filter first, then
+//! the queue. A session that closes clears its bit and waits until no thread is inside it.
 //!
-//! What it promises: a slow or dead reader of one session touches neither the others, nor the black
-//! box, nor the threads that record; only a session made to block does, up to its limit.
+//! What it promises: a slow or dead reader of one session affects neither other sessions, nor the
+//! black box, nor the threads that record; only a session made to block does, up to its limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ use crate::recorder::{current, set_takers, BLACK_BOX};
 
 /// Sessions at once, the black box included.
 pub const SESSIONS: usize = 64;
-/// How long closing waits for a thread that is inside, before it leaves the memory to it.
+/// How long closing waits for a thread that is inside; after that the memory is left to the thread.
 const LEAVE_NS: u64 = 1_000_000_000;
 
 /// Which records a session takes.
@@ -28,7 +28,7 @@ pub struct Filter {
     pub kinds: u64,
     /// Spans, requests, tasks, collections, off-CPU times: shorter ones are left out. ns.
     pub min_ns: u64,
-    /// Which names; None: all. Asked once a name. Records without a name pass.
+    /// Which names; None: all. Called once a name. Records without a name pass.
     pub names: Option<NameFilter>,
 }
 
@@ -41,22 +41,22 @@ impl Default for Filter {
     }
 }
 
-/// What stands in the table while a session is open.
+/// An entry of the table while a session is open.
 struct Taker {
     filter: Filter,
     /// Names that pass, a bit each by id.
     passing: Box<[AtomicU64]>,
     queue: Queue,
-    /// Records that were not for it.
+    /// Records that its filter left out.
     filtered: AtomicU64,
 }
 
-/// What became of the records a session met.
+/// What became of the records that a session was offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounts {
     /// Records its filter left out.
     pub filtered: u64,
-    /// The others.
+    /// What became of the others.
     pub queue: QueueCounts,
 }
 
@@ -65,9 +65,9 @@ static TABLE: [Visited<Taker>; SESSIONS] = [const { Visited::empty() }; SESSIONS
 /// An open session; closed when dropped.
 #[derive(Debug)]
 pub struct Session {
-    /// Its number, 1-63: the bit in the word of takers.
+    /// Its number, 1-63: its bit in the word of consumers.
     bit: usize,
-    /// Whose it is: in a forked child the number may be another session's.
+    /// The process that opened it: in a forked child the number may be another session's.
     pid: u32,
 }
 
@@ -89,7 +89,8 @@ impl Session {
             match place.put(taker) {
                 Err(back) => taker = back,
                 Ok(()) => {
-                    // New names are learned from now on; these are the others.
+                    // From here on new names are learned as they come; these are the names that
+                    // exist already.
                     recorder.tables().each_name(|id, text| {
                         place.with(|taker| taker.learn(id, text));
                     });
@@ -107,7 +108,7 @@ impl Session {
         self.bit
     }
 
-    /// Hands over the records that are there, oldest first, at most `most`; returns how many. One
+    /// Hands over the records in the queue, oldest first, at most `most`; returns how many. One
     /// reader at a time.
     pub fn read(&self, most: usize, mut each: impl FnMut(u32, &[u64])) -> usize {
         let mut record = Vec::with_capacity(128);
@@ -123,8 +124,8 @@ impl Session {
         read.unwrap_or(0)
     }
 
-    /// What became of the records it met. At rest: offered = read + overwritten + dropped + torn +
-    /// what is still inside.
+    /// What became of the records it was offered. At rest: offered = read + overwritten + dropped +
+    /// torn + still inside.
     pub fn counts(&self) -> SessionCounts {
         let counts = self.with(|taker| SessionCounts {
             filtered: taker.filtered.load(Ordering::Relaxed),
@@ -133,14 +134,14 @@ impl Session {
         counts.unwrap_or_default()
     }
 
-    /// Takes no more records; what is there can still be read.
+    /// Stops recording; what is in the queue can still be read.
     pub fn pause(&self) {
         if self.is_ours() {
             set_takers(1 << self.bit, false);
         }
     }
 
-    /// False in a forked child of the process that opened it, which has no part in it.
+    /// False in a forked child of the process that opened it.
     pub fn is_ours(&self) -> bool {
         self.pid == std::process::id()
     }
@@ -220,7 +221,7 @@ impl Taker {
     }
 }
 
-/// How long what the record tells took; `u64::MAX` for what has no length.
+/// Duration of what the record describes; `u64::MAX` for a record without a duration.
 fn duration(kind: u8, record: &[u64]) -> u64 {
     let between = |from: usize, to: usize| match (record.get(from), record.get(to)) {
         (Some(_), Some(&STILL_OUT)) => u64::MAX,

@@ -1,10 +1,12 @@
 //! The calling thread's own state: its writers.
 //!
-//! A record that comes from inside another record of the same thread (a signal handler, a hook of
-//! the allocator) finds the thread's writer in use and takes the next *lane*: a writer of its own
-//! with its own block and its own row in the thread table. Nothing here takes a lock, allocates, or
-//! needs a destructor of Rust's thread-locals, so a record may come at any time: the first of a
-//! thread, from a signal handler, from another library's thread-exit hook.
+//! How it works: a record that comes from inside another record of the same thread (a signal
+//! handler, a hook of the allocator) finds the thread's writer in use and takes the next *lane*: a
+//! writer with its own block and its own row in the thread table.
+//!
+//! What it promises: no lock, no allocation, no destructor of Rust's thread-locals. So a record may
+//! come at any time: the first of a thread, from a signal handler, from another library's
+//! thread-exit hook.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -15,7 +17,7 @@ use ring::{Class, Newcomer, Writer};
 
 use crate::recorder::{current, Recorder};
 
-/// Records inside records inside records: deeper ones are dropped and counted.
+/// Lanes: records inside records inside records. Deeper records are dropped and counted.
 const LANES: usize = 3;
 
 thread_local! {
@@ -84,10 +86,10 @@ fn register(lane: &mut Option<Writer>, depth: usize) -> Option<&mut Writer> {
     Some(lane.insert(Writer::new(recorder.region(), &new)))
 }
 
-/// Before the first record: lets threads tell their end. Again in a forked child, which its
-/// parent's other thread may have left without.
+/// Before the first record: registers the function that threads call when they end. Again in a
+/// forked child, whose parent may have been in the middle of this on another thread.
 pub(crate) fn hook_ends() {
-    // Without a key (1024 are taken) blocks of ended threads come back when they are in the way,
+    // Without a key (1024 are in use) blocks of ended threads come back when they are in the way,
     // and their rows never say that they ended.
     sys::thread::on_end(ended);
 }
@@ -107,7 +109,7 @@ extern "C" fn ended(_: *mut c_void) {
     });
 }
 
-/// Gives the calling thread the name it has in captures.
+/// Sets the name that the calling thread has in captures.
 pub fn name_thread(name: &str) {
     let Some(recorder) = current() else { return };
     WRITERS.with(|lanes| {
@@ -123,8 +125,8 @@ pub fn name_thread(name: &str) {
     });
 }
 
-/// Gives another thread a name; for threads that were there before the recorder. Takes a slot of
-/// the thread table until the end.
+/// Names another thread; for threads that are older than the recorder. Takes a slot of the thread
+/// table until the end.
 pub fn name_other_thread(tid: u32, name: &str) {
     if let Some(recorder) = current() {
         let now_ns = sys::clock::now_ns();

@@ -1,11 +1,11 @@
-//! Identities of requests and spans, for those who have to give them out while they run.
+//! Trace ids of requests and spans, for callers that pass them on while the request runs.
 //!
-//! How it works: ids are derived (`format::ids`) unless they came from outside; what came from
-//! outside stands in the request's slot of the table of open requests, and is recorded once.
+//! How it works: ids are derived (`format::ids`) unless they came from outside. Ids from outside
+//! are kept in the request's slot of the table of open requests, and recorded once.
 //!
-//! What it promises: no lock, no allocation, no cost for requests that nobody asks about. A request
-//! that the table had no room for forgets what came from outside (`requests_untracked`); its record
-//! keeps it.
+//! What it promises: no lock, no allocation, no cost for requests whose ids are not asked for. A
+//! request that the table had no room for forgets ids from outside (`requests_untracked`); its
+//! record keeps them.
 
 use format::ids;
 use format::record::{Builder, Kind, MAX_WORDS};
@@ -15,7 +15,7 @@ use format::traceparent::Remote;
 use crate::recorder::{current, is_on};
 use crate::{innermost_span, Attribute};
 
-/// Records what is told of a request's or span's ids, kind or status.
+/// Records the ids, kind or status of a request or span.
 pub fn tell(told: &Trace, attributes: &[Attribute<'_>]) {
     if is_on() {
         let now = sys::clock::now_ns();
@@ -64,8 +64,8 @@ pub fn of_request(request: u64) -> Option<Remote> {
     })
 }
 
-/// The innermost open span of `request` on this thread, or its root span. With `request` 0: of this
-/// thread's spans outside of any request, whose trace is their outermost one's.
+/// The innermost open span of `request` on this thread, or its root span. With `request` 0: the
+/// innermost of this thread's spans outside of any request; its trace is that of the outermost one.
 pub fn innermost(request: u64) -> Option<Remote> {
     let recorder = current()?;
     let span = |begin_ns| ids::span(recorder.ids_seed(), sys::thread::cached_tid(), begin_ns);

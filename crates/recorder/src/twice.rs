@@ -1,9 +1,14 @@
-//! What was long is told twice: by the thread it happened on, and by the sampler.
+//! Records of long events are written twice: by their thread, and by the sampler.
 //!
-//! A verdict may rest on one record: the end of the only slow request, since when it had a thread,
-//! the fork that all stood still for. Its thread may lose it (no block to be had in a storm, a
-//! block overwritten), so the sampler tells it once more from a thread and a block of its own.
-//! Readers take what they do not know yet.
+//! Why: a verdict may rest on one record, such as the end of the only slow request, the begin of a
+//! task, or a fork that stopped every thread. Its thread may lose it (no free block while many
+//! threads start, an overwritten block).
+//!
+//! How it works: the thread posts the record to a mailbox, and the sampler appends it once more
+//! from its own block. Readers ignore the second copy of a record that they have.
+//!
+//! What it does not promise: of more than `MOST` posts at one time the rest is not written again.
+//! The more there are, the less one of them matters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,17 +17,17 @@ use format::record::{header, Kind};
 use crate::mailbox::Mailbox;
 use crate::recorder::Recorder;
 
-/// Words of a record that is told twice: a header and three more.
+/// Words of a record that is written twice: a header and three more.
 const WORDS: usize = 4;
-/// What is shorter is told once.
+/// Records of shorter events are written once.
 pub(crate) const LONG_NS: u64 = 1_000_000;
-/// Told again at one time, at most: the more there are, the less one of them matters.
+/// Records written again at one time, at most.
 const MOST: usize = 16;
 
-/// Records that the sampler is to tell again.
+/// Records that the sampler is to write again.
 pub(crate) struct Twice {
     posts: Mailbox<{ WORDS + 1 }>,
-    /// Posts told. Relaxed: only the sampler asks.
+    /// Posts handled. Relaxed: only the sampler uses it.
     told: AtomicU64,
 }
 
@@ -31,7 +36,7 @@ impl Twice {
         Twice { posts: Mailbox::new(), told: AtomicU64::new(0) }
     }
 
-    /// To be told again: a record of the calling thread. Wait-free, async-signal-safe.
+    /// Posts a record of the calling thread to be written again. Wait-free, async-signal-safe.
     pub(crate) fn post(&self, record: [u64; WORDS]) {
         let [head, a, b, c] = record;
         self.posts.post([u64::from(sys::thread::cached_tid()), head, a, b, c]);
@@ -39,8 +44,8 @@ impl Twice {
 }
 
 impl Recorder {
-    /// Tells once more, as the calling thread, what was posted since the last call: to the black
-    /// box alone. For the sampler.
+    /// Appends, as the calling thread, the records that were posted since the last call: to the
+    /// black box alone. For the sampler.
     pub fn tell_twice(&self) {
         let (mut left, told) = (MOST, self.twice.told.load(Ordering::Relaxed));
         let now = sys::clock::now_ns();
@@ -58,8 +63,8 @@ impl Recorder {
     }
 }
 
-/// Appends a record with a begin and an end that many may have to wait for (a fork, a collection),
-/// and has it told again if it was long.
+/// Appends a record of an interval that many threads may have to wait for (a fork, a collection),
+/// and posts it to be written again if it was long.
 pub fn append_interval(record: [u64; WORDS], now_ns: u64) {
     crate::append(&record, now_ns);
     let [_, begin_ns, end_ns, _] = record;

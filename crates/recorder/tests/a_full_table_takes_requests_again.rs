@@ -1,4 +1,4 @@
-//! The table of open requests when it is full, and when it is so no more.
+//! The table of open requests when it is full, and after a slot was freed.
 #![allow(clippy::expect_used, missing_docs)]
 
 use format::region::losses;

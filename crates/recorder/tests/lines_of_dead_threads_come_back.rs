@@ -1,5 +1,5 @@
-//! Threads that end without a word (a raw exit system call) in the middle of a span do not use up
-//! the lines of open spans: when none is left, those of dead threads come back.
+//! Threads that end by a raw exit system call in the middle of a span do not use up the lines of
+//! open spans: when no line is left, lines of dead threads are freed.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::ffi::c_void;
@@ -33,7 +33,7 @@ fn lines_of_dead_threads_come_back() {
             libc::pthread_create(&mut id, std::ptr::null(), dies_in_a_span, argument)
         };
         assert_eq!(made, 0);
-        // SAFETY: as above. The kernel wakes who joins when the thread is gone.
+        // SAFETY: as above. The kernel wakes the joining thread when the other one is gone.
         assert_eq!(unsafe { libc::pthread_join(id, std::ptr::null_mut()) }, 0);
     }
     assert_eq!(region.losses()[losses::SPANS_UNTRACKED], 0, "every thread found a line");

@@ -1,5 +1,5 @@
-//! Records from signal handlers, from inside records, from threads that end in odd ways: all are in
-//! the box or counted, and recording allocates nothing.
+//! Records from signal handlers, from inside records, from threads that end in unusual ways: all
+//! are in the box or counted, and recording allocates nothing.
 //!
 //! One process records once, so everything is one test, step by step.
 #![allow(clippy::expect_used, missing_docs)]
@@ -92,13 +92,12 @@ extern "C" fn on_signal(_: i32) {
     assert_eq!(ALLOCATIONS.get(), before, "a record from a signal handler allocates nothing");
 }
 
-/// Signals to one thread, each sent as soon as the one before was handled, until there were so
-/// many.
+/// Signals to one thread, each sent when the one before was handled, up to a number.
 struct Storm(std::thread::JoinHandle<()>);
 
 impl Storm {
-    /// Aims at the calling thread. To that one alone: of a timer's, which go to any thread, the
-    /// kernel gives most to the process's first one, which only waits for its tests.
+    /// Sends to the calling thread, and to that alone: the kernel gives most signals of a timer,
+    /// which go to any thread, to the process's first thread, which only waits for its tests.
     fn begin(signals: u64) -> Storm {
         // SAFETY: a handler that only records, installed by plain calls.
         let target = unsafe {
@@ -137,7 +136,7 @@ fn raw_thread(body: extern "C" fn(*mut c_void) -> *mut c_void, argument: u32) ->
     id
 }
 
-/// Records that surely fit into the box, and signals that interrupt them.
+/// Records that surely fit into the box together with the signals that interrupt them.
 const MOST: u64 = 1_000_000;
 const SIGNALS: u64 = 1000;
 
@@ -169,7 +168,8 @@ fn records_come_from_anywhere() {
     let storm = Storm::begin(SIGNALS);
     let mut signals = 0;
     while signals < SIGNALS {
-        // So many until the next one is there: of those that come late none falls on a record.
+        // So many until the next signal is there: if signals come late, the records do not fill the
+        // box.
         let most = (signals + 1) * (MOST / SIGNALS);
         if many < most {
             recorder::event(busy, many, &[]);
@@ -184,8 +184,8 @@ fn records_come_from_anywhere() {
     assert_eq!(in_the_box(region, signal).0, signals);
     assert_eq!(region.losses()[losses::DROPPED_REENTRANT], 0);
 
-    // 3. Threads that end by pthread_exit's cousin, the raw system call, are noticed later: their
-    //    rows stay, their blocks come back when they are in the way.
+    // 3. Threads that end by the raw exit system call are noticed later: their rows stay, their
+    //    blocks come back when they are in the way.
     let odd = name("odd end");
     for _ in 0..50 {
         raw_thread(ends_inside, odd);
@@ -216,7 +216,7 @@ fn records_come_from_anywhere() {
     }
     assert_eq!(in_the_box(region, late).0, 20);
 
-    // The books: what the thread table says was written is there, or dropped, or overwritten.
+    // The account: what the thread table counts as written is read, dropped or overwritten.
     let (total, dropped) = written(region);
     let seen: u64 =
         [plain, span, busy, signal, odd, late].iter().map(|n| in_the_box(region, *n).0).sum();

@@ -1,5 +1,5 @@
-//! Sessions beside the black box: filters, policies when full, exact counts; a dead reader harms
-//! nobody.
+//! Sessions beside the black box: filters, policies when full, exact counts. A dead reader harms no
+//! other session.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,8 @@ use format::record::Kind;
 use recorder::{Filter, Limit, Recorder, Session, SessionCounts};
 use ring::{OnFull, Region};
 
-/// One recorder serves all tests of this process; sessions see the records of all, so one at a
-/// time.
+/// One recorder serves all tests of this process; sessions see the records of all tests, so one
+/// test runs at a time.
 fn recorder() -> (&'static Recorder, MutexGuard<'static, ()>) {
     static MADE: OnceLock<&'static Recorder> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
@@ -161,7 +161,7 @@ fn a_blocking_session_waits_for_its_reader_and_no_longer_than_its_limit() {
         assert_eq!(read + session.counts().queue.dropped, 10_000);
         assert!(read > 9_000, "the reader keeps up when it is waited for: {read}");
     });
-    // Nobody reads any more: full, then each record costs the limit and is given up.
+    // No reader any more: the queue is full, then each record costs the limit and is given up.
     (0..128).for_each(|i| recorder::event(name, i, &[]));
     let before = session.counts().queue.dropped;
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! A request that hands pieces of its work to other threads: which of them work for it now.
+//! Several threads work for one request: which of them do now.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::collections::HashSet;
@@ -32,14 +32,14 @@ fn all_threads_that_work_for_a_request_are_known_until_they_are_done() {
     };
     let mut threads: Vec<_> = (0..3).map(|_| begin()).collect();
     assert_eq!(helpers(), threads.iter().map(|t| t.0).collect());
-    // Whoever is done first, the others are seen further.
+    // Whichever thread is done first, the others remain known.
     while !threads.is_empty() {
         let (_, end, thread) = threads.remove(threads.len() / 2);
         drop(end);
         thread.join().expect("ends");
         assert_eq!(helpers(), threads.iter().map(|t| t.0).collect());
     }
-    // More than there is room for: the last is known, and nobody stays who is done.
+    // More than there is room for: the last is known, and no thread that is done remains.
     let many: Vec<_> = (0..10).map(|_| begin()).collect();
     assert!(helpers().contains(&many[9].0));
     for (_, end, thread) in many {

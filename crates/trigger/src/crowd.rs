@@ -1,34 +1,37 @@
-//! Percentiles over a window, without keeping a single time: the p99 of the last 30 s is over a
+//! Percentiles over a window without storing a single time: the p99 of the last 30 s is over a
 //! limit exactly when more than 1 % of the requests were.
+//!
+//! How it works: counts of requests and of requests over the limit, at up to 64 points in time; the
+//! difference between now and the begin of the window decides.
 
 use std::collections::VecDeque;
 
-/// Fewer requests than this in a window have no percentile worth the name.
+/// A window with fewer requests than this has no percentile.
 const FEWEST: u64 = 10;
-/// Points kept a window: the window is as long as it says to one part in this many.
+/// Points kept for each window: a window's length is exact to one part in this many.
 const POINTS: u64 = 64;
 
 /// Counts of one rule over its window.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// Requests that may be over the limit, parts of a million.
+    /// Requests that may be over the limit, parts per million.
     allowed_ppm: u64,
     window_ns: u64,
     /// (time, requests until then, of these over the limit), oldest first. The oldest is the last
-    /// one before the window.
+    /// point before the window.
     points: VecDeque<(u64, u64, u64)>,
 }
 
 impl Crowd {
-    /// For the quantile that leaves `allowed_ppm` parts of a million over the limit.
+    /// For the quantile that leaves `allowed_ppm` parts per million over the limit.
     pub fn new(allowed_ppm: u64, window_ns: u64) -> Crowd {
         Crowd { allowed_ppm, window_ns, points: VecDeque::new() }
     }
 
-    /// Tells the counts so far; both only grow. Call as often as you like.
+    /// Adds the counts so far; both only grow. May be called at any rate.
     pub fn note(&mut self, now_ns: u64, total: u64, over: u64) {
         let step = self.window_ns / POINTS;
-        // The newest point moves on until it is a step behind the one before it.
+        // The newest point moves on until it is one step later than the point before it.
         let begun = self.points.iter().rev().nth(1).map(|before| before.0);
         if begun.is_some_and(|before| now_ns.saturating_sub(before) < step) {
             self.points.pop_back();

@@ -1,13 +1,14 @@
-//! A limit that falls while nothing fires: a quiet service yields a capture of its slowest, too.
+//! Limits fall while nothing fires, so that a quiet service yields a capture of its slowest
+//! requests, too.
 
-/// The longest fall, in halvings: to a thousandth.
+/// The lowest limit, in halvings: about a thousandth.
 const LOWEST: f64 = 10.0;
-/// Steps a halving: limits are looked up anew at each.
+/// Steps for each halving; limits are looked up again at each step.
 const STEPS: f64 = 4.0;
 
-/// By how much limits are to be multiplied, `quiet_ns` after the last capture (or the start): 1 for
-/// the first `decay_ns`, then half as much after each further `decay_ns`, in four steps, down to
-/// 1/1024. `decay_ns` 0: always 1.
+/// The factor for limits, `quiet_ns` after the last capture (or the start): 1 for the first
+/// `decay_ns`, then halved in each further `decay_ns`, in four steps, down to 1/1024. `decay_ns` 0:
+/// always 1.
 pub fn decayed(quiet_ns: u64, decay_ns: u64) -> f64 {
     if decay_ns == 0 || quiet_ns < decay_ns {
         return 1.0;

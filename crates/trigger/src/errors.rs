@@ -1,16 +1,16 @@
-//! The text of `on_error=`: which failed requests make a capture.
+//! Rules of `on_error=`: which failed requests trigger a capture.
 
 use crate::crowd::Crowd;
 use crate::rules::name_matches;
 use crate::units::{duration_ns, Wrong};
 
-/// Most rules at once.
+/// The largest number of rules.
 pub const MOST_ERROR_RULES: usize = 16;
 
 /// Rules in the order given, `KIND`, `KIND(NAME)` or `KIND(NAME)>5%/30s` each. KIND is `error` (any
-/// error; `errors` too) or the name of an exception's type, whole or as a glob; NAME a request's,
-/// as in `slow=`. With a share the rule fires when more than that share of the requests of that
-/// name ended so in the window. Empty text: no rule.
+/// error; `errors` too) or the name of an exception's type, whole or as a glob; NAME is a request's
+/// name, as in `slow=`. With a share the rule fires when more than that share of the requests of
+/// that name ended so in the window. Empty text: no rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorRules {
     rules: Vec<Rule>,
@@ -33,7 +33,7 @@ struct Rate {
 }
 
 impl ErrorRules {
-    /// Reads rules separated by commas. Errors name the rule that makes no sense.
+    /// Reads rules separated by commas. An error names the rule that is not valid.
     pub fn parse(text: &str) -> Result<ErrorRules, Wrong> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let rules: Vec<Rule> = parts.map(parse_rule).collect::<Result<_, _>>()?;
@@ -43,27 +43,28 @@ impl ErrorRules {
         Ok(ErrorRules { rules })
     }
 
-    /// The rules that speak of requests of this name, a bit each.
+    /// The rules that apply to requests of this name, a bit each.
     pub fn of_name(&self, name: &str) -> u16 {
         self.bits(|r| r.name.as_ref().is_none_or(|pattern| name_matches(pattern, name)))
     }
 
-    /// The rules that speak of errors of this type, a bit each; "": of an error without one.
+    /// The rules that apply to errors of this type, a bit each; "": an error without a type.
     pub fn of_kind(&self, kind: &str) -> u16 {
         self.bits(|rule| match &rule.kind {
             None => true,
             Some(_) if kind.is_empty() => false,
-            // A word without a star means the type itself: KeyError is no MonkeyError.
+            // A word without a star is the whole name of a type: KeyError does not match
+            // MonkeyError.
             Some(pattern) => pattern == kind || (is_glob(pattern) && name_matches(pattern, kind)),
         })
     }
 
-    /// The rules that fire at each error, a bit each; the others by the share of errors.
+    /// The rules that fire at each error, a bit each; the others fire by the share of errors.
     pub fn single(&self) -> u16 {
         self.bits(|rule| rule.rate.is_none())
     }
 
-    /// For each rule its text and, if it judges by share, its counter.
+    /// For each rule its text and, if it fires by share, its counter.
     pub fn crowds(&self) -> Vec<(String, Option<Crowd>)> {
         let crowd = |rate: Rate| Crowd::new(rate.allowed_ppm, rate.window_ns);
         self.rules.iter().map(|rule| (rule.text.clone(), rule.rate.map(crowd))).collect()

@@ -1,11 +1,15 @@
-//! When to save: one slow request fires, the capture follows a little later, then quiet.
+//! The gate: joins firings into captures. A slow request fires, the capture follows a little later,
+//! then comes a quiet time.
+//!
+//! What it promises: one capture for each cooldown; the cooldown doubles while firings go on, and
+//! firings without a capture are counted. No clock: time is passed in.
 
-/// The times a gate works with, in nanoseconds.
+/// The times that a gate uses, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Waited after the firing, so that the capture holds what came after.
+    /// Waited after the firing, so that the capture contains what followed.
     pub post_ns: u64,
-    /// Waited at most for the firing request to end, beyond `post_ns`.
+    /// How long beyond `post_ns` the capture waits for the firing request to end.
     pub patience_ns: u64,
     /// Quiet time after a capture; doubles while firings go on, up to 32 times.
     pub cooldown_ns: u64,
@@ -18,39 +22,39 @@ pub enum Why {
     Ended,
     /// A request is past its limit and still running.
     Running,
-    /// A request ended with an error of this kind (a name id; 0: of no known kind).
+    /// A request ended with an error of this type (a name id; 0: type not known).
     Failed {
         /// Name id of the error's type.
         kind: u32,
     },
-    /// Too large a share of requests failed, by this rule.
+    /// By this rule, too large a share of requests failed.
     Share {
         /// Number of the rule.
         rule: u32,
         /// Requests in the window, and those of them that failed.
         counts: (u64, u64),
     },
-    /// The program's own predicate chose a request that ended.
+    /// The program's predicate chose a request that ended.
     Chosen,
-    /// A metric is over its limit, by this rule.
+    /// By this rule, a metric is over its limit.
     Metric {
         /// Number of the rule.
         rule: u32,
     },
 }
 
-/// One yes.
+/// One firing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Firing {
     /// The request that fired.
     pub request: u64,
     /// Name id of the request.
     pub name: u32,
-    /// How long it had taken by then.
+    /// How long it had taken when it fired.
     pub took_ns: u64,
-    /// Whether it had ended.
+    /// Why it fired.
     pub why: Why,
-    /// When.
+    /// When it fired.
     pub at_ns: u64,
 }
 
@@ -61,25 +65,25 @@ enum State {
     Cooling { until_ns: u64 },
 }
 
-/// The trigger's memory: armed, pending (fired, capture not due yet) or cooling down.
+/// The gate's state: armed, pending (fired, capture not due yet) or cooling down.
 #[derive(Debug)]
 pub struct Gate {
     timing: Timing,
     state: State,
     doublings: u32,
     last_capture_ns: u64,
-    /// The request a capture was made for while it still ran; its end does not fire again.
+    /// The request that a capture was made for while it still ran; its end does not fire again.
     told: u64,
-    /// Slow requests since the last capture, in none so far.
+    /// Slow requests since the last capture, in no capture so far.
     owed: u64,
-    /// Last capture, doublings and owed before the last capture, which may come to nothing.
+    /// Last capture, doublings and `owed` as they were before the last capture, which may fail.
     before: (u64, u32, u64),
     /// Captures in a row that could not be written.
     failures: u32,
 }
 
-/// Quiet time after a capture that could not be written; doubles with each in a row, up to the
-/// cooldown.
+/// Quiet time after a capture that could not be written; doubles with each further failure, up to
+/// the cooldown.
 const FAILED_NS: u64 = 1_000_000_000;
 
 impl Gate {
@@ -97,12 +101,13 @@ impl Gate {
         }
     }
 
-    /// Works with other times from here on.
+    /// Uses other times from here on.
     pub fn set_timing(&mut self, timing: Timing) {
         self.timing = timing;
     }
 
-    /// A request was slow. True when a capture will hold or holds it; false when it is suppressed.
+    /// A request was slow. True when a capture will contain or contains it; false when it is
+    /// suppressed.
     pub fn slow(&mut self, firing: Firing) -> bool {
         if let State::Cooling { until_ns } = self.state {
             if firing.at_ns >= until_ns {
@@ -124,7 +129,7 @@ impl Gate {
         }
     }
 
-    /// The firing whose capture is due now. `still_open` says whether a request is running yet.
+    /// The firing whose capture is due now. `still_open` returns whether a request still runs.
     pub fn due(&mut self, now_ns: u64, still_open: impl Fn(u64) -> bool) -> Option<Firing> {
         let State::Pending(firing) = self.state else {
             return None;
@@ -138,7 +143,7 @@ impl Gate {
         self.before = (self.last_capture_ns, self.doublings, self.owed);
         let quiet_ns = now_ns.saturating_sub(self.last_capture_ns);
         let cooldown_ns = self.timing.cooldown_ns;
-        // Twice the longest cooldown without a capture: the storm is over.
+        // Twice the longest cooldown without a capture: the doubling ends.
         if self.last_capture_ns == 0 || quiet_ns > cooldown_ns.saturating_mul(2 << self.doublings) {
             self.doublings = 0;
         } else {
@@ -157,13 +162,13 @@ impl Gate {
         self.failures = 0;
     }
 
-    /// The capture that was due at `due_ns` could not be written: its firing is in none, and a
-    /// short while later another may try.
+    /// The capture that was due at `due_ns` could not be written: its firing is in no capture, and
+    /// another may fire a short while later.
     pub fn failed(&mut self, due_ns: u64, now_ns: u64) {
         self.owed += 1;
         let quiet_ns = (FAILED_NS << self.failures).min(self.timing.cooldown_ns);
         self.failures = (self.failures + 1).min(16);
-        // Another one is on its way already: what follows is that one's.
+        // Another one is on its way already and decides what follows.
         if self.last_capture_ns != due_ns {
             return;
         }
@@ -176,8 +181,8 @@ impl Gate {
         }
     }
 
-    /// Slow requests since the last capture that are in none: at the end of the process they are
-    /// worth one more.
+    /// Slow requests since the last capture that are in no capture: at the end of the process they
+    /// are worth one more.
     pub fn owed(&self) -> u64 {
         self.owed
     }

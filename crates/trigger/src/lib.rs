@@ -1,15 +1,15 @@
-//! Pure rules: what is slow, and when to save. No clock, no I/O: time is passed in.
+//! Triggers: rules that decide when to capture. Pure: no clock, no I/O; time is passed in.
 //!
-//! How it works: `rules` turns the text of `slow=` into limits by request name; `crowd` knows
-//! whether a percentile is over its limit; `gate` decides, given a slow request and the time,
-//! whether a capture is to be made and when: after the trigger it waits a while (the end of the
-//! story is part of the story), then it stays quiet for a cooldown that doubles while firings go
-//! on. `errors` reads `on_error=`, `quota` knows when there have been enough captures, `metric`
-//! reads `on_metric=` and `watch` judges windows by it, `decay` how far limits fall while nothing
-//! fires. `settings` is the list of all settings, and what each accepts.
+//! How it works: `rules` turns the text of `slow=` into limits by request name; `crowd` decides
+//! whether a percentile is over its limit. `gate` decides, given a slow request and the time,
+//! whether a capture is made and when: a while after the trigger, so that the capture contains what
+//! followed; then comes a cooldown that doubles while firings go on. `errors` reads `on_error=`,
+//! `quota` limits the captures of a day, `metric` reads `on_metric=` and `watch` applies it to
+//! windows, `decay` computes how far limits fall while nothing fires. `settings` is the list of all
+//! settings, and what each accepts.
 //!
-//! What it promises: the same inputs give the same decisions, and a storm of slow requests yields
-//! one capture a cooldown, the rest are counted.
+//! What it promises: the same inputs give the same decisions. Many slow requests at once yield one
+//! capture for each cooldown; the rest are counted.
 
 mod crowd;
 mod decay;

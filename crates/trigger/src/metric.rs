@@ -1,17 +1,17 @@
-//! The text of `on_metric=`: which numbers of the program's metrics make a capture.
+//! Rules of `on_metric=`: which numbers of the program's metrics trigger a capture.
 
 use crate::rules::name_matches;
 use crate::units::{bytes, duration_ns, Wrong};
 
-/// Most rules at once.
+/// The largest number of rules.
 pub const MOST_METRIC_RULES: usize = 16;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const HOUR_NS: u64 = 3_600 * SECOND_NS;
 
-/// Rules in the order given, `SUBJECT>LIMIT` or `SUBJECT<LIMIT` each, with `/WINDOW` behind it
-/// where a rule is about more than one window of a second. SUBJECT is a metric's name, whole or as
-/// a glob, with tags in braces if need be (`queue.depth{region=eu}`), or a statistic of it:
+/// Rules in the order given, `SUBJECT>LIMIT` or `SUBJECT<LIMIT` each, with `/WINDOW` behind it if
+/// the rule is about more than one window of a second. SUBJECT is a metric's name, whole or as a
+/// glob, with tags in braces if needed (`queue.depth{region=eu}`), or a statistic of it:
 /// `rate(NAME)`, `sum(...)`, `count(...)`, `mean(...)`, `min(...)`, `max(...)`, `p99(...)`. Empty
 /// text: no rule.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,14 +24,14 @@ pub struct MetricRules {
 pub(crate) enum Stat {
     /// No statistic named: a gauge's value, a counter's sum, a set's members, the greatest value.
     Plain,
-    /// Of counters, a second.
+    /// Increments of counters per second.
     Rate,
     Sum,
     Count,
     Mean,
     Min,
     Max,
-    /// Values that may be over the limit, parts of a million.
+    /// Values that may be over the limit, parts per million.
     Percentile(u64),
 }
 
@@ -44,15 +44,15 @@ pub(crate) struct MetricRule {
     /// Over the limit, not under it.
     pub above: bool,
     pub limit: f64,
-    /// The limit was given as a time: it speaks of timings, in milliseconds.
+    /// The limit was given as a time: the rule is for timings, in milliseconds.
     pub is_time: bool,
     /// 0: each window by itself.
     pub window_ns: u64,
 }
 
 impl MetricRules {
-    /// Reads rules separated by commas (those in braces separate tags). Errors name the rule that
-    /// makes no sense.
+    /// Reads rules separated by commas (commas in braces separate tags). An error names the rule
+    /// that is not valid.
     pub fn parse(text: &str) -> Result<MetricRules, Wrong> {
         let parts = split(text).into_iter().map(str::trim).filter(|part| !part.is_empty());
         let parse = |part: &str| parse_rule(part).ok_or_else(|| refuse(part));
@@ -75,7 +75,7 @@ impl MetricRules {
 }
 
 impl MetricRule {
-    /// Whether it speaks of this series.
+    /// Whether it applies to this series.
     pub fn is_of(&self, name: &str, tags: &[(Box<str>, Box<str>)]) -> bool {
         let is_glob = self.name.contains(['*', '?']);
         let named = self.name == name || (is_glob && name_matches(&self.name, name));
@@ -109,7 +109,7 @@ fn split(text: &str) -> Vec<&str> {
 }
 
 fn parse_rule(text: &str) -> Option<MetricRule> {
-    // A tag's value may hold the sign: only what is behind the braces counts.
+    // A tag's value may contain the sign: only the text behind the braces counts.
     let braces = text.rfind('}').unwrap_or(0);
     let at = braces + text.get(braces..)?.find(['>', '<'])?;
     let (subject, rest) = (text[..at].trim(), &text[at + 1..]);

@@ -1,11 +1,11 @@
-//! How many captures are enough: so many a day, and one of the same cause in a while.
+//! How many captures are enough: a number for each day, and one of the same cause for each period.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-/// At most so many captures in a day, which begins with the first of them.
+/// At most this many captures in a day, which begins with the first of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
     most: u64,
@@ -19,12 +19,12 @@ impl Quota {
         Quota { most, taken: 0, day_began_ns: 0 }
     }
 
-    /// Allows another number from here on; what was taken stays taken.
+    /// Allows another number from here on; captures already counted stay counted.
     pub fn set_most(&mut self, most: u64) {
         self.most = most;
     }
 
-    /// Whether there may be one more now; if so it is taken.
+    /// Whether there may be one more now; if so it is counted.
     pub fn take(&mut self, now_ns: u64) -> bool {
         if self.taken == 0 || now_ns.saturating_sub(self.day_began_ns) >= DAY_NS {
             (self.taken, self.day_began_ns) = (0, now_ns);
@@ -34,7 +34,7 @@ impl Quota {
         free
     }
 
-    /// One that was taken came to nothing.
+    /// A capture that was counted failed.
     pub fn give_back(&mut self) {
         self.taken = self.taken.saturating_sub(1);
     }
@@ -43,8 +43,8 @@ impl Quota {
 /// Causes remembered; the one captured longest ago is forgotten.
 const MOST: usize = 1000;
 
-/// When each cause was last captured, and how often it came again. What a cause is the caller says:
-/// the trigger knows no more of it than the request's name and the rule that fired.
+/// When each cause was last captured, and how often it came again. The caller defines a cause: the
+/// trigger knows only the request's name and the rule that fired.
 #[derive(Debug)]
 pub struct Repeats<K> {
     /// 0: every one counts as new.
@@ -54,7 +54,7 @@ pub struct Repeats<K> {
 
 #[derive(Debug)]
 struct Known {
-    /// None: its last capture came to nothing.
+    /// None: its last capture failed.
     captured_ns: Option<u64>,
     /// Since its first capture.
     again: u64,
@@ -67,7 +67,7 @@ impl<K: Copy + Eq + Hash> Repeats<K> {
         Repeats { within_ns, known: HashMap::new() }
     }
 
-    /// Works with another time from here on.
+    /// Uses another time from here on.
     pub fn set_within(&mut self, within_ns: u64) {
         self.within_ns = within_ns;
     }
@@ -85,14 +85,14 @@ impl<K: Copy + Eq + Hash> Repeats<K> {
         }
     }
 
-    /// Its capture came to nothing; what was counted stays.
+    /// Its capture failed; the counts stay.
     pub fn forget(&mut self, cause: &K) {
         if let Some(known) = self.known.get_mut(cause) {
             known.captured_ns = None;
         }
     }
 
-    /// It is captured now; `text` is how `counts` names it.
+    /// It is captured now; `text` is its name in `counts`.
     pub fn captured(&mut self, cause: K, text: &str, now_ns: u64) {
         if self.within_ns == 0 {
             return;
@@ -107,7 +107,7 @@ impl<K: Copy + Eq + Hash> Repeats<K> {
     }
 
     /// How often causes came again and were not captured, most often first, at most `most` of them.
-    /// Of one that is remembered no more nothing is told.
+    /// A cause that was forgotten is missing.
     pub fn counts(&self, most: usize) -> Vec<(&str, u64)> {
         let mut by_text: BTreeMap<&str, u64> = BTreeMap::new();
         for known in self.known.values().filter(|known| known.again > 0) {

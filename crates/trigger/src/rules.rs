@@ -1,4 +1,4 @@
-//! The text of `slow=` as limits by request name.
+//! Rules of `slow=`: limits by request name.
 
 use crate::crowd::Crowd;
 use crate::units::{duration_ns, show_ns, Wrong};
@@ -17,22 +17,22 @@ struct Rule {
     /// None: any request.
     name: Option<String>,
     limit_ns: u64,
-    /// The percentile it judges by; None: each request by itself.
+    /// The percentile that it applies to; None: each request is judged by itself.
     crowd: Option<Percentile>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Percentile {
-    /// Requests that may be over the limit, parts of a million.
+    /// Requests that may be over the limit, parts per million.
     allowed_ppm: u64,
     window_ns: u64,
 }
 
-/// Most percentile rules at once.
+/// The largest number of percentile rules.
 pub const MOST_CROWDS: usize = 15;
 
 impl Rules {
-    /// Reads rules separated by commas. Errors name the rule that makes no sense.
+    /// Reads rules separated by commas. An error names the rule that is not valid.
     pub fn parse(text: &str) -> Result<Rules, Wrong> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let rules: Vec<Rule> = parts.map(parse_rule).collect::<Result<_, _>>()?;
@@ -42,7 +42,7 @@ impl Rules {
         Ok(Rules { rules })
     }
 
-    /// Which percentile rule judges requests of this name, counted from 0; None: each is judged by
+    /// Number of the percentile rule for requests of this name, from 0; None: each is judged by
     /// itself.
     pub fn crowd_of(&self, name: &str) -> Option<usize> {
         let rule = self.strictest(name).filter(|rule| rule.crowd.is_some())?;
@@ -65,8 +65,8 @@ impl Rules {
         Rules { rules: self.rules.iter().map(scale).collect() }
     }
 
-    /// How long a request of this name may take, ns; `u64::MAX` when no rule speaks of it. A rule
-    /// with a name beats the rule for any; of several, the strictest holds.
+    /// How long a request of this name may take, ns; `u64::MAX` when no rule applies to it. A rule
+    /// with a name wins over the rules for any request; of several, the strictest holds.
     pub fn limit_ns(&self, name: &str) -> u64 {
         self.strictest(name).map_or(u64::MAX, |rule| rule.limit_ns)
     }
@@ -125,7 +125,7 @@ fn parse_rule(text: &str) -> Result<Rule, Wrong> {
     Ok(Rule { name, limit_ns: limit(duration, text)?, crowd })
 }
 
-/// `p99.9(checkout)` as (parts of a million over it, `checkout`); None: no percentile.
+/// `p99.9(checkout)` as (parts per million over it, `checkout`); None: not a percentile.
 fn percentile(text: &str) -> Option<(u64, &str)> {
     let rest = text.strip_prefix('p')?;
     let (number, name) = match rest.split_once('(') {
@@ -151,8 +151,8 @@ fn refuse(found: &str) -> Wrong {
     }
 }
 
-/// Whether a name is meant: a pattern with `*` or `?` must match it as a whole; one without must
-/// occur in it.
+/// Whether a pattern matches a name: with `*` or `?` it must match the whole name, without them it
+/// must occur in it.
 pub fn name_matches(pattern: &str, name: &str) -> bool {
     if !pattern.contains(['*', '?']) {
         return name.contains(pattern);

@@ -1,11 +1,11 @@
 //! The settings: each declared once, with what it accepts.
 //!
-//! How it works: `settings!` hands the list to whatever macro wants it: here it becomes `KNOBS`, in
-//! the host's facade the methods of its `Config`. `check` refuses a value that is out of its range;
-//! both the host (environment, callers) and the command (`dashcam run`'s flags) ask it, so a flag
-//! is refused before the program starts by the rule that would pass it over inside of it.
+//! How it works: `settings!` passes the list to a macro: here it becomes `KNOBS`, in the host's
+//! facade the methods of its `Config`. `check` refuses a value outside its range. Both the host
+//! (environment, callers) and the command (`dashcam run`'s flags) call it, so a flag that the host
+//! would ignore is refused before the program starts.
 //!
-//! Missing on purpose: addresses (`openmetrics`, `otlp`) are judged by the rooms that speak to
+//! What is missing on purpose: addresses (`openmetrics`, `otlp`) are checked by the crates that use
 //! them.
 
 use crate::{bytes, duration_ns, fraction, switch, ErrorRules, MetricRules, Rules, Wrong};
@@ -22,7 +22,7 @@ pub struct Knob {
     pub sentence: &'static str,
 }
 
-/// Calls the macro named with all settings: `name, default, accepted values, what it does;` each.
+/// Calls the given macro with all settings: `name, default, accepted values, what it does;` each.
 #[macro_export]
 macro_rules! settings {
     ($take:ident) => {
@@ -72,7 +72,7 @@ macro_rules! knobs {
 
 settings!(knobs);
 
-/// Refuses a value that does not fit its knob; names that are no setting are not looked at.
+/// Refuses a value that does not fit its setting; names that are no setting are not checked.
 pub fn check(name: &str, text: &str) -> Result<(), Wrong> {
     const S: u64 = 1_000_000_000;
     let one_of = |words: &[&str]| match words.contains(&text.trim()) {
@@ -108,7 +108,7 @@ pub fn check(name: &str, text: &str) -> Result<(), Wrong> {
     }
 }
 
-/// 0 to 100, with or without the sign.
+/// 0 to 100, with or without the percent sign.
 pub fn percent(name: &str, text: &str) -> Result<f64, Wrong> {
     match text.trim().trim_end_matches('%').trim() {
         "0" => Ok(0.0),
@@ -124,7 +124,7 @@ pub fn time_or_none(name: &str, text: &str) -> Result<u64, Wrong> {
     }
 }
 
-/// The value found, and the knob's range.
+/// The error for a value: what was found, and the setting's range.
 fn wanted(name: &str, text: &str) -> Wrong {
     let wanted = KNOBS.iter().find(|k| k.name == name).map_or("", |k| k.range).to_owned();
     Wrong { what: name.to_owned(), found: text.to_owned(), wanted }
@@ -144,7 +144,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     (far <= 1 + name.len() / 5).then_some(found)
 }
 
-/// Letters to put in, take out or change to make one of the other.
+/// Edit distance: letters to insert, delete or change to turn one text into the other.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, of_a) in a.bytes().enumerate() {

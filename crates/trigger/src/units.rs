@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A value that makes no sense: what it was for, what was found, what is wanted.
+/// A value that is not valid: of which setting, what was found, what is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The setting.

@@ -1,23 +1,23 @@
-//! Metric rules over time: told every window of metrics, says which rules are over their limit.
+//! Metric rules over time: gets every window of metrics, returns which rules are over their limit.
 //!
-//! How it works: counters and values of all series a rule speaks of are added together, as sums
-//! that only grow, and a rule's window is the difference of two of them; percentiles are a `Crowd`.
-//! A gauge is judged series by series: with a window it must have been over all that time.
+//! How it works: counters and values of all series that a rule applies to are added up, as sums
+//! that only grow, and a rule's window is the difference of two sums; percentiles are a `Crowd`. A
+//! gauge is judged series by series: with a window it must have been over for all that time.
 //!
 //! What it promises: memory is bounded (64 points a rule, 256 gauges a rule; those beyond are
-//! told).
+//! counted).
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::crowd::Crowd;
 use crate::metric::{MetricRule, MetricRules, Stat};
 
-/// Points kept a window.
+/// Points kept for each window.
 const POINTS: u64 = 64;
 /// Gauges of one rule.
 const MOST_GAUGES: usize = 256;
 
-/// What came of one series in a window.
+/// What came in for one series in a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Came<'a> {
     /// A counter's increments.
@@ -29,11 +29,11 @@ pub enum Came<'a> {
         /// It is a value.
         set: bool,
     },
-    /// Of a timing (`is_time`, ms), histogram, distribution.
+    /// Values of a timing (`is_time`, ms), histogram or distribution.
     Values {
-        /// Those kept, which stand for `count`.
+        /// The values that were kept, which stand for `count`.
         kept: &'a [f64],
-        /// How many came.
+        /// How many came in.
         count: f64,
         /// Their sum.
         sum: f64,
@@ -53,7 +53,7 @@ pub enum Came<'a> {
 pub struct Excess {
     /// Its number, from 0.
     pub rule: usize,
-    /// It was not over at the window before.
+    /// It was not over in the window before.
     pub is_new: bool,
     /// Metric, value and rule, for people: `queue.depth was 120: queue.depth>100`.
     pub text: String,
@@ -71,12 +71,12 @@ impl MetricWatch {
         MetricWatch { states: rules.rules.iter().cloned().map(State::new).collect() }
     }
 
-    /// Whether there is nothing to tell it.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
 
-    /// Tells what came of a series in the window that ends next.
+    /// Adds what came in for a series in the window that ends next.
     pub fn note(&mut self, name: &str, tags: &[(Box<str>, Box<str>)], came: Came<'_>) {
         let of = |state: &&mut State| state.rule.is_of(name, tags);
         self.states.iter_mut().filter(of).for_each(|state| state.note(name, tags, came));
@@ -100,7 +100,7 @@ struct State {
     /// So far: sum, count, of counters and values together.
     sum: f64,
     count: f64,
-    /// (time, sum, count), oldest first; the oldest is the last one before the window.
+    /// (time, sum, count), oldest first; the oldest is the last point before the window.
     points: VecDeque<(u64, f64, f64)>,
     crowd: Option<Crowd>,
     /// So far: values, and those over the limit.
@@ -110,7 +110,7 @@ struct State {
     worst: Option<f64>,
     members: f64,
     gauges: HashMap<String, Gauge>,
-    /// Something of it came once.
+    /// Whether a value of it ever came in.
     known: bool,
     was_over: bool,
     refused: u64,
@@ -225,7 +225,7 @@ impl State {
         };
         let value = match self.rule.stat {
             Stat::Plain if self.members > 0.0 => self.members,
-            // Values: the worst of a window, or with a window of the rule's own their number's sum.
+            // Values: the worst of a window, or, if the rule has a window, their sum.
             Stat::Plain if self.worst.is_some() => self.worst?,
             Stat::Plain if !self.gauges.is_empty() => return None,
             Stat::Plain | Stat::Sum => sum,
@@ -235,7 +235,7 @@ impl State {
             Stat::Min | Stat::Max => self.worst?,
             Stat::Mean | Stat::Percentile(_) => return None,
         };
-        // What is too little may only be known when the window is whole.
+        // "Too little" can be decided only when the window is whole.
         let ripe = self.known && (self.rule.above || covered);
         (ripe && self.is_over(value)).then(|| format!("{} was {}", self.label(), self.shown(value)))
     }
@@ -245,7 +245,7 @@ impl State {
         format!("{}{unit}", (value * 1e3).round() / 1e3)
     }
 
-    /// Keeps this window's end; whether the rule's window is whole.
+    /// Stores this window's end; returns whether the rule's window is whole.
     fn keep(&mut self, from_ns: u64, to_ns: u64) -> bool {
         if self.points.is_empty() {
             self.points.push_back((from_ns, 0.0, 0.0));
@@ -312,8 +312,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Windows of a second, each with what came; the seconds at which each rule was over, and the
-    /// texts at the first of each time.
+    /// Runs windows of a second, each with its values; returns the seconds at which each rule was
+    /// over, and the texts at the first of each time.
     fn over(rules: &str, windows: &[&[(&str, Came<'_>)]]) -> (Vec<(usize, u64)>, Vec<String>) {
         let mut watch = MetricWatch::new(&MetricRules::parse(rules).expect(rules));
         let (mut at, mut texts) = (Vec::new(), Vec::new());

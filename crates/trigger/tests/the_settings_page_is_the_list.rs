@@ -11,7 +11,7 @@ fn every_setting_is_a_row_of_the_page_and_no_row_is_more() {
         "" => "none".to_owned(),
         _ => format!("`{text}`"),
     };
-    // A bar in a cell would end it.
+    // A bar would end the table's cell.
     assert!(!KNOBS.iter().any(|knob| knob.range.contains('|')));
     // Stars outside of code are emphasis.
     let accepts = |text: &str| if text.contains('*') { code(text) } else { text.to_owned() };

@@ -8,7 +8,7 @@ pub fn series(kind: Kind, name: &str) -> &'static Series {
     registry().series_of(kind, name, &[], 1.0).expect("there is room")
 }
 
-/// Everything that windows told of a series, added up.
+/// Everything that windows contain of a series, added up.
 #[derive(Debug, Default, PartialEq)]
 pub struct Sum {
     pub readings: u64,
@@ -18,7 +18,7 @@ pub struct Sum {
     pub extremes: Option<(f64, f64)>,
     pub members: std::collections::BTreeSet<String>,
     pub refused: u64,
-    /// The last.
+    /// The last value.
     pub gauge: Option<(f64, bool)>,
 }
 
