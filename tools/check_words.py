@@ -79,7 +79,7 @@ def word(pattern: str, instead: str, flags: int = re.I) -> Word:
 
 
 WORDS = [
-    word(NOUN + r"looks?\b(?! like\b)", "sample"),
+    word(NOUN + r"looks?\b(?!-| like\b)", "sample"),
     word(r"\blook(?:ed|s|ing)? at (?:a |the |each |every )?(?:thread|stack|task|greenlet)s?\b", "sample"),
     word(r"\b(?:tell|tells|told|telling|untold)\b", "record, report, show, name"),
     # In a question these are plain English.
@@ -94,7 +94,7 @@ WORDS = [
     word(r"\b(?:purses?|savings)\b", "token bucket, budget, burst"),
     word(r"\bstorms?\b", "burst of thread creation"),
     word(r"\b(?:mend|mends|mended|mending)\b", "fix"),
-    word(r"\bout of\b(?! (?:bounds|memory|order|range|reach|room|scope|service|space|sync|the way)\b)", "from"),
+    word(r"(?<!left\s)\bout of\b(?! (?:bounds|memory|order|range|reach|room|scope|service|space|sync|the way)\b)", "from"),
     word(r"\b(?:himself|herself)\b", "itself"),
     word(r"\b(?:dear|dearer|dearest)\b", "expensive"),
     word(r"\breckon(?:s|ed|ing)?\b", "calculate, count"),

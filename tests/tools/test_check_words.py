@@ -78,7 +78,8 @@ class Words(unittest.TestCase):
     def test_idioms_are_not_terms(self) -> None:
         for text in ("Of course.", "In the course of a day.", "The host ran out of memory.", "A stand-in answers.",
                      "A handle that stays the same.", "At that one moment.", "These words are understood.",
-                     "Each value stands for ten.", "An index out of bounds.", "Look up a name."):
+                     "Each value stands for ten.", "An index out of bounds.", "Look up a name.",
+                     "The look-up of a name.", "It is left out of the total."):
             self.assertEqual(found(text + "\n"), [], text)
 
     def test_the_place_of_a_finding_is_the_line_of_its_word(self) -> None:

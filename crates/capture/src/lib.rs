@@ -1,12 +1,12 @@
-//! The capture file: the waist between what records and what reads.
+//! The capture file, between what records and what reads.
 //!
-//! `write` is the host's half: it streams tables and blocks into chunks with checksums, using
-//! nothing but the standard library and a CRC. `read` is the reader's half: it turns any bytes into
-//! tables, or into an error that says what is wrong, and never panics. `region` reads the black box
-//! that a killed process left behind. The layout stands in `format::chunk` and
-//! docs/capture-format.md.
+//! How it works: `write` is the host's half: it streams tables and blocks into chunks with
+//! checksums, using nothing but the standard library and a CRC. `read` is the reader's half: it
+//! turns bytes into tables. `region` reads the black box of a killed process. The layout is in
+//! `format::chunk` and docs/capture-format.md.
 //!
-//! The host imports `write` only; tools/check_rooms.py holds that line.
+//! What it promises: any bytes give tables or an error that says what is wrong, never a panic. The
+//! host imports `write` only; tools/check_rooms.py checks that.
 
 #[cfg(feature = "read")]
 pub mod read;

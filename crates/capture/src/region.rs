@@ -1,8 +1,8 @@
 //! Reading the black box that a killed process left behind, and making a capture of it.
 //!
-//! The region file is what `ring` mapped: every record whose head word was stored is in it. No
-//! process writes to it any more, so a plain copy is consistent; a block whose head makes no sense
-//! is left out.
+//! How it works: the region file is what `ring` mapped: every record whose head word was stored is
+//! in it. No process writes to it any more, so a plain copy is consistent; a block with an invalid
+//! head is left out.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ use format::schema::SCHEMA_JSON;
 use crate::read::ReadError;
 use crate::write::CaptureWriter;
 
-/// A region as it lay in the file.
+/// A region as it was in the file.
 pub struct DeadRegion {
     words: Vec<u64>,
     layout: Layout,
@@ -49,7 +49,7 @@ impl DeadRegion {
         self.words[word::START_EPOCH_NS].wrapping_add(since_start)
     }
 
-    /// Writes everything in it as a capture; returns the number of blocks.
+    /// Writes all of it as a capture; returns the number of blocks.
     pub fn write_capture<W: Write>(&self, out: W) -> io::Result<u64> {
         let mut writer = CaptureWriter::new(out, &self.meta())?;
         writer.tables(&self.tables())?;
@@ -121,7 +121,8 @@ impl DeadRegion {
             .int("to_ns", self.newest_ns())
             .raw("losses", &counters.finish())
             .raw("books", &books.finish())
-            // Nobody was left to tell: what has no end was running when the process ended.
+            // Open requests were not recorded again: a request without an end was running when the
+            // process ended.
             .flag("open_told", false)
             .raw("schema", SCHEMA_JSON)
             .finish();
@@ -134,7 +135,7 @@ impl DeadRegion {
         headers.fold(0, |sum, header| sum.wrapping_add(format::block::overwritten(header)))
     }
 
-    /// Latest time that any block header knows; the capture reaches at least that far.
+    /// Latest time in any block header; the capture reaches at least that far.
     fn newest_ns(&self) -> u64 {
         let blocks = self.words[self.layout.blocks..].chunks_exact(BLOCK_WORDS);
         let used = blocks.filter(|b| Head::unpack(b[HEAD]).used() > HEADER_WORDS);
@@ -167,8 +168,7 @@ fn newest_in_block(block: &[u64]) -> u64 {
     newest
 }
 
-/// The fields of `base` with those of `over` behind them: JSON readers keep the last of two equal
-/// keys.
+/// The fields of `base` followed by those of `over`: JSON readers keep the last of two equal keys.
 fn join_objects(over: &str, base: &str) -> String {
     let fields = |text: &str| -> String {
         let inner = text.trim().strip_prefix('{').and_then(|t| t.strip_suffix('}'));

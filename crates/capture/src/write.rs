@@ -1,4 +1,4 @@
-//! Writing a capture, chunk by chunk.
+//! Writes a capture, chunk by chunk.
 
 use std::io::{self, Write};
 
@@ -24,12 +24,12 @@ impl<W: Write> CaptureWriter<W> {
         Ok(writer)
     }
 
-    /// META again: the later one holds.
+    /// META again: the later chunk counts.
     pub fn meta(&mut self, meta_json: &str) -> io::Result<()> {
         self.chunk(chunk::META, meta_json.as_bytes())
     }
 
-    /// Everything so far to `out`, and `out` itself flushed.
+    /// Writes everything so far to `out`, and flushes it.
     pub fn flush(&mut self) -> io::Result<()> {
         self.flush_blocks()?;
         self.out.flush()
@@ -45,9 +45,9 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// Spans that are open, as `Region::copy_open` gives them; the later of two calls holds. Take
-    /// them before the blocks: a span that ends in between is in both, and readers pass the open
-    /// one over.
+    /// Spans that are open, as `Region::copy_open` returns them; the later of two calls counts.
+    /// Take them before the blocks: a span that ends in between is in both, and readers ignore the
+    /// open one.
     pub fn open_spans(&mut self, words: &[u64]) -> io::Result<()> {
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         self.chunk(chunk::OPEN, &bytes)
@@ -65,8 +65,8 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// The end mark, with the number of blocks that were overwritten while they were copied; gives
-    /// `out` back.
+    /// The end mark, with the number of blocks that were overwritten while they were copied;
+    /// returns `out`.
     pub fn finish(mut self, overwritten: u64) -> io::Result<W> {
         self.flush_blocks()?;
         let counts = [self.block_count.to_le_bytes(), overwritten.to_le_bytes()].concat();

@@ -1,4 +1,4 @@
-//! Round trip; every truncation; flipped bytes: never a panic, never silence about the damage.
+//! Round trip; every truncation; flipped bytes: never a panic, and damage is always reported.
 #![cfg(feature = "read")]
 #![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)]
 

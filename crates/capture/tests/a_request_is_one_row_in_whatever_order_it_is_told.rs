@@ -1,5 +1,5 @@
-//! Begin, end, and what is told again at a copy may lie in any blocks: one row comes of them, the
-//! same one.
+//! Begin, end, and the copy made at a snapshot may lie in any blocks: the result is one row, always
+//! the same.
 #![cfg(feature = "read")]
 #![allow(clippy::expect_used, missing_docs)]
 
@@ -25,7 +25,7 @@ fn capture(told: &[(u32, Vec<u64>)]) -> Capture {
 
 #[test]
 fn the_order_of_blocks_changes_no_request() {
-    // Arrived at 100, taken up at 150, ended at 300; the keeper knows the arrival only.
+    // Arrived at 100, handler from 150, ended at 300; the snapshot's copy has the arrival only.
     let begin = (WORKER, vec![header(Kind::RequestBegin, 4, 0, 1), 100, 7, 150]);
     let end = (WORKER, vec![header(Kind::RequestEnd, 4, flag::ERROR, 2), 100, 300, 7]);
     let again = (
@@ -41,7 +41,7 @@ fn the_order_of_blocks_changes_no_request() {
         assert_eq!((row.begin_ns, row.started_ns, row.end_ns), (100, 150, Some(300)), "{order:?}");
         assert!(row.error && read.open_at_copy.contains(&7), "{order:?}");
     }
-    // Without its end it is open; without its begin the end says what it knows.
+    // Without its end it is open; without its begin the row has what the end contains.
     for (kept, started_ns, end_ns) in [([0, 2], 150, None), ([1, 2], 100, Some(300))] {
         let read = capture(&kept.map(|i| told[i].clone()));
         assert_eq!(read.requests.len(), 1, "{kept:?}");
@@ -50,7 +50,7 @@ fn the_order_of_blocks_changes_no_request() {
     }
 }
 
-/// What the sampler tells a second time stands for what is lost, and for nothing else.
+/// The sampler's second copy of a record replaces a lost original, and nothing else.
 #[test]
 fn what_is_told_twice_is_one_row() {
     let begin = vec![header(Kind::RequestBegin, 4, 0, 1), 100, 7, 150];
@@ -72,7 +72,7 @@ fn what_is_told_twice_is_one_row() {
         let [gc] = &read.gcs[..] else { panic!("{:?}", read.gcs) };
         assert_eq!((gc.tid, gc.begin_ns, gc.end_ns, gc.collected), (WORKER, 500, 900, 44));
     }
-    // A second telling of what makes no sense is nothing.
+    // A second copy of an invalid record is ignored.
     for bad in [&[][..], &[0], &[header(Kind::Gc, 9, 0, 0), 1]] {
         assert!(capture(&[own(&begin), twice(bad)]).gcs.is_empty());
     }

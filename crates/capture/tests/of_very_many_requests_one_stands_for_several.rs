@@ -1,4 +1,5 @@
-//! A capture of half a million requests, read for causes: which rows stay, and what they stand for.
+//! A capture of half a million requests, read for causes: which rows stay, and how many each stands
+//! for.
 #![cfg(feature = "read")]
 #![allow(clippy::expect_used, missing_docs)]
 
@@ -16,7 +17,7 @@ const REQUESTS: u64 = 520_000;
 
 /// Requests one behind the other, the first eighth of them last in the file. 1 of 100 has the name
 /// 2, the others 1; 1 of 1000 failed, 1 of 5000 took 50 ms; the median is 500 us. The last forty
-/// are told as open once more, though their ends were read.
+/// are recorded again as open, though their ends were read.
 fn capture() -> Vec<u8> {
     let took = |at: u64| if at % 5000 == 77 { 50_000 * US } else { (at * 7919 % 1000) * US };
     let mut begins = vec![1000];
@@ -85,7 +86,7 @@ fn the_slowest_stay_and_the_others_are_counted() {
     assert_eq!(counts(&few), counts(&all));
     assert!(few.requests.iter().all(|r| r.end_ns.is_some()), "an ended one is told as open");
     assert!(few.requests.is_sorted_by_key(|r| (r.begin_ns, r.id)));
-    // Each of the slow ones, as it was; of the others none stands for far more than the next.
+    // Each slow one as it was; of the others none stands for far more than the next.
     let slow = |c: &Capture| {
         let own = c.requests.iter().filter(|r| ns(r) >= 50_000 * US);
         own.map(|r| (r.id, r.times)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Ids are derived from the seed, unless a record tells others; parents come from nesting in time.
+//! Ids are derived from the seed unless a record has others; parents come from nesting in time.
 #![cfg(feature = "read")]
 #![allow(clippy::expect_used, missing_docs)]
 

@@ -1,11 +1,11 @@
-//! Where to listen: the text of the setting `openmetrics`.
+//! The address to listen on: the text of the setting `openmetrics`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// Most ports of a range.
+/// The largest number of ports in a range.
 const MOST_PORTS: u16 = 1000;
 
 /// An address.
@@ -13,14 +13,14 @@ const MOST_PORTS: u16 = 1000;
 pub enum Address {
     /// The first free port of a range; 0: any.
     Tcp(IpAddr, RangeInclusive<u16>),
-    /// A socket in the file system; `{pid}` in it stands for the process's number.
+    /// A socket in the file system; `{pid}` in it becomes the process's number.
     Unix(String),
 }
 
 impl Address {
     /// Reads `127.0.0.1:9464`, `[::1]:9464`, `localhost:9464`, `127.0.0.1:9464-9479`,
-    /// `unix:/run/billy-{pid}.sock`. None: nothing is wanted. Names of hosts are not looked up.
-    /// Errors: what is wanted.
+    /// `unix:/run/billy-{pid}.sock`. None: off. Names of hosts are not looked up. Errors: what is
+    /// wanted.
     pub fn parse(text: &str) -> Result<Option<Address>, String> {
         let text = text.trim();
         let wrong = || {

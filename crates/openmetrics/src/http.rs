@@ -1,9 +1,9 @@
-//! As much of HTTP/1.1 as a scraper needs: one GET, one answer, the end.
+//! As much of HTTP/1.1 as a scraper needs: one GET, one answer, then the connection closes.
 
-/// How metrics are written.
+/// The format of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus text 0.0.4: what everything understands; without exemplars.
+    /// Prometheus text 0.0.4: every scraper understands it; without exemplars.
     Text,
     /// OpenMetrics 1.0.0.
     OpenMetrics,
@@ -18,18 +18,18 @@ impl Format {
     }
 }
 
-/// What a client asks for.
+/// What a client asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// More is to come.
     NotYet,
     /// The metrics, and whether without them (HEAD).
     Metrics(Format, bool),
-    /// Not to be had: the status line's number and words.
+    /// Refused: the status line's number and words.
     Refused(u16, &'static str),
 }
 
-/// Reads what has come of a request.
+/// Reads the bytes of a request that have come so far.
 pub(crate) fn asked(bytes: &[u8]) -> Asked {
     let end = |mark: &[u8]| bytes.windows(mark.len()).position(|w| w == mark);
     let Some(end) = end(b"\r\n\r\n").or_else(|| end(b"\n\n")) else {
@@ -66,7 +66,7 @@ pub(crate) fn asked(bytes: &[u8]) -> Asked {
     Asked::Metrics(negotiated(&accepts.join(",")), is_head)
 }
 
-/// OpenMetrics for who names it and prefers it at least as much as plain text.
+/// OpenMetrics if the client names it and prefers it at least as much as plain text.
 fn negotiated(accept: &str) -> Format {
     let (mut open, mut plain) = (0.0, 0.0);
     for range in accept.split(',') {

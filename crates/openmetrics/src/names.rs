@@ -1,4 +1,4 @@
-//! Names as Prometheus takes them, and what is known of a metric besides its numbers.
+//! Names in the form that Prometheus takes, and descriptions of metrics.
 
 use sys::shelf::Shelf;
 
@@ -25,15 +25,15 @@ struct Description {
 
 static DESCRIBED: Shelf<Description, DESCRIPTIONS> = Shelf::empty();
 
-/// Says what a metric of this name is, for its HELP and UNIT lines. The first description of a name
-/// holds, and only if it came before the metric's first window. Allocates; takes no lock.
+/// Describes the metric of this name, for its HELP and UNIT lines. The first description counts,
+/// and only if it came before the metric's first window. Allocates; takes no lock.
 pub fn describe(name: &str, help: &str, unit: Option<Unit>) {
     let made = || Description { name: name.into(), help: help.into(), unit };
-    // Full: the metric has the HELP line that all others have.
+    // Full: the metric gets the HELP line of metrics without a description.
     let _ = DESCRIBED.find_or_add(hash(name), |d| *d.name == *name, made);
 }
 
-/// Help and unit that `describe` was told.
+/// Help and unit, from `describe`.
 pub(crate) fn described(name: &str) -> Option<(&'static str, Option<&'static str>)> {
     let found = DESCRIBED.find(hash(name), |d| *d.name == *name)?;
     let unit = found.unit.as_ref().map(|unit| unit.0.as_str()).filter(|unit| !unit.is_empty());
@@ -46,8 +46,8 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// A metric's name: letters, digits, `_`; each other character becomes `_`, before a leading digit
-/// comes one. Colons are for recording rules.
+/// A metric's name: letters, digits, `_`; each other character becomes `_`, and a leading digit
+/// gets one in front. Colons are for recording rules.
 pub(crate) fn metric(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = name.chars().map(plain).collect();

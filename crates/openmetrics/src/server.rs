@@ -1,4 +1,8 @@
-//! The thread that answers.
+//! The endpoint and its thread, which answers scrapers.
+//!
+//! How it works: one thread polls the listening socket and the clients, and does for each what can
+//! be done without waiting. What it promises: the limits of the crate's page, and an end soon after
+//! `stop`.
 
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,15 +19,16 @@ use crate::http::{answer, asked, refusal, Asked, Format};
 use crate::store::Store;
 use crate::{text, Address, RequestTimes, AGAIN_NS, CLIENTS, LONGEST, PATIENCE_NS, TAKING_NS};
 
-/// While there is nothing to listen on, the end is looked for this often.
+/// How often the thread checks for `stop` while there is nothing to listen on.
 const LOOK_NS: u64 = 200_000_000;
 
-/// Asked at each answer.
+/// Called at each answer.
 type Requests = Box<dyn Fn() -> Vec<RequestTimes> + Send + Sync>;
-/// Told when it listens, or why it does not: `on`, `off: ...`.
+/// Called when it listens, or with why it does not: `on`, `off: ...`.
 type Tell<'a> = &'a dyn Fn(&str);
 
-/// An endpoint: a store, and who answers from it. One a start of recording.
+/// An endpoint: a store, and the state of the thread that answers from it. One for each start of
+/// recording.
 pub struct Endpoint {
     address: Address,
     pid: u32,
@@ -58,9 +63,9 @@ pub struct Stats {
     pub collisions: u64,
     /// The last of them.
     pub last_collision: String,
-    /// Families left out of the last answer for want of room.
+    /// Families left out of the last answer because there was no room.
     pub left_out: u64,
-    /// Members of sets not counted for want of room.
+    /// Members of sets not counted because there was no room.
     pub members_refused: u64,
 }
 
@@ -69,7 +74,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Endpoint {
-    /// Not listening yet: `run` does, on a thread of its own. `requests` is asked for times of
+    /// Does not listen yet: `run` does, on a thread of its own. `requests` is called for times of
     /// requests at each answer.
     pub fn new(address: Address, pid: u32, requests: Requests) -> Endpoint {
         let reserved = text::reserved();
@@ -118,7 +123,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes no more clients and makes `run` return soon.
+    /// Accepts no more clients and makes `run` return soon.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         if let Some(listener) = lock(&self.listener).take() {
@@ -133,13 +138,13 @@ impl Endpoint {
 
     fn remove_file(&self) {
         if let Some(path) = self.address.path(self.pid) {
-            // Gone already, or another's: nothing to be done.
+            // If it is gone already, or another's, nothing has to be done.
             let _ = std::fs::remove_file(path);
         }
     }
 
-    /// Listens and answers until `stop`. Where nothing can be listened on it tries again. `tell` is
-    /// told the endpoint's state when that changes: `on`, or `off: ` and why.
+    /// Listens and answers until `stop`. If it cannot listen, it tries again. `tell` is called with
+    /// the endpoint's state when that changes: `on`, or `off: ` and why.
     pub fn run(&self, tell: Tell<'_>) {
         while !self.stopping() {
             match self.open() {
@@ -212,7 +217,7 @@ impl Endpoint {
             let ms = until.map(|until| until.saturating_sub(now) / 1_000_000 + 1);
             local::wait(&mut list, ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)));
             if !listener.is_intact() {
-                // The program has closed what it does not know: a new one is opened.
+                // The program has closed a descriptor that it did not open: a new one is opened.
                 return;
             }
             let now = sys::clock::now_ns();
@@ -229,7 +234,7 @@ impl Endpoint {
             Ok(fd) => fd,
             Err(error) if again(&error) => return,
             Err(_) => {
-                // No descriptor left in this process: not in a circle.
+                // No descriptor left in this process: do not accept again at once.
                 self.refuse();
                 return sys::thread::pause(LOOK_NS);
             }
@@ -239,7 +244,7 @@ impl Endpoint {
             return clients.push(Client { fd, until_ns, state: State::Asking(Vec::new()) });
         }
         self.refuse();
-        // It may have gone; there is nobody else to tell.
+        // The client may be gone; that is no error.
         let _ = local::write(&fd, &refusal(503, "Service Unavailable"));
     }
 
@@ -247,7 +252,7 @@ impl Endpoint {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Does what can be done now. False: the client is to be forgotten.
+    /// Does what can be done now. False: forget the client.
     fn go_on(&self, client: &mut Client, ready: bool, now: u64) -> bool {
         if ready {
             match self.talk(client, now) {
@@ -274,7 +279,7 @@ impl Endpoint {
             State::Asking(got) => {
                 let mut piece = [0; 2048];
                 match local::read(&client.fd, &mut piece) {
-                    // Somebody only looked whether anybody is here.
+                    // A client connected only to check that the endpoint is there.
                     Ok(0) if got.is_empty() => return Turn::Done,
                     Ok(0) => return Turn::Broken,
                     Ok(length) => got.extend_from_slice(&piece[..length]),
@@ -298,7 +303,7 @@ impl Endpoint {
                 match local::write(&client.fd, &text[*at..]) {
                     Ok(length) => *at += length,
                     Err(error) if again(&error) => return Turn::On,
-                    // One that was turned away is counted already.
+                    // A client that was turned away is counted already.
                     Err(_) => return if *counts { Turn::Broken } else { Turn::Done },
                 }
                 if *at < text.len() {
@@ -321,8 +326,8 @@ impl Endpoint {
     }
 }
 
-/// Listens at a path. What an ended process left there is removed; what somebody listens on, or is
-/// no socket, is not.
+/// Listens at a path. A socket that an ended process left there is removed; one that a process
+/// listens on, or a file that is no socket, is not.
 fn open_unix(path: PathBuf) -> Result<(Fd, String), String> {
     let shown = path.display().to_string();
     let is_socket = std::fs::symlink_metadata(&path).map(|found| {
@@ -363,7 +368,7 @@ struct Client {
 }
 
 enum State {
-    /// The request, as far as it has come.
+    /// The bytes of the request that have come so far.
     Asking(Vec<u8>),
     /// The answer, and how much of it is taken.
     Answering {

@@ -1,4 +1,4 @@
-//! Windows added up: what each metric is since the start.
+//! The store: windows added up, the state of each metric since the start.
 //!
 //! | metric | becomes | of |
 //! | --- | --- | --- |
@@ -8,8 +8,8 @@
 //! | histogram, distribution | histogram | all values |
 //! | set | gauge | distinct members of the last minute |
 //!
-//! A histogram's `_count` and `_sum` are exact. Its buckets are, too, while a window kept all
-//! values (256 a thread); beyond that each value kept stands for as many as the others.
+//! A histogram's `_count` and `_sum` are exact. Its buckets are exact while a window kept all
+//! values (256 a thread); beyond that each kept value stands for several.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,14 +22,14 @@ use crate::names;
 /// Upper bounds of timings, seconds.
 pub(crate) const SECONDS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
-/// Upper bounds of values of no known size.
+/// Upper bounds of values of unknown size.
 pub(crate) const VALUES: &[f64] = &[
     0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1e3, 5e3, 1e4, 5e4,
     1e5, 5e5, 1e6, 1e7, 1e8, 1e9,
 ];
 /// How long a member of a set counts.
 const MEMBER_NS: u64 = 60_000_000_000;
-/// Members remembered of all sets together; those beyond are not counted, and that is counted.
+/// Members remembered of all sets together; those beyond are refused and counted.
 const MOST_MEMBERS: usize = 65_536;
 /// Series remembered. The program's bound is lower (8,192).
 const MOST_SERIES: usize = 16_384;
@@ -48,7 +48,7 @@ pub(crate) struct Family {
     pub of: Type,
     pub help: String,
     pub unit: Option<&'static str>,
-    /// The metric it is made of, and what that is.
+    /// The metric it is made from, and its kind.
     source: (Kind, Arc<str>),
     /// By labels.
     pub series: BTreeMap<String, State>,
@@ -56,7 +56,7 @@ pub(crate) struct Family {
     pub fell: bool,
 }
 
-/// What a series is since the start.
+/// The state of a series since the start.
 #[derive(Debug)]
 pub(crate) enum State {
     Number(f64),
@@ -75,24 +75,24 @@ pub(crate) enum State {
 #[derive(Debug, Default)]
 pub struct Store {
     pub(crate) families: BTreeMap<String, Family>,
-    /// Names that samples have, or might.
+    /// Names that samples have or may get.
     taken: HashSet<String>,
-    /// Where a series lies: family, labels. None: nowhere.
+    /// Where a series is: family, labels. None: it was left out.
     places: HashMap<Id, Option<(String, String)>>,
     members: usize,
     /// Series left out because another one has their name, and the last of them.
     pub(crate) collisions: u64,
     pub(crate) last_collision: String,
-    /// Members not counted for want of room.
+    /// Members not counted because there was no room.
     pub(crate) members_refused: u64,
-    /// Names already told in `last_collision` do not need telling again; this is how many series.
+    /// Number of series in the store.
     pub(crate) series: usize,
     /// End of the last window, ns since the epoch.
     pub(crate) at_ns: u64,
 }
 
 impl Store {
-    /// Empty; `reserved` are names that others write beside it.
+    /// Empty; `reserved` are names that other writers of the same answer use.
     pub fn new(reserved: &[&str]) -> Store {
         let taken = reserved.iter().map(|name| (*name).to_owned()).collect();
         Store { taken, ..Store::default() }
@@ -147,8 +147,7 @@ impl Store {
         }
     }
 
-    /// Family and labels of a new series, with a state that has nothing yet. None: another metric
-    /// has its name.
+    /// Family and labels of a new series, with an empty state. None: another metric has its name.
     fn place(&mut self, id: &Id) -> Option<(String, String)> {
         let (name, of, unit) = named(id);
         let (described, _) = names::described(&id.name).unwrap_or_default();
@@ -219,7 +218,7 @@ fn add_values(bounds: &[f64], buckets: &mut [f64], all: (&mut f64, &mut f64), re
     let scale = if reading.id.kind == Kind::Timing { 1e-3 } else { 1.0 };
     let each = count / kept.len().max(1) as f64;
     for value in kept {
-        // A bound is its bucket's greatest value.
+        // A bound is the greatest value of its bucket.
         let at = bounds.partition_point(|bound| *bound < value * scale);
         if let Some(bucket) = buckets.get_mut(at) {
             *bucket += each;

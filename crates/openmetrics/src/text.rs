@@ -1,4 +1,4 @@
-//! The two text formats.
+//! Writes the store in the two text formats.
 
 use std::fmt::Write;
 
@@ -10,13 +10,13 @@ use crate::{Exemplar, RequestTimes, MOST_BYTES};
 /// Name of the histogram of requests.
 const REQUESTS: &str = "dashcam_request_seconds";
 
-/// Names the store may not use.
+/// Names that the store may not use.
 pub(crate) fn reserved() -> Vec<String> {
     samples(REQUESTS, Type::Histogram)
 }
 
 impl Store {
-    /// Everything as text, and how many families were left out for want of room.
+    /// Everything as text, and how many families were left out because there was no room.
     pub fn text(&self, requests: &[RequestTimes], format: Format) -> (String, u64) {
         let (mut out, mut left_out) = (String::new(), 0);
         for (name, family) in &self.families {
@@ -85,7 +85,7 @@ fn of_requests(out: &mut String, requests: &[RequestTimes], format: Format) {
             if let (Format::OpenMetrics, Some(exemplar)) = (format, exemplar) {
                 let (took, at) = (exemplar.took_ns as f64 / 1e9, exemplar.at_epoch_ns / 1_000_000);
                 let (seconds, ms, labels) = (at / 1000, at % 1000, exemplar_labels(exemplar));
-                // A String takes everything.
+                // Writing to a String cannot fail.
                 let _ = write!(out, " # {{{labels}}} {took} {seconds}.{ms:03}");
             }
             out.push('\n');
@@ -95,11 +95,12 @@ fn of_requests(out: &mut String, requests: &[RequestTimes], format: Format) {
     }
 }
 
-/// Most characters of an exemplar's labels, names and values together: OpenMetrics 1.0.
+/// The largest number of characters of an exemplar's labels, names and values together: OpenMetrics
+/// 1.0.
 const MOST_EXEMPLAR: usize = 128;
 
-/// What leads to a request: its trace, its id, and the capture that holds it. A long name of a
-/// capture loses its begin; its end has the time and the process.
+/// Labels that lead to a request: its trace, its id, and the capture that contains it. A long name
+/// of a capture is cut at its begin; its end has the time and the process.
 fn exemplar_labels(exemplar: &Exemplar) -> String {
     let request = exemplar.request.to_string();
     let mut labels = String::new();
@@ -124,7 +125,7 @@ fn head(out: &mut String, name: &str, of: Type, unit: Option<&str>, help: &str, 
         Type::Gauge => "gauge",
         Type::Histogram => "histogram",
     };
-    // A String takes everything.
+    // Writing to a String cannot fail.
     let _ = match format {
         Format::OpenMetrics => {
             let _ = writeln!(out, "# TYPE {name} {kind}");

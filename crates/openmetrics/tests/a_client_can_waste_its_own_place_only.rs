@@ -1,4 +1,4 @@
-//! The endpoint answers who asks well, refuses the others with a number, and outlives them all.
+//! The endpoint answers valid requests, refuses the others with a number, and outlives all clients.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::io::{Read, Write};
@@ -43,7 +43,7 @@ impl Running {
         Running { endpoint, thread: Some(thread), told }
     }
 
-    /// Waits for what must come.
+    /// Waits for a condition.
     fn until(&self, what: impl Fn(&dashcam_openmetrics::Stats) -> bool) {
         for _ in 0..20_000 {
             if what(&self.endpoint.stats()) {
@@ -128,7 +128,7 @@ fn who_asks_badly_is_refused_with_a_number_and_counted() {
 fn who_says_nothing_loses_its_place_and_keeps_nobody_else_out_for_long() {
     let running = Running::at("127.0.0.1:0");
     let idle: Vec<TcpStream> = (0..CLIENTS).map(|_| running.connect()).collect();
-    // All places are taken, or soon will be: then one more is turned away.
+    // All places are taken, or soon will be: then one more client is turned away.
     let mut turned_away = false;
     for _ in 0..100 {
         let mut answer = String::new();

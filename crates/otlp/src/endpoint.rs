@@ -1,11 +1,11 @@
-//! Where a collector listens.
+//! The address of a collector.
 
 use std::fmt;
 
-/// A collector's address of HTTP.
+/// A collector's HTTP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Whether TLS is wanted: https. Who posts brings it.
+    /// Whether TLS is wanted: https. The caller brings it.
     pub tls: bool,
     /// Name or address, without brackets.
     pub host: String,
@@ -15,14 +15,14 @@ pub struct Endpoint {
     pub path: String,
 }
 
-/// What every refusal of an address wants.
+/// What the refusal of an address names as wanted.
 const WANTED: &str = "http://HOST:PORT, like http://localhost:4318";
-/// The same where TLS is spoken.
+/// The same for callers that speak TLS.
 const WANTED_TLS: &str =
     "http://HOST:PORT, like http://localhost:4318, or https://HOST, like https://otlp.example.com";
 
 impl Endpoint {
-    /// From `http://host[:port][/path]`; without a port 80, as in any URL. Errors say what was
+    /// From `http://host[:port][/path]`; without a port 80, as in any URL. Errors name what is
     /// wanted.
     pub fn parse(text: &str) -> Result<Endpoint, String> {
         match Endpoint::read(text, WANTED)? {
@@ -34,7 +34,7 @@ impl Endpoint {
         }
     }
 
-    /// The same for who speaks TLS: `https://` too, without a port 443.
+    /// The same for callers that speak TLS: `https://` too, without a port 443.
     pub fn parse_with_tls(text: &str) -> Result<Endpoint, String> {
         Endpoint::read(text, WANTED_TLS)
     }
@@ -84,7 +84,7 @@ impl Endpoint {
         Ok(Endpoint { tls, host: host.to_owned(), port, path })
     }
 
-    /// The same place with `below` behind its path, as OTLP/HTTP wants it: `v1/traces`.
+    /// The same address with `below` behind its path, as OTLP/HTTP wants it: `v1/traces`.
     #[must_use]
     pub fn join(&self, below: &str) -> Endpoint {
         let path = format!("{}/{below}", self.path.trim_end_matches('/'));

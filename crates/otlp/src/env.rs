@@ -1,8 +1,8 @@
 //! Settings from the variables that OpenTelemetry's own SDKs read, below dashcam's own.
 //!
-//! What it promises: `DASHCAM_OTLP` (or the setting `otlp`) wins; a variable that is set but empty
-//! counts as unset; a value that makes no sense turns the exporter off and says so, and never stops
-//! a service.
+//! What it promises: `DASHCAM_OTLP` (or the setting `otlp`) wins. A variable that is set but empty
+//! counts as unset. A value that is not valid turns the exporter off with a message, and never
+//! stops a service.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ pub struct Settings {
     pub timeout: Duration,
     /// How often metrics go.
     pub interval: Duration,
-    /// What sums count from.
+    /// What sums start from.
     pub temporality: Temporality,
-    /// Of the resource, from `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME`.
+    /// Attributes of the resource, from `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME`.
     pub resource: Vec<(String, String)>,
     /// One line each: variable, value found, value wanted. Not empty: nothing is sent.
     pub complaints: Vec<String>,
 }
 
-/// Word for nowhere, also 0, false, no.
+/// The word for "nowhere": also 0, false, no.
 fn is_off(text: &str) -> bool {
     ["off", "0", "false", "no", "none"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
@@ -44,17 +44,17 @@ pub fn check(text: &str) -> Result<(), String> {
     }
 }
 
-/// Settings; `given` is the setting `otlp`, empty: as the environment says.
+/// Settings; `given` is the setting `otlp`; if it is empty, the environment decides.
 pub fn load(given: &str, environment: impl Fn(&str) -> Option<String>) -> Settings {
     load_by(given, Endpoint::parse, environment)
 }
 
-/// The same for who speaks TLS.
+/// The same for callers that speak TLS.
 pub fn load_with_tls(given: &str, environment: impl Fn(&str) -> Option<String>) -> Settings {
     load_by(given, Endpoint::parse_with_tls, environment)
 }
 
-/// How an address is read.
+/// Reads an address.
 type Parse = fn(&str) -> Result<Endpoint, String>;
 
 fn load_by(given: &str, parse: Parse, environment: impl Fn(&str) -> Option<String>) -> Settings {
@@ -150,7 +150,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Attributes of the resource; `OTEL_SERVICE_NAME` beats a name among them.
+    /// Attributes of the resource; `OTEL_SERVICE_NAME` wins over a name among them.
     fn resource(&mut self) -> Vec<(String, String)> {
         let mut resource = Vec::new();
         if let Some(text) = (self.get)("OTEL_RESOURCE_ATTRIBUTES") {
@@ -166,8 +166,8 @@ impl Reader<'_> {
         resource
     }
 
-    /// Where a signal goes: a setting of ours, the signal's own variable, which is a whole address,
-    /// or the general one, below which each signal has its path.
+    /// Where a signal goes: by a setting of ours, by the signal's own variable, which is a whole
+    /// address, or by the general one, below which each signal has its path.
     fn target(&mut self, given: &str, signal: &str, path: &str) -> Option<Endpoint> {
         let none = (self.get)(&format!("OTEL_{signal}_EXPORTER"));
         if given.is_empty() && none.is_some_and(|text| text.eq_ignore_ascii_case("none")) {
@@ -207,7 +207,7 @@ impl Reader<'_> {
         };
         match pairs(&text).filter(|pairs| pairs.iter().all(fits)) {
             Some(pairs) => pairs,
-            // A key may stand in it: the value is not shown.
+            // It may contain a key: the value is not shown.
             None => {
                 self.wrong(name, "(a value not shown)", "key=value,key=value");
                 Vec::new()

@@ -1,9 +1,11 @@
-//! One POST over HTTP/1.1, and what came of it.
+//! One POST over HTTP/1.1, and its result.
 //!
-//! A connection a request: a second may pass between two, and an idle connection that a proxy has
-//! closed meanwhile would make a loss of what is none. Every step ends at the deadline, so a
-//! collector that hangs costs its caller that long and no longer; but for the look-up of a host's
-//! name, which the C library ends when it likes. Redirects are not followed.
+//! How it works: a connection for each request. A second may pass between two requests, and if a
+//! proxy had closed an idle connection meanwhile, spans would be lost for nothing.
+//!
+//! What it promises: every step ends at the deadline, so a collector that hangs costs its caller
+//! that long and no longer. The exception is the look-up of a host's name, which the C library ends
+//! when it likes. What is missing on purpose: redirects are not followed.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -13,37 +15,37 @@ use std::time::{Duration, Instant};
 use crate::endpoint::Endpoint;
 use crate::wire::{fields, Field};
 
-/// Most bytes of an answer that are read.
+/// The largest number of bytes of an answer that are read.
 const MOST_ANSWER: usize = 64 << 10;
-/// Most bytes of a collector's message that are kept.
+/// The largest number of bytes of a collector's message that are kept.
 const MOST_MESSAGE: usize = 300;
 
-/// What the collector said.
+/// The collector's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Status: 200.
     pub status: u16,
-    /// It asks to come again only after this.
+    /// The collector asks for the next request only after this time.
     pub retry_after: Option<Duration>,
-    /// Spans or points that it did not take, of a request that it took.
+    /// Spans or points that it rejected, of a request that it took.
     pub rejected: u64,
-    /// Its words.
+    /// Its message.
     pub message: String,
 }
 
 impl Answer {
-    /// It took the request, but for what it rejected.
+    /// It took the request, except for what it rejected.
     pub fn is_taken(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// It wants it again later.
+    /// It wants the request again later.
     pub fn is_later(&self) -> bool {
         matches!(self.status, 429 | 502 | 503 | 504)
     }
 }
 
-/// What a request travels over: a socket, or something (TLS) around one.
+/// What a request is sent over: a socket, or a wrapper (TLS) around one.
 pub trait Stream: Read + Write {
     /// The socket, whose timeouts are set before every step.
     fn socket(&self) -> &TcpStream;
@@ -55,7 +57,7 @@ impl Stream for TcpStream {
     }
 }
 
-/// Posts a message over what `wrap` makes of a connection. `headers` stand behind ours. Errors: no
+/// Posts a message over what `wrap` makes of a connection. `headers` come after ours. Errors: no
 /// connection, no whole answer in time, and those of `wrap`.
 pub fn post_over<S: Stream>(
     endpoint: &Endpoint,
@@ -69,10 +71,10 @@ pub fn post_over<S: Stream>(
     exchange(&mut wrap(socket)?, endpoint, headers, body, deadline)
 }
 
-/// Posts a message over plain HTTP; `note` is told the descriptor of the connection, and what it
-/// returns is dropped before the connection is closed: so a host knows which descriptors are not to
-/// live on in a forked child. `known`: addresses of the endpoint's host, empty at first; the name
-/// is looked up again only after none of them could be reached.
+/// Posts a message over plain HTTP. `note` is called with the connection's descriptor, and its
+/// result is dropped before the connection is closed: so a host knows which descriptors to close in
+/// a forked child. `known`: addresses of the endpoint's host, empty at first; the name is looked up
+/// again only after none of them could be reached.
 pub fn post_noting<N>(
     endpoint: &Endpoint,
     headers: &[(String, String)],
@@ -106,11 +108,12 @@ fn exchange(
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     head.push_str("\r\n");
-    // A collector that refuses early may close before it has read all: its answer is read anyway.
+    // A collector that refuses early may close before it has read everything: its answer is read
+    // anyway.
     let sent = send(stream, &[head.as_bytes(), body], deadline);
     match (sent, receive(stream, deadline)) {
         (_, Ok(answer)) => Ok(answer),
-        // That it closed says less than what it said.
+        // The answer says more than the closed connection.
         (Err(closed), Err(error)) if closed.kind() == io::ErrorKind::BrokenPipe => Err(error),
         (Err(error), Err(_)) | (Ok(()), Err(error)) => Err(error),
     }
@@ -138,11 +141,12 @@ fn connect(
     let addresses = std::mem::take(known);
     let mut last = io::Error::other("the name has no address");
     for (i, address) in addresses.iter().enumerate() {
-        // An address that swallows packets leaves time for the next one.
+        // If an address swallows packets, time is left for the next one.
         let others = u32::try_from(addresses.len() - i).unwrap_or(u32::MAX);
         match TcpStream::connect_timeout(address, left(deadline)? / others) {
             Ok(stream) => {
-                // Head and body are two writes; the second is not to wait for the first's reply.
+                // Head and body are two writes; the second must not wait for the first's
+                // acknowledgement.
                 stream.set_nodelay(true)?;
                 *known = addresses;
                 return Ok(stream);
@@ -165,18 +169,18 @@ fn send(stream: &mut impl Stream, parts: &[&[u8]], deadline: Instant) -> io::Res
             }
         }
     }
-    // What stands around a socket may have kept some of it.
+    // A wrapper around a socket may have kept some of it.
     stream.flush().map_err(in_time)
 }
 
-/// Both: what stands around a socket may read in order to write.
+/// Both timeouts: a wrapper around a socket may read in order to write.
 fn set_timeouts(socket: &TcpStream, deadline: Instant) -> io::Result<()> {
     let left = left(deadline)?;
     socket.set_write_timeout(Some(left))?;
     socket.set_read_timeout(Some(left))
 }
 
-/// A timeout of a socket is told as EAGAIN.
+/// A socket reports a timeout as EAGAIN.
 fn in_time(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer in time"),
@@ -199,7 +203,7 @@ fn receive(stream: &mut impl Stream, deadline: Instant) -> io::Result<Answer> {
             Ok(0) => break,
             Ok(count) => bytes.extend_from_slice(&piece[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            // The end of a TLS stream that was not announced: what came may be all there is.
+            // A TLS stream ended without notice: what came may be all there is.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return Err(in_time(error)),
         }
@@ -213,7 +217,7 @@ fn receive(stream: &mut impl Stream, deadline: Instant) -> io::Result<Answer> {
     })
 }
 
-/// The answer in these bytes, once it is whole, or they are all that will come.
+/// The answer in these bytes, if it is whole, or if no more will come.
 fn parse(bytes: &[u8], is_all: bool) -> Option<Answer> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let (head, body) = (String::from_utf8_lossy(&bytes[..end]), &bytes[end + 4..]);
@@ -226,7 +230,7 @@ fn parse(bytes: &[u8], is_all: bool) -> Option<Answer> {
         return None;
     }
     if (100..200).contains(&status) {
-        // Not the answer yet.
+        // An interim answer; the real one follows.
         return parse(body, is_all);
     }
     let header = |name: &str| {
@@ -274,7 +278,7 @@ fn taken(body: &[u8], rejected: &mut u64) -> String {
         if let (1, Field::Bytes(partial)) = (number, field) {
             for (number, field) in fields(partial) {
                 if let (1, Field::Number(count)) = (number, field) {
-                    // An int64 that makes no sense below zero.
+                    // An int64; below zero it is not valid.
                     *rejected = count.min(i64::MAX as u64);
                 }
             }
@@ -292,7 +296,7 @@ fn text_of(message: &[u8], wanted: u32) -> String {
     text.unwrap_or_default().into_owned()
 }
 
-/// The pieces of a chunked body, and whether the last one came.
+/// The chunks of a chunked body, joined, and whether the last one came.
 fn dechunked(mut body: &[u8]) -> (Vec<u8>, bool) {
     let mut out = Vec::new();
     while let Some(at) = body.windows(2).position(|two| two == b"\r\n") {
@@ -335,7 +339,7 @@ mod tests {
         let here = listener.local_addr().expect("an address");
         let to = Endpoint::parse(&format!("http://localhost:{}", here.port())).expect("an address");
         let soon = || Instant::now() + Duration::from_secs(5);
-        // What is known is used, whatever the name says now.
+        // A known address is used, whatever the name resolves to now.
         let mut known = vec![here];
         drop(connect(&to, &mut known, soon()).expect("somebody listens"));
         assert_eq!(known, [here]);

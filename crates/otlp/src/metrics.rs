@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use crate::value::{attributes, Attribute, Resource, Scope};
 use crate::wire::Message;
 
-/// What a sum or a histogram counts from.
+/// What a sum or a histogram starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temporality {
-    /// Since the point before.
+    /// From the previous point.
     Delta = 1,
-    /// Since the begin.
+    /// From the begin.
     Cumulative = 2,
 }
 
@@ -38,7 +38,7 @@ pub enum Numbers {
         count: u64,
         /// Sum of the values.
         sum: f64,
-        /// The least and the greatest, where they are known of this time.
+        /// The least and the greatest, if they are known for this interval.
         range: Option<(f64, f64)>,
         /// Upper bounds of the buckets, rising.
         bounds: Vec<f64>,
@@ -61,9 +61,9 @@ pub enum Numbers {
 pub struct Point<'a> {
     /// Attributes.
     pub attributes: Vec<Attribute<'a>>,
-    /// What it counts since, Unix epoch ns; 0 none.
+    /// Begin of what it counts, Unix epoch ns; 0 none.
     pub from_ns: u64,
-    /// When, Unix epoch ns.
+    /// Time of the point, Unix epoch ns.
     pub at_ns: u64,
     /// Numbers of the metric's shape.
     pub numbers: Numbers,
@@ -78,7 +78,7 @@ pub struct Metric<'a> {
     pub unit: &'a str,
     /// What it is.
     pub shape: Shape,
-    /// Points; of another shape than the metric's are left out.
+    /// Points; points of another shape than the metric's are left out.
     pub points: Vec<Point<'a>>,
 }
 

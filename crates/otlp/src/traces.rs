@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use crate::value::{attributes, Attribute, Resource, Scope};
 use crate::wire::Message;
 
-/// What a span is on its side of a call.
+/// The side of a call that a span is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Not told.
+    /// Not set.
     #[default]
     Unset,
     /// Inside of a process.
@@ -19,7 +19,7 @@ pub enum Kind {
     Client,
     /// Puts a message into a queue.
     Producer,
-    /// Takes one out.
+    /// Takes a message from a queue.
     Consumer,
 }
 
@@ -32,10 +32,10 @@ impl Kind {
     }
 }
 
-/// How it went.
+/// The outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Status {
-    /// Not told.
+    /// Not set.
     #[default]
     Unset,
     /// The program said that it went well.
@@ -56,12 +56,12 @@ impl Status {
 
 /// Bit of `flags`: the trace is sampled.
 pub const SAMPLED: u32 = 1;
-/// Bits of `flags`: whether the parent is in another process is known; it is.
+/// Bit of `flags`: it is known whether the parent is in another process.
 pub const KNOWN_REMOTE: u32 = 0x100;
-/// See `KNOWN_REMOTE`.
+/// Bit of `flags`: the parent is in another process.
 pub const REMOTE: u32 = 0x200;
 
-/// Stands for a request that never is, where an id of the process itself is derived.
+/// Stands for a request that never exists, where an id of the process itself is derived.
 pub const INSTANCE: u64 = u64::MAX;
 
 /// Something that happened within a span.
@@ -75,7 +75,7 @@ pub struct Moment<'a> {
     pub attributes: Vec<Attribute<'a>>,
 }
 
-/// A span that another one has to do with.
+/// A link to another span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Link<'a> {
     /// Its trace.
@@ -115,13 +115,13 @@ pub struct Span<'a> {
     pub dropped_moments: u32,
     /// Links.
     pub links: Vec<Link<'a>>,
-    /// How it went.
+    /// The outcome.
     pub status: Status,
     /// Why it failed.
     pub message: Cow<'a, str>,
 }
 
-/// The request for these spans, told by one or more scopes of one process. Cost: one pass.
+/// The request for these spans, recorded by one or more scopes of one process. Cost: one pass.
 pub fn request(resource: &Resource<'_>, scopes: &[(Scope<'_>, &[Span<'_>])]) -> Vec<u8> {
     let mut out = Message::new();
     out.message(1, |all| {
@@ -137,7 +137,7 @@ pub fn request(resource: &Resource<'_>, scopes: &[(Scope<'_>, &[Span<'_>])]) -> 
 }
 
 fn put(out: &mut Message, span: &Span<'_>) {
-    // Zeros are invalid ids, and a receiver may throw away all of a request for one.
+    // Zeros are invalid ids, and a receiver may refuse a whole request for one.
     out.text(1, span.trace.max(1).to_be_bytes());
     out.text(2, span.id.max(1).to_be_bytes());
     out.text(3, span.state.as_bytes());

@@ -50,7 +50,7 @@ impl From<u32> for Value<'_> {
 }
 
 impl From<u64> for Value<'_> {
-    /// Past `i64::MAX`, where OTLP has no number, it stays there.
+    /// Values past `i64::MAX`, which OTLP cannot hold, become `i64::MAX`.
     fn from(value: u64) -> Self {
         Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
     }
@@ -97,7 +97,7 @@ fn put(any: &mut Message, value: &Value<'_>) {
     }
 }
 
-/// Who tells: the process.
+/// The source of the data: the process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resource<'a> {
     /// By OpenTelemetry's semantic conventions: `service.name`, `host.name`, `process.pid`.
@@ -113,7 +113,7 @@ impl Resource<'_> {
     }
 }
 
-/// What of ours told it.
+/// The part of dashcam that recorded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope<'a> {
     /// Its name.
@@ -131,8 +131,8 @@ impl Scope<'_> {
     }
 }
 
-/// Random bits as the text of a UUID of version 4: `service.instance.id`, which tells processes of
-/// a service apart where only that is looked at (Prometheus' `instance`).
+/// Random bits as the text of a UUID of version 4: `service.instance.id`, which distinguishes
+/// processes of a service for receivers that look only at it (Prometheus' `instance`).
 pub fn uuid(random: u128) -> String {
     let bits = random & !(0xf << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;
     let hex = format!("{bits:032x}");

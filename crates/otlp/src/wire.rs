@@ -1,7 +1,8 @@
-//! Protobuf, the writing half and as much of the reading one as an answer needs.
+//! Protobuf: the writing half, and as much of the reading half as an answer needs.
 //!
-//! A message is a row of fields: key (number << 3 | how it is coded), then the value. What is zero
-//! or empty is left out, as proto3 does it, unless a field's presence means something.
+//! How it works: a message is a row of fields: key (number << 3 | wire type), then the value. A
+//! value that is zero or empty is left out, as in proto3, unless the field's presence has a
+//! meaning.
 
 /// Bytes of a message under construction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,7 +108,7 @@ impl Message {
         let at = self.bytes.len();
         fill(self);
         let length = self.bytes.len() - at;
-        // Its length stands before it: most are short enough for one byte, made room for here.
+        // Its length comes before it: most are short enough for one byte, which is reserved here.
         let mut head = Message::default();
         head.raw_varint(length as u64);
         self.bytes.splice(at..at, head.bytes);
@@ -133,7 +134,7 @@ pub enum Field<'b> {
     Bytes(&'b [u8]),
 }
 
-/// The fields of a message, by number; ends where the bytes make no sense.
+/// The fields of a message, by number; ends at the first invalid byte.
 pub fn fields(mut bytes: &[u8]) -> impl Iterator<Item = (u32, Field<'_>)> {
     std::iter::from_fn(move || {
         let key = read_varint(&mut bytes)?;

@@ -1,5 +1,5 @@
-//! What a window costs its caller, and how many lines a second arrive, each kind of socket in turn.
-//! Sent = arrived + counted lost is checked, so losing everything does not win.
+//! What a window costs its caller, and how many lines a second arrive, for each kind of socket in
+//! turn. Sent = arrived + counted lost is checked, so losing everything does not win.
 //!
 //!     cargo run --release -p dashcam-statsd --example bench
 

@@ -1,4 +1,4 @@
-//! Sends what is written on stdin, to where the environment says: for trying a server out, and for
+//! Sends the lines of stdin to the server that the environment names: for trying a server, and for
 //! the tests against real ones (`tests/statsd/run.py`).
 //!
 //! ```text
@@ -14,9 +14,9 @@
 //! EOF
 //! ```
 //!
-//! Fields stand between tabs or runs of spaces; `timing`, `histogram` and `distribution` take the
-//! values that were kept and, after a slash, how many they stand for. `window` sends what came
-//! before it. Prints what became of it all, one `name value` a line; exit 1 when anything was lost.
+//! Fields are separated by tabs or runs of spaces; `timing`, `histogram` and `distribution` take
+//! the values that were kept and, after a slash, how many they stand for. `window` sends what came
+//! before it. Prints the sink's account, one `name value` a line; exit 1 when anything was lost.
 
 use std::io::BufRead;
 use std::time::Duration;

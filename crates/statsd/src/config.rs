@@ -1,4 +1,4 @@
-//! Settings of a sink: where to, in which dialect, with what.
+//! Settings of a sink: target, dialect, and what is added to each line.
 
 use std::fmt;
 use std::io;
@@ -11,9 +11,9 @@ pub const PORT: u16 = 8125;
 pub const UDP_PACKET: usize = 1432;
 /// What DogStatsD's receivers read at once from a unix socket.
 pub const UNIX_PACKET: usize = 8192;
-/// Largest packet that may be asked for: what fits a UDP datagram.
+/// The largest packet that may be set: what fits a UDP datagram.
 pub const MOST_PACKET: usize = 65_507;
-/// Bytes that may wait.
+/// Bytes that may wait in the queue.
 pub const QUEUE: usize = 4 << 20;
 
 /// Where lines go.
@@ -36,7 +36,7 @@ pub enum Target {
 
 impl Target {
     /// From `udp://host:port`, `unix:///path`, `unixgram:///path`, `unixstream:///path`, or `off`
-    /// (also 0, false, no). An IPv6 address stands in brackets. Errors: what was wanted.
+    /// (also 0, false, no). An IPv6 address is in brackets. Errors: what is wanted.
     pub fn parse(text: &str) -> Result<Target, String> {
         let text = text.trim();
         if parse_switch(text) == Some(false) {
@@ -52,7 +52,7 @@ impl Target {
         }
     }
 
-    /// From `host:port` or `host`. Errors: what was wanted.
+    /// From `host:port` or `host`. Errors: what is wanted.
     pub fn host_port(text: &str) -> Result<Target, String> {
         let wanted = "HOST:PORT, like localhost:8125 or [::1]:8125";
         let text = text.trim().trim_end_matches('/');
@@ -79,7 +79,7 @@ impl Target {
         Ok(Target::Udp { host: host.to_owned(), port })
     }
 
-    /// Bytes of a datagram when nothing else is asked for.
+    /// Bytes of a datagram by default.
     pub fn usual_packet(&self) -> usize {
         match self {
             Target::Off | Target::Udp { .. } => UDP_PACKET,
@@ -119,7 +119,7 @@ pub fn parse_switch(text: &str) -> Option<bool> {
     }
 }
 
-/// Whose words are spoken.
+/// The dialect of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// The original: no tags, no events, `c`, `g`, `ms` and `s` only.
@@ -143,11 +143,11 @@ pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 /// Settings of a sink.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to.
+    /// The target.
     pub target: Target,
-    /// In which dialect.
+    /// The dialect.
     pub dialect: Dialect,
-    /// Stands before every name, with a dot between; empty: nothing. Not before the sink's own.
+    /// Put before every name, with a dot between; empty: none. Not before the sink's own names.
     pub prefix: String,
     /// Tags of every line, events and self-metrics included. Plain StatsD: none are sent.
     pub tags: Vec<(String, String)>,
@@ -155,25 +155,25 @@ pub struct Config {
     pub container: Option<String>,
     /// Bytes of a datagram, 64 to 65507.
     pub packet_bytes: usize,
-    /// Bytes that may wait; past them the oldest datagrams are dropped.
+    /// Bytes that may wait; beyond them the oldest datagrams are dropped.
     pub queue_bytes: usize,
     /// Several values in one line. DogStatsD 1.1 (Agent 7.25).
     pub packed: bool,
-    /// The window's end in each counter and gauge. DogStatsD 1.3; the Agent aggregates such lines
-    /// no further.
+    /// Adds the window's end to each counter and gauge. DogStatsD 1.3; the Agent aggregates such
+    /// lines no further.
     pub timestamps: bool,
-    /// How often the sink tells of itself; None: never.
+    /// How often the sink sends metrics about itself; None: never.
     pub self_every: Option<Duration>,
-    /// How old a name's address may get before it is asked for again.
+    /// How old a name's address may get before it is resolved again.
     pub resolve_every: Duration,
-    /// Asks for it.
+    /// Resolves it.
     pub resolve: Resolve,
-    /// Told, on the dispatcher, when lines stop going and when they go again.
+    /// Called on the dispatcher when lines stop going and when they go again.
     pub say: Option<fn(&str)>,
 }
 
 impl Config {
-    /// The defaults, and a sink that does nothing.
+    /// The defaults, for a sink that does nothing.
     pub fn off() -> Config {
         Config::to(Target::Off)
     }

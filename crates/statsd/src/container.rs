@@ -1,11 +1,10 @@
 //! The id of the container this process runs in, as DogStatsD wants it in `|c:`.
 //!
-//! | reads | emits | from |
-//! | --- | --- | --- |
-//! | /proc/self/cgroup | the last part of a path that looks like an id | cgroup 1, cgroup 2 in the host's namespace |
-//! | /proc/self/mountinfo | the folder that holds the container's hostname or resolv.conf | cgroup 2 in a namespace of its own |
+//! From `/proc/self/cgroup`: the last part of a path that looks like an id (cgroup 1, and cgroup 2
+//! in the host's namespace). Else from `/proc/self/mountinfo`: the folder that holds the
+//! container's hostname or resolv.conf (cgroup 2 in a namespace of its own).
 
-/// The id. None: no container, or one that does not show it. Two small files, read once.
+/// The id. None: no container, or its id cannot be seen. Two small files, read once.
 pub(crate) fn id() -> Option<String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     in_cgroup(&read("/proc/self/cgroup")).or_else(|| in_mounts(&read("/proc/self/mountinfo")))

@@ -1,15 +1,15 @@
 //! The dispatcher: the one thread that touches the network.
 //!
-//! How it works: it takes the oldest packet and does not let go of it until the kernel has it, or
-//! it cannot be sent at all. When the receiver is gone it tries again after 50 ms, then twice that,
-//! up to 5 s; when the receiver only does not read, after 1 to 50 ms. Meanwhile packets wait, as
-//! many as fit, so an agent that restarts costs nothing.
+//! How it works: it takes the oldest packet and keeps it until the kernel has it, or it cannot be
+//! sent at all. When the receiver is gone it tries again after 50 ms, then twice that, up to 5 s;
+//! when the receiver only does not read, after 1 to 50 ms. Meanwhile packets wait, as many as fit,
+//! so an agent that restarts costs nothing.
 //!
-//! Over UDP it takes a breath of a millisecond after 32 datagrams: a receiver's usual buffer holds
-//! about ninety, and what it has no room for is lost without a word to anybody.
+//! Over UDP it pauses for a millisecond after 32 datagrams: a receiver's usual buffer holds about
+//! ninety, and what it has no room for is lost without a notice.
 //!
-//! Names are resolved here and nowhere else, again when they are old or nobody answers, and one
-//! address after another is tried (`localhost` may be ::1 first, and the agent at 127.0.0.1).
+//! Names are resolved here and nowhere else: again when they are old or no receiver answers, and
+//! one address after another is tried (`localhost` may be ::1 first, and the agent at 127.0.0.1).
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,34 +27,35 @@ const FIRST_WAIT: Duration = Duration::from_millis(50);
 const MOST_WAIT: Duration = Duration::from_secs(5);
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const MOST_LOOK: Duration = Duration::from_millis(50);
-/// UDP datagrams in a row, and the breath after them, ns: 1.2 million usual lines a second.
+/// UDP datagrams in a row, and the pause after them, ns: 1.2 million usual lines a second.
 const BURST: u32 = 32;
 const BREATH_NS: u64 = 1_000_000;
-/// A receiver that does not read is told of after this long.
+/// A receiver that does not read is reported after this long.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two messages.
+/// Least time between two messages.
 const QUIET: Duration = Duration::from_secs(60);
 
 /// What callers and the dispatcher of one process share.
 pub(crate) struct Core {
     pub(crate) config: Config,
-    /// Whose process.
+    /// The process that it is of.
     pub(crate) pid: u32,
     /// For windows: remembers gauges. Locked before the queue.
     pub(crate) lines: Mutex<Lines>,
     /// For events and checks: only its settings are used.
     pub(crate) marks: Lines,
     pub(crate) queue: Mutex<Queue>,
-    /// Something came, or is wanted.
+    /// Notified when something came or is wanted.
     pub(crate) came: Condvar,
-    /// Something was settled, or the dispatcher ended.
+    /// Notified when something was settled, or the dispatcher ended.
     pub(crate) moved: Condvar,
-    /// Lines of callers that found the queue locked. Relaxed: a count, folded in under the lock.
+    /// Lines of callers that found the queue locked. Relaxed: a count, added to the account under
+    /// the lock.
     pub(crate) found_busy: AtomicU64,
 }
 
 impl Core {
-    /// With nothing in it and no thread.
+    /// Empty and without a thread.
     pub(crate) fn new(config: &Config) -> Core {
         let target = config.target.to_string();
         Core {
@@ -69,14 +70,14 @@ impl Core {
         }
     }
 
-    /// The queue, with every line in its books.
+    /// The queue, with every line in its account.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         self.fold(&mut queue);
         queue
     }
 
-    /// As `queue`, without waiting. None: somebody else is at it.
+    /// As `queue`, without waiting. None: another thread has it.
     pub(crate) fn try_queue(&self) -> Option<MutexGuard<'_, Queue>> {
         for _ in 0..1000 {
             match self.queue.try_lock() {
@@ -109,7 +110,7 @@ impl Core {
         on.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Starts the dispatcher if there is none. To be called with the queue unlocked.
+    /// Starts the dispatcher if there is none. Call it with the queue unlocked.
     pub(crate) fn wake(&'static self, mut queue: MutexGuard<'_, Queue>) {
         let start = !queue.running && !queue.ended;
         queue.running = true;
@@ -146,7 +147,7 @@ fn guarded(core: &'static Core) {
 struct Failure {
     reason: Reason,
     error: io::Error,
-    /// It was an earlier packet that was refused.
+    /// An earlier packet was refused.
     before: bool,
 }
 
@@ -165,10 +166,10 @@ struct Dispatcher {
     asked: Option<Instant>,
     wait: Duration,
     look: Duration,
-    /// It was said that nothing goes.
+    /// It was reported that nothing goes.
     told: bool,
     last_said: Option<Instant>,
-    /// What was lost when it was said.
+    /// What was lost when that was reported.
     lost_before: u64,
 }
 
@@ -200,7 +201,7 @@ impl Dispatcher {
         }
     }
 
-    /// The next packet. None: the end.
+    /// The next packet. None: the dispatcher is to end.
     fn next(&self) -> Option<(u64, Vec<u8>)> {
         let mut queue = self.core.queue();
         loop {
@@ -214,7 +215,7 @@ impl Dispatcher {
         }
     }
 
-    /// Sends one packet, however long it takes, unless the end comes.
+    /// Sends one packet, however long it takes, unless the dispatcher is to end.
     fn deliver(&mut self, number: u64, bytes: &[u8]) {
         loop {
             let (closing, kicks) = {
@@ -257,19 +258,19 @@ impl Dispatcher {
         }
     }
 
-    /// The next try goes elsewhere. False: all addresses were tried.
+    /// The next try goes to the next address. False: all addresses were tried.
     fn move_on(&mut self) -> bool {
         self.wire = None;
         self.at += 1;
         if self.at >= self.addresses.len() {
-            // All were tried: the name may lead elsewhere by now.
+            // All were tried: the name may resolve to others by now.
             self.addresses.clear();
             self.at = 0;
         }
         self.at > 0
     }
 
-    /// Waits before the next try; less when somebody asks for one, or the closing begins.
+    /// Waits before the next try; less if a caller asks for a try, or closing begins.
     fn pause(&mut self, full: bool, closing: bool, kicks: u64) {
         let time = if full { self.look } else { jittered(self.wait) };
         self.look = (self.look * 2).min(MOST_LOOK);
@@ -343,7 +344,7 @@ impl Dispatcher {
         }
     }
 
-    /// Asks for an old name's addresses again; if the one in use is not among them, leaves it.
+    /// Resolves an old name again; if the address in use is not among the results, leaves it.
     fn refresh(&mut self) {
         let Target::Udp { host, port } = &self.core.config.target else { return };
         let old = self.asked.is_some_and(|at| at.elapsed() >= self.core.config.resolve_every);
@@ -364,7 +365,7 @@ impl Dispatcher {
         }
     }
 
-    /// Says once that nothing goes.
+    /// Reports once that nothing goes.
     fn complain(&mut self, full: bool) {
         let queue = self.core.queue();
         let since = queue.down_since.map_or(Duration::ZERO, |since| since.elapsed());
@@ -389,7 +390,7 @@ impl Dispatcher {
     }
 }
 
-/// A quarter more or less, so that many processes do not come back in step.
+/// A quarter more or less, so that many processes do not return in step.
 fn jittered(time: Duration) -> Duration {
     let part = (sys::clock::now_ns() / 64 % 128) as u32;
     time * (96 + part / 2) / 128

@@ -1,7 +1,8 @@
-//! Settings from the environment: the variables people already have, and dashcam's own.
+//! Settings from the environment: variables that other clients read, and dashcam's own.
 //!
-//! What it promises: dashcam's own win; a variable that is set but empty counts as unset; `false`
-//! is false; a value that makes no sense turns the sink off and says so, and never stops a service.
+//! What it promises: dashcam's own win. A variable that is set but empty counts as unset; `false`
+//! is false. A value that is not valid turns the sink off with a message, and never stops a
+//! service.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::container;
 /// Settings, and what was wrong.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What to start; `Target::Off` when nothing asks for a sink, or something was wrong.
+    /// The settings; `Target::Off` when no variable asks for a sink, or one was wrong.
     pub config: Config,
     /// One line each: variable, value found, value wanted.
     pub complaints: Vec<String>,

@@ -53,8 +53,8 @@ fn our_own_variable_wins() {
     assert_eq!(target(&with("off")), "off");
 }
 
-/// `STATSD_ENABLE_AGGREGATION=false` turns aggregation on in the model: it asks whether the name is
-/// there, not what it says.
+/// `STATSD_ENABLE_AGGREGATION=false` turns aggregation on in the model, which only checks that the
+/// variable exists.
 #[test]
 fn false_is_false_wherever_a_switch_is_read() {
     for no in ["false", "False", "FALSE", "0", "no", "off", " off "] {

@@ -7,12 +7,12 @@
 //! event(), check() ---> a line -------------------^ bounded    one thread       socket
 //! ```
 //!
-//! A caller makes text and puts it into a queue bounded in bytes; one thread of ours, started with
+//! A caller makes text and puts it into a queue bounded in bytes. One thread of ours, started with
 //! the first line, resolves, connects, sends and tries again.
 //!
-//! What it promises: no caller ever waits for the network. Every line is in the books: produced =
+//! What it promises: no caller ever waits for the network. Every line is accounted for: produced =
 //! sent + dropped (by reason) + waiting, in `Sink::stats` and in the self-metrics
-//! `dashcam.statsd.*`. A forked child sends nothing of its parent's. Settings that make no sense
+//! `dashcam.statsd.*`. A forked child sends nothing of its parent's. Settings that are not valid
 //! turn the sink off, with a message; they never stop a service.
 //!
 //! What is missing on purpose: aggregation and sampling (crate `metrics`), TCP, Windows pipes.

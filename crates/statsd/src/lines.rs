@@ -1,20 +1,22 @@
-//! Lines: a reading in the words of StatsD or DogStatsD.
+//! Lines: a reading in StatsD or DogStatsD.
 //!
 //! How it works: `name:value|type|@rate|#tags|c:container|Ttime`, as far as the dialect has them.
 //!
 //! | | StatsD | DogStatsD |
 //! | --- | --- | --- |
 //! | counter | `n:5\|c` | `n:5\|c` |
-//! | gauge set | `n:5\|g`; below zero `n:0\|g` and `n:-5\|g`, since a sign means a delta there | `n:5\|g`, `n:-5\|g` |
-//! | gauge deltas | `n:+5\|g` | the value they lead to, since a sign means nothing there |
+//! | gauge set | `n:5\|g`; below zero `n:0\|g`, then `n:-5\|g` | `n:5\|g`, `n:-5\|g` |
+//! | gauge deltas | `n:+5\|g` | the new value |
 //! | timing | `n:5\|ms` a value | `n:5:6:7\|ms` |
 //! | histogram, distribution | as timings | `\|h`, `\|d` |
 //! | set | `n:member\|s` a member | the same |
 //! | tags | left out and counted | `\|#k:v,flag` |
 //!
-//! What it promises: what was kept for more than itself has a rate that servers which count in
-//! whole numbers read right: 3 values for 10 are two for 3 each and one for 4.
-//! No clock, no I/O. What is missing on purpose: sampling; that is done where the value comes in.
+//! In StatsD a sign makes a gauge's value a delta; in DogStatsD it does not.
+//!
+//! What it promises: a value that stands for several has a rate that servers which count in whole
+//! numbers read right: 3 values for 10 become two for 3 each and one for 4. No clock, no I/O. What
+//! is missing on purpose: sampling, which is done where the value comes in.
 
 use std::collections::HashMap;
 
@@ -32,7 +34,7 @@ const GAUGES: usize = 16_384;
 pub(crate) struct Lines {
     dialect: Dialect,
     prefix: String,
-    /// `k:v,k:v`, ready.
+    /// `k:v,k:v`, ready to append.
     tags: String,
     container: Option<String>,
     packed: bool,
@@ -100,7 +102,7 @@ impl Lines {
         }
     }
 
-    /// A line of the sink's own: a name without the prefix, one tag or a suffix.
+    /// A line about the sink itself: a name without the prefix, one tag or a suffix.
     pub(crate) fn own(&self, name: &str, reason: Option<Reason>, value: f64, kind: &str) -> String {
         let mut line = format!("dashcam.statsd.{name}");
         let mut tags = Vec::new();
@@ -135,7 +137,7 @@ impl Lines {
         self.container.as_deref().filter(|_| self.dialect == Dialect::DogStatsD)
     }
 
-    /// Prefix, name and `:`. None: no name.
+    /// Prefix, name and `:`. None: the name is empty.
     fn head(&self, name: &str) -> Option<String> {
         let mut head = self.prefix.clone();
         let from = head.len();
@@ -311,7 +313,7 @@ fn tag(list: &mut String, key: &str, value: &str) {
     }
 }
 
-/// Which values stand for how many each, so that the whole is `count`.
+/// Which values stand for how many each, so that the sum is `count`.
 fn weights(kept: &[f64], count: f64) -> Vec<(f64, Vec<f64>)> {
     let n = kept.len() as f64;
     let whole = count.round();
@@ -321,7 +323,7 @@ fn weights(kept: &[f64], count: f64) -> Vec<(f64, Vec<f64>)> {
     if (count - whole).abs() > 1e-6 * whole || whole > 9e15 {
         return vec![(count / n, kept.to_vec())];
     }
-    // `more` of them stand for one more than the rest; they are taken evenly from the whole.
+    // `more` of them stand for one more than the rest; they are chosen evenly over all.
     let (all, n) = (whole as u64, kept.len() as u64);
     let (each, more) = (all / n, all % n);
     let stands_for_more = |i: u64| {

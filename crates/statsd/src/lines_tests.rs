@@ -28,7 +28,7 @@ fn dog() -> Lines {
     Lines::new(&Config::off())
 }
 
-/// All lines, and what was refused.
+/// All lines, and the readings that were refused.
 fn said(lines: &mut Lines, readings: &[Reading]) -> (String, Vec<(Reason, u64)>) {
     let mut packer = Packer::new(60_000);
     readings.iter().for_each(|r| lines.reading(r, 1_700_000_000, &mut packer));

@@ -13,7 +13,7 @@ pub enum Alert {
     Info,
     /// Something went well.
     Success,
-    /// Look at it.
+    /// It needs attention.
     Warning,
     /// It failed.
     Error,
@@ -42,7 +42,7 @@ pub struct Event {
     pub tags: Vec<(String, String)>,
 }
 
-/// How a checked service is.
+/// The state of a checked service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// Well.
@@ -52,7 +52,7 @@ pub enum Status {
     Warning,
     /// Not well.
     Critical,
-    /// It could not be found out.
+    /// It is not known.
     Unknown,
 }
 

@@ -3,12 +3,12 @@
 //! How it works: lines are joined by `\n` up to the configured size. A *unit* is one or more lines
 //! that stay in one datagram (a negative gauge and the reset before it).
 //!
-//! What it promises: no packet is larger than the size, no line is cut, the order stays. A unit
+//! What it promises: no packet is larger than the size, no line is cut, the order is kept. A unit
 //! that does not fit alone is refused and counted.
 
 use crate::stats::{Amount, Reason};
 
-/// Takes lines, or is told what became of them.
+/// Receives lines, or the number of lines that were refused.
 pub(crate) trait Out {
     /// Lines that stay together, without a `\n` at the end.
     fn unit(&mut self, text: &str);
@@ -57,7 +57,7 @@ pub(crate) fn lines_in(text: &str) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Packer {
     most: usize,
-    /// Finished ones and the one being filled.
+    /// Full packets and the one being filled.
     pub(crate) packets: Vec<Packet>,
     /// What was refused, by reason.
     pub(crate) refused: Vec<(Reason, u64)>,
@@ -110,7 +110,7 @@ impl Out for Packer {
     }
 }
 
-/// What to say of a line that is too long.
+/// The message about a line that is too long.
 pub(crate) fn too_long(text: &str, most: usize) -> String {
     let begin: String = text.chars().take(60).collect();
     let found = text.len();

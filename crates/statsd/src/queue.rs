@@ -1,13 +1,13 @@
-//! The queue: packets that wait, and the books of everything that came and went.
+//! The queue: packets that wait, and the account of everything that came and went.
 //!
 //! How it works: a list of packets, oldest first, under one lock that is held for moments. The
-//! dispatcher takes the bytes of the front one, and settles it later by its number: sent or lost.
-//! Until then it counts as waiting. When more waits than may, the oldest that is not being sent
-//! goes, for the reason why nothing moves.
+//! dispatcher takes the bytes of the front packet, and settles it later by its number: sent or
+//! lost. Until then it counts as waiting. When more waits than may, the oldest packet that is not
+//! being sent is dropped, for the reason why nothing moves.
 //!
-//! What it promises: a packet is settled exactly once, whoever does it; the books add up at every
-//! look. A self-metric in a packet that was lost is told again by a later one.
-//! No I/O here.
+//! What it promises: a packet is settled exactly once, by whichever thread; the account adds up at
+//! every moment. What a lost packet's self-metric reported is reported again by a later one. No I/O
+//! here.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::pack::{lines_in, Packer, Packet};
 use crate::stats::{Amount, Reason, Stats};
 
-/// What a packet costs beside its bytes.
+/// What a packet costs besides its bytes.
 const OVERHEAD: usize = 128;
 
 struct Held {
@@ -24,29 +24,29 @@ struct Held {
     amount: Amount,
 }
 
-/// See the module.
+/// The queue; see the module.
 pub(crate) struct Queue {
     held: VecDeque<Held>,
-    /// The front one's bytes are with the dispatcher.
+    /// The dispatcher has the bytes of the front packet.
     taken: bool,
     next: u64,
     most_bytes: usize,
     packet_bytes: usize,
     books: Stats,
-    /// What each self-metric has told so far.
+    /// What each self-metric has reported so far.
     told: Vec<i64>,
     last_told: Instant,
-    /// The last packet that a UDP socket took, until it is known that nothing came back for it.
+    /// The last packet that a UDP socket took, until it is known that no refusal came back for it.
     unsure: Option<Held>,
-    /// Nothing is taken in any more.
+    /// No more lines are accepted.
     pub(crate) closed: bool,
-    /// When the closing has to be over.
+    /// The time by which closing has to end.
     pub(crate) deadline: Option<Instant>,
-    /// The dispatcher is to end, whatever it is at.
+    /// The dispatcher is to end, whatever it does.
     pub(crate) ended: bool,
-    /// Asked to try again now; grows.
+    /// Requests to try again now; grows.
     pub(crate) kicks: u64,
-    /// Rounds over all addresses of the target in which nobody took a packet; grows.
+    /// Rounds over all addresses of the target in which no receiver took a packet; grows.
     pub(crate) rounds: u64,
     /// There is a dispatcher, or one is being started.
     pub(crate) running: bool,
@@ -78,12 +78,12 @@ impl Queue {
         }
     }
 
-    /// The books.
+    /// The account.
     pub(crate) fn books(&self) -> &Stats {
         &self.books
     }
 
-    /// Takes in what a packer made, and what it refused.
+    /// Takes the packets of a packer, and counts what it refused.
     pub(crate) fn push(&mut self, packer: Packer, without_tags: u64) {
         for (reason, lines) in packer.refused {
             self.refuse(reason, lines);
@@ -95,7 +95,7 @@ impl Queue {
         packer.packets.into_iter().for_each(|packet| self.push_packet(packet));
     }
 
-    /// Takes in one line. False: it was refused or the queue is closed, and that is counted.
+    /// Takes one line. False: it was refused or the queue is closed, and that is counted.
     pub(crate) fn push_line(&mut self, text: &str) -> bool {
         let mut packet = Packet::default();
         if !packet.add(text, self.packet_bytes) {
@@ -131,7 +131,7 @@ impl Queue {
         self.shed();
     }
 
-    /// Puts all of `packet` into the last one that waits, if it fits.
+    /// Appends all of `packet` to the last packet that waits, if it fits.
     fn joined(&mut self, packet: &mut Packet) -> bool {
         let free = self.held.len() > usize::from(self.taken);
         let Some(last) = self.held.back_mut().filter(|_| free) else { return false };
@@ -187,7 +187,7 @@ impl Queue {
         self.held.pop_front()
     }
 
-    /// The packet was given to the kernel. `sure`: it is with its receiver, not on a network.
+    /// The packet was given to the kernel. `sure`: its receiver has it; it is not on a network.
     pub(crate) fn sent(&mut self, number: u64, sure: bool) {
         self.books.down = None;
         self.down_since = None;
@@ -214,7 +214,7 @@ impl Queue {
         }
     }
 
-    /// Everything that waits is lost, the packet being sent included.
+    /// Everything that waits is lost, including the packet being sent.
     pub(crate) fn drop_all(&mut self, reason: Reason) {
         self.taken = false;
         while let Some(held) = self.held.pop_front() {
@@ -238,12 +238,13 @@ impl Queue {
         self.unsure = None;
     }
 
-    /// Number of the oldest packet that is not settled; what is smaller is.
+    /// Number of the oldest packet that is not settled; all smaller ones are.
     pub(crate) fn settled_below(&self) -> u64 {
         self.held.front().map_or(self.next, |front| front.number)
     }
 
-    /// Number of the next packet. What is there now is smaller, and stays as it is.
+    /// Number of the next packet. All packets in the queue have smaller numbers and get no more
+    /// lines.
     pub(crate) fn seal(&mut self) -> u64 {
         self.next
     }
@@ -253,8 +254,8 @@ impl Queue {
         self.last_told.elapsed() >= every
     }
 
-    /// What each self-metric has to tell since it last did: (number, how much more), no zeros. They
-    /// count as told.
+    /// The growth of each self-metric since its last report: (number, growth), without zeros. It
+    /// counts as reported.
     pub(crate) fn report(&mut self) -> Vec<(usize, i64)> {
         self.last_told = Instant::now();
         let now = self.books.meter_values();

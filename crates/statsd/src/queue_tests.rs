@@ -112,8 +112,8 @@ fn what_is_refused_is_in_the_books() {
     assert!(queue.books().adds_up());
 }
 
-/// The model averages in whole numbers and ends at 1 where the mean is 101.7. Ours are sums: what
-/// was told is what happened, and what a lost packet told is told again.
+/// The model averages in whole numbers and ends at 1 where the mean is 101.7. Ours are sums: they
+/// report what happened, and what a lost packet reported is reported again.
 #[test]
 fn self_metrics_tell_everything_once_even_when_their_packets_are_lost() {
     let mut queue = queue(100_000);
@@ -150,7 +150,7 @@ fn self_metrics_tell_everything_once_even_when_their_packets_are_lost() {
         }
         assert!(queue.books().adds_up());
     }
-    // What nobody was told yet, and what was told, is all there is.
+    // What was reported, and what is still to be reported, is all there is.
     let rest = queue.report();
     for (meter, value) in rest {
         told[meter] += value;

@@ -1,4 +1,4 @@
-//! The sink: what the rest of dashcam calls.
+//! The sink: the interface for the rest of dashcam.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::PoisonError;
@@ -13,18 +13,19 @@ use crate::marks::{self, Event, ServiceCheck};
 use crate::pack::Packer;
 use crate::stats::{meters, Reason, Stats};
 
-/// What the names of dashcam's own metrics begin with.
+/// The prefix of dashcam's own metrics.
 const OWN: &str = "dashcam.";
 
 /// Sends windows, events and checks to a StatsD server. One for a process.
 ///
 /// A forked child may go on using its copy, without a call: at the first use there it gets a queue
-/// and a dispatcher of its own, and nothing of its parent's is sent. What the parent's copy held,
-/// about the size of the queue, stays in the child's memory unused.
+/// and a dispatcher of its own, and nothing of its parent's is sent. The content of the parent's
+/// copy, about the size of the queue, stays in the child's memory unused.
 pub struct Sink {
     config: Config,
     core: StaticRef<Core>,
-    /// Process that made, or is making, the core. Who changes it from an older one makes it.
+    /// Process that made, or is making, the core. The thread that changes it from an older process
+    /// makes the core.
     maker: AtomicU32,
     /// No core is made any more. Relaxed: the core's own flag decides.
     closed: AtomicBool,
@@ -100,13 +101,14 @@ impl Sink {
     }
 
     /// Waits until everything that was given to the sink before is sent or lost; if the receiver is
-    /// gone, has it tried once more at once. False: something still waits after `timeout`.
+    /// gone, makes the dispatcher try once more at once. False: something still waits after
+    /// `timeout`.
     pub fn flush(&self, timeout: Duration) -> bool {
         self.wait(timeout, true)
     }
 
-    /// As `flush`, but waits no longer than it takes to know that nobody listens; then all stays in
-    /// the queue.
+    /// As `flush`, but returns as soon as it is known that no receiver listens; all stays in the
+    /// queue.
     pub fn flush_if_heard(&self, timeout: Duration) -> bool {
         self.wait(timeout, false)
     }
@@ -128,9 +130,9 @@ impl Sink {
         true
     }
 
-    /// Sends what waits, tells of itself a last time, and ends the dispatcher; all within
-    /// `timeout`. What could not be sent is counted; when nobody listens that is known at once.
-    /// Lines that come later are counted as `closed`. May be called again.
+    /// Sends what waits and the last self-metrics, and ends the dispatcher; all within `timeout`.
+    /// What could not be sent is counted; if no receiver listens, that is known at once. Later
+    /// lines are counted as `closed`. May be called again.
     pub fn close(&self, timeout: Duration) {
         let core = self.here();
         self.closed.store(true, Ordering::Relaxed);
@@ -157,7 +159,7 @@ impl Sink {
         }
     }
 
-    /// What it did so far in this process.
+    /// The account of this process.
     pub fn stats(&self) -> Stats {
         match self.here() {
             Some(core) => core.queue().books().clone(),
@@ -166,8 +168,8 @@ impl Sink {
     }
 
     /// In a forked child: forgets the parent's queue. Not needed, since the next use does it too,
-    /// unless the child is the first process of a new pid namespace and its parent was that too.
-    /// Two atomic stores, so it may stand in a fork hook.
+    /// unless both child and parent are the first process of their pid namespaces. Two atomic
+    /// stores, so it may be called in a fork hook.
     pub fn after_fork(&self) {
         self.core.set(None);
         self.maker.store(0, Ordering::Relaxed);
@@ -178,7 +180,7 @@ impl Sink {
         self.core.get().filter(|core| core.pid == std::process::id())
     }
 
-    /// The core of this process, made if need be. None: off, or another thread takes too long to
+    /// The core of this process, made if needed. None: off, or another thread takes too long to
     /// make it.
     fn core(&self) -> Option<&'static Core> {
         if !self.is_on() {
@@ -190,7 +192,7 @@ impl Sink {
                 return Some(core);
             }
             let maker = self.maker.load(Ordering::Relaxed);
-            // Acquire and release say nothing here: what is made is published by `core`.
+            // Acquire and release add nothing here: the core is published by `core`.
             let ours = maker != pid
                 && self
                     .maker
@@ -203,7 +205,7 @@ impl Sink {
                     let mut queue = core.queue();
                     (queue.closed, queue.ended) = (closed, closed);
                 }
-                // Never freed: a forked child could not tell whose turn it is to free it.
+                // Never freed: a forked child could not know whether another thread still uses it.
                 self.core.set(Some(Box::leak(Box::new(core))));
             } else {
                 std::thread::yield_now();
@@ -234,7 +236,7 @@ fn drained<'q>(core: &'static Core, mut queue: Locked<'q>, deadline: Instant) ->
     queue
 }
 
-/// Puts the self-metrics that have something to tell into the queue. What they tell is as of now:
+/// Puts the self-metrics that have grown into the queue. Their values are as of now:
 /// `lines.produced` = `lines.sent` + `lines.dropped` + `queue.lines`, summed over all reports.
 fn report(core: &Core, queue: &mut crate::queue::Queue) {
     let waiting = queue.books().waiting;
@@ -259,8 +261,9 @@ fn report(core: &Core, queue: &mut crate::queue::Queue) {
 mod tests {
     use super::*;
 
-    /// The model's caller takes a lock when the queue is full, and a metric from a signal handler
-    /// that came while the same thread held it fails. Ours is counted, and does not wait.
+    /// In the model the caller takes a lock when the queue is full, and a metric from a signal
+    /// handler that interrupts the same thread holding it fails. Ours is counted, and does not
+    /// wait.
     #[test]
     fn an_event_from_within_the_queues_lock_neither_waits_nor_goes_uncounted() {
         let sink = Sink::start(Config::to(Target::Unix("/nobody/is/here".to_owned())));

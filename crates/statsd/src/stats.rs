@@ -1,8 +1,9 @@
-//! The books: what was produced, what went, what was lost and why.
+//! The account: what was produced, sent and lost, and why.
 //!
-//! What it promises: at every look `produced = sent + dropped + waiting`, for lines, for packets
+//! What it promises: at every moment `produced = sent + dropped + waiting`, for lines, for packets
 //! and for bytes. Lines that never came into a packet (too long, unsupported) have no packet and no
-//! bytes. *Sent* means given to the kernel; what a UDP network loses on its way nobody can count.
+//! bytes. What it does not: *sent* means given to the kernel; what a UDP network loses cannot be
+//! counted.
 
 use std::io;
 
@@ -11,7 +12,7 @@ use std::io;
 pub enum Reason {
     /// The queue was full while the receiver was there; the oldest went.
     QueueFull,
-    /// The queue was full, or the end came, and nobody was listening.
+    /// The queue was full, or the sink was closed, and no receiver listened.
     NoReceiver,
     /// The same, while the receiver did not read.
     WouldBlock,
@@ -25,13 +26,13 @@ pub enum Reason {
     MessageSize,
     /// The line alone is longer than a datagram may be.
     TooLong,
-    /// The protocol spoken has no such thing.
+    /// The dialect has no such line.
     Unsupported,
     /// No name, or a value that is not a number.
     Invalid,
-    /// Another thread was at the queue at this instant, and the caller may not wait.
+    /// Another thread held the queue at this instant, and the caller may not wait.
     Busy,
-    /// After `close`, or left at its end.
+    /// After `close`, or still in the queue at its end.
     Closed,
     /// The dispatcher could not be started, or ended by an error of ours.
     Internal,
@@ -55,7 +56,7 @@ pub const REASONS: [Reason; 13] = [
 ];
 
 impl Reason {
-    /// The word for it, as self-metrics and `status` have it.
+    /// Its name in self-metrics and `status`.
     pub fn name(self) -> &'static str {
         match self {
             Reason::QueueFull => "queue_full",
@@ -74,7 +75,7 @@ impl Reason {
         }
     }
 
-    /// What an error of connecting or sending is told as.
+    /// The reason for an error of connecting or sending.
     pub fn of(error: &io::Error) -> Reason {
         match error.raw_os_error() {
             Some(libc::EAGAIN) => Reason::WouldBlock,
@@ -88,7 +89,7 @@ impl Reason {
     }
 }
 
-/// So many lines, datagrams and bytes of datagrams.
+/// Numbers of lines, datagrams and bytes of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Lines.
@@ -111,7 +112,7 @@ impl Amount {
         self.bytes += other.bytes;
     }
 
-    /// Never goes below nothing.
+    /// Subtracts; never below zero.
     pub(crate) fn take(&mut self, other: Amount) {
         self.lines = self.lines.saturating_sub(other.lines);
         self.packets = self.packets.saturating_sub(other.packets);
@@ -119,7 +120,7 @@ impl Amount {
     }
 }
 
-/// What a sink did so far in this process (a forked child begins at zero). Plain values.
+/// The account of a sink in this process (a forked child begins at zero). Plain values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Everything that was to be sent.
@@ -128,7 +129,7 @@ pub struct Stats {
     pub sent: Amount,
     /// What was lost; index with `Reason as usize`.
     pub dropped: [Amount; REASONS.len()],
-    /// What waits in the queue, what is on its way to the kernel included.
+    /// What waits in the queue, including what is on its way to the kernel.
     pub waiting: Amount,
     /// Failures of connecting and sending, each try for itself; index as `dropped`.
     pub errors: [u64; REASONS.len()],
@@ -138,7 +139,7 @@ pub struct Stats {
     pub without_tags: u64,
     /// Where lines go, as the settings say it; `off` when nowhere.
     pub target: String,
-    /// The reason why nothing goes at the moment; None: all is well, or nothing was tried yet.
+    /// The reason why nothing goes at the moment; None: lines go, or nothing was tried yet.
     pub down: Option<Reason>,
     /// The last error in words.
     pub last_error: String,

@@ -1,7 +1,8 @@
 //! Names, tags and numbers in a form that servers read.
 //!
-//! What it promises: nothing that goes through here can end a line, begin a field, or stand for two
-//! tags. A character that would is replaced by `_`, one for one, so different texts mostly stay
+//! What it promises: no text from here can end a line, begin a field, or be read as two tags. A
+//! character that could is replaced by `_`, one for one, so different texts mostly stay different;
+//! everything else, UTF-8 included, is unchanged.
 //! different; everything else, UTF-8 included, is left as it is.
 
 use std::fmt::Write;
@@ -60,7 +61,7 @@ fn replaced(out: &mut String, text: &str, bad: impl Fn(char) -> bool) {
 
 /// Appends a number: integers without a point, others as short as they can be read back exactly,
 /// never with an exponent (npm's `statsd` cuts a rate at its `e`). A NaN or an infinity cannot be
-/// sent; callers ask first.
+/// sent; callers check first.
 pub(crate) fn number(out: &mut String, value: f64) {
     // Most values are small integers, and those print four times faster than floats do. -0 is 0:
     // a sign would make a gauge's value a delta.
@@ -72,8 +73,8 @@ pub(crate) fn number(out: &mut String, value: f64) {
     };
 }
 
-/// Appends the rate of values that stand for `weight` (1 or more) each. The rate is at most a hair
-/// below 1/weight: a server that computes a whole number from it rounds down to `weight`.
+/// Appends the rate of values that stand for `weight` (1 or more) each. The rate is slightly below
+/// 1/weight at most: a server that computes a whole number from it rounds down to `weight`.
 pub(crate) fn rate(out: &mut String, weight: f64) {
     let mut rate = 1.0 / weight;
     while 1.0 / rate < weight {

@@ -5,9 +5,9 @@
 //! | UDP, unix datagram | a datagram |
 //! | unix stream | its length in 4 bytes, little endian, then its bytes, as DogStatsD reads it |
 //!
-//! What it promises: `send` never waits. On a stream it may have written a part when it says
-//! WouldBlock; it goes on from there when it is called again with the same packet. A connection
-//! that is dropped amid a packet leaves the receiver with a cut frame, which it throws away.
+//! What it promises: `send` never waits. On a stream it may have written a part when it returns
+//! WouldBlock; it continues there when it is called again with the same packet. A connection that
+//! is dropped within a packet leaves the receiver with a cut frame, which it throws away.
 //!
 //! UDP: after each datagram the socket is asked for an error, since a refusal by this machine is
 //! there at once. One datagram a call, on purpose: `sendmmsg` swallows the refusals (decision
@@ -32,11 +32,11 @@ pub(crate) struct Wire {
     kind: Kind,
     /// Stream: the frame being written; empty between frames.
     frame: Vec<u8>,
-    /// How much of it went.
+    /// How many bytes of it were written.
     at: usize,
 }
 
-/// How a send ended.
+/// The result of a send.
 pub(crate) enum Sent {
     /// The kernel has it.
     Whole,

@@ -40,8 +40,8 @@ fn lines_that_waited_at_the_fork_are_sent_by_the_parent_alone() {
     assert_eq!(sink.stats().sent.lines, 20);
 }
 
-/// In the model a child that stays silent never gets its dispatcher back, and one that talks gets
-/// it in the middle of a call. Ours has nothing to do until it talks.
+/// In the model a silent child never gets its dispatcher back, and one that sends gets it in the
+/// middle of a call. Ours has nothing to do until it sends.
 #[test]
 fn a_silent_child_starts_nothing_and_ends_at_once() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! A receiver that dies, comes back, or never reads: callers go on, and every line is in the books.
+//! A receiver that dies, comes back, or never reads: callers go on, and every line is accounted
+//! for.
 
 #![allow(clippy::expect_used, missing_docs)]
 
@@ -66,8 +67,8 @@ fn over_a_unix_stream() {
     });
 }
 
-/// The model's queue held a million entries once. Ours holds so many bytes, the newest, and counts
-/// the rest; nobody waits: if a call did, this test would never end.
+/// The model's queue held a million entries once. Ours holds a number of bytes, the newest lines,
+/// and counts the rest. No call waits: if one did, this test would never end.
 #[test]
 fn the_queue_is_bounded_in_bytes_and_keeps_the_newest() {
     let place = Place::new();
@@ -153,7 +154,7 @@ fn closing_while_nobody_listens_is_known_at_once_and_lines_after_it_are_counted(
     let place = Place::new();
     let sink = Sink::start(config(Target::Unix(place.text())));
     sink.window(&counters("x", 10));
-    // Not a limit that is ever reached: the first try after the call says it all.
+    // A limit that is never reached: the first try after the call decides.
     sink.close(LONG * 100);
     sink.close(LONG * 100);
     sink.window(&counters("late", 3));

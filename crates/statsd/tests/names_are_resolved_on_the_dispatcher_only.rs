@@ -1,4 +1,4 @@
-//! Host names: nobody but the dispatcher waits for them, and they may lead elsewhere later.
+//! Host names: only the dispatcher waits for them, and they may resolve differently later.
 
 #![allow(clippy::expect_used, missing_docs)]
 
@@ -22,8 +22,8 @@ fn bound() -> (UdpSocket, SocketAddr) {
     (socket, address)
 }
 
-/// The model flushed under the lock that callers need. Here the resolver does not return before
-/// the callers are through: if one of them waited for it, the test would never end.
+/// The model flushed under the lock that callers need. Here the resolver does not return before the
+/// callers are done: if one of them waited for it, the test would never end.
 #[test]
 fn callers_go_on_while_the_resolver_hangs() {
     static GATE: Mutex<()> = Mutex::new(());
@@ -134,7 +134,7 @@ fn when_the_first_address_refuses_the_next_is_tried() {
     assert_eq!(server.wait_for(7).len(), 7);
 }
 
-/// Who is about to leave wants to know whether anybody is there, and no more.
+/// A program that is about to exit needs to know whether a receiver is there, and no more.
 #[test]
 fn a_flush_that_is_not_heard_ends_once_all_addresses_have_refused() {
     fn refusing(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
@@ -144,7 +144,7 @@ fn a_flush_that_is_not_heard_ends_once_all_addresses_have_refused() {
     }
     let sink = Sink::start(named("agent.example", refusing));
     sink.window(&counters("x", 3));
-    // Not a limit that is ever reached.
+    // A limit that is never reached.
     assert!(!sink.flush_if_heard(LONG * 100));
     let stats = sink.stats();
     assert_eq!((stats.waiting.lines, stats.down), (3, Some(Reason::NoReceiver)));

@@ -1,4 +1,4 @@
-//! What the books call sent has arrived, line by line and value by value.
+//! What the account calls sent has arrived, line by line and value by value.
 
 #![allow(clippy::expect_used, missing_docs)]
 
@@ -79,7 +79,7 @@ fn a_frame_larger_than_the_sockets_buffer_arrives_whole() {
     let packet_bytes = 3_000_000;
     let sink = Sink::start(Config { packet_bytes, queue_bytes: 8 << 20, ..config(target) });
     sink.window(&counters("one.of.very.many", 100_000));
-    // Nobody reads before the first piece has filled the socket's buffer.
+    // The receiver reads only after the first part of the frame has filled the socket's buffer.
     until("a full buffer", || sink.stats().errors[Reason::WouldBlock as usize] > 0);
     let mut server = Server::stream(listener);
     server.wait_for(100_000);
@@ -145,7 +145,7 @@ fn self_metrics_add_up_in_every_report() {
     assert_eq!(stats.lost_by(Reason::TooLong).lines, 30);
     assert_eq!(stats.lost_by(Reason::Invalid).lines, 30);
     server.wait_for(stats.sent.lines as usize);
-    // A gauge closes each report: by then what was told adds up.
+    // A gauge ends each report: by then the reported values add up.
     let (mut produced, mut sent, mut dropped, mut reports) = (0, 0, 0, 0);
     for line in server.end() {
         let Some(own) = line.strip_prefix("dashcam.statsd.") else { continue };

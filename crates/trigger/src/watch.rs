@@ -225,7 +225,7 @@ impl State {
         };
         let value = match self.rule.stat {
             Stat::Plain if self.members > 0.0 => self.members,
-            // Values: the worst of a window, or, if the rule has a window, their sum.
+            // Values: the worst of the window that ends now.
             Stat::Plain if self.worst.is_some() => self.worst?,
             Stat::Plain if !self.gauges.is_empty() => return None,
             Stat::Plain | Stat::Sum => sum,

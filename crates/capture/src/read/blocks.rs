@@ -1,4 +1,8 @@
-//! From blocks of records to rows: begins and ends are joined, what is missing is counted.
+//! From blocks of records to rows: begins and ends are joined, missing records are counted.
+//!
+//! How it works: blocks are decoded one at a time, in any order; `finish` sorts the rows and
+//! completes them. What it promises: the same rows whatever the order of the blocks, and bounded
+//! memory where only causes are wanted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,7 +32,7 @@ struct Run {
     last: u64,
 }
 
-/// Spans that were open when the copy was made, but for those whose end is in it.
+/// Adds the spans that were open when the copy was made, except those whose end is in it.
 pub fn add_open_spans(capture: &mut Capture, open: &[u8]) {
     let open = words(open);
     if open.is_empty() {
@@ -47,10 +51,10 @@ pub fn add_open_spans(capture: &mut Capture, open: &[u8]) {
     }
 }
 
-/// What was read of a request so far.
+/// The state of a request whose records are read in part.
 struct Begun {
     row: RequestRow,
-    /// Its begin was read as it was told first.
+    /// The original record of its begin was read, not the later copy.
     first: bool,
 }
 
@@ -60,34 +64,33 @@ impl Begun {
     }
 }
 
-/// How long before the end of a capture the recorder may have been asked which requests are open,
-/// at most.
+/// How long before the end of a capture the recorder may have listed the open requests, at most.
 const ASKED_BEFORE_NS: u64 = 2_000_000_000;
 
-/// Sums of spans by request and name that are kept, those of a single span too.
+/// The largest number of sums of spans by request and name, sums of a single span included.
 const MOST_SUMS: usize = 1 << 18;
 
 /// Decodes blocks into rows of a capture.
 pub struct BlockReader {
     wanted: Wanted,
-    /// Name ids of the recorder's own spans, as far as the tables tell.
+    /// Name ids of the recorder's own spans, from the tables.
     own: HashSet<u32>,
-    /// Requests of which begin or end was not met yet; the others are rows of the capture.
+    /// Requests whose begin or end is not read yet; the others are rows of the capture.
     begun: HashMap<u64, Begun>,
-    /// Requests whose present name was told at the snapshot.
+    /// Requests whose present name was recorded at the snapshot.
     renamed: HashSet<u64>,
     runs: HashMap<(u32, u32), Run>,
     native: Vec<native::Row>,
-    /// What was told a second time: whose, and the words.
+    /// Second copies of records: the thread and the words.
     again: Vec<(u32, Vec<u64>)>,
-    /// With more sums of spans than these, some are left out.
+    /// With more sums of spans than this, some are left out.
     most_sums: usize,
-    /// With as many requests, some stand for others.
+    /// With more requests than this, some rows stand for several.
     most_requests: usize,
-    /// Requests that others stand for, as far as they may have been told to be open still.
+    /// Requests that other rows stand for and that may be recorded again as open.
     stood_for: HashSet<u64>,
     bad_blocks: u64,
-    /// The block at hand.
+    /// The words of the present block.
     words: Vec<u64>,
 }
 
@@ -163,8 +166,8 @@ impl BlockReader {
         }
     }
 
-    /// Sums are for what a request does again and again; a million requests that do each thing once
-    /// would take hundreds of MiB. Those whose second span comes later begin anew.
+    /// Sums are for spans that a request repeats; a million requests with one span of each name
+    /// would take hundreds of MiB. A request whose second span comes later starts a new sum.
     fn leave_single_spans_out(&mut self, capture: &mut Capture) {
         if capture.span_sums.len() > self.most_sums {
             capture.span_sums.retain(|_, (times, _)| *times > 1);
@@ -274,7 +277,7 @@ impl BlockReader {
         }
     }
 
-    /// A request is told to have begun; `again`: told once more, since it was open at the copy.
+    /// Adds the begin of a request; `again`: the copy made at the snapshot, since it was open then.
     fn request_begins(&mut self, capture: &mut Capture, told: RequestRow, again: bool) {
         let id = told.id;
         let begun = self.begun.entry(id).or_insert_with(|| Begun::new(id));
@@ -285,8 +288,8 @@ impl BlockReader {
         if again {
             self.renamed.insert(id);
         }
-        // The end may have been read first (another block), and what is told again knows neither
-        // thread nor start better than the first telling.
+        // The end may have been read first (another block), and the copy has neither thread nor
+        // start better than the original.
         if !again || open.begin_ns == 0 {
             (open.tid, open.begin_ns, open.started_ns) = (told.tid, told.begin_ns, told.started_ns);
             open.on_loop = told.on_loop;
@@ -297,7 +300,7 @@ impl BlockReader {
         }
     }
 
-    /// A request is told to have ended. Its begin is known better, if that was read.
+    /// Adds the end of a request. If its begin was read, that is more exact.
     fn request_ends(&mut self, capture: &mut Capture, told: RequestRow) {
         let id = told.id;
         let begun = self.begun.entry(id).or_insert_with(|| Begun::new(id));
@@ -329,8 +332,8 @@ impl BlockReader {
                 self.stood_for.insert(row.id);
             }
         });
-        // Of names without number no fewer rows may be left: not tried again with each request
-        // then.
+        // If there are too many names, thinning cannot leave fewer rows: it is then not tried again
+        // with each request.
         self.most_requests = thin::MOST.max(capture.requests.len() / 3 * 4);
         if capture.traces.len() >= self.most_requests {
             let known: HashSet<u64> = capture.requests.iter().map(|r| r.id).collect();
@@ -339,7 +342,7 @@ impl BlockReader {
         }
     }
 
-    /// Whether no cause is found by this record.
+    /// Whether no cause can be found by this record.
     fn is_idle(&self, record: &Record<'_>) -> bool {
         match record {
             Record::Event { .. } => true,
@@ -348,9 +351,9 @@ impl BlockReader {
         }
     }
 
-    /// Rows for what was told a second time and of which the first telling is lost.
+    /// Adds rows for second copies whose original is lost.
     fn add_told_twice(&mut self, capture: &mut Capture) {
-        // What is told twice is little, what is told once may be millions.
+        // Second copies are few, originals may be millions.
         let mut twice: HashSet<(u32, u64)> = HashSet::new();
         for (tid, words) in &self.again {
             twice.extend(words.get(1).map(|begin_ns| (*tid, *begin_ns)));
@@ -367,7 +370,7 @@ impl BlockReader {
                 Record::RequestBegin { request, .. } => {
                     self.begun.get(&request).is_some_and(|begun| !begun.first)
                 }
-                // One whose begin is lost, too, may be one that another row stands for.
+                // If its begin is lost, too, another row may stand for it.
                 Record::RequestEnd { request, .. } => {
                     self.begun.get(&request).is_some_and(|begun| begun.row.end_ns.is_none())
                 }
@@ -379,13 +382,13 @@ impl BlockReader {
         }
     }
 
-    /// Sorts the rows, ends what has no end, and says what is missing.
+    /// Sorts the rows, closes open intervals, and counts what is missing.
     pub fn finish(mut self, capture: &mut Capture) {
         if self.bad_blocks > 0 {
             let text = format!("{} blocks hold words that are no records", self.bad_blocks);
             capture.damage.push(text);
         }
-        // Told again behind its end (another block).
+        // Recorded again behind its end (another block).
         for id in capture.requests.iter().map(|row| &row.id).chain(&self.stood_for) {
             self.begun.remove(id);
         }
@@ -418,7 +421,7 @@ impl BlockReader {
         capture.off_cpu.values_mut().for_each(|rows| settle(rows, end_ns));
         mend_switches(capture);
         for row in &capture.threads {
-            // Threads of which nothing is left, too: all their records are missing.
+            // Also threads without any record left: all their records are missing.
             let gone = Run { from_ns: end_ns, first: row.records, read: 0, last: row.records };
             if row.records > 0 {
                 self.runs.entry((row.tid, row.serial)).or_insert(gone);
@@ -433,8 +436,8 @@ impl BlockReader {
     }
 }
 
-/// The times that the vital of that name tells of. What lies before the first one told of is there
-/// no more: if that ends a pause, it is not known since when there was one.
+/// The pauses in the vital of that name. What lies before its first record is lost: if that record
+/// ends a pause, the pause's begin is not known.
 fn switches_paused(capture: &Capture) -> Vec<(u64, u64)> {
     let Some(name) = capture.name_id(SWITCHES_PAUSED) else { return Vec::new() };
     let (mut out, mut since): (Vec<(u64, u64)>, Option<u64>) = (Vec::new(), None);
@@ -456,7 +459,8 @@ fn switches_paused(capture: &Capture) -> Vec<(u64, u64)> {
     out
 }
 
-/// Attributes told of a request beside its end: of OpenTelemetry's span that stands for it.
+/// Adds attributes that were recorded apart from a request's end: those of the OpenTelemetry span
+/// of the request.
 fn add_told_attributes(capture: &mut Capture) {
     let state = capture.name_id(TRACESTATE);
     let told = capture.traces.iter().filter(|t| !t.told.of_span && !t.attributes.is_empty());
@@ -474,7 +478,7 @@ fn add_told_attributes(capture: &mut Capture) {
     }
 }
 
-/// A task is told when it begins and when it ends; the second word of it stands for both.
+/// A task has a record at its begin and one at its end; the second stands for both.
 fn end_tasks(tasks: &mut Vec<TaskRow>, to_ns: u64) {
     let key = |t: &TaskRow| (t.begin_ns, t.tid, t.request);
     tasks.sort_by_key(|t| (key(t), t.end_ns));
@@ -483,7 +487,7 @@ fn end_tasks(tasks: &mut Vec<TaskRow>, to_ns: u64) {
     running.for_each(|t| t.end_ns = to_ns.max(t.begin_ns));
 }
 
-/// Adds switch records that looks prove to be missing.
+/// Adds off-CPU intervals whose records are lost, as samples prove.
 fn mend_switches(capture: &mut Capture) {
     let mut off = std::mem::take(&mut capture.off_cpu);
     let blind = &capture.switches_paused;
@@ -494,8 +498,8 @@ fn mend_switches(capture: &mut Capture) {
     capture.off_cpu = off;
 }
 
-/// Sorts a thread's off-CPU times, closes the last open one, and drops what a later, complete
-/// record of the same interval makes superfluous.
+/// Sorts a thread's off-CPU intervals, closes the last open one, and drops those that a later,
+/// complete record of the same interval replaces.
 fn settle(rows: &mut Vec<OffCpu>, end_ns: u64) {
     rows.sort_by_key(|r| (r.out_ns, r.in_ns));
     rows.dedup_by(|later, kept| later.out_ns == kept.out_ns);

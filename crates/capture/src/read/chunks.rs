@@ -1,7 +1,7 @@
-//! Cutting the file into chunks and checking them.
+//! Splits the file into chunks and checks them.
 //!
-//! The chunks are looked for first: the blocks' payloads are skipped then, and read one after the
-//! other later, so that a large capture is never in memory as a whole.
+//! How it works: first the chunk headers are read and the payloads of blocks are skipped. The
+//! blocks are read one after the other later, so a large capture is never in memory as a whole.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -20,7 +20,7 @@ pub struct Chunks {
     pub stacks: Vec<u8>,
     pub open: Vec<u8>,
     pub symbols: Vec<u8>,
-    /// Where the blocks lie; not checked yet.
+    /// Where the blocks lie; their checksums are not checked yet.
     pub blocks: Vec<Found>,
     /// Blocks overwritten while they were copied.
     pub overwritten: u64,
@@ -37,7 +37,7 @@ pub struct Found {
     sum: u32,
 }
 
-/// Looks for the chunks of `source`. Errors only when it cannot be read, or is no capture at all.
+/// Finds the chunks of `source`. Errors only when it cannot be read, or is not a capture at all.
 pub fn split(source: &mut (impl Read + Seek)) -> Result<Chunks, ReadError> {
     let size = source.seek(SeekFrom::End(0))?;
     source.seek(SeekFrom::Start(0))?;
@@ -90,8 +90,8 @@ pub fn split(source: &mut (impl Read + Seek)) -> Result<Chunks, ReadError> {
     Ok(found)
 }
 
-/// Reads the payload of a chunk into `payload`, in place of what was there; whether its checksum is
-/// right.
+/// Reads the payload of a chunk into `payload`, replacing its content; returns whether its checksum
+/// is right.
 pub fn load(
     source: &mut (impl Read + Seek),
     wanted: Found,
@@ -103,13 +103,13 @@ pub fn load(
     Ok(checksum(wanted.tag, payload) == wanted.sum)
 }
 
-/// What is said of a chunk that is left out.
+/// The message for a chunk that is left out.
 pub fn wrong_sum(chunk: Found) -> String {
     let name = String::from_utf8_lossy(&chunk.tag).into_owned();
     format!("chunk {name:?} at byte {}: wrong checksum, skipped", chunk.at)
 }
 
-/// The number in the first line of a capture, whichever.
+/// The version in the first line of a capture.
 fn version(bytes: &[u8]) -> Option<u64> {
     let rest = bytes.strip_prefix(b"DASHCAM ")?;
     let end = rest.iter().take(20).position(|b| *b == b'\n')?;

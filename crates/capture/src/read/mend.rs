@@ -1,26 +1,26 @@
-//! Switch records that are lost, one at a time, are told by the CPU clocks.
+//! Adds off-CPU intervals whose single switch record is lost; CPU clocks show the gap.
 //!
-//! How it works: between two times off the CPU a thread ran. A look at it says how much CPU time it
-//! had since the look before, to the microsecond; where looks account for all of a long run and for
-//! hardly any CPU time in it, it did not run: a record is missing. If the looks in between found it
-//! at one wait, that is when and what for, and a row stands for the record. Without it the time
-//! would be told as a run, and the thread as one that was there when others went on.
+//! How it works: between two intervals off the CPU a thread ran. A sample has the thread's CPU time
+//! since the previous sample, to the microsecond. If samples cover all of a long run and show
+//! hardly any CPU time in it, the thread did not run: a record is missing. If the samples within
+//! found it in one wait, a row with that time and wait stands for the record. Without the row the
+//! time would count as a run, and the thread as one that ran while others waited.
 //!
-//! Missing on purpose: records lost by the kernel itself, or many in a row: it says so, and there
-//! are estimates (`Capture::blind_times`).
+//! What is missing on purpose: losses that the kernel reports itself, or many records in a row:
+//! then times are estimates (`Capture::blind_times`).
 
 use format::record::{flag, Sample};
 use format::wait::WaitKind;
 
 use super::rows::OffCpu;
 
-/// Runs shorter than this are not asked about: the looks around them are too far apart to tell.
+/// Shorter runs are not checked: the samples around them are too far apart.
 const LONG_NS: u64 = 20_000_000;
 /// A thread that had less than this part of a run as CPU time did not run.
 const RAN_PART: u64 = 4;
 
-/// Adds rows for records that are missing; returns how many. `off` and `looks` of one thread, by
-/// time; `blind`: times without switch records.
+/// Adds rows for missing records; returns how many. `off` and `looks` are of one thread, by time;
+/// `blind`: times without switch records.
 pub fn off_cpu(off: &mut Vec<OffCpu>, looks: &[Sample], blind: &[(u64, u64)]) -> u64 {
     let missing = |pair: &[OffCpu]| {
         let (from_ns, to_ns) = (pair[0].in_ns, pair[1].out_ns);
@@ -40,7 +40,7 @@ pub fn off_cpu(off: &mut Vec<OffCpu>, looks: &[Sample], blind: &[(u64, u64)]) ->
     found.len() as u64
 }
 
-/// Whether looks say that their thread was at one wait for all of a time.
+/// Whether samples show that their thread was in one wait for the whole interval.
 fn waited(looks: &[Sample], from_ns: u64, to_ns: u64) -> bool {
     let length = to_ns.saturating_sub(from_ns);
     if length < LONG_NS {
@@ -104,17 +104,18 @@ mod tests {
             assert_eq!(off.len() as u64, 2 + count);
             off.get(1).filter(|o| o.cpu.is_none()).map(|o| (o.out_ns / MS, o.in_ns / MS))
         };
-        // Looked at behind its run and when it was back.
+        // Sampled behind its run and when it was back.
         let told = [look(105, 50, 2, waits), look(605, 105, 1, runs)];
         assert_eq!(mended(&told, &[]), Some((100, 600)));
-        // It had the CPU; nobody looked; it was at two waits; the kernel lost records just then.
+        // No row: it had the CPU; no sample covers it; it was in two waits; the kernel lost records
+        // then.
         assert_eq!(mended(&[look(105, 50, 2, waits), look(605, 105, 400, runs)], &[]), None);
         assert_eq!(mended(&[look(605, 50, 2, runs)], &[]), None);
         let two =
             [look(105, 50, 2, waits), look(300, 105, 1, WaitKind::Futex), look(605, 300, 1, runs)];
         assert_eq!(mended(&two, &[]), None);
         assert_eq!(mended(&told, &[(500 * MS, 900 * MS)]), None);
-        // What no look accounts for may have been a run.
+        // Time that no sample covers may have been a run.
         assert_eq!(mended(&told[..1], &[]), None);
     }
 }

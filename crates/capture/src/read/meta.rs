@@ -1,9 +1,9 @@
-//! The META chunk.
+//! The META chunk: what the recorder wrote about itself and this capture.
 
 use format::ids;
 use serde_json::Value;
 
-/// What the recorder said about itself and about this capture.
+/// The content of META.
 #[derive(Debug, Default, Clone)]
 pub struct Meta {
     /// Name of the service.
@@ -18,10 +18,10 @@ pub struct Meta {
     pub start_ns: u64,
     /// The same instant, Unix epoch ns.
     pub start_epoch_ns: u64,
-    /// Seed of the ids of traces and spans (`format::ids`); of a capture that has none, one made
+    /// Seed of the ids of traces and spans (`format::ids`). For a capture without one, a seed made
     /// from its process id and start.
     pub ids_seed: u64,
-    /// First instant asked for.
+    /// First instant of the capture.
     pub from_ns: u64,
     /// When the copy was made.
     pub to_ns: u64,
@@ -40,12 +40,12 @@ pub struct Meta {
     pub application: Vec<String>,
     /// Interpreter, as `Python 3.11.7`; empty without one.
     pub runtime: String,
-    /// Everything, as written.
+    /// All fields, as written.
     pub all: Value,
 }
 
 impl Meta {
-    /// Reads the JSON; what is missing stays empty, what is not JSON is noted in `damage`.
+    /// Reads the JSON. Missing fields stay empty; text that is not JSON is reported in `damage`.
     pub fn parse(bytes: &[u8], damage: &mut Vec<String>) -> Meta {
         let all: Value = serde_json::from_slice(bytes).unwrap_or_else(|error| {
             damage.push(format!("META is not JSON: {error}"));

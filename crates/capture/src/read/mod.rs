@@ -1,11 +1,12 @@
 //! Reading a capture: bytes -> chunks -> tables.
 //!
-//! How it works: the file is cut into chunks, each checked; the tables come first, then the blocks,
-//! one chunk in memory at a time, decoded record by record into rows. A reader that does not need
-//! spans, events and metrics leaves them out (`Wanted`): they are most of a large capture. Damage
-//! never stops the reading: what is whole is read, what is not is described in `Capture::damage`.
+//! How it works: the file is split into chunks, and each is checked. The tables come first, then
+//! the blocks, one chunk in memory at a time, decoded record by record into rows. A reader that
+//! does not need spans, events and metrics leaves them out (`Wanted`): they are most of a large
+//! capture.
 //!
-//! What it promises: no bytes make it panic; rows are sorted by time within their thread.
+//! What it promises: no bytes make it panic; rows are sorted by time within their thread; damage
+//! never stops the reading, it is described in `Capture::damage`.
 
 mod blocks;
 mod chunks;
@@ -36,7 +37,7 @@ use format::record::{Await, Sample};
 use format::symbols::Symbols;
 use format::wake::Wake;
 
-/// Names in a names area given as words; for readers of dead regions.
+/// Names in a names area given as words; for readers of dead processes' regions.
 pub(crate) fn names_of(words: &[u64]) -> Vec<String> {
     let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
     tables::names(&bytes)
@@ -49,13 +50,13 @@ pub enum ReadError {
     Io(std::path::PathBuf, std::io::Error),
     /// Reading it broke off.
     Broken(std::io::Error),
-    /// It is no capture: what was found at its start.
+    /// It is not a capture: what was found at its start.
     NotACapture(String),
-    /// It is no black box: what was found at its start.
+    /// It is not a black box: what was found at its start.
     NotABox(String),
     /// It is a capture of another version of the format: its number.
     OtherVersion(u64),
-    /// It is a capture without the parts nothing can be said without.
+    /// The parts without which nothing can be read are missing.
     NothingLeft(String),
 }
 
@@ -96,19 +97,19 @@ impl From<std::io::Error> for ReadError {
 /// Which rows a reader needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// All there are.
+    /// All rows.
     All,
-    /// What a diagnosis looks at: of spans but the recorder's own only sums, no events, no
-    /// attributes but those of metrics; past 131,072 requests one that was not slow stands for
-    /// several (`RequestRow::times`). A tenth of the memory, and of the time, where a program marks
-    /// much.
+    /// What a diagnosis needs. Spans other than the recorder's own are sums only; there are no
+    /// events, and no attributes but those of metrics. Past 131,072 requests one that was not slow
+    /// stands for several (`RequestRow::times`). A tenth of the memory and of the time for a
+    /// program with many spans.
     Causes,
 }
 
 /// A capture in memory.
 #[derive(Debug, Default)]
 pub struct Capture {
-    /// Who, when, why, settings, sources, losses.
+    /// Service, process, reason, settings, sources, losses.
     pub meta: Meta,
     /// Interned names by id.
     pub names: Vec<String>,
@@ -118,23 +119,21 @@ pub struct Capture {
     pub stacks: Vec<StackNode>,
     /// Threads that recorded.
     pub threads: Vec<ThreadRow>,
-    /// Requests, by begin; open ones have no end. Not all of them where only causes are wanted
-    /// (`Wanted::Causes`).
+    /// Requests, by begin; open ones have no end. Not all of them for `Wanted::Causes`.
     pub requests: Vec<RequestRow>,
-    /// Requests that the recorder knew to be running when it was about to copy; empty in captures
-    /// nobody asked it for (a dead process's box) and in streams.
+    /// Requests that were running when the copy was about to be made; empty if the recorder did not
+    /// list them (a dead process's box, a stream).
     pub open_at_copy: HashSet<u64>,
     /// Spans, by begin.
     pub spans: Vec<SpanRow>,
-    /// How many spans of a name a request has, and their time in ns, by request and name: instead
-    /// of `spans` where only causes are wanted. Where they are very many, not those of a single
-    /// span.
+    /// For `Wanted::Causes`, instead of `spans`: how many spans of a name a request has, and their
+    /// time in ns, by request and name. If there are very many, sums of a single span are left out.
     pub span_sums: HashMap<(u64, u32), (usize, u64)>,
     /// Spans of the recorder itself, by begin: time inside `fork`, captures being written; see
     /// `format::own_span`.
     pub own_spans: Vec<SpanRow>,
-    /// What was told of ids, kinds and statuses, in the order in which it holds; `Traces` puts it
-    /// together with what is derived.
+    /// Recorded ids, kinds and statuses, in the order in which they apply; `Traces` joins them with
+    /// what is derived.
     pub traces: Vec<TraceRow>,
     /// Links, by time.
     pub links: Vec<LinkRow>,
@@ -142,30 +141,29 @@ pub struct Capture {
     pub events: Vec<EventRow>,
     /// Samples by thread id, by time.
     pub samples: HashMap<u32, Vec<Sample>>,
-    /// What tasks of event loops awaited, by request id, by time; 0: tasks in a request's way.
+    /// Awaits of tasks of event loops, by request id, by time; 0: tasks that requests wait for.
     pub awaits: HashMap<u64, Vec<Await>>,
-    /// Off-CPU intervals by thread id, by time; without CPU those that CPU clocks tell of, since
-    /// their records are lost.
+    /// Off-CPU intervals by thread id, by time. Those without a CPU are inferred from CPU clocks,
+    /// since their records are lost.
     pub off_cpu: HashMap<u32, Vec<OffCpu>>,
-    /// Who ended the waits of some threads (source `wakers`), by thread id, by time. One waking may
-    /// be told twice.
+    /// Wakeups of some threads (source `wakers`), by thread id, by time. One wakeup may have two
+    /// records.
     pub wakes: HashMap<u32, Vec<Wake>>,
-    /// Stacks of those who did, at that instant, by the thread that was woken and the waking's
-    /// time: of threads of this process that run no Python, and not of all.
+    /// Stacks of the wakers at that instant, by the woken thread and the time of the wakeup: of
+    /// threads of this process that run no Python, and not of all.
     pub waker_stacks: HashMap<(u32, u64), u32>,
-    /// Times (from, to) without switch records, since threads came and went by the thousand, or
-    /// since the kernel had no room for some; by time, apart from each other. One that goes on at
-    /// the end ends at `u64::MAX`.
+    /// Intervals (from, to) without switch records, because threads were created in a burst or the
+    /// kernel had no room; by time, disjoint. One that has not ended ends at `u64::MAX`.
     pub switches_paused: Vec<(u64, u64)>,
     /// Garbage collections, by begin.
     pub gcs: Vec<GcRow>,
-    /// Pieces of requests run on other threads, by begin.
+    /// Tasks: work for requests on other threads, by begin.
     pub tasks: Vec<TaskRow>,
     /// Counters of the host and the process, by time.
     pub vitals: Vec<VitalRow>,
-    /// What windows told of metrics, by time.
+    /// Windows of metrics.
     pub metrics: Vec<MetricRow>,
-    /// What is there of each thread, and what is missing.
+    /// How much of each thread's records is there, and how much is missing.
     pub coverage: Vec<Coverage>,
     /// Blocks that were overwritten while they were copied: their records are missing.
     pub torn_blocks: u64,
@@ -176,27 +174,27 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Whether switch records tell the times off the CPU of all threads in `[from_ns, to_ns)`,
-    /// except of those that none could be had of. Cost: the number of pauses.
+    /// Whether switch records give the times off the CPU of all threads in `[from_ns, to_ns)`,
+    /// except of threads without any. Cost: the number of pauses.
     pub fn has_switches(&self, from_ns: u64, to_ns: u64) -> bool {
         let paused = |(from, to): &(u64, u64)| *from < to_ns && *to > from_ns;
         self.meta.source_on("switches") && !self.switches_paused.iter().any(paused)
     }
 
-    /// Who ended this time of `tid` off the CPU, if it was told.
+    /// The wakeup that ended this interval of `tid` off the CPU, if it was recorded.
     pub fn wake_in(&self, tid: u32, off: &OffCpu) -> Option<&Wake> {
         let own = self.wakes.get(&tid)?;
-        // Behind the first one it was runnable: a later one ended nothing.
+        // After the first wakeup it was runnable: a later one ended nothing.
         own[own.partition_point(|w| w.t_ns < off.out_ns)..].first().filter(|w| w.t_ns <= off.in_ns)
     }
 
-    /// The stack of the thread that ended this time of `tid` off the CPU, as it did; 0 where none
-    /// was told.
+    /// The stack of the thread that ended this interval of `tid` off the CPU, at that moment; 0 if
+    /// there is none.
     pub fn waker_stack_in(&self, tid: u32, off: &OffCpu) -> u32 {
         let Some(wake) = self.wake_in(tid, off).filter(|_| !self.waker_stacks.is_empty()) else {
             return 0;
         };
-        // Told twice, it may have the stack at the second.
+        // If there are two records of it, the second may have the stack.
         let own = self.wakes.get(&tid).map_or(&[][..], Vec::as_slice);
         let first = own.partition_point(|w| w.t_ns < wake.t_ns);
         let same = own[first..].iter().take_while(|w| w.t_ns <= off.in_ns && w.by == wake.by);
@@ -209,8 +207,8 @@ impl Capture {
         own.binary_search_by_key(&t_ns, |w| w.t_ns).is_ok()
     }
 
-    /// Times (from, to) in which nothing is known of the thread's switches, though it has records:
-    /// pauses, and behind each what passes until the thread's next record. By time.
+    /// Intervals (from, to) in which nothing is known of the thread's switches although it has
+    /// records: pauses, and after each the time until the thread's next record. By time.
     pub fn blind_times(&self, tid: u32) -> Vec<(u64, u64)> {
         let off = self.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
         let until_told = |(from, to): &(u64, u64)| {
@@ -232,7 +230,8 @@ impl Capture {
         Capture::open_for(path, Wanted::All, &mut |_, _| ())
     }
 
-    /// Reads of the file at `path` what is wanted; `tell` hears how many of all chunks are read.
+    /// Reads what is wanted from the file at `path`; `tell` is called with the number of chunks
+    /// read and of all.
     pub fn open_for(
         path: &Path,
         wanted: Wanted,
@@ -251,7 +250,7 @@ impl Capture {
         Capture::parse_for(bytes, Wanted::All)
     }
 
-    /// Reads of a capture in `bytes` what is wanted.
+    /// Reads what is wanted from a capture in `bytes`.
     pub fn parse_for(bytes: &[u8], wanted: Wanted) -> Result<Capture, ReadError> {
         Capture::read(&mut Cursor::new(bytes), wanted, &mut |_, _| ())
     }
@@ -299,7 +298,7 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Cuts times that only damage can tell (past 36 years of uptime). Reading does it; for
+    /// Cuts times that can only be damage (past 36 years of uptime). Reading does it; this is for
     /// captures made by hand.
     pub fn tame(&mut self) {
         tame::tame(self);
@@ -310,7 +309,7 @@ impl Capture {
         self.names.get(id as usize).map_or("?", String::as_str)
     }
 
-    /// The id of a name, if anything recorded has it. Cost: one look at each name.
+    /// The id of a name, if any record has it. Cost: one comparison for each name.
     pub fn name_id(&self, name: &str) -> Option<u32> {
         self.names.iter().position(|n| n == name).map(|id| id as u32)
     }
@@ -359,8 +358,8 @@ impl Capture {
         cut.map(|c| c.from_ns).max().unwrap_or(self.meta.start_ns)
     }
 
-    /// A thread's name, by kernel id: of the last thread that had it, and rather the one the
-    /// program gave than the kernel's.
+    /// A thread's name, by kernel id: of the last thread with that id; a name given by the program
+    /// is preferred to the kernel's.
     pub fn thread_name(&self, tid: u32) -> Option<&str> {
         let its = || self.threads.iter().filter(|t| t.tid == tid).rev();
         let alive = |t: &&ThreadRow| t.named && t.end_ns.is_none();
@@ -381,7 +380,7 @@ pub struct Frame<'a> {
     pub code: u32,
     /// Its code names `release`.
     pub releases: bool,
-    /// Native code without a name yet, or native code that an interpreter's frame called: frames
-    /// of a program that is native itself do not count once they are named.
+    /// Native code without a name yet, or native code that an interpreter's frame called. Frames of
+    /// a program that is native itself do not count once they are named.
     pub native: bool,
 }

@@ -1,7 +1,7 @@
 //! Names of native code that came with the capture (chunk `SYMS`).
 //!
-//! They are appended to the tables, and the samples and wakings they were resolved for get the
-//! named stacks, so that a reader sees what it would have seen on the host, with its binaries. Ids
+//! They are appended to the tables, and the samples and wakeups for which they were resolved get
+//! the named stacks. So a reader sees what it would have seen on the host, with its binaries. Ids
 //! out of range are left out.
 
 use std::collections::HashMap;
@@ -11,8 +11,8 @@ use format::symbols::{Placed, Symbols, OWN};
 use super::tables::{Code, StackNode};
 use super::Capture;
 
-/// Puts the names into the capture's tables, samples and wakings, which are sorted. `nodes`: how
-/// many stack nodes the capture's own table has.
+/// Adds the names to the capture's tables, samples and wakeups, which are sorted. `nodes`: how many
+/// stack nodes the capture's own table has.
 pub fn apply(capture: &mut Capture, symbols: &Symbols, nodes: usize) {
     let first_name = capture.names.len() as u32;
     capture.names.extend(symbols.names.iter().cloned());

@@ -1,8 +1,8 @@
 //! Stacks of threads that were running native code, joined to their samples.
 //!
-//! A record of such a stack belongs to the sample of the same thread and time; its words become
-//! nodes inside the stack which that sample names, as if the host had put them into its tables.
-//! Where it is of a waking, they are a stack of their own: that of who woke the thread.
+//! A record of such a stack belongs to the sample of the same thread and time. Its words become
+//! nodes inside the stack that the sample names, as if the host had put them into its tables. The
+//! record of a wakeup becomes a stack of its own: the waker's.
 
 use std::collections::HashMap;
 
@@ -29,8 +29,8 @@ impl Row {
     }
 }
 
-/// Puts the stacks into the capture's tables and samples, which are sorted. A stack whose sample or
-/// waking is missing (overwritten) is left out.
+/// Adds the stacks to the capture's tables and samples, which are sorted. A stack whose sample or
+/// wakeup is missing (overwritten) is left out.
 pub fn join(capture: &mut Capture, rows: Vec<Row>) {
     let mut nodes = Nodes::default();
     for row in rows {
@@ -83,7 +83,7 @@ impl Nodes {
         })
     }
 
-    /// The code entry of an address; file 0: it lies in none.
+    /// The code entry of an address; file 0: it lies in no file.
     fn code(&mut self, capture: &mut Capture, file: u32, offset: u64) -> u32 {
         if let Some(code) = self.codes.get(&(file, offset)) {
             return *code;
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(frames, ["0x40", "0x1234"]);
         assert_eq!(capture.waker_stack_in(7, &off(800, 950)), 0, "that one was told without");
         assert_eq!(capture.waker_stack_in(8, &off(400, 550)), 0);
-        // The first waking ended the wait: that another followed with a stack says nothing of it.
+        // The first wakeup ended the wait; a later one with a stack says nothing about it.
         capture.wakes.insert(7, vec![Wake { by: Waker::Kernel, ..wake(500, 9) }, wake(501, 9)]);
         assert_eq!(capture.waker_stack_in(7, &off(400, 550)), 0);
     }

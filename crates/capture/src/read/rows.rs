@@ -1,4 +1,4 @@
-//! The rows of a capture: one type a kind of record, in the words of a reader.
+//! The rows of a capture: one type for each kind of record.
 
 use format::metric::Numbers;
 
@@ -20,13 +20,13 @@ pub enum Text {
 pub struct ThreadRow {
     /// Kernel thread id.
     pub tid: u32,
-    /// Tells threads with the same id apart.
+    /// Distinguishes threads with the same id.
     pub serial: u32,
     /// Its name.
     pub name: String,
     /// The name was given by the program; else it is the kernel's.
     pub named: bool,
-    /// Not a thread, but the records that came from inside a thread's records (signal handlers).
+    /// Not a thread, but the records from inside a thread's records (signal handlers).
     pub nested: bool,
     /// Its first record.
     pub start_ns: u64,
@@ -34,7 +34,7 @@ pub struct ThreadRow {
     pub end_ns: Option<u64>,
     /// Records it wrote or had to give up until the capture was made.
     pub records: u64,
-    /// Of these, given up.
+    /// Of these, dropped.
     pub dropped: u64,
 }
 
@@ -57,8 +57,8 @@ pub struct RequestRow {
     pub error: bool,
     /// It ran on an event loop.
     pub on_loop: bool,
-    /// How many requests of its name it stands for: 1, but where only causes are wanted, and
-    /// requests are very many.
+    /// How many requests of its name it stands for: 1, except for `Wanted::Causes` with very many
+    /// requests.
     pub times: u32,
     /// Attributes: key, value.
     pub attributes: Vec<(u32, Text)>,
@@ -100,7 +100,7 @@ pub struct EventRow {
     pub attributes: Vec<(u32, Text)>,
 }
 
-/// A time a thread was not on a CPU.
+/// An interval in which a thread was not on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffCpu {
     /// Left the CPU.
@@ -109,7 +109,7 @@ pub struct OffCpu {
     pub in_ns: u64,
     /// It was preempted: runnable all the time.
     pub preempted: bool,
-    /// The CPU it came back to and ran on until it left the next time, where that was told.
+    /// The CPU it came back to and ran on until it left the next time, if it is known.
     pub cpu: Option<u16>,
 }
 
@@ -128,7 +128,7 @@ pub struct GcRow {
     pub collected: u64,
 }
 
-/// A piece of a request's work on another thread.
+/// A task: work for a request on another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskRow {
     /// Thread that ran it.
@@ -154,7 +154,7 @@ pub struct VitalRow {
     pub value: f64,
 }
 
-/// What one window told of one metric.
+/// One metric in one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricRow {
     /// Name id.
@@ -171,7 +171,7 @@ pub struct MetricRow {
     pub numbers: Numbers,
 }
 
-/// What is there of one thread.
+/// How much of one thread's records is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coverage {
     /// Thread.
@@ -188,6 +188,6 @@ pub struct Coverage {
     pub missing_between: u64,
     /// Records it wrote after its last one here was copied, or whose block was overwritten.
     pub missing_after: u64,
-    /// Records given up: part of the missing ones.
+    /// Records dropped: part of the missing ones.
     pub dropped: u64,
 }

@@ -1,4 +1,4 @@
-//! The four tables, from bytes.
+//! The four tables (names, codes, stacks, threads), decoded from bytes.
 
 use format::block::unpack_pair;
 use format::region::{code_flag, thread, CODE_WORDS, STACK_WORDS, THREAD_WORDS};

@@ -1,5 +1,5 @@
-//! Times that no clock can have told, made harmless: what readers add, double and subtract then
-//! fits.
+//! Limits times to values that a clock can have given, so that sums, differences and doubles of
+//! them fit.
 
 use format::record::Sample;
 
@@ -10,8 +10,8 @@ const LATEST_NS: u64 = 1 << 60;
 /// Durations between two samples past this are damage (13 days); their sums fit.
 const LONGEST_NS: u64 = 1 << 50;
 
-/// Cuts times to `LATEST_NS`: what the diagnosis makes of one then fits, and an i64 holds it. The
-/// order of rows stays.
+/// Cuts times to `LATEST_NS`: what the diagnosis computes from them then fits, and an i64 holds it.
+/// The order of rows stays.
 pub fn tame(capture: &mut Capture) {
     let cut = |t_ns: &mut u64| *t_ns = (*t_ns).min(LATEST_NS);
     let meta = &mut capture.meta;
@@ -49,7 +49,7 @@ fn tame_sample(row: &mut Sample) {
     for ns in [&mut row.wall_ns, &mut row.cpu_ns, &mut row.run_delay_ns] {
         *ns = (*ns).min(LONGEST_NS);
     }
-    // Of a running thread these words are something else.
+    // In a sample of a running thread these words have another meaning.
     if row.usage().is_none() {
         row.timeout_ns = row.timeout_ns.min(LATEST_NS);
     }

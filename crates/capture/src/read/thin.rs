@@ -1,20 +1,20 @@
-//! Of very many requests that were not slow, one stands for several.
+//! Thins very many requests: one that was not slow stands for several.
 //!
 //! How it works: past `MOST` rows the slowest of all and of each kind (name, failed or not, on a
-//! loop or not) stay as they are; of the others, two neighbours in time that stand for equally many
-//! become one of them, taken by chance, that stands for both. Who stands for fewest goes first, so
-//! that all stand for about as many.
+//! loop or not) stay as they are. Of the others, two neighbours in time that stand for equally many
+//! become one of the two, chosen by chance, that stands for both. Rows that stand for fewest are
+//! joined first, so all stand for about as many.
 //!
 //! What it promises: sums of `RequestRow::times` by kind are those of all rows; medians weighted by
 //! it are not biased.
 
 use super::rows::RequestRow;
 
-/// Requests in memory where only causes are wanted: 10 MiB of rows.
+/// Requests in memory for `Wanted::Causes`: 10 MiB of rows.
 pub(super) const MOST: usize = 1 << 17;
 
-/// Thins rows, all of which have an end, to at most three quarters of `most`, if the kinds are few.
-/// `gone` hears of each row that is let go. Cost: a sort.
+/// Thins rows, all of which have an end, to at most three quarters of `most` if the kinds are few.
+/// `gone` is called with each row that is dropped. Cost: a sort.
 pub(super) fn thin(rows: &mut Vec<RequestRow>, most: usize, mut gone: impl FnMut(&RequestRow)) {
     rows.sort_by_key(|r| (kind(r), r.begin_ns, r.id));
     let kinds = rows.chunk_by(|a, b| kind(a) == kind(b)).count();
@@ -42,15 +42,15 @@ fn kind(row: &RequestRow) -> Kind {
     (row.name, row.error, row.on_loop)
 }
 
-/// What all but the `slowest` took at most; None if there are no others.
+/// The longest duration of all but the `slowest`; None if there are no others.
 fn limit(rows: &[RequestRow], slowest: usize) -> Option<u64> {
     let others = rows.len().checked_sub(slowest + 1)?;
     let mut took: Vec<u64> = rows.iter().map(ns).collect();
     Some(*took.select_nth_unstable(others).1)
 }
 
-/// Of each two neighbours that stand for `times` one stands for both, the other for none; not of
-/// the `slowest`, nor of those that took longer than `all_ns`.
+/// Of each two neighbours that stand for `times`, one then stands for both and the other is
+/// dropped; not of the `slowest`, nor of those that took longer than `all_ns`.
 fn join(rows: &mut [RequestRow], all_ns: u64, slowest: usize, times: u32) {
     let Some(own_ns) = limit(rows, slowest) else { return };
     let limit = own_ns.min(all_ns);
@@ -73,7 +73,7 @@ fn ns(row: &RequestRow) -> u64 {
     row.end_ns.unwrap_or(row.begin_ns).saturating_sub(row.begin_ns)
 }
 
-/// Ids are counted up: a bit of each that has nothing to do with its neighbours'.
+/// A bit of each id that is independent of its neighbours' bits, although ids count up.
 fn coin(id: u64) -> bool {
     // The multiplier of Fibonacci hashing: 2^64 over the golden ratio.
     let mixed = (id ^ (id >> 17)).wrapping_mul(0x9E37_79B9_7F4A_7C15);

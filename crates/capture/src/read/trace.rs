@@ -1,14 +1,14 @@
-//! Ids, parents, kinds and statuses of requests and spans: what was told (`Trace` records) laid
-//! over what is derived (`format::ids`).
+//! Ids, parents, kinds and statuses of requests and spans: recorded ones (`Trace` records) over
+//! derived ones (`format::ids`).
 //!
-//! How it works: `Traces::of` looks at a whole capture once. A span's trace is the one it was told,
-//! else its request's, else its outer span's, else one of its own. Its parent is the one it was
-//! told, else the innermost span of the same thread and request that holds it in time, else the
-//! root span of its request.
+//! How it works: `Traces::of` goes over a whole capture once. A span's trace is the recorded one,
+//! else its request's, else its outer span's, else a new one. Its parent is the recorded one, else
+//! the innermost span of the same thread and request that contains it in time, else the root span
+//! of its request.
 //!
 //! What it promises: the same ids for the same capture, and the ids that the process itself gave
-//! out. Not promised: parents by nesting among spans that run interleaved on one event loop within
-//! one request are the best guess that times allow.
+//! out. What it does not: parents by nesting are the best guess that times allow, if spans run
+//! interleaved on one event loop within one request.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -18,17 +18,17 @@ use format::trace::{Link, SpanKind, Status, Trace, BEGIN_THREAD, TRACESTATE};
 
 use super::{Capture, SpanRow, Text};
 
-/// Open spans that are looked at to find the one that holds the next.
+/// Open spans that are searched for the one that contains the next.
 const OPEN_MOST: usize = 256;
 
-/// What was told of the ids of a request or span, as it was recorded.
+/// The ids of a request or span, as recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceRow {
-    /// Thread that told it: of a span, the one it ran on.
+    /// Thread that recorded them: of a span, the thread it ran on.
     pub tid: u32,
     /// Place among the thread's records.
     pub seq: u64,
-    /// The record; 0 in a field: nothing was said.
+    /// The record; a field that is 0 was not set.
     pub told: Trace,
     /// Attributes: key, value.
     pub attributes: Vec<(u32, Text)>,
@@ -37,7 +37,7 @@ pub struct TraceRow {
 /// A link to another span, of another trace perhaps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkRow {
-    /// Thread that told it.
+    /// Thread that recorded it.
     pub tid: u32,
     /// The record.
     pub link: Link,
@@ -58,11 +58,11 @@ pub struct SpanIds {
     pub parent: u64,
     /// The parent is another process's.
     pub remote: bool,
-    /// Whoever began the trace said it is sampled.
+    /// The process that began the trace samples it.
     pub sampled: bool,
-    /// Kind; a request that says nothing is a server's, a span internal.
+    /// Kind; by default a request is a server's and a span internal.
     pub kind: SpanKind,
-    /// Status as told; unset where only `error` of the row says something.
+    /// Recorded status; unset if only `error` of the row is known.
     pub status: Status,
     /// Name id of the status's message, 0 none.
     pub message: u32,
@@ -74,13 +74,13 @@ pub struct SpanIds {
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
     seed: u64,
-    /// Of those of which something was told; all others' are derived when asked for.
+    /// Requests with recorded ids; all others' are derived when needed.
     requests: HashMap<u64, SpanIds>,
     spans: Vec<SpanIds>,
 }
 
 impl Traces {
-    /// Looks at the whole capture. Cost: a sort of the spans.
+    /// Goes over the whole capture. Cost: a sort of the spans.
     pub fn of(capture: &Capture) -> Traces {
         let seed = capture.meta.ids_seed;
         let mut requests: HashMap<u64, SpanIds> = HashMap::new();
@@ -109,7 +109,7 @@ impl Traces {
     }
 }
 
-/// Of a request of which nothing was told.
+/// Ids of a request without a record of them.
 fn derived(seed: u64, request: u64) -> SpanIds {
     SpanIds {
         trace: ids::trace_id(seed, request),

@@ -17,7 +17,7 @@ use statsd::{Config, Target};
 /// Long enough for anything that is going to happen.
 pub const LONG: Duration = Duration::from_secs(20);
 
-/// A socket's path that nobody else has; removed with the value.
+/// A socket's path that no other test has; removed with the value.
 pub struct Place(pub PathBuf);
 
 impl Place {
@@ -69,7 +69,7 @@ pub struct Server {
     lines: Receiver<Vec<String>>,
     stop: Sender<()>,
     thread: Option<std::thread::JoinHandle<()>>,
-    /// All that arrived and was looked at.
+    /// All that arrived and was read.
     pub seen: Vec<String>,
 }
 
