@@ -1,4 +1,4 @@
-//! What one look at a native stack costs: `cargo run --release -p dashcam-samplers --example
+//! The cost of one sample of a native stack: `cargo run --release -p dashcam-samplers --example
 //! native_look`.
 #![allow(clippy::expect_used)]
 

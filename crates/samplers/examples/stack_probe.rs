@@ -1,9 +1,9 @@
-//! The Python stack reader as a shared library with a C interface, for the tests in tests/python
-//! to load with ctypes (which lets go of the GIL for every call).
+//! The Python stack reader as a shared library with a C interface, for the tests in tests/python to
+//! load with ctypes (which releases the GIL for every call).
 //!
-//! How it works: one reader behind a mutex; answers are written as text, one frame a line. The
-//! storm is a native thread that samples every thread as fast as it can until told to stop.
-//! What it promises: nothing beyond the tests. What is missing on purpose: everything else.
+//! How it works: one reader behind a mutex; answers are written as text, one frame a line. A
+//! *flood* is a native thread that samples every thread as fast as it can until it is stopped. What
+//! it promises: nothing beyond the tests. What is missing on purpose: everything else.
 
 use samplers::python_stacks::{
     CodeId, Frame, HowKnown, PyThread, PythonStacks, RunningTasks, RuntimeInfo, TypeAddresses,
@@ -18,7 +18,7 @@ use sys::mem::Reader;
 
 static READER: Mutex<Option<PythonStacks>> = Mutex::new(None);
 static STORM: Mutex<Option<JoinHandle<[u64; 4]>>> = Mutex::new(None);
-/// Written by `probe_storm_stop`, read by the storm; nothing else hangs on it, so Relaxed.
+/// Written by `probe_storm_stop`, read by the flood; nothing else depends on it, so Relaxed.
 static STOP: AtomicBool = AtomicBool::new(false);
 
 fn reader() -> MutexGuard<'static, Option<PythonStacks>> {
@@ -130,7 +130,7 @@ pub extern "C" fn probe_gil_holder() -> u32 {
     reader().as_mut().and_then(PythonStacks::gil_holder).unwrap_or(0)
 }
 
-/// The same, after a wait in which others can take the GIL that the caller has just let go.
+/// The same, after a wait in which others can take the GIL that the caller has just released.
 #[no_mangle]
 pub extern "C" fn probe_gil_holder_after(wait_us: u64) -> u32 {
     std::thread::sleep(std::time::Duration::from_micros(wait_us));
@@ -159,7 +159,7 @@ pub extern "C" fn probe_waits_for_gil(tid: u32) -> c_int {
     }
 }
 
-/// Writes "tid how lock" of who holds what a thread waits for, "none" or "not waiting".
+/// Writes "tid how lock" of the holder of what a thread waits for, "none" or "not waiting".
 #[no_mangle]
 pub extern "C" fn probe_lock_holder(tid: u32, out: *mut c_char, capacity: usize) -> c_int {
     let futex = futex_of(tid);
@@ -198,7 +198,7 @@ pub extern "C" fn probe_waited_for(tid: u32) -> u64 {
     found.map_or(0, |found| found.object as u64)
 }
 
-/// Every (callee, caller) met in the storm: mixed-up stacks would show calls that do not exist.
+/// Every (callee, caller) of the flood: a mix of two stacks would show calls that do not exist.
 static EDGES: Mutex<BTreeSet<[u32; 4]>> = Mutex::new(BTreeSet::new());
 const MAX_EDGES: usize = 1 << 16;
 
@@ -210,7 +210,7 @@ fn note_edges(edges: &mut BTreeSet<[u32; 4]>, frames: &[Frame]) {
     }
 }
 
-/// Writes the calls seen in the storm: callee, its first line, its line, caller, first line, line.
+/// Writes the calls of the flood: callee, its first line, its line, caller, first line, line.
 #[no_mangle]
 pub extern "C" fn probe_edges(out: *mut c_char, capacity: usize) -> c_int {
     let guard = reader();
@@ -277,8 +277,8 @@ fn storm() -> [u64; 4] {
     sums
 }
 
-/// Follows every task of a set of weak references (asyncio's own), until the storm is stopped;
-/// what each met: chains, frames, torn, holders found.
+/// Follows every task of a set of weak references (asyncio's own), until the flood is stopped;
+/// returns numbers of chains, frames, torn reads, holders.
 fn await_storm(set: usize) -> [u64; 4] {
     let (mut tasks, mut found) = (Vec::new(), Vec::new());
     let mut sums = [0u64; 4];
@@ -286,7 +286,7 @@ fn await_storm(set: usize) -> [u64; 4] {
         let mut guard = reader();
         let Some(stacks) = guard.as_mut() else { break };
         stacks.begin_pass();
-        // Those of the pass before, too: most are dead by now.
+        // Also those of the pass before: most have ended by now.
         for task in &tasks {
             if stacks.suspended(*task, 12, &mut found).is_err() {
                 sums[2] += 1;
@@ -307,7 +307,7 @@ fn await_storm(set: usize) -> [u64; 4] {
 }
 
 /// The name of the task that runs on the thread whose stack was just read, "" if it was given none,
-/// and its coroutine's; None: it cannot be said.
+/// and its coroutine's name; None: not known.
 fn running(stacks: &mut PythonStacks, tasks: RunningTasks) -> Option<(String, String)> {
     let task = stacks.running_task(tasks)?;
     let (name, code) = (task.name.unwrap_or_default().to_owned(), task.code);
@@ -337,7 +337,7 @@ pub extern "C" fn probe_running(
     }
 }
 
-/// The median time of a look at a thread's stack, and of asking for its task behind that, in
+/// The median time of a sample of a thread's stack, and of finding its task after that, in
 /// nanoseconds: in the low and the high half.
 #[no_mangle]
 pub extern "C" fn probe_time_running(tid: u32, by_loop: usize, kind: usize, times: usize) -> u64 {
@@ -359,12 +359,12 @@ pub extern "C" fn probe_time_running(tid: u32, by_loop: usize, kind: usize, time
     task << 32 | stack
 }
 
-/// What was wrong with the names met in `running_storm`.
+/// Wrong names found in `running_storm`.
 static WRONG: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Asks for the running task of every thread, until the storm is stopped. Tasks named `FUNCTION
+/// Finds the running task of every thread, until the flood is stopped. Tasks named `FUNCTION
 /// NUMBER` run that function, and write their number, one more than the last, to `number` when they
-/// begin. How many stacks were read, tasks found, tasks of such a name, stacks torn.
+/// begin. Returns numbers of stacks read, tasks found, tasks of such a name, stacks torn.
 fn running_storm(tasks: RunningTasks, number: &AtomicU64) -> [u64; 4] {
     let (mut threads, mut frames, mut sums) = (Vec::new(), Vec::new(), [0u64; 4]);
     let mut wrong = WRONG.lock().unwrap_or_else(PoisonError::into_inner);
@@ -394,10 +394,10 @@ fn running_storm(tasks: RunningTasks, number: &AtomicU64) -> [u64; 4] {
     sums
 }
 
-/// Starts the storm of running tasks, as `await_storm`.
+/// Starts the flood of running tasks, as `await_storm`.
 ///
 /// # Safety
-/// `number` stays what it is until the storm is stopped.
+/// `number` stays valid until the flood is stopped.
 #[no_mangle]
 pub unsafe extern "C" fn probe_running_storm_start(
     by_loop: usize,
@@ -412,14 +412,14 @@ pub unsafe extern "C" fn probe_running_storm_start(
     *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
 }
 
-/// Writes what was wrong in the storm of running tasks, a line each.
+/// Writes what was wrong in the flood of running tasks, a line each.
 #[no_mangle]
 pub extern "C" fn probe_wrong(out: *mut c_char, capacity: usize) -> c_int {
     let wrong = WRONG.lock().unwrap_or_else(PoisonError::into_inner);
     answer(&wrong.iter().map(|line| format!("{line}\n")).collect::<String>(), out, capacity)
 }
 
-/// Starts the storm over the tasks of a set.
+/// Starts the flood over the tasks of a set.
 #[no_mangle]
 pub extern "C" fn probe_await_storm_start(set: usize) {
     STOP.store(false, Ordering::Relaxed);
@@ -428,8 +428,8 @@ pub extern "C" fn probe_await_storm_start(set: usize) {
     *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
 }
 
-/// Writes where a task stands: for each chain "kind timeout_ms fd lock task", then its frames by
-/// name, file and line, a frame a line, then an empty line; or why it cannot be said.
+/// Writes the await of a task: for each chain "kind timeout_ms fd lock task", then its frames by
+/// name, file and line, a frame a line, then an empty line; or why it is not known.
 #[no_mangle]
 pub extern "C" fn probe_suspended(task: usize, out: *mut c_char, capacity: usize) -> c_int {
     let mut guard = reader();
@@ -498,7 +498,7 @@ pub extern "C" fn probe_task_holding(lock: usize, set: usize) -> usize {
     stacks.task_holding(lock, &tasks).unwrap_or(0)
 }
 
-/// Starts the storm.
+/// Starts the flood.
 #[no_mangle]
 pub extern "C" fn probe_storm_start() {
     STOP.store(false, Ordering::Relaxed);
@@ -506,7 +506,7 @@ pub extern "C" fn probe_storm_start() {
     *STORM.lock().unwrap_or_else(PoisonError::into_inner) = started.ok();
 }
 
-/// Stops the storm; writes what it did and the reader's counters.
+/// Stops the flood; writes its totals and the reader's counters.
 #[no_mangle]
 pub extern "C" fn probe_storm_stop(out: *mut c_char, capacity: usize) -> c_int {
     STOP.store(true, Ordering::Relaxed);

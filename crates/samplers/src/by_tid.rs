@@ -1,10 +1,11 @@
-//! Maps from thread ids, asked at each context switch.
+//! Maps by thread id, for a look-up at each context switch.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map from kernel thread ids. The kernel gives ids out one after the other, nobody chooses them:
-/// a multiplication spreads them, at a tenth of the cost of a hash that withstands attacks.
+/// A map from kernel thread ids. The kernel gives ids out one after the other, and no attacker can
+/// choose them: a multiplication spreads them, at a tenth of the cost of a hash that withstands
+/// attacks.
 pub type ByTid<T> = HashMap<u32, T, BuildHasherDefault<TidHasher>>;
 
 /// Of a `ByTid`.

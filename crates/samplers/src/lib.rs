@@ -1,8 +1,8 @@
-//! The samplers: what is read, from outside, about running threads.
+//! The samplers: what is read from outside about running threads.
 //!
-//! How it works: one folder a source; each says in a table what it reads and what it emits.
-//! What it promises: reads that cannot fault, bounded work, counted losses.
-//! What is missing on purpose: when to sample; crate `sampler` decides that.
+//! How it works: one folder for each source; each has a table of what it reads and what it emits.
+//! What it promises: reads that cannot fault, bounded work, counted losses. What is missing on
+//! purpose: when to sample; crate `sampler` decides that.
 
 pub mod by_tid;
 pub mod native_stacks;

@@ -1,22 +1,23 @@
-//! Context switches -> times off the CPU.
+//! Context switches -> intervals off the CPU.
 //!
 //! | reads | emits | unit | from |
 //! | --- | --- | --- | --- |
-//! | `PERF_RECORD_SWITCH` (`sys::perf`) | one `OffCpu` a pair of out and in | CLOCK_MONOTONIC ns | Linux 4.3 |
+//! | `PERF_RECORD_SWITCH` (`sys::perf`) | an `OffCpu` for each out and in | ns | Linux 4.3 |
 //!
-//! Pure: fed one switch at a time. A thread that is out has its `out` kept here until it comes
-//! back; `still_out` tells them, so that a capture knows what every thread is doing now.
+//! How it works: pure; fed one switch at a time. The `out` of a thread that is off the CPU is kept
+//! here until it comes back; `still_out` lists these, so that a capture shows the present state of
+//! every thread.
 //!
-//! Where records end (`end_at`) the open times end too; where they begin again (`begin_at`), a
-//! thread that was there and first comes back was out since then. Where records were lost (`lose`)
-//! it is the same: no time off the CPU reaches over a gap, since another one may have begun and
-//! ended inside of it.
+//! Where records end (`end_at`) the open intervals end too. Where they begin again (`begin_at`), a
+//! thread that existed and first comes back was off the CPU since then. Where records were lost
+//! (`lose`) it is the same: no interval spans a gap, since another one may have begun and ended
+//! inside of it.
 
 use sys::perf::{Switch, SwitchKind};
 
 use crate::by_tid::ByTid;
 
-/// A finished or open time off the CPU.
+/// A finished or open interval off the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Off {
     /// Thread.
@@ -35,7 +36,7 @@ pub struct Off {
 #[derive(Default)]
 pub struct Pairs {
     out: ByTid<(u64, bool)>,
-    /// Threads of which nothing was told since records began again.
+    /// Threads without a record since records began again.
     silent: ByTid<()>,
     begin_ns: u64,
 }
@@ -44,7 +45,7 @@ impl Pairs {
     /// Takes one switch; the finished interval when it ends one.
     pub fn feed(&mut self, switch: Switch) -> Option<Off> {
         let tells = !matches!(switch.kind, SwitchKind::Woken { .. } | SwitchKind::Lost { .. });
-        // What was told before that says nothing of what the thread did until then.
+        // Earlier records say nothing of what the thread did until then.
         let early = switch.t_ns < self.begin_ns;
         let silent =
             tells && !early && !self.silent.is_empty() && self.silent.remove(&switch.tid).is_some();
@@ -65,7 +66,7 @@ impl Pairs {
         }
     }
 
-    /// No more records from `now_ns` on: the times off the CPU that are known until then.
+    /// No more records from `now_ns` on: returns the intervals that are open then.
     pub fn end_at(&mut self, now_ns: u64) -> impl Iterator<Item = Off> + '_ {
         self.silent.clear();
         self.out.drain().map(move |(tid, (out_ns, preempted))| Off {
@@ -77,7 +78,7 @@ impl Pairs {
         })
     }
 
-    /// Records begin again at `now_ns`, also of these threads, which are there already.
+    /// Records begin again at `now_ns`; `alive` are the threads that exist already.
     pub fn begin_at(&mut self, now_ns: u64, alive: impl Iterator<Item = u32>) {
         self.begin_ns = now_ns;
         self.out.clear();
@@ -85,9 +86,9 @@ impl Pairs {
         self.silent.extend(alive.map(|tid| (tid, ())));
     }
 
-    /// Records are missing between the two: ends what is known at the one, and begins again at the
-    /// other, if it is known by now: at `u64::MAX` nothing is until `begin_at`. False: it was known
-    /// not to be known.
+    /// Records are missing between the two times: closes intervals at the first, and begins again
+    /// at the second if it is known; with `u64::MAX` nothing is known until `begin_at`. False:
+    /// records were missing already.
     pub fn lose(
         &mut self,
         (from_ns, until_ns): (u64, u64),
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(pairs.feed(switch(160, 1, SwitchKind::In)), None, "told before");
     }
 
-    /// What is told of threads 1 and 2, in order: `(tid, t)`, negative when it gives up its CPU.
+    /// The switches of threads 1 and 2, in order: `(tid, t)`, negative when it leaves its CPU.
     fn fed(pairs: &mut Pairs, told: &[(u32, i64)]) -> Vec<(u32, u64, u64)> {
         let mut offs = Vec::new();
         for (tid, t) in told {
@@ -203,9 +204,9 @@ mod tests {
         let mut ended = lose(&mut pairs, 40, 100).expect("news");
         ended.sort_unstable();
         assert_eq!(ended, [(1, 10, 40), (3, 30, 40)]);
-        // Others than the full ring told something meanwhile.
+        // Other rings than the full one had records meanwhile.
         assert_eq!(fed(&mut pairs, &[(1, 50), (1, -60), (2, -70), (2, 80)]), []);
-        // Thread 1 was out since there was room again, 2 ran until 120, 3 is in no list.
+        // Thread 1 was off since there was room again, 2 ran until 120, 3 is in no list.
         let told = [(1, 110), (2, -120), (2, 130), (3, 140), (3, -150), (3, 160)];
         assert_eq!(fed(&mut pairs, &told), [(1, 100, 110), (2, 120, 130), (3, 150, 160)]);
     }

@@ -1,6 +1,6 @@
 //! Whether an address can be a return address: the instruction in front of it must be a call.
 
-/// Bytes in front of an address that are looked at.
+/// Bytes in front of an address that are checked.
 pub const BEFORE: usize = 8;
 
 /// Whether `code`, the bytes in front of an address, ends in a call instruction: `e8 rel32`, or

@@ -1,4 +1,4 @@
-//! Which file is mapped executable where: /proc/self/maps as a sorted list.
+//! The files that are mapped executable, and where: /proc/self/maps as a sorted list.
 
 use sys::mapped::{self, Line};
 
@@ -33,12 +33,12 @@ pub struct Maps {
     pub ranges: Vec<Range>,
     /// Their files.
     pub files: Vec<Mapped>,
-    /// The ranges taken together where they lie within `NEAR` of each other: most words of a stack
-    /// lie in none of these few.
+    /// The ranges, joined where they are within `NEAR` of each other: most words of a stack lie in
+    /// none of these few.
     spans: Vec<(u64, u64)>,
 }
 
-/// Ranges this near to each other are one span.
+/// Ranges at most this far apart are one span.
 const NEAR: u64 = 64 << 20;
 
 impl Maps {
@@ -92,7 +92,8 @@ impl Maps {
         self.ranges.get(index).filter(|r| r.start <= address).copied()
     }
 
-    /// Whether every mapping of `self` is in `later` too: addresses mean there what they mean here.
+    /// Whether every mapping of `self` is in `later` too: then addresses have the same meaning
+    /// there.
     pub fn still_hold_in(&self, later: &Maps) -> bool {
         self.ranges.iter().all(|old| {
             let new = later.find(old.start);

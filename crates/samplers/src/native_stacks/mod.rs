@@ -1,26 +1,27 @@
 //! Stacks of threads that run native code (Rust, C, C++), read from outside.
 //!
-//! How it works: the kernel says where a blocked thread's stack pointer and instruction pointer are
+//! How it works: the kernel gives a blocked thread's stack pointer and instruction pointer
 //! (`sys::task::TaskCall`). The innermost 16 KiB of its stack are copied by guarded reads. Of a
 //! running thread the kernel copies registers and the innermost 8 KiB itself (`sys::perf::Watch`).
 //! Kept are the words that point behind a call instruction in an executable mapping of a file:
-//! return addresses, and some that were ones before; and beside them what may be saved frame
-//! pointers. Which of them are the real ones is found out later, where the capture is read, by the
-//! files' unwind tables: nothing of that runs in the host.
+//! return addresses, and some that were return addresses before; and beside them what may be saved
+//! frame pointers. Which words are real is decided where the capture is read, by the files' unwind
+//! tables: none of that runs in the host.
 //!
 //! | reads | emits | unit | from |
 //! | --- | --- | --- | --- |
 //! | stack memory | `Frame`: site, gap, innermost first | words of 8 bytes | x86-64 |
-//! | the bytes in front of an address, once each | sites: file, offset in the file | bytes | x86-64 |
-//! | registers saved behind a signal handler's frame | `Frame`s of what it interrupted | | Linux, x86-64 |
+//! | bytes in front of an address, once each | sites: file, offset in the file | bytes | x86-64 |
+//! | registers behind a signal handler's frame | `Frame`s interrupted | | Linux, x86-64 |
 //! | /proc/self/maps, at most once a second | files by address | | any |
 //! | ELF header and notes, once a file | build id | | 64-bit ELF |
 //!
 //! What it promises: reads that cannot fault; at most `MOST_FRAMES` words of a stack, `MOST_SITES`
-//! addresses (those of running threads' instruction pointers are not kept). What not: that every
-//! frame is a caller; that a blocked thread still stands where it stood when the kernel was asked
-//! (it may have woken since: the first frame is right, the rest may be of another moment). A
-//! running thread's stack is of one moment.
+//! addresses (those of running threads' instruction pointers are not kept). A running thread's
+//! stack is of one moment. What it does not promise: that every frame is a caller; that a blocked
+//! thread is still where it was when the kernel reported its pointers (if it woke since, the first
+//! frame is right and the rest may be of another moment).
+//!
 //! What is missing on purpose: code outside of files (JIT, vdso), other architectures.
 
 mod call;
@@ -40,19 +41,20 @@ use signal::Restorers;
 
 /// Most frames of a stack, the innermost ones.
 pub const MOST_FRAMES: usize = 96;
-/// Bytes of a stack that are looked at.
+/// Bytes of a stack that are read.
 const WINDOW: usize = 16 << 10;
-/// A stack is copied in pieces of this size, so that its end needs not be known.
+/// A stack is copied in parts of this size, so that its end needs not be known.
 const PIECE: usize = 512;
 /// The list of mappings is read at most this often when the innermost address is unknown...
 const REFRESH_NS: u64 = 1_000_000_000;
 /// ... and this often in any case.
 const RENEW_NS: u64 = 30_000_000_000;
-/// Where a stack told nothing, as if of a library that was loaded since, it is read again after so
-/// many times as long as that took: twice as many each time that nothing was new. Programs load
-/// most libraries early.
+/// If a stack had no new frames, as when a library was loaded since, the list is read again after
+/// this many times as long as reading takes: twice as many each time that nothing was new. Programs
+/// load most libraries early.
 const DOUBT: std::ops::RangeInclusive<u64> = 100..=2_000;
-/// Addresses whose meaning is remembered, code or not; beyond, they are found out anew.
+/// Addresses whose meaning is remembered, code or not; beyond these they are checked again each
+/// time.
 const MOST_ADDRESSES: usize = 32 * 1024;
 /// Distinct sites for the life of the reader.
 pub const MOST_SITES: usize = 24 * 1024;
@@ -79,11 +81,11 @@ pub const NO_SITE: u32 = u32::MAX;
 /// Stands for a word that points further up the stack: registers are saved away from return
 /// addresses too, the frame pointer among them.
 pub const FRAME_POINTER: u32 = u32::MAX - 1;
-/// Words from the stack pointer on that are looked at for such words, and how many are kept.
+/// Words from the stack pointer on that are checked for such words, and how many are kept.
 const POINTER_WORDS: usize = 64;
 const MOST_POINTERS: usize = 16;
-/// Further up a word is kept as such only if it points right below an address of code, as the frame
-/// pointer of a function that has one does; this many at most.
+/// Further up, a word is kept as such only if it points right below an address of code, as the
+/// frame pointer of a function that has one does; this many at most.
 const MOST_FAR_POINTERS: usize = 16;
 
 /// A word that is kept for now.
@@ -115,19 +117,19 @@ pub struct Site {
 /// The reader. One per process and sampling thread; make a new one after a fork.
 pub struct NativeStacks {
     maps: Maps,
-    /// Texts by index in `maps.files`, once asked for.
+    /// Texts by index in `maps.files`, for files that were needed.
     files: HashMap<usize, u32>,
-    /// How far files reach in memory, by index in `maps.files`, once asked for.
+    /// The size of files in memory, by index in `maps.files`, for files that were needed.
     extents: HashMap<usize, u64>,
     /// `path TAB tag` of every file met.
     texts: Vec<String>,
     read_ns: u64,
     took_ns: u64,
-    /// After how many times as long a doubted list is read again.
+    /// After how many times the reading time a doubted list is read again.
     doubt: u64,
-    /// A stack told nothing since.
+    /// A stack had nothing new since.
     doubted: bool,
-    /// What an address was found to be: a site, or None: no call is in front of it.
+    /// The result for an address: a site, or None: no call is in front of it.
     known: HashMap<u64, Option<u32>>,
     restorers: Restorers,
     sites: Vec<Site>,
@@ -137,7 +139,7 @@ pub struct NativeStacks {
     words: Vec<Word>,
 }
 
-/// What can be said of a stack that was read.
+/// The result of reading a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Outer frames are missing, beyond the limits.
@@ -198,9 +200,9 @@ impl NativeStacks {
     }
 
     /// Puts the stack of a thread that was running into `out`, innermost first, from a copy of its
-    /// innermost bytes that begins at `seen.sp`. The first frame has no site: `place` tells where
-    /// the instruction pointer is; its link is the frame pointer's. Cost: 5-10 us once its
-    /// addresses are known. Never fails.
+    /// innermost bytes that begins at `seen.sp`. The first frame has no site: `place` gives the
+    /// instruction pointer's file and offset; its link is the frame pointer's. Cost: 5-10 us once
+    /// its addresses are known. Never fails.
     pub fn read_running(
         &mut self,
         mem: &Reader,
@@ -250,8 +252,8 @@ impl NativeStacks {
     }
 
     /// Whether a stack may have frames that are neither an interpreter's nor the C library's: only
-    /// then it tells more than the Python stack around it does. If not, what it has may be of a
-    /// library that was loaded since the list of mappings was read: that is read anew soon.
+    /// then it adds something to the Python stack around it. If not, its addresses may be of a
+    /// library that was loaded since the list of mappings was read, so the list is read again soon.
     pub fn tells_more(&mut self, mem: &Reader, pc: u64, frames: &[Frame]) -> bool {
         let innermost = self.place(mem, pc).map(|(file, _)| file);
         let sites = frames.iter().filter_map(|frame| self.sites.get(frame.site as usize));
@@ -270,8 +272,9 @@ impl NativeStacks {
         sites.any(|site| path(site.file).is_some_and(owner::is_interpreter))
     }
 
-    /// Appends the words that `pick` found and that stand behind calls to `out`, and what signals
-    /// interrupted. `begin`: where in the copy the stack pointer points; `full`: the stack goes on.
+    /// Appends the words that `pick` found and that point behind calls to `out`, and the code that
+    /// signals interrupted. `begin`: where in the copy the stack pointer points; `full`: the stack
+    /// goes on.
     fn keep(
         &mut self,
         mem: &Reader,
@@ -280,7 +283,7 @@ impl NativeStacks {
         out: &mut Vec<Frame>,
     ) {
         self.verify(mem);
-        // Of a stack that was gone nothing was copied.
+        // If the stack was gone, nothing was copied.
         let copied = self.bytes.get(begin..).unwrap_or_default();
         self.restorers.add_interrupted(&self.maps, sp, copied, &mut self.words);
         let mut last = -1i64;
@@ -315,8 +318,8 @@ impl NativeStacks {
         outcome.truncated = full;
     }
 
-    /// The site of an instruction that was interrupted: any in the program may be, so that few of
-    /// them get one for good.
+    /// The site of an interrupted instruction: it may be any in the program, so only a bounded
+    /// number of them get a site for good.
     fn interrupted_site(
         &mut self,
         mem: &Reader,
@@ -368,7 +371,7 @@ impl NativeStacks {
         }
     }
 
-    /// Copies the stack from the piece that holds `sp` on; true when it may go on behind.
+    /// Copies the stack from the part that contains `sp` on; true when it may go on behind.
     fn copy(&mut self, mem: &Reader, sp: u64) -> bool {
         self.bytes.resize(WINDOW, 0);
         let first = (sp - sp % PIECE as u64) as usize;
@@ -378,7 +381,7 @@ impl NativeStacks {
         }
         let read = match sp % 8 {
             0 => mem.read_many(&pieces, PIECE, &mut self.bytes),
-            // No stack pointer of compiled code.
+            // Compiled code has no such stack pointer.
             _ => 0,
         };
         self.bytes.truncate(read * PIECE);
@@ -413,7 +416,7 @@ impl NativeStacks {
         self.maps = maps;
     }
 
-    /// Finds out which of `words` stand behind a call, those not met before in one read.
+    /// Checks which of `words` point behind a call; all that are not known yet are read at once.
     fn verify(&mut self, mem: &Reader) {
         if self.known.len() >= MOST_ADDRESSES {
             self.known.clear();

@@ -1,4 +1,4 @@
-//! What tells one build of a file from another: its build id, else its size and time of change.
+//! Tags: the identity of a build of a file, by its build id, else its size and time of change.
 
 use sys::mem::Reader;
 
@@ -12,7 +12,7 @@ const NT_GNU_BUILD_ID: u32 = 3;
 /// Bytes of a 64-bit ELF header, and of a program header.
 const EHDR: usize = 64;
 const PHDR: usize = 56;
-/// Program headers that are looked at, and bytes of a note segment.
+/// Program headers that are read, and bytes of a note segment.
 const MOST_HEADERS: usize = 32;
 const MOST_NOTE: usize = 1024;
 

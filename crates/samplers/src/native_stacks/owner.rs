@@ -1,6 +1,6 @@
-//! Whose code a mapped file is, by its name.
+//! The owner of a mapped file's code (interpreter, C library, dashcam, a library), by its name.
 
-/// The libraries under every program: what runs in them is told by who called them.
+/// The libraries under every program: for code in them the caller matters.
 const RUNTIME: [&str; 11] = [
     "ld-linux",
     "ld-musl",

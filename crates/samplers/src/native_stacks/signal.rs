@@ -1,9 +1,9 @@
-//! What a signal interrupted: the handler's return address leads to no caller.
+//! Code that a signal interrupted: the handler's return address leads to no caller.
 //!
 //! How it works: the kernel builds a frame on the interrupted thread's stack and lets the handler
-//! return to a few instructions that only ask the kernel to take it down again, the *restorer*. No
-//! call stands in front of them, so the restorer is known by its code. Right behind that return
-//! address lie the registers of what was interrupted:
+//! return to a few instructions that only ask the kernel to remove that frame, the *restorer*.
+//! There is no call in front of them, so the restorer is recognised by its code. Right behind that
+//! return address are the registers of the interrupted code:
 //!
 //! ```text
 //!  word  0        1              6..          16    21    22          (of 8 bytes, upwards)
@@ -12,8 +12,8 @@
 //! (`struct rt_sigframe`, `struct sigcontext` of Linux on x86-64.) The instruction pointer there is
 //! kept as a word of the stack, with the stack pointer as its link, and so is the frame pointer.
 //!
-//! What it promises: a frame is taken for one only where the restorer's code was read. What not:
-//! what was interrupted on another stack (`sigaltstack`) is told by its innermost function alone.
+//! What it promises: a frame is taken for one only if the restorer's code was read. What it does
+//! not: of code interrupted on another stack (`sigaltstack`) only the innermost function is known.
 
 use format::region::code_flag::{SIGNAL_FP, SIGNAL_PC};
 use sys::mem::Reader;
@@ -29,7 +29,7 @@ const MOST_CODE: usize = 9;
 /// Interrupted instructions that get a site for good.
 const MOST_SITES: u32 = 2048;
 
-/// The restorers met, and the bound of what they lead to.
+/// The restorers found, and the bound of the sites they lead to.
 #[derive(Default)]
 pub(super) struct Restorers {
     /// A process has one or two.
@@ -38,8 +38,7 @@ pub(super) struct Restorers {
 }
 
 impl Restorers {
-    /// Whether the code at `address`, which no call stands in front of, is a restorer. Cost: a
-    /// read.
+    /// Whether the code at `address`, which has no call in front, is a restorer. Cost: a read.
     pub(super) fn learn(&mut self, mem: &Reader, address: u64) -> bool {
         let mut code = [0u8; MOST_CODE];
         let read = mem.read(address as usize, &mut code).is_ok();
@@ -50,7 +49,7 @@ impl Restorers {
         found
     }
 
-    /// The code may be another's now.
+    /// Other code may be there now.
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }
@@ -65,7 +64,7 @@ impl Restorers {
         self.sites += sites;
     }
 
-    /// Adds what was interrupted to `words`, those of the stack at `sp` that `copied` is a copy of.
+    /// Adds the interrupted code to `words`, which are of the stack at `sp`, copied in `copied`.
     pub(super) fn add_interrupted(
         &self,
         maps: &Maps,

@@ -1,7 +1,7 @@
-//! Which variable of a program or library an address lies in: a lock in static memory.
+//! Finds the variable of a program or library that an address lies in: a lock in static memory.
 //!
-//! How it works: a file's segments, data and zeroed ones among them, are mapped one after the other
-//! from its first page on. The ELF headers there tell how far they reach:
+//! How it works: a file's segments, including data and zeroed ones, are mapped one after the other
+//! from its first page on. The ELF headers there give their sizes:
 //!
 //! ```text
 //!   head                                       head + extent

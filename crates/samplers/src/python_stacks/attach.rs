@@ -1,13 +1,13 @@
-//! Deciding whether this interpreter can be read, before anything is reported about it.
+//! Attach: decides whether this interpreter can be read, before anything is reported about it.
 //!
 //! How it works: the version picks a table of offsets (3.13 publishes most itself). The table is
 //! then tried on the live interpreter: the GIL's switch interval must be a sensible number, the
-//! thread list must hold a thread that the kernel knows, and a stack must end in a real code
-//! object, told by its type.
+//! thread list must contain a thread that the kernel knows, and a stack must end in a code object,
+//! recognised by its type.
 //!
 //! What it promises: a wrong layout is refused with a reason and never yields garbage. What is
-//! missing on purpose: guessing. An unknown version is refused; the host's `under_gil` is told then
-//! by the interpreter itself, rarely.
+//! missing on purpose: guessing. An unknown version is refused; then the host reads stacks through
+//! the interpreter itself, rarely and under the GIL (`under_gil`).
 
 use super::frames::Walker;
 use super::layout::{object, Layout};
@@ -19,7 +19,7 @@ use sys::mem::Reader;
 /// Why this interpreter cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// What was looked at.
+    /// What was read.
     pub thing: &'static str,
     /// What was found there.
     pub found: String,
@@ -56,8 +56,8 @@ pub(super) fn choose(mem: &Reader, info: &RuntimeInfo) -> Result<Layout, Unsuppo
     Ok(table)
 }
 
-/// Tries to see a thread list and a stack that make sense, and
-/// what each adds to the pause between two.
+/// Attempts to read a thread list and a stack that are valid, and what each attempt adds to the
+/// pause between two.
 const TRIES: u64 = 64;
 const PAUSE_NS: u64 = 50_000;
 
@@ -74,8 +74,8 @@ pub(super) fn checked_threads(
     if !(1..=60_000_000).contains(&interval) {
         return Err(refused("GIL switch interval", interval.to_string(), "1 us to 60 s"));
     }
-    // Other threads may be starting, ending and calling meanwhile: several tries, at first at once,
-    // then at longer and longer distances, a tenth of a second in all.
+    // Other threads may be starting, ending and calling meanwhile. So there are several attempts,
+    // at first at once, then at longer and longer distances, a tenth of a second in all.
     let mut last = None;
     for attempt in 0..TRIES {
         match check_once(mem, info, layout, &mut threads, walker) {

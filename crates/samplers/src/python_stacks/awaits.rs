@@ -1,32 +1,34 @@
-//! Where a suspended asyncio task stands: from the task to the innermost frame that awaits.
+//! Awaits: the stack of a suspended asyncio task, from the task to the innermost frame that awaits.
 //!
-//! How it works: a suspended coroutine keeps its frame, and on top of that frame's value stack lies
-//! what it awaits:
+//! How it works: a suspended coroutine keeps its frame, and on top of that frame's value stack is
+//! the object that it awaits:
 //!
 //! ```text
-//!   task -> coroutine -> frame | locals | ... | awaited |  -> coroutine -> ... -> future's iterator
+//!   task -> coroutine -> frame | locals | ... | awaited |
+//!                                                  `-> coroutine -> ... -> future's iterator
 //!     `--> the future the task waits for (also without a frame: awaitables written in C)
 //! ```
 //!
-//! A future that is a task itself is followed, and so are the tasks that stand behind a future of
-//! asyncio's own making: the children of `gather`, the one in `wait_for`, `wait`, `shield`, those
-//! of a `TaskGroup`. Their frames then lie inside the ones of who awaits them. Who awaits several
-//! tasks has a chain for each that is not done. Who waits to be told something inside of a task
-//! group's block that its own file opened (a middleware that runs the application in a group of
+//! A future that is a task itself is followed, and so are the tasks behind a future that asyncio
+//! made: the children of `gather`, the one in `wait_for`, `wait`, `shield`, those of a `TaskGroup`.
+//! Their frames then lie inside the frames of the task that awaits them. A task that awaits several
+//! tasks has a chain for each that is not done. A task that waits for a notice inside the block of
+//! a task group that its own file opened (a middleware that runs the application in a group of
 //! anyio's, and waits for its messages) waits for that group's tasks.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
 //! | `_asyncio.Task` | the future it waits for, its coroutine | 3.9-3.13 |
 //! | coroutines, generators, their frames | `Frame` (code id, line), innermost first | 3.9-3.13 |
-//! | see `objects`, `waits_for` | kind of what is awaited, lock, descriptor, time limit | 3.9-3.13 |
+//! | see `objects`, `waits_for` | kind of await, lock, descriptor, time limit | 3.9-3.13 |
 //!
-//! What it promises: a task that died is refused, by its type, its reference count and its state.
+//! What it promises: a task that ended is refused, by its type, its reference count and its state.
 //! Nothing stops the loop meanwhile, so a chain counts only when two walks agree on it; else it is
-//! `Torn`. At most as many chains as are asked for, of `MOST_LINKS` links.
-//! What is missing on purpose: generators that delegate to generators (a plain `yield` cannot be
-//! told from it up to 3.12); coroutines of Cython (their frames are not Python's; what the task
-//! waits for is known all the same); tasks written in Python (`asyncio.tasks._PyTask`).
+//! `Torn`. At most as many chains as requested, of `MOST_LINKS` links.
+//!
+//! What is missing on purpose: generators that delegate to generators (up to 3.12 a plain `yield`
+//! looks the same); coroutines of Cython (their frames are not Python's; what the task waits for is
+//! known all the same); tasks written in Python (`asyncio.tasks._PyTask`).
 
 use super::frames::{parse_frame, RawFrame};
 use super::layout::{object, Layout, ABSENT};
@@ -44,7 +46,7 @@ pub(super) const LINK_BYTES: usize = 256;
 /// The states of a coroutine's frame from 3.11 on (one byte): suspended in an `await`.
 const AWAITING: i8 = -1;
 
-/// Where `_asyncio.Task` keeps what is read. Its source alone knows: no header has it.
+/// Offsets of the fields of `_asyncio.Task`. Only its source has them; no header does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskLayout {
     /// Bytes of a task; another number is another layout.
@@ -60,7 +62,7 @@ pub(super) struct TaskLayout {
 }
 
 impl TaskLayout {
-    /// As found in 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0 by awaits.py in the tests.
+    /// Measured in 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0 by awaits.py in the tests.
     pub fn of(version_hex: u32) -> TaskLayout {
         let (size, state, waiter) = match version_hex >> 16 {
             0x0309 => (184, 80, 144),
@@ -91,11 +93,11 @@ pub(super) struct Chain {
     pub running: bool,
     /// It is a greenlet: what it waits for is its frame object.
     pub is_greenlet: bool,
-    /// Innermost first; nobody has vouched for the code objects yet.
+    /// Innermost first; the code objects are not verified yet.
     pub frames: Vec<RawFrame>,
 }
 
-/// Where a task, or a greenlet, stands and what it awaits.
+/// The await of a task or a greenlet: its frames and what it awaits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspended {
     /// Address of the innermost task.
@@ -104,7 +106,7 @@ pub struct Suspended {
     pub kind: AwaitKind,
     /// Address of the lock, queue, Event or plain future awaited, 0 none.
     pub lock: usize,
-    /// Methods of that by which another task ends the wait; none when none is known.
+    /// Methods of that object by which another task ends the wait; none when none is known.
     pub ended_by: &'static [&'static str],
     /// A descriptor the await is about: of the only socket behind the object that awaits;
     /// `UNKNOWN_PEER` for a connection of uvloop's.
@@ -140,9 +142,9 @@ impl PythonStacks {
                 && word(mark.frame.wrapping_add(self.layout.frame_instruction)) != mark.instruction)
     }
 
-    /// Follows `task` to where it stands: one answer, or several, at most `most`, when it awaits
-    /// several tasks, each of which may await several: those begun last first. Each costs tens of
-    /// microseconds. Torn: no task is there any more, or it moves.
+    /// Follows `task` to its innermost await: one answer, or, when it awaits several tasks, each of
+    /// which may await several, at most `most` answers, those begun last first. Each costs tens of
+    /// microseconds. Torn: there is no task any more, or it runs.
     pub fn suspended(
         &mut self,
         task: usize,
@@ -203,7 +205,8 @@ impl PythonStacks {
         })
     }
 
-    /// Verifies the code objects of `chain`. Those not known before must be on it afterwards, too.
+    /// Verifies the code objects of `chain`. Code objects that were not known before must be on it
+    /// afterwards, too.
     fn vouch_for(&mut self, chain: &Chain) -> Result<(), Torn> {
         self.codes.begin_frames();
         self.vouch(&chain.frames);

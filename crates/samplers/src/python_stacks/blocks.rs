@@ -1,4 +1,4 @@
-//! How deep the live value stack certainly is at an instruction, from the exception table.
+//! A lower bound of the depth of the live value stack at an instruction, from the exception table.
 //!
 //! How it works: from 3.11 on, the compiler writes for every range of instructions inside a `with`
 //! or `try` where the handler is and how many values it keeps on the stack. Those values are
@@ -27,7 +27,7 @@ pub(super) fn kept_depth(table: &[u8], offset: i64) -> usize {
     0
 }
 
-/// Six bits a byte, most significant first; bit 6 says that more follow.
+/// Six bits a byte, most significant first; bit 6 means that more follow.
 fn varint(table: &[u8], at: &mut usize) -> u32 {
     let mut value = 0u32;
     loop {

@@ -1,22 +1,23 @@
 //! Code objects: from an address that may be stale to a name, a file and lines that are not.
 //!
-//! How it works: a code object can die and its address be given to another one, so an address is
-//! never taken for an identity. Once a pass, all addresses met for the first time in it are
-//! verified together: one batched read fetches their heads (type, first line, the pointers to file,
-//! name and line table), a second one the length and hash of their names and files (`texts`: a
-//! third one where CPython did not compute the hash). Together that is the identity; an address
-//! whose identity changed gets a new id, and an id never changes meaning. Names and line tables are
-//! read once, when an identity is first met, and the head is read again behind them: if it changed
-//! in between, the code object is being replaced and the stack counts as torn. Freed memory looks
-//! like the code object it was, while its table may already be someone else's: so what an address
-//! newly stands for is `unsure` until its frame was seen again behind the reading, and all of it
-//! reads the same behind that (`confirm`: another code object may have been born at the address,
-//! and its frame at the frame's). What is not confirmed is taken back, one by one, so that a thread
-//! that runs on while it is read (it imports) is known better at each try.
+//! How it works: a code object can be freed and its address reused, so an address is never taken
+//! for an identity. Once a pass, all addresses that are new in it are verified together: one
+//! batched read fetches their heads (type, first line, the pointers to file, name and line table),
+//! a second one the length and hash of their names and files (`texts`: a third one where CPython
+//! did not compute the hash). Together that is the identity; an address whose identity changed gets
+//! a new id, and an id never changes meaning. Names and line tables are read once, when an identity
+//! is new, and the head is read again behind them: if it changed in between, the code object is
+//! being replaced and the stack counts as torn.
+//!
+//! Freed memory looks like the code object it was, while its table may already be another object's.
+//! So a new meaning of an address is `unsure` until its frame was seen again after the reading, and
+//! all of it reads the same after that (`confirm`: another code object may have been made at the
+//! address, and its frame at the frame's). What is not confirmed is taken back, one by one, so that
+//! each attempt knows more of a thread that runs on while it is read (it imports).
 //!
 //! What it promises: at most `MAX_CODES` ids and `MAX_TABLE_BYTES` of line tables; past that,
-//! frames carry `CodeId(0)` ("?"), and the counters say how many were refused.
-//! What is missing on purpose: forgetting. Ids are in recordings that outlive the code.
+//! frames carry `CodeId(0)` ("?"), and the counters have the number refused. What is missing on
+//! purpose: forgetting. Ids are in recordings that outlive the code.
 
 use super::layout::{object, Layout, ABSENT};
 use super::lines::{self, Encoding, Row};
@@ -31,8 +32,8 @@ use sys::mem::Reader;
 pub const MAX_CODES: usize = 64 * 1024;
 const MAX_TABLE_BYTES: usize = 64 << 20;
 const MAX_LINE_TABLE: usize = 1 << 20;
-/// No code object is referred to more often. The allocator writes an address over the count of one
-/// that was freed.
+/// A larger reference count is not valid: the allocator writes an address over the count of an
+/// object that was freed.
 const MAX_REFERENCES: usize = 1 << 36;
 /// Heads are read in batches of this many.
 const BATCH: usize = 256;
@@ -66,7 +67,7 @@ pub(super) struct Code {
     /// Locals, cells and free variables (3.11+), in front of the value stack.
     pub locals: usize,
     pub stack_size: usize,
-    /// The exception table (3.11+), which tells how deep the live value stack is.
+    /// The exception table (3.11+), which gives the depth of the live value stack.
     pub exceptions: Vec<u8>,
 }
 
@@ -135,7 +136,7 @@ impl Codes {
         }
     }
 
-    /// From here on, every address is verified again when it is next met.
+    /// From here on, every address is verified again at its next use.
     pub fn begin_pass(&mut self) {
         self.pass += 1;
         if self.by_pointer.len() > 2 * MAX_CODES {
@@ -143,7 +144,7 @@ impl Codes {
         }
     }
 
-    /// From here on, `unsure` tells which addresses got another meaning.
+    /// From here on, `unsure` lists the addresses that got another meaning.
     pub fn begin_frames(&mut self) {
         self.unsure.clear();
         self.fresh.clear();
@@ -154,9 +155,9 @@ impl Codes {
         &self.unsure
     }
 
-    /// Keeps what was learned since `begin_frames` of addresses that are `still_there` and read the
-    /// same now, and takes back the rest: true when that is nothing. No id learned since then may
-    /// have been given out, unless this is true. Costs what it cost to learn it.
+    /// Keeps what was learned since `begin_frames` about addresses that are `still_there` and read
+    /// the same now, and takes back the rest: true when there is no rest. Unless this returned
+    /// true, no id learned since then may have been passed on. Costs as much as learning it.
     pub fn confirm(
         &mut self,
         mem: &Reader,
@@ -198,7 +199,7 @@ impl Codes {
         gone.is_empty()
     }
 
-    /// Takes back all that was learned since `begin_frames`. No such id may have been given out.
+    /// Takes back all that was learned since `begin_frames`. No such id may have been passed on.
     pub fn forget_unsure(&mut self) {
         for pointer in self.unsure.drain(..) {
             self.by_pointer.remove(&pointer);
@@ -227,7 +228,7 @@ impl Codes {
         kind.is_ok_and(|kind| kind == self.code_type) && uses_a_name(mem, layout, pointer, names)
     }
 
-    /// What a code object says of itself that may die at any time: nothing is kept of it.
+    /// Reads a code object that may be freed at any time: nothing of it is kept.
     pub fn glance(&mut self, mem: &Reader, layout: &Layout, pointer: usize) -> Option<CodeInfo> {
         let identity = self.identities(mem, layout, &[pointer]).first().copied()?;
         if identity.name == 0 {
@@ -243,7 +244,7 @@ impl Codes {
         same.then_some(CodeInfo { qualname, file, first_line, releases: false })
     }
 
-    /// Verifies every address; those that are no code object (any more) have no id afterwards.
+    /// Verifies every address; an address without a code object (any more) has no id afterwards.
     pub fn verify(
         &mut self,
         mem: &Reader,

@@ -83,7 +83,7 @@ impl Bench {
         Bench { mem, layout, codes, counters: Counters::default() }
     }
 
-    /// As at a look at a stack with a frame of each.
+    /// As in a sample of a stack with a frame of each.
     fn look(&mut self, addresses: &[usize]) -> Vec<Option<CodeId>> {
         self.codes.begin_pass();
         self.codes.begin_frames();
@@ -91,7 +91,7 @@ impl Bench {
         addresses.iter().map(|address| self.codes.id(*address)).collect()
     }
 
-    /// `still_there`: the addresses that a frame vouches for.
+    /// `still_there`: the addresses that are confirmed by a frame.
     fn confirm(&mut self, still_there: &[usize]) -> bool {
         self.codes.confirm(&self.mem, &self.layout, |address| still_there.contains(&address))
     }
@@ -155,8 +155,8 @@ fn what_is_still_there_is_kept_when_the_rest_is_taken_back() {
     assert_eq!((bench.name(ids[0]), bench.name(ids[1])), (Some("outer"), Some("inner")));
 }
 
-/// The address was freed when it was read, and its line table someone else's already; then a code
-/// object was born there.
+/// The address was freed when it was read, and its line table already another object's; then a code
+/// object was made there.
 #[test]
 fn a_table_that_reads_otherwise_afterwards_is_refused() {
     let mut bench = Bench::new();

@@ -1,9 +1,9 @@
-//! Which suspended task is to end another one's wait, where nobody holds anything.
+//! Finds the suspended task that is to end another task's wait, for objects without a holder.
 //!
-//! A full queue is emptied by its reader, a future is set by who works for it, an Event by who
-//! calls its `set`, a lock that was taken by hand is let go by `release`. None of these objects
-//! knows who that will be. But who will do it has the object at hand, and its code names the
-//! method:
+//! How it works: a full queue is emptied by its reader, a future is set by the task that works for
+//! it, an Event by the task that calls its `set`, a lock that was taken by hand is released by
+//! `release`. None of these objects knows that task in advance. But the task has the object at
+//! hand, and its code names the method:
 //!
 //! ```text
 //!   waits:  await queue.put(item)      frame: Queue.put, self ------.
@@ -11,26 +11,26 @@
 //!           await store(item)                 names of its code: get, store
 //! ```
 //!
-//! What it promises: a task that stands in a wait for the same object is not named, nor one that
-//! has the object but whose code names no such method (who made the queue, and waits for the
-//! program's end). It is an inference all the same: `HolderSource::Refers`. What works off a batch
-//! has its futures in a list, each beside what it is for: containers among the locals are searched
-//! too, and what lies in them, `MOST_REACHED` objects a frame. What is missing on purpose: objects
-//! reached through globals, or farther than one attribute away.
+//! What it promises: a task that itself waits for the same object is not named, nor one that has
+//! the object but whose code names no such method (the task that made the queue and waits for the
+//! program's end). It is an inference all the same: `HolderSource::Refers`. A task that works off a
+//! batch has its futures in a list, each beside what it is for: containers among the locals are
+//! searched too, and the objects in them, `MOST_REACHED` objects a frame. What is missing on
+//! purpose: objects reached through globals, or farther than one attribute away.
 
 use super::awaits::Chain;
 use super::frames::RawFrame;
 use super::objects::Sort;
 use super::PythonStacks;
 
-/// Frames of a task that are looked at.
+/// Frames of a task that are searched.
 const MOST_FRAMES: usize = 12;
-/// Objects in containers that are looked into, for each frame.
+/// Objects in containers that are searched, for each frame.
 const MOST_REACHED: usize = 64;
 
 impl PythonStacks {
     /// The task among `tasks`, none of `waiting`, that is to end the wait for `object` by one of
-    /// the methods `by`. Costs a walk of every task: ask once a wait.
+    /// the methods `by`. Costs a walk of every task: call it once a wait.
     pub fn task_to_end(
         &mut self,
         object: usize,
@@ -57,7 +57,7 @@ impl PythonStacks {
         })
     }
 
-    /// Whether the task waits for `object` as well: in it, or in one of its methods.
+    /// Whether the task waits for `object` itself: in it, or in one of its methods.
     fn waits_itself(&mut self, chain: &Chain, object: usize) -> bool {
         let leaf = chain.frames.first();
         chain.waiter == object
@@ -77,7 +77,7 @@ impl PythonStacks {
         slots.first().is_some_and(|own| self.attributes(*own).contains(&object))
     }
 
-    /// What an object of a program's class has as attributes; of others nothing.
+    /// The attributes of an object of a program's class; of other objects nothing.
     pub(super) fn attributes(&mut self, object: usize) -> Vec<usize> {
         let kind = self.objects.type_of(&self.mem, &self.layout, object);
         let kind = kind.filter(|kind| kind.sort == Sort::Instance);

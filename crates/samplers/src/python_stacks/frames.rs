@@ -13,13 +13,12 @@
 //! chunks (a generator or coroutine keeps its own; an entry trampoline lies on the C stack) costs
 //! one read. Up to 3.10 every frame is an object of its own and costs a read. A stack that was
 //! walked before is copied with one call for all of it, and compared: see `kept`. Freed frame
-//! objects are chained through the same pointer in CPython's free list, which looks like a quiet
-//! stack: their reference count of zero gives them away.
+//! objects are chained through the same pointer in CPython's free list, which looks like a stack at
+//! rest: their reference count of zero shows that they are freed.
 //!
 //! What it promises: never a fault, never an endless chain, at most `MAX_COPIED` bytes held. The
-//! copy is not atomic; `settle` tells how much of it two walks agree on.
-//! What is missing on purpose: frames of suspended generators, which are on no thread's stack: see
-//! `awaits`.
+//! copy is not atomic; `settle` computes how much of it two walks agree on. What is missing on
+//! purpose: frames of suspended generators, which are on no thread's stack: see `awaits`.
 
 use super::kept::{self, Kept, KeptStacks, Shown};
 use super::layout::{object, Layout, ABSENT};
@@ -39,18 +38,18 @@ const USUAL_CHUNK: usize = 16 * 1024;
 const CHUNK_HEAD: usize = 24;
 /// The newest chunk is copied this far beyond its top.
 const MARGIN: usize = 2048;
-/// The most chunk bytes copied for one stack; a deeper stack is cut and says so.
+/// The most chunk bytes copied for one stack; a deeper stack is cut and marked as cut.
 const MAX_COPIED: usize = 4 << 20;
 /// What the buffer has room for: all that was copied before the limit was seen, and one chunk more.
 const ROOM: usize = 2 * MAX_COPIED + (64 << 10);
 /// The longest chain followed, entry trampolines included.
 const MAX_LINKS: usize = 64 * 1024;
-/// Longer pieces come fast enough by themselves.
+/// Longer copies are fast enough by themselves.
 const SHORT: usize = 256;
 /// Long enough for the thread state's fields we read, in every version.
 const THREAD_HEAD: usize = 320;
 
-/// One frame as found: addresses that nobody has vouched for yet.
+/// One frame as found: its addresses are not verified yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RawFrame {
     pub address: usize,
@@ -111,7 +110,7 @@ pub(super) struct Chunk {
     pub copied: std::ops::Range<usize>,
 }
 
-/// Walks stacks and keeps the copies of the last one, to be looked into again.
+/// Walks stacks and keeps the copies of the last one for further reads.
 pub(super) struct Walker {
     bytes: Buffer,
     used: usize,
@@ -181,8 +180,8 @@ impl Walker {
         self.follow(mem, layout, next, max_frames, None)
     }
 
-    /// The same as `walk`, in one call of the kernel where the stack was walked before and still
-    /// lies where it lay: what was there is copied anew and compared, and only what differs parsed.
+    /// The same as `walk`, in one call of the kernel if the stack was walked before and is still in
+    /// the same place: its memory is copied again and compared, and only what differs is parsed.
     pub fn again(
         &mut self,
         mem: &Reader,
@@ -200,8 +199,8 @@ impl Walker {
         }
     }
 
-    /// Copies what the kept stack was made of. The innermost frame, if the copy holds all that a
-    /// walk starts with; `self.same` tells that the rest is as it was, too.
+    /// Copies the memory that the kept stack was made from. Returns the innermost frame if the copy
+    /// has everything that a walk starts with; `self.same` says that the rest is unchanged, too.
     fn fetch(
         &mut self,
         mem: &Reader,
@@ -298,7 +297,7 @@ impl Walker {
         self.frames.first().map_or(0, |frame| frame.address)
     }
 
-    /// Forgets that the last walk found anything again; `frames` holds all of it.
+    /// Makes `frames` independent of the kept stack: it contains all frames afterwards.
     pub fn stand_alone(&mut self, layout: &Layout, state: usize) {
         if self.same {
             let mut frames = std::mem::take(&mut self.frames);
@@ -315,8 +314,8 @@ impl Walker {
         out.extend(self.kept.get(state).into_iter().flat_map(|kept| kept.frames(layout)));
     }
 
-    /// True when the walk ended in a generator's frame: it was resumed by someone, who is missing
-    /// because it yielded meanwhile.
+    /// True when the walk ended in a generator's frame: its caller is missing because the generator
+    /// yielded meanwhile.
     pub fn lacks_root(&self, state: usize) -> bool {
         let root = match self.same(state) {
             Some(kept) => kept.root_owner(),
@@ -338,9 +337,9 @@ impl Walker {
         self.same
     }
 
-    /// The GIL's state as it was behind the last look, if that one found the stack unchanged.
+    /// The GIL's state behind the last walk, if that found the stack unchanged.
     pub fn gil_behind(&self, state: usize) -> Option<&[u8]> {
-        // Another order of the loads would be a lie; x86-64 has none.
+        // With another order of the loads this would be wrong; x86-64 keeps the order.
         let kept = self.same(state).filter(|_| cfg!(target_arch = "x86_64"))?;
         self.bytes.get(kept.gil())
     }
@@ -365,7 +364,7 @@ impl Walker {
         self.kept.begin_pass();
     }
 
-    /// Takes frames found elsewhere in place of a walk's.
+    /// Uses frames found elsewhere in place of a walk's.
     pub fn take(&mut self, frames: &[RawFrame]) {
         self.begin();
         self.frames.extend_from_slice(frames);
@@ -541,7 +540,7 @@ pub(super) fn settle(first: &[RawFrame], second: &[RawFrame]) -> usize {
     let (Some(deep_first), Some(deep_second)) = (first.last(), second.last()) else {
         return if first.is_empty() && second.is_empty() { 0 } else { second.len() };
     };
-    // Two truncated walks may end at different frames: start where both have one.
+    // Two truncated walks may end at different frames: start at a frame that both have.
     let meet = |frames: &[RawFrame], address| frames.iter().rposition(|f| f.address == address);
     let (mut i, mut j) = match meet(first, deep_second.address) {
         Some(i) => (i + 1, second.len()),

@@ -1,27 +1,28 @@
-//! Where a greenlet stands that gave way to others (gevent), and what it waits for.
+//! Suspended greenlets (gevent): the stack of a greenlet that switched away, and what it waits for.
 //!
-//! How it works: a greenlet that is not running keeps the frame it gave way in, and that frame its
-//! callers:
+//! How it works: a greenlet that is not running keeps the frame in which it switched away, and that
+//! frame its callers:
 //!
 //! ```text
-//!   greenlet | ... | its own memory -> vtable, greenlet, exceptions, arguments, C stack, context, frame
-//!                                                                       frame -> caller -> caller -> ...
+//!   greenlet | ... | its own memory
+//!                      `-> vtable, greenlet, exceptions, arguments, C stack, context, frame
+//!                                                     frame -> caller -> caller -> ...
 //! ```
 //!
-//! What it waits for is told by gevent's functions that were called last, as far as they are
-//! written in Python; those of C (a queue, an Event, a semaphore of gevent's own) leave no frame,
-//! and their object lies on the caller's value stack. Who holds a lock of gevent's is inside its
-//! `with` block, as with threads (`locks`).
+//! What it waits for is known from gevent's functions that were called last, if they are written in
+//! Python. Those written in C (a queue, an Event, a semaphore of gevent's own) leave no frame;
+//! their object is on the caller's value stack. The holder of a gevent lock is inside its `with`
+//! block, as with threads (`locks`).
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
 //! | `greenlet.greenlet` | `Frame` (code id, line), innermost first | greenlet 2 and later |
-//! | gevent's locals, value stacks | kind of what is waited for, lock, descriptor, length of a sleep | gevent 22 and later |
+//! | gevent's locals, value stacks | kind of wait, lock, descriptor, sleep | gevent 22 on |
 //!
-//! What it promises: as `awaits`: guarded reads, two walks that agree, `Torn` for what is no
-//! greenlet of the layout known (its memory must point back to it), or has ended. What is missing
-//! on purpose: greenlets that work for no open request are not found: nothing lists them; kinds of
-//! waits in eventlet (the stack is told).
+//! What it promises: as `awaits`: guarded reads, two walks that agree, `Torn` for an object that is
+//! no greenlet of the known layout (its memory must point back to it), or has ended. What is
+//! missing on purpose: greenlets that work for no open request (nothing lists them); kinds of waits
+//! in eventlet (the stack is read).
 
 use super::awaits::{Chain, Mark};
 use super::frames::{Link, RawFrame};
@@ -47,7 +48,7 @@ const MEMORY_WORDS: usize = 16;
 const OBJECT_FRAME: usize = 24;
 const MOST_FRAMES: usize = 512;
 const FRAME_HEAD: usize = 128;
-/// Frames among which gevent's are looked for, and those whose `self` may lead to a socket.
+/// Innermost frames that are searched for gevent's, and frames whose `self` may lead to a socket.
 const MOST_INNER: usize = 8;
 const MOST_OWNERS: usize = 3;
 
@@ -65,7 +66,7 @@ impl PythonStacks {
             || mark.frame != 0 && word(place) != mark.instruction
     }
 
-    /// The frame object a greenlet gave way in; 0 while it runs.
+    /// The frame object in which a greenlet switched away; 0 while it runs.
     fn frame_object(&self, greenlet: usize) -> Result<usize, Torn> {
         let memory = self.mem.word(greenlet.wrapping_add(MEMORY)).unwrap_or(0);
         let mut bytes = [0u8; MEMORY_WORDS * 8];
@@ -81,7 +82,7 @@ impl PythonStacks {
         Ok(word(FRAME + more))
     }
 
-    /// The frames of a greenlet that gave way; none while it runs.
+    /// The frames of a greenlet that switched away; none while it runs.
     pub(super) fn greenlet_once(&mut self, greenlet: usize) -> Result<Chain, Torn> {
         let object = self.frame_object(greenlet)?;
         let mut chain = Chain {
@@ -176,8 +177,8 @@ impl PythonStacks {
         own.then(|| (format!("{folder}/{base}"), name.to_owned()))
     }
 
-    /// What gevent's own code of C waits in: the one object of such a class on the value stack of
-    /// the innermost frame.
+    /// The object that gevent's own C code waits in: the one object of such a class on the value
+    /// stack of the innermost frame.
     fn held_by_hand(&mut self, chain: &Chain) -> (AwaitKind, usize) {
         let Some(frame) = chain.frames.first() else { return (AwaitKind::Future, 0) };
         let mut found = self.value_stack(frame);
@@ -197,7 +198,7 @@ impl PythonStacks {
         }
     }
 
-    /// Whether the greenlet gave way inside of the `with` block of `lock`.
+    /// Whether the greenlet switched away inside of the `with` block of `lock`.
     pub(super) fn greenlet_holds(&mut self, greenlet: usize, lock: usize) -> Result<bool, Torn> {
         let chain = self.greenlet_once(greenlet)?;
         self.vouch(&chain.frames);
@@ -223,7 +224,7 @@ impl PythonStacks {
     }
 }
 
-/// What `gevent.thread`'s lock stands for, by who takes it, and which object that is.
+/// The kind of a `gevent.thread` lock, by the function that acquires it, and the object it is in.
 fn lock(places: &[(String, String)], first: impl Fn(usize) -> usize) -> (AwaitKind, usize) {
     let at = |index: usize| places.get(index).map(|(file, name)| (file.as_str(), name.as_str()));
     let base = |index: usize| {

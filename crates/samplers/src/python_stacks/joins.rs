@@ -1,16 +1,17 @@
-//! Whose end a thread waits for.
+//! Joins: the thread whose end a thread waits for.
 //!
-//! How it works: `Thread.join` is called on the object of the thread that is waited for, which is
-//! the first local of its frame and knows that thread's ident, among its attributes:
+//! How it works: `Thread.join` is called on the object of that thread. The object is the first
+//! local of its frame and has that thread's ident among its attributes:
 //!
 //! ```text
 //!   to 3.12:   Thread._wait_for_tstate_lock(self)   self --> _ident = 140211...
-//!   3.13:      Thread.join(self)                    a thread's ident is an address: no other int is
+//!   3.13:      Thread.join(self)                    a thread's ident is an address: no other
+//!                                                   int is
 //! ```
 //!
 //! What it promises: the one thread that is on the list now, other than the waiter; else none. What
 //! is missing on purpose: idents of other things (a process's `join` waits in a system call that
-//! says whom it waits for).
+//! names the child).
 
 use super::frames::RawFrame;
 use super::locks::{HowKnown, WaitedFor, THREADING};
@@ -22,8 +23,8 @@ const FRAMES: usize = 3;
 const JOINS: [&str; 2] = ["join", "_wait_for_tstate_lock"];
 
 impl PythonStacks {
-    /// The thread whose end `waiter` waits for. Costs a look at the innermost frames, and of a
-    /// thread that joins, a dozen reads more.
+    /// The thread whose end `waiter` waits for. Costs a read of the innermost frames, and for a
+    /// thread that joins a dozen reads more.
     pub(super) fn joined(&mut self, waiter: &PyThread, threads: &[PyThread]) -> Option<WaitedFor> {
         self.walk_known(waiter.state, FRAMES).ok()?;
         let joins = |frame: &&RawFrame| {

@@ -1,29 +1,29 @@
-//! Stacks as last seen, so that the next look copies each in one call and parses only what is new.
+//! Kept stacks: the next sample copies a known stack in one call and parses only what is new.
 //!
-//! How it works: most of a stack is still there at the next sample. Of each thread state the places
-//! are kept that its last walk was made of, and what every frame said:
+//! How it works: most of a stack is still there at the next sample. For each thread state the
+//! memory areas of its last walk are kept, and the content of every frame:
 //!
 //! ```text
-//!   pieces: | thread state | C frame (3.11, 3.12) | chunk | ... | frames outside of chunks | GIL |
+//!   areas:  | thread state | C frame (3.11, 3.12) | chunk | ... | frames outside of chunks | GIL |
 //!   links:  (address, code, instruction, owner), where in the copy, which shown frame   a frame
 //! ```
 //!
-//! The next look has all pieces copied by one call into one buffer, and follows the chain through
-//! the copy by comparing each frame with what it said before. The kept addresses lead, so that
-//! nothing waits for a pointer; the pointers must agree. A stack that agrees to its root is the
-//! same one; what was shown of it is shown again. Otherwise frames are parsed until the chain meets
-//! a kept one, from there on compared again, and the outer frames that agree to the root keep what
-//! was shown of them. The thread state, the heads of chunks and their tops are compared first: if
-//! one of them moved, the pieces are not the stack's any more and it is walked as if new. Up to
-//! 3.10 frames are objects of their own: those that lie close together are one piece, and a piece
-//! costs 10 to 50 ns, where one alone costs 400.
+//! The next sample copies all areas by one call into one buffer, and follows the chain through the
+//! copy by comparing each frame with its kept content. The kept addresses lead, so that nothing
+//! waits for a pointer; the pointers must agree. A stack that agrees to its root is the same one,
+//! and its rows are shown again. Otherwise frames are parsed until the chain meets a kept one, from
+//! there on compared again, and the outer frames that agree to the root keep their rows. The thread
+//! state, the heads of chunks and their tops are compared first: if one of them moved, the areas
+//! are not the stack's any more and it is walked as if new. Up to 3.10 frames are objects of their
+//! own: those that lie close together are one area, and an area costs 10 to 50 ns, where one alone
+//! costs 400.
 //!
-//! What it promises: exactly the frames that a walk would have given. Nothing is believed for being
-//! known: every frame's words are read anew, a code object's identity is verified in every pass,
-//! and what was shown of (code, instruction) is a function of them. At most `MAX_STACKS` stacks and
-//! `MAX_BYTES` are kept, 50 to 70 bytes a frame; `Counters::stacks_not_kept` says how often there
-//! was no room. Such a stack is walked, which costs more and tells the same. What is missing on
-//! purpose: stacks that moved at every try; they keep what was there before.
+//! What it promises: exactly the frames that a walk would have given. Nothing is trusted because it
+//! is known: every frame's words are read again, a code object's identity is verified in every
+//! pass, and a row is a function of (code, instruction). At most `MAX_STACKS` stacks and
+//! `MAX_BYTES` are kept, 50 to 70 bytes a frame; `Counters::stacks_not_kept` counts stacks without
+//! room. Such a stack is walked, which costs more and gives the same. What is missing on purpose:
+//! stacks that moved at every try; the previous version is kept.
 
 use super::codes::WordHasher;
 use super::frames::{Chunk, Link, RawFrame};
@@ -37,13 +37,13 @@ use sys::mem::Piece;
 
 const MAX_STACKS: usize = 1024;
 const MAX_BYTES: usize = 8 << 20;
-/// A stack that was not looked at for so many passes makes room for others.
+/// A stack that was not sampled in this many passes makes room for others.
 const STALE_PASSES: u64 = 100;
-/// How many kept links are searched for the frame at hand.
+/// How many kept links are searched for the present frame.
 const WINDOW: usize = 64;
-/// A piece more costs as much as to copy so many bytes between two of them.
+/// One area more costs as much as copying this many bytes between two areas.
 const CLOSE: usize = 512;
-/// No frame's head is longer.
+/// No frame's head is longer than this.
 const HEAD: usize = 128;
 /// In a chunk: previous, size, top, then frames.
 const CHUNK_HEAD: usize = 24;
@@ -71,11 +71,11 @@ pub(super) struct Start {
     pub gil: Piece,
 }
 
-/// What was shown of a stack.
+/// The rows of a stack.
 #[derive(Default)]
 pub(super) struct Shown {
     pub frames: Vec<Frame>,
-    /// For each frame walked, how many were shown before it.
+    /// For each frame walked, the number of rows before it.
     pub at: Vec<u32>,
     /// All code objects of the stack, each once; perhaps some it had before.
     pub codes: Vec<(usize, CodeId)>,
@@ -96,7 +96,7 @@ struct Step {
 const OWNER: u32 = 24;
 
 impl Step {
-    /// None: too far behind in the copy to be told.
+    /// None: too far behind in the copy for its field.
     fn new(link: Link, place: usize, shown: u32) -> Option<Step> {
         let place = u32::try_from(place).ok().filter(|place| *place < 1 << OWNER)?;
         let Link { address, code, instruction, owner } = link;
@@ -127,7 +127,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// `outside`: how much is read of a frame that lies in no chunk. None: too large to be told.
+    /// `outside`: how much is read of a frame that lies in no chunk. None: too large for its
+    /// fields.
     pub fn new(
         layout: &Layout,
         start: Start,
@@ -180,7 +181,7 @@ impl Kept {
         at
     }
 
-    /// Finds the links without a place a piece: one for all that lie close together, as frame
+    /// Places the links that have no area yet: one area for all that lie close together, as frame
     /// objects of one call chain often do.
     fn push_outside(&mut self, links: &[Link], length: usize, places: &mut [Option<usize>]) {
         let without = |index: &usize| places[*index].is_none();
@@ -236,7 +237,7 @@ impl Kept {
         self.length - self.start.gil.length..self.length
     }
 
-    /// Bytes of all pieces.
+    /// Bytes of all areas.
     pub fn length(&self) -> usize {
         self.length
     }
@@ -245,7 +246,7 @@ impl Kept {
         &self.chunks
     }
 
-    /// What was shown of the whole stack.
+    /// The rows of the whole stack.
     pub fn shown(&self) -> &Shown {
         &self.shown
     }
@@ -260,13 +261,13 @@ impl Kept {
         self.outermost(count).iter().filter(|step| step.link().is_frame()).count()
     }
 
-    /// What was shown of the `count` outermost links.
+    /// The rows of the `count` outermost links.
     pub fn tail_shown(&self, count: usize) -> &[Frame] {
         let first = self.outermost(count).first();
         first.and_then(|step| self.shown.frames.get(step.shown as usize..)).unwrap_or_default()
     }
 
-    /// For each frame of the `count` outermost links, how many of them were shown before it.
+    /// For each frame of the `count` outermost links, the number of their rows before it.
     pub fn tail_shown_at(&self, count: usize) -> impl Iterator<Item = u32> + '_ {
         let steps = self.outermost(count);
         let first = steps.first().map_or(0, |step| step.shown);
@@ -315,8 +316,8 @@ impl Kept {
         (layout.has_chunks() != self.chunks.is_empty()).then_some(innermost)
     }
 
-    /// How many links from `at` on say in the fresh copies what they said before, if the chain
-    /// comes to `next` there; and where it leads behind them.
+    /// How many links from `at` on have in the fresh copies their kept content, if the chain comes
+    /// to `next` there; and where it leads behind them.
     pub fn compare(&self, layout: &Layout, bytes: &[u8], at: usize, next: usize) -> (usize, usize) {
         if !layout.has_chunks() {
             return self.compare_by(layout, bytes, at, next, |head, step| {
@@ -355,7 +356,7 @@ impl Kept {
         (count, next)
     }
 
-    /// Whether a comparison that came as far as `count` links and led on to `after` found all of
+    /// Whether a comparison that came as far as `count` links and led on to `after` covered all of
     /// it.
     pub fn is_whole(&self, count: usize, after: usize) -> bool {
         count == self.steps.len() && (after != 0) == self.start.truncated
@@ -397,7 +398,7 @@ impl KeptStacks {
         self.pass += 1;
     }
 
-    /// The stack of a thread state, to be looked at again.
+    /// The stack of a thread state, to be compared.
     pub fn take(&mut self, state: usize) -> Option<Arc<Kept>> {
         let (kept, pass) = self.stacks.get_mut(&state)?;
         *pass = self.pass;
@@ -430,7 +431,7 @@ impl KeptStacks {
         self.stacks.len() < MAX_STACKS && self.bytes + needed <= MAX_BYTES
     }
 
-    /// Drops what was not looked at for long; once in as many passes as that is.
+    /// Drops stacks that were not sampled for long; once in that many passes.
     fn sweep(&mut self) {
         let oldest = self.pass.saturating_sub(STALE_PASSES);
         if self.swept != 0 && self.swept > oldest {

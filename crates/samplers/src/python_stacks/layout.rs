@@ -7,9 +7,9 @@
 //! compares. No type of size differing between x86-64 and aarch64 lies in front of any of them.
 //!
 //! What it promises: an unknown minor version has no table, so `attach` refuses it. Offsets stay
-//! fixed within a minor version; should one not, the self-check in `attach` refuses too.
-//! 3.13 publishes most offsets itself, and those win over the table (see `published`).
-//! What is missing on purpose: debug and `Py_TRACE_REFS` builds, free-threaded builds, 32 bits.
+//! fixed within a minor version; if one does not, the self-check in `attach` refuses too. 3.13
+//! publishes most offsets itself, and those win over the table (see `published`). What is missing
+//! on purpose: debug and `Py_TRACE_REFS` builds, free-threaded builds, 32 bits.
 
 /// The version has no such field.
 pub(super) const ABSENT: usize = usize::MAX;
@@ -412,7 +412,7 @@ pub(super) mod object {
     pub const BYTES_DATA: usize = 32;
     /// String -> length in characters; the hash lies behind it.
     pub const STRING_LENGTH: usize = 16;
-    /// String -> the bit field that tells its kind.
+    /// String -> the bit field with its kind.
     pub const STRING_STATE: usize = 32;
     /// `_thread.lock`, `_thread.RLock` -> the `sem_t *`, which is also the futex address.
     pub const LOCK_WORD: usize = 16;
@@ -441,8 +441,8 @@ impl Layout {
         }
     }
 
-    /// True up to 3.12: a state that is run by another thread than the one that made it goes on
-    /// naming that one.
+    /// True up to 3.12: a state that is run by another thread than the one that made it keeps the
+    /// ids of its maker.
     pub fn ids_may_lie(&self) -> bool {
         !self.has_chunks() || self.cframe_frame != ABSENT
     }

@@ -1,6 +1,7 @@
-//! Who holds the lock that a thread waits for.
+//! Locks: what a thread in a futex wait waits for, and the holder.
 //!
-//! How it works: a thread blocked in a `threading.Lock` or `RLock` sits in a futex whose address is
+//! How it works: a thread blocked in a `threading.Lock` or `RLock` is in a futex wait whose address
+//! is
 //! the lock's own semaphore. The lock object is found among the locals and the value stack of the
 //! waiter's innermost frames, or as the object that a builtin method there is bound to; its lock
 //! word must equal the futex. An `RLock` names its owner. A plain `Lock` does not, but `with lock:`
@@ -11,14 +12,14 @@
 //!                             ^ value stack             ^ depth the handler of the body keeps
 //! ```
 //!
-//! Slots above the live stack keep what was there before, so only those are believed which the
-//! handler around the frame's current instruction keeps (3.11+: exception table; before: the block
-//! stack). That is exact: within the body there always is such a handler, after it there is none.
+//! Slots above the live stack keep their old content, so only the slots count that the handler
+//! around the frame's current instruction keeps (3.11+: exception table; before: the block stack).
+//! That is exact: within the body there always is such a handler, after it there is none.
 //!
 //! What it promises: `None` rather than a guess: not found, several candidates, or gone meanwhile.
-//! Objects that took the lock when they were entered: see `managers`. What is missing on purpose:
-//! `lock.acquire()` without `with` (no trace of the holder exists), locks held by suspended
-//! coroutines (see `waits_for`), and semaphores.
+//! What is missing on purpose: `lock.acquire()` without `with` (no trace of the holder exists),
+//! locks held by suspended coroutines (see `waits_for`), and semaphores. Objects that take a lock
+//! when they are entered are in `managers`.
 
 use super::blocks::kept_depth;
 use super::frames::RawFrame;
@@ -27,14 +28,14 @@ use super::objects::Sort;
 use super::words::{int_at, read_each, word_at};
 use super::{PyThread, PythonStacks};
 
-/// The lock object is looked for in this many innermost frames of the waiter.
+/// The lock object is searched in this many innermost frames of the waiter.
 const WAITER_FRAMES: usize = 4;
-/// The holder's `with` is looked for in this many innermost frames of every thread.
+/// The holder's `with` is searched in this many innermost frames of every thread.
 const HOLDER_FRAMES: usize = 512;
-/// Where waiting for notice is written in Python.
+/// The file of Python's own Condition, Event and Thread.
 pub(super) const THREADING: &str = "/threading.py";
 const QUEUE: &str = "/queue.py";
-/// What calls the function of a thread.
+/// Functions that call the function of a thread.
 const THREADS: [&str; 3] = ["run", "_bootstrap", "_bootstrap_inner"];
 /// Slots read of one frame.
 const MAX_SLOTS: usize = 512;
@@ -48,7 +49,7 @@ pub enum HowKnown {
     OwnerField,
     /// The thread is inside the lock's `with` block (plain `Lock`).
     WithBlock,
-    /// It is no lock: the thread is the one whose end `Thread.join` waits for.
+    /// Not a lock: the thread is the one whose end `Thread.join` waits for.
     Joined,
 }
 
@@ -64,10 +65,10 @@ pub struct LockHolder {
 /// What a thread in a futex wait waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitedFor {
-    /// The address of the object all who wait for the same have in common: a lock, a Condition, a
-    /// queue, the `Thread` that is joined.
+    /// The address of the object that all waiters for the same have in common: a lock, a Condition,
+    /// a queue, the `Thread` that is joined.
     pub object: usize,
-    /// Who has it, or whose end it is, where that is known.
+    /// The holder, or the thread that is joined, if it is known.
     pub holder: Option<LockHolder>,
 }
 
@@ -88,10 +89,10 @@ enum Lock {
 }
 
 impl PythonStacks {
-    /// Finds what `waiter`, in a futex wait at `futex`, waits for: which object, and who holds it.
-    /// `threads` are all threads; `waits` tells of a native id whether that thread is known to wait
-    /// on this same futex. None: nothing that is known here. Costs a walk of every stack for a
-    /// plain lock: ask once a wait, not once a sample.
+    /// Finds the object that `waiter`, in a futex wait at `futex`, waits for, and its holder.
+    /// `threads` are all threads; `waits` returns whether the thread with a native id is known to
+    /// wait on this same futex. None: no known object. Costs a walk of every stack for a plain
+    /// lock: call it once a wait, not once a sample.
     pub fn waited_for(
         &mut self,
         waiter: &PyThread,
@@ -113,7 +114,8 @@ impl PythonStacks {
             Some(Lock::Plain(_)) if self.waits_for_notice() => self.gives_notice(),
             Some(Lock::Plain(lock)) => {
                 let holder = self.holder_by_with(waiter, lock, threads, waits);
-                // The lock must still be the one waited for, or the walk compared old with new.
+                // The lock must still be the one waited for; otherwise the walk compared an old
+                // with a new lock.
                 let word = self.mem.word(lock.wrapping_add(object::LOCK_WORD)).ok()?;
                 (word == futex as usize).then_some(WaitedFor { object: lock, holder })
             }
@@ -143,8 +145,8 @@ impl PythonStacks {
         holder.map(|tid| LockHolder { tid, how: HowKnown::WithBlock })
     }
 
-    /// Whether the thread that was walked last waits for a Condition's notice: that is a lock of
-    /// its own, which it has taken itself and nobody else ever will.
+    /// Whether the thread that was walked last waits for a Condition's notice: its lock is one that
+    /// it made and acquired itself, and that no other thread ever holds.
     fn waits_for_notice(&self) -> bool {
         let leaf = self.walker.frames.first().and_then(|leaf| self.function(leaf));
         leaf.is_some_and(|(file, name)| file.ends_with(THREADING) && name == "wait")
@@ -255,7 +257,7 @@ impl PythonStacks {
             || self.is_inside_manager(&kept, &heads, lock)
     }
 
-    /// What lies on the value stack as long as the `with`s that the frame is in last.
+    /// The slots of the value stack that live as long as the `with`s that the frame is in.
     pub(super) fn kept_slots(&self, frame: &RawFrame) -> Vec<usize> {
         match self.depth_kept(frame).unwrap_or(0) {
             0 => Vec::new(),
@@ -263,7 +265,7 @@ impl PythonStacks {
         }
     }
 
-    /// All of a frame's value stack, also what is left in slots above the live ones.
+    /// All of a frame's value stack, including old content of slots above the live ones.
     pub(super) fn value_stack(&self, frame: &RawFrame) -> Vec<usize> {
         let locals = self.locals_of(frame).unwrap_or(0);
         let room = match self.codes.id(frame.code).and_then(|id| self.codes.get(id)) {

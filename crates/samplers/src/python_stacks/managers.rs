@@ -1,26 +1,28 @@
-//! Who is inside a `with` of an object that took a lock.
+//! Context managers that hold a lock: finds the thread inside the `with` of such an object.
 //!
-//! How it works: what is entered keeps its bound `__exit__` on the value stack of who entered it,
-//! as a lock's own does (see `locks`). The lock is one of its attributes, or the generator that
-//! `contextlib.contextmanager` made it from stands inside of the lock's `with`, or has it at hand
-//! and will call `release`:
+//! How it works: an object that is entered keeps its bound `__exit__` on the value stack of the
+//! frame that entered it, as a lock's own does (see `locks`). The lock is one of its attributes, or
+//! the generator that `contextlib.contextmanager` made it from is inside of the lock's `with`, or
+//! has it at hand and will call `release`:
 //!
 //! ```text
 //!   with guard:                 __exit__ of guard ---> guard ---> _lock
-//!   with stripes.section(7):    __exit__ of _GeneratorContextManager ---> gen ---> frame: lock, or its __exit__
+//!   with stripes.section(7):    __exit__ of _GeneratorContextManager ---> gen
+//!                                          gen ---> frame: lock, or its __exit__
 //! ```
 //!
 //! `async with` is the same with `__aexit__` and a generator that is asynchronous. What was entered
-//! by a `contextlib.ExitStack` lies in its deque, a tuple each with the way out of it, and is taken
-//! off before that way is gone:
+//! by a `contextlib.ExitStack` is in its deque, as a tuple with its exit function, which is removed
+//! before it is called:
 //!
 //! ```text
-//!   with ExitStack() as stack:   __exit__ of stack ---> stack ---> deque ---> (True, __exit__ of one)
-//!                                                                             (True, function of a callback)
+//!   with ExitStack() as stack:   __exit__ of stack ---> stack ---> deque
+//!                                       deque ---> (True, __exit__ of one)
+//!                                                  (True, function of a callback)
 //! ```
 //!
-//! What it promises: who is in a method of that object (a Condition's `wait` has let the lock go)
-//! is not named, nor one whose `__exit__` lets go of nothing. What is missing on purpose: locks
+//! What it promises: a thread in a method of that object (a Condition's `wait` has released the
+//! lock) is not named, nor one whose `__exit__` releases nothing. What is missing on purpose: locks
 //! farther than one attribute away.
 
 use super::awaits::Chain;
@@ -29,12 +31,12 @@ use super::objects::{Sort, Type};
 use super::words::{read_each, word_at};
 use super::PythonStacks;
 
-/// What the code that leaves lets go by.
+/// Functions by which the exit code releases a lock.
 const LEAVES: [&str; 3] = ["release", "__exit__", "__aexit__"];
 
 impl PythonStacks {
-    /// Whether one of `kept`, what the `with`s of the thread that was walked last keep, with their
-    /// heads of 32 bytes, is left by letting go of `lock`.
+    /// Whether one of `kept` is left by releasing `lock`. `kept`: what the `with`s of the thread
+    /// that was walked last keep, with their heads of 32 bytes.
     pub(super) fn is_inside_manager(&mut self, kept: &[usize], heads: &[u8], lock: usize) -> bool {
         kept.iter().zip(heads.chunks_exact(32)).any(|(method, head)| {
             let kind = self.objects.type_in(&self.mem, &self.layout, head);
@@ -49,19 +51,19 @@ impl PythonStacks {
         })
     }
 
-    /// Whether what has these attributes is an exit stack that has the way out of `lock` in it.
+    /// Whether the object with these attributes is an exit stack that contains the exit of `lock`.
     pub(super) fn collects(&mut self, attributes: &[usize], lock: usize) -> bool {
         let entries = self.contents_of(attributes, Sort::Deque);
         let ways = self.contents_of(&entries, Sort::Tuple);
         ways.into_iter().any(|way| self.is_way_out(way, lock))
     }
 
-    /// What lies in those of the objects that are of one sort.
+    /// The content of those of the objects that are of one sort.
     fn contents_of(&mut self, addresses: &[usize], sort: Sort) -> Vec<usize> {
         self.inside(addresses, |kind| kind == sort).concat()
     }
 
-    /// Whether calling `way`, a bound method or a function with what it calls in a cell, lets go of
+    /// Whether calling `way`, a bound method or a function with what it calls in a cell, releases
     /// `lock`.
     fn is_way_out(&mut self, way: usize, lock: usize) -> bool {
         let mut head = [0u8; 32];
@@ -104,8 +106,8 @@ impl PythonStacks {
         self.mem.read(name, &mut text).is_ok() && &text == b"__exit__\0"
     }
 
-    /// Whether `function` is an `__exit__` that lets go of `lock`, by the attributes of what it is
-    /// bound to. What few have is asked first.
+    /// Whether `function` is an `__exit__` that releases `lock`, by the attributes of the object it
+    /// is bound to. The rarest condition is checked first.
     pub(super) fn lets_go(&mut self, function: usize, attributes: &[usize], lock: usize) -> bool {
         if attributes.contains(&lock) {
             let code = self.code_of_exit(function).unwrap_or(0);
@@ -130,8 +132,7 @@ impl PythonStacks {
         matches!(name, Some("__exit__" | "__aexit__")).then_some(code)
     }
 
-    /// Whether `generator` is one that stands inside of the lock's `with`, or has it and will let
-    /// go of it.
+    /// Whether `generator` is inside of the lock's `with`, or has the lock and will release it.
     fn stands_inside(&mut self, generator: usize, lock: usize) -> bool {
         let mut chain = Chain {
             task: 0,

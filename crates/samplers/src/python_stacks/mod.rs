@@ -1,10 +1,10 @@
 //! Python stacks, read by a thread of ours without the GIL and without signals.
 //!
-//! How it works: CPython's own structures say where every thread is. `attach` finds their layout
-//! and tries it; `threads` walks the interpreters' thread lists; `stack` copies a thread's frames
-//! and turns them into (code, line) pairs, each code object named once. Every read of interpreter
-//! memory is guarded (`sys::mem::Reader`), so memory that is freed under us is an error and never
-//! a fault.
+//! How it works: CPython's own structures have the position of every thread. `attach` finds their
+//! layout and tries it; `threads` walks the interpreters' thread lists; `stack` copies a thread's
+//! frames and turns them into (code, line) pairs, each code object named once. Every read of
+//! interpreter memory is guarded (`sys::mem::Reader`), so memory that is freed during a read is an
+//! error and never a fault.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
@@ -12,20 +12,21 @@
 //! | data-stack chunks, generator frames | `Frame` (code id, line), innermost first | 3.11-3.13 |
 //! | frame objects | the same | 3.9, 3.10 |
 //! | code objects, line tables | `CodeInfo`, exact lines | 3.9-3.13 |
-//! | the GIL's state | who holds it, which futexes are its own | 3.9-3.13 |
-//! | lock objects, value stacks | who holds the lock a thread waits for | 3.9-3.13 |
-//! | greenlets | where one that gave way stands, what it waits for (`greenlets`) | 3.9-3.13 |
-//! | asyncio tasks, coroutines | where a suspended one stands (`awaits`), which one runs (`running`) | 3.9-3.13 |
+//! | the GIL's state | its holder, the futexes of its own | 3.9-3.13 |
+//! | lock objects, value stacks | the holder of the lock a thread waits for | 3.9-3.13 |
+//! | greenlets | stack and wait of a suspended one (`greenlets`) | 3.9-3.13 |
+//! | asyncio tasks | await of a suspended one (`awaits`), the running one (`running`) | 3.9-3.13 |
 //!
 //! A stack that was seen before is copied in one call and compared with what it was; see `kept`.
 //!
-//! What it promises: bounded memory and bounded work; a stack that was one at some instant. Only
-//! the GIL's holder can change its stack, and the GIL's switch counter says who that could have
-//! been: such a thread's stack is read twice and must agree. A thread busy calling small functions
-//! never agrees; after `TRIES` its innermost few frames, which lie side by side and are copied in
-//! one piece, are taken as read, and up to 3.10, where they do not, left out: `Outcome::settled` is
-//! then false. What cannot be trusted is `Torn`, and counted.
-//! A thread that runs code in subinterpreters has its frames on several states: see `nested`.
+//! What it promises: bounded memory and bounded work; a stack that existed at some instant. Only
+//! the GIL's holder can change its stack, and the GIL's switch counter shows which thread that
+//! could have been: such a thread's stack is read twice and must agree. A thread busy calling small
+//! functions never agrees. After `TRIES` its innermost few frames, which are side by side and
+//! copied together, are taken as read, and up to 3.10, where they are not, left out:
+//! `Outcome::settled` is then false. What cannot be trusted is `Torn`, and counted. A thread that
+//! runs code in subinterpreters has its frames on several states: see `nested`.
+//!
 //! What is missing on purpose: C frames; free-threaded builds; stopping the world.
 
 mod attach;
@@ -75,8 +76,8 @@ const UNCONFIRMED_FRAMES: usize = 16;
 /// Frames that lie no further above the innermost one than this were called from it.
 const NEARBY: usize = 4096;
 
-/// Tries at a stack whose thread runs on through code that was not known, what one learned makes
-/// the next one quick, or from one coroutine into another.
+/// Attempts at a stack whose thread runs on through code that was not known (an attempt learns code
+/// and makes the next one quick), or from one coroutine into another.
 const STACK_TRIES: usize = 4;
 const CODE_GONE: Torn = Torn("code object gone before it was read");
 
@@ -117,7 +118,7 @@ pub struct PyThread {
     pub ident: u64,
 }
 
-/// Names one code object for the life of the reader; dense, from 1. 0 is "not known".
+/// The number of a code object for the life of the reader; dense, from 1. 0 is "not known".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CodeId(pub u32);
 
@@ -129,7 +130,7 @@ impl CodeId {
 /// One frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// Which code runs in it.
+    /// The code that runs in it.
     pub code: CodeId,
     /// The source line it is on; 0 where the compiler gave none.
     pub line: u32,
@@ -140,7 +141,7 @@ pub struct Frame {
 pub struct CodeInfo {
     /// The qualified name; up to 3.10, which keep none, the plain name.
     pub qualname: String,
-    /// The file as the compiler was told it.
+    /// The file, as given to the compiler.
     pub file: String,
     /// The line of its definition.
     pub first_line: u32,
@@ -148,7 +149,7 @@ pub struct CodeInfo {
     pub releases: bool,
 }
 
-/// What can be said of a stack that was read.
+/// The result of reading a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Outer frames are missing, beyond the limit.
@@ -158,7 +159,7 @@ pub struct Outcome {
     pub settled: bool,
 }
 
-/// What was read changed under the reader, or cannot be; the text says where it showed.
+/// What was read changed during the read, or cannot be valid; the text says where that showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn(pub &'static str);
 
@@ -181,13 +182,13 @@ pub struct Counters {
     pub unsettled_stacks: u64,
     /// Thread lists given up as torn.
     pub torn_thread_lists: u64,
-    /// Code objects met while the table was full, once a pass each.
+    /// Code objects that were needed while the table was full, once a pass each.
     pub codes_refused: u64,
     /// Line tables over 1 MiB: their frames have line 0.
     pub line_tables_refused: u64,
-    /// Stacks that were what they had been at the look before, from end to end.
+    /// Stacks that were the same as in the sample before, from end to end.
     pub same_stacks: u64,
-    /// Stacks there was no room to keep, so that the next look costs more.
+    /// Stacks there was no room to keep, so that their next sample costs more.
     pub stacks_not_kept: u64,
 }
 
@@ -204,7 +205,7 @@ pub struct PythonStacks {
     walker: Walker,
     previous_frames: Vec<RawFrame>,
     unverified: Vec<usize>,
-    /// For each frame walked, how many were shown before it.
+    /// For each frame walked, the number of rows before it.
     shown_at: Vec<u32>,
     last_gil: Option<Gil>,
     no_socket: Vec<WithoutSocket>,
@@ -267,8 +268,8 @@ impl PythonStacks {
         result
     }
 
-    /// Stands for the newest thread of the main interpreter. Another answer than before the last
-    /// `threads`: that list is old. Three guarded reads.
+    /// Identifies the newest thread of the main interpreter. If the answer changed since the last
+    /// `threads`, that list is old. Three guarded reads.
     pub fn newest_thread(&self) -> Option<(usize, usize)> {
         self.threads.newest(&self.mem, &self.layout)
     }
@@ -340,8 +341,8 @@ impl PythonStacks {
     }
 
     /// Walks once more: a code object that still has one of its frames was alive when it was read,
-    /// if it is the same one. One without a frame was a kept stack's, and is what it was. What is
-    /// not confirmed is taken back.
+    /// if it is the same one. One without a frame belonged to a kept stack, and is unchanged. What
+    /// is not confirmed is taken back.
     fn confirm_unsure(&mut self, state: usize, max_frames: usize) -> Result<(), Torn> {
         self.walker.stand_alone(&self.layout, state);
         std::mem::swap(&mut self.previous_frames, &mut self.walker.frames);
@@ -373,15 +374,16 @@ impl PythonStacks {
             if self.codes.unsure().is_empty() {
                 return Ok(());
             }
-            // What could not be confirmed is met again by the next walk, or is gone.
+            // What could not be confirmed is read again by the next walk, or is gone.
             let _ = self.confirm_unsure(state, most);
         }
         Err(CODE_GONE)
     }
 
-    /// Walks until the stack is known to have been one; true when all of it was confirmed.
+    /// Walks until the stack is known to have existed at one instant; true when all of it was
+    /// confirmed.
     fn read_settled(&mut self, state: usize, max_frames: usize) -> Result<bool, Torn> {
-        // One more than asked for: a frame still in its prologue is dropped later.
+        // One more than requested: a frame still in its prologue is dropped later.
         let limit = max_frames.saturating_add(1);
         let (mem, layout) = (&self.mem, &self.layout);
         let before = self.last_gil.or_else(|| self.threads.gil(mem, layout));
@@ -432,9 +434,9 @@ impl PythonStacks {
         self.judge_moving(state)
     }
 
-    /// Decides about the last walk of a stack that moved at every try, by where it stands now:
-    /// deeper, then what was walked is still below it; back in a frame that was walked, then that
-    /// one is the innermost; elsewhere, then the walked frames may never have been together.
+    /// Judges the last walk of a stack that moved at every try, by the present innermost frame.
+    /// Deeper: the walked frames are still below it. A frame that was walked: that frame is the
+    /// innermost. Elsewhere: the walked frames may never have been on the stack together.
     fn judge_moving(&mut self, state: usize) -> Result<bool, Torn> {
         if !self.layout.has_chunks() {
             return self.keep_confirmed();
@@ -466,7 +468,7 @@ impl PythonStacks {
         Ok(false)
     }
 
-    /// Verifies the code objects of the frames in hand.
+    /// Verifies the code objects of the walked frames.
     fn verify_codes(&mut self) {
         self.verify_codes_of(self.walker.frames.len());
     }
@@ -503,7 +505,7 @@ impl PythonStacks {
         let Some((kept, _)) = self.walker.tail(state) else { return false };
         let hold = kept.shown().codes.iter().all(|(code, id)| self.codes.id(*code) == Some(*id));
         if !hold {
-            // Perhaps nothing on the stack vouches for what lies there now.
+            // Perhaps no frame on the stack confirms what is there now.
             self.codes.forget_unsure();
         }
         hold
@@ -542,7 +544,7 @@ impl PythonStacks {
         self.walker.tail(state).filter(|(kept, _)| !kept.shown().cut)
     }
 
-    /// Keeps what was just shown for the next look.
+    /// Keeps what was just shown for the next sample.
     fn keep(&mut self, state: usize, most: usize, cut: bool, out: &[Frame]) {
         let walked = &self.walker.frames;
         let of = |frame: &RawFrame| Some((frame.code, self.codes.id(frame.code)?));

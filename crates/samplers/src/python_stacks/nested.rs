@@ -1,8 +1,8 @@
 //! Threads that run code in subinterpreters: which of their states run, and which called which.
 //!
-//! How it works: a thread has one state in each interpreter it ever ran code in. Who runs code in
+//! How it works: a thread has one state in each interpreter it ever ran code in. Running code in
 //! another interpreter swaps the state under the running thread: the caller's frames stay where
-//! they are, frozen in the call, and the called code's frames hang on the other state. When it
+//! they are, frozen in the call, and the called code's frames are on the other state. When it
 //! returns, that state has no frames any more. So the states with frames are those in use, and
 //! together they are the stack:
 //!
@@ -11,14 +11,14 @@
 //!   state in the main interpreter: run_it < handle < main     outermost
 //! ```
 //!
-//! The GIL cannot tell them apart. While the thread waits it holds none; up to 3.11 its holder is
-//! not updated by a swap; from 3.12 on each interpreter may have its own.
+//! The GIL cannot separate them. While the thread waits it holds none; up to 3.11 its holder is not
+//! updated by a swap; from 3.12 on each interpreter may have its own.
 //!
-//! Who called whom is told by the C stack, which both share and which grows downwards: the loop
-//! that runs the inner frames lies below that of the outer ones. Up to 3.12 it also tells whose the
-//! frames are: `run_string` uses the state that the interpreter was made with, which names the
-//! thread that made it, not the one that runs it. A stack lies below its thread's `pthread_t`; the
-//! main thread's lies above all.
+//! The order of calls is known from the C stack, which both share and which grows downwards: the
+//! loop that runs the inner frames is below that of the outer ones. Up to 3.12 it also shows whose
+//! the frames are: `run_string` uses the state that the interpreter was made with, which names the
+//! thread that made it, not the one that runs it. A stack is below its thread's `pthread_t`; the
+//! main thread's is above all.
 //!
 //! | version | where the C stack shows |
 //! | --- | --- |
@@ -27,15 +27,16 @@
 //! | 3.11, 3.12 | the same, which also leads to the innermost frame |
 //! | 3.13 | the entry trampoline under the innermost frames |
 //!
-//! The states of subinterpreters are listed at each look, since on 3.13 each call makes one;
-//! once a pass where there are many.
+//! The states of subinterpreters are listed at each sample, since on 3.13 each call makes one; once
+//! a pass if there are many.
 //!
-//! What it promises: frames of several states are put together only if the callers' stood still
+//! What it promises: frames of several states are joined only if the callers' did not move
 //! meanwhile, and never those of two threads. As long as there is one interpreter it costs two
 //! guarded reads a pass.
+//!
 //! What is missing on purpose: on 3.9 the newer interpreter's frames are taken as called by the
-//! older's, by the thread that made it, and only while that one is in a `run_string`. A thread that
-//! runs code in an interpreter made by another one ends at its caller there.
+//! older one's, by the thread that made it, and only while that thread is in a `run_string`. The
+//! stack of a thread that runs code in an interpreter made by another one ends at its caller there.
 
 use super::frames::OWNED_BY_C_STACK;
 use super::layout::{object, Layout, ABSENT};
@@ -43,23 +44,24 @@ use super::words::{read_each, word_at};
 use super::{Frame, Outcome, PyThread, PythonStacks, Torn, CODE_GONE, STACK_TRIES, TRIES};
 use sys::mem::Reader;
 
-/// Beyond so many states of subinterpreters only those are asked that name the thread themselves.
+/// With more states of subinterpreters than this, only states that name the thread themselves are
+/// read.
 const MOST_STATES: usize = 256;
-/// Up to so many are listed at each look.
+/// Up to this many are listed at each sample.
 const FEW_STATES: usize = 32;
-/// An entry trampoline is looked for under so many frames.
+/// An entry trampoline is searched under this many frames.
 const MOST_FRAMES: usize = 256;
 /// Long enough for the fields of a thread state read here, in every version.
 const STATE_HEAD: usize = 192;
 
-/// Where a state with frames stands.
+/// The position of a state with frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub state: usize,
     /// Its innermost frame, and the code and instruction there.
     frame: usize,
     at: (usize, usize),
-    /// An address on the C stack of the loop that runs it, 0 where that is not told.
+    /// An address on the C stack of the loop that runs it, 0 if it is not known.
     c_stack: usize,
 }
 
@@ -99,7 +101,7 @@ fn trampoline(mem: &Reader, layout: &Layout, mut frame: usize) -> Option<usize> 
     None
 }
 
-/// Whether nothing but the innermost frames can have moved between the two looks.
+/// Whether only the innermost frames can have moved between the two reads.
 fn callers_stood(before: &[Place], after: &[Place]) -> bool {
     let states = |places: &[Place]| places.iter().map(|p| p.state).collect::<Vec<_>>();
     states(before) == states(after) && before.get(1..) == after.get(1..)
@@ -150,14 +152,14 @@ impl PythonStacks {
     fn tidy(&self, places: &mut Vec<Place>) -> Result<(), Torn> {
         if places.iter().all(|place| place.c_stack != 0) {
             places.sort_by_key(|place| place.c_stack);
-            // A thread that is not listed yet may have its stack where another one seems to.
+            // A thread that is not listed yet may have its stack where another one's seems to be.
             let joins = places.iter().any(|place| self.threads.is_foreign(place.state));
             if self.layout.ids_may_lie() && joins && self.threads.is_old(&self.mem, &self.layout) {
                 return Err(Torn("interpreter entered by a new thread"));
             }
         } else if self.layout.ids_may_lie() {
-            // Newest interpreter first, as listed. Whoever made one need not be the one that runs
-            // it.
+            // Newest interpreter first, as listed. The thread that made one need not be the one
+            // that runs it.
             let calls = places.windows(2).rposition(|two| !self.runs_a_string(&two[1]));
             places.drain(..calls.map_or(0, |last| last + 1));
         }
@@ -207,7 +209,7 @@ impl PythonStacks {
         self.runner_of(thread.state).unwrap_or(thread.tid)
     }
 
-    /// The same of a state that may name the wrong one.
+    /// The same for a state that may name the wrong thread.
     pub(super) fn runner_of(&self, state: usize) -> Option<u32> {
         if !self.layout.ids_may_lie() || !self.threads.is_foreign(state) {
             return None;
@@ -256,10 +258,10 @@ impl PythonStacks {
         result
     }
 
-    /// The same where there are several interpreters. The same program run again and again is
-    /// compiled again and again: its code objects get each other's addresses, and look as they did.
-    /// So they are verified at each reading, and in a subinterpreter the outermost frame, which is
-    /// there as long as the program runs, must still be there behind that.
+    /// The same where there are several interpreters. A program that is run again and again is
+    /// compiled again and again: its code objects get each other's addresses, and look the same. So
+    /// they are verified at each reading, and in a subinterpreter the outermost frame, which exists
+    /// as long as the program runs, must still be there afterwards.
     fn stack_of_one(
         &mut self,
         state: usize,
@@ -290,7 +292,8 @@ impl PythonStacks {
         let mut part = Vec::new();
         let mut whole = Outcome { truncated: false, settled: true };
         for state in before.iter().map(|place| place.state).chain(without) {
-            // The limit is the same each time, or the stack kept from the look before is of no use.
+            // The limit is the same each time; otherwise the stack kept from the sample before is
+            // of no use.
             let read = self.stack_of_one(state, max_frames, &mut part)?;
             let room = part.len().min(max_frames - out.len());
             out.extend_from_slice(&part[..room]);

@@ -1,8 +1,8 @@
-//! Objects that are no frames: of which sort they are, and which others they refer to.
+//! Objects other than frames: their sort, and the objects they refer to.
 //!
-//! How it works: an object's type is known by its C name and, for types made by programs, by the
-//! types it derives from; types are few, so what was learned of one is kept, and believed again
-//! only while the name stands where it stood. References are found without knowing attributes by
+//! How it works: an object's type is recognised by its C name and, for types made by programs, by
+//! the types it derives from. Types are few, so what was learned about one is kept, and used again
+//! only while the name is in the same place. References are found without knowing attributes by
 //! name: the words of the object's body, the values of its dict, the items of a container.
 //!
 //! | version | where an instance keeps its attributes |
@@ -12,9 +12,9 @@
 //! | 3.12 | one word 24 bytes in front of it: a dict, or values (marked in its lowest bit) |
 //! | 3.13 | a dict 24 bytes in front of it, or values right behind the body |
 //!
-//! What it promises: guarded reads only, bounded in number and length. Words that merely look like
-//! references may be among the answers: whoever uses one looks at its type.
-//! What is missing on purpose: attributes of types with a size of their own (subclasses of tuple).
+//! What it promises: guarded reads only, bounded in number and length. Words that only look like
+//! references may be among the answers: callers check the type. What is missing on purpose:
+//! attributes of types with a size of their own (subclasses of tuple).
 
 use super::layout::{object, Layout};
 use super::words::{int_at, word_at};
@@ -27,8 +27,8 @@ pub(super) enum Sort {
     Task,
     Greenlet,
     Future,
-    /// Refers to what is awaited in its first word: a future's iterator, an asynchronous
-    /// generator's step, `anext()`, a coroutine's wrapper, what our hooks put around one.
+    /// Refers to the awaited object in its first word: a future's iterator, an asynchronous
+    /// generator's step, `anext()`, a coroutine's wrapper, a wrapper of our hooks.
     Passing,
     Coroutine,
     Generator,
@@ -52,11 +52,11 @@ pub(super) enum Sort {
     Text,
     /// Made by a program's class, or by a type of an extension.
     Instance,
-    /// Nothing that is looked into.
+    /// An object that is not searched.
     Other,
 }
 
-/// The class an object is of that tasks wait in.
+/// The class of an object that tasks wait in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Lock,
@@ -76,14 +76,14 @@ pub(super) struct Type {
     pub family: Family,
     /// Bytes of the body.
     pub size: usize,
-    /// The same of the type that gave it its sort: its own, or one it derives from.
+    /// The same for the type that gave it its sort: its own, or one it derives from.
     pub sort_size: usize,
     flags: usize,
     dict_offset: isize,
 }
 
 impl Type {
-    /// Whether it is there as long as the process.
+    /// Whether the type exists as long as the process.
     pub fn is_static(&self) -> bool {
         self.flags & FLAG_HEAP_TYPE == 0
     }
@@ -102,13 +102,13 @@ pub(super) struct Objects {
     types: HashMap<usize, Known>,
 }
 
-/// Types remembered; beyond, the memory is emptied.
+/// Types remembered; beyond this number all are forgotten.
 const MOST_TYPES: usize = 4096;
 /// Types a type is followed to that it derives from.
 const MOST_BASES: usize = 12;
-/// Bytes of an object's body that are looked at.
+/// Bytes of an object's body that are read.
 const MOST_BODY: usize = 512;
-/// Items of a container that are looked at.
+/// Items of a container that are read.
 pub(super) const MOST_ITEMS: usize = 128;
 /// Long enough for the fields of a type read here.
 const TYPE_HEAD: usize = 296;
@@ -141,7 +141,7 @@ impl Objects {
         self.minor >= 13
     }
 
-    /// From here on, every type is verified again when it is next met.
+    /// From here on, every type is verified again at its next use.
     pub fn begin_pass(&mut self) {
         self.pass += 1;
         if self.types.len() > MOST_TYPES {
@@ -424,14 +424,14 @@ fn learn(mem: &Reader, layout: &Layout, kind: usize) -> Option<(usize, Type)> {
     Some((name, found))
 }
 
-/// A type of a program (`made`) bears a plain name whatever it is; one of C bears its module's too,
-/// unless it is the interpreter's own.
+/// A type of a program (`made`) has a plain name whatever it is; a C type's name includes its
+/// module, unless it is the interpreter's own.
 fn sort_of(name: &str, made: bool) -> Option<Sort> {
     let dotted = match name {
         "_asyncio.Task" => Some(Sort::Task),
         "_asyncio.Future" => Some(Sort::Future),
         "greenlet.greenlet" => Some(Sort::Greenlet),
-        // Ours around an ASGI application: python/src/moments/awaited.rs.
+        // Our wrapper around an ASGI application: python/src/moments/awaited.rs.
         "_asyncio.FutureIter" | "dashcam._native.Passing" => Some(Sort::Passing),
         "_socket.socket" => Some(Sort::Socket),
         "collections.deque" => Some(Sort::Deque),
@@ -466,7 +466,7 @@ fn sort_of(name: &str, made: bool) -> Option<Sort> {
 }
 
 fn family_of(name: &str) -> Family {
-    // gevent's bear the module's name too: `gevent._gevent_cqueue.Queue`.
+    // gevent's names include the module's name too: `gevent._gevent_cqueue.Queue`.
     let own = name.strip_prefix("gevent.").and_then(|rest| rest.rsplit('.').next());
     match own.unwrap_or(name) {
         "Lock" => Family::Lock,

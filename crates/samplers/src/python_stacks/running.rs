@@ -1,4 +1,4 @@
-//! Which asyncio task runs on a thread: the name of the one whose coroutine is on its stack.
+//! Running tasks: the name of the asyncio task that runs on a thread.
 //!
 //! How it works: asyncio keeps one dict of event loop -> running task for the whole process. Its
 //! few entries are read behind the stack. A task runs on the thread exactly if its coroutine's
@@ -12,24 +12,25 @@
 //! ```
 //!
 //! Of several (a loop that runs inside of a callback of another) the innermost is taken. A
-//! coroutine in something of ours that passes it on is looked for behind that.
+//! coroutine inside a wrapper of ours is searched behind that.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
-//! | the dict of running tasks, `_asyncio.Task`, its coroutine, its name | the name, or the coroutine's code | 3.9-3.13 |
+//! | running tasks, their coroutines, names | the name, or the coroutine's code | 3.9-3.13 |
 //!
-//! All of this is read by one call, from where it lay at the look before; the pointers must agree.
-//! Tasks that come and go often lie where the one before lay. What was elsewhere is read behind
-//! that.
+//! All of this is read by one call, from the addresses of the sample before; the pointers must
+//! agree. Tasks that come and go often reuse the same memory. What has moved is read in further
+//! calls.
 //!
 //! What it promises: nothing is read for a stack without a generator's frame. All that was read of
-//! the task is read again behind its name, the coroutine must be running, in the code and at the
-//! instruction that the stack told; else there is no answer. One guarded call, or up to five. A
-//! name that asyncio made up (`Task-17`, or the number alone since 3.12) is none. What it does not
-//! promise: a thread that runs on may end a task between the stack and the dict, and begin the next
-//! in the same memory, with the same function at the same instruction: then the name is the next
-//! one's. What is missing on purpose: loops of subinterpreters, which have a dict of their own;
-//! tasks written in Python (`asyncio.tasks._PyTask`); coroutines of Cython.
+//! the task is read again behind its name; the coroutine must be running, in the code and at the
+//! instruction of the stack; else there is no answer. One guarded call, or up to five. A name that
+//! asyncio made up (`Task-17`, or the number alone since 3.12) does not count.
+//!
+//! What it does not promise: a thread that runs on may end a task between the stack and the dict,
+//! and begin the next in the same memory, with the same function at the same instruction: then the
+//! name is the next one's. What is missing on purpose: loops of subinterpreters, which have a dict
+//! of their own; tasks written in Python (`asyncio.tasks._PyTask`); coroutines of Cython.
 
 use super::awaits::TaskLayout;
 use super::frames::{parse_frame, RawFrame, OWNED_BY_GENERATOR};
@@ -39,13 +40,13 @@ use super::words::{decode, int_at, kind_of, read_each, read_string, text_bytes, 
 use super::{CodeId, PythonStacks};
 use sys::mem::Piece;
 
-/// Loops that are asked at once.
+/// Loops that are read at once.
 const MOST_LOOPS: usize = 64;
-/// Entries of the dict, those that were deleted included.
+/// Entries of the dict, deleted ones included.
 const MOST_ENTRIES: usize = 4 * MOST_LOOPS;
 /// Longer names are cut here.
 const MOST_NAME: usize = 64;
-/// A dict's head, to the end of what is looked at.
+/// A dict's head, to the end of what is read.
 const DICT_HEAD: usize = DICT_KEYS + 16;
 const DICT_USED: usize = 16;
 /// The keys of a small dict: no dict has less room.
@@ -65,7 +66,7 @@ const MOST_LATELY: usize = 32;
 /// A head of an object and the word behind it.
 const SHORT_HEAD: usize = 24;
 
-/// Stands in the place of an owner byte, up to 3.10, where a frame object belongs to a generator.
+/// In place of an owner byte, up to 3.10: the frame object belongs to a generator.
 pub(super) const GENERATORS_OBJECT: u8 = 16;
 
 impl RawFrame {
@@ -75,7 +76,7 @@ impl RawFrame {
     }
 }
 
-/// Where asyncio keeps its running tasks. Both objects must never be freed.
+/// The addresses of asyncio's running tasks. Both objects must never be freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunningTasks {
     /// The dict of event loop -> running task; 0: there is none.
@@ -93,26 +94,26 @@ pub struct Running<'s> {
     pub code: CodeId,
 }
 
-/// What is kept from one look to the next, and room that is used again.
+/// What is kept from one sample to the next, and buffers that are used again.
 pub(super) struct Memory {
     minor: u32,
     /// Of the stack read last, innermost first.
     generators: Vec<RawFrame>,
     /// The innermost frame of that stack: it may move while its callers stay.
     innermost: usize,
-    /// Where the dict's keys were at the last look.
+    /// The address of the dict's keys at the last sample.
     keys: usize,
     /// Tasks found lately; the next one takes the place of the oldest.
     lately: Vec<Found>,
     next: usize,
-    /// Types that are there as long as the process.
+    /// Types that exist as long as the process.
     types: Vec<(usize, Sort)>,
     values: Vec<usize>,
     bytes: Vec<u8>,
     name: String,
 }
 
-/// A task as its own words tell it.
+/// A task, from its own words.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Candidate {
     task: usize,
@@ -126,7 +127,7 @@ struct Candidate {
 struct Found {
     one: Candidate,
     coroutine: usize,
-    /// That of the coroutine.
+    /// The coroutine's frame.
     frame: RawFrame,
 }
 
@@ -160,7 +161,7 @@ impl Memory {
         }
     }
 
-    /// Remembers a task for the next look.
+    /// Remembers a task for the next sample.
     fn keep(&mut self, found: Found) {
         let known = self.lately.iter().position(|old| old.frame.address == found.frame.address);
         match known {
@@ -189,8 +190,7 @@ impl PythonStacks {
         }
     }
 
-    /// The task that runs on the thread whose stack was read last. None: none, or it cannot be
-    /// said.
+    /// The task that runs on the thread whose stack was read last. None: none, or it is not known.
     pub fn running_task(&mut self, tasks: RunningTasks) -> Option<Running<'_>> {
         if self.running.generators.is_empty() || tasks.by_loop == 0 {
             return None;
@@ -207,7 +207,7 @@ impl PythonStacks {
         let candidates =
             if known { self.live(tasks.kind, heads) } else { self.candidates(tasks.kind) };
         let found = match expected {
-            // Up to 3.10, and behind what passes on, its coroutine would have to be asked first.
+            // Up to 3.10, and behind a wrapper, its coroutine would have to be read first.
             Some(expected) if candidates == [expected.one] => expected,
             _ => self.on_stack(&candidates).or_else(|| self.behind(&candidates))?,
         };
@@ -226,7 +226,7 @@ impl PythonStacks {
         Some(Running { name: named.then_some(&*self.running.name), code })
     }
 
-    /// The task that had the frame of one of the stack's coroutines before; its frame as it is now.
+    /// The task that had the frame of one of the stack's coroutines before, with its frame now.
     fn expected(&self) -> Option<Found> {
         let memory = &self.running;
         memory.generators.iter().find_map(|frame| {
@@ -235,8 +235,8 @@ impl PythonStacks {
         })
     }
 
-    /// Reads the dict, its keys from where they lay, the tasks that ran at the last look, and what
-    /// tells whether the one expected does. Bytes read.
+    /// Reads the dict, its keys at their last address, the tasks that ran at the last sample, and
+    /// the words that show whether the expected one does. Returns the bytes read.
     fn read_first(
         &self,
         dict: usize,
@@ -307,7 +307,7 @@ impl PythonStacks {
         found
     }
 
-    /// The innermost one whose coroutine's frame is on the stack, as far as addresses tell.
+    /// The innermost one whose coroutine's frame is on the stack, by addresses alone.
     fn on_stack(&self, candidates: &[Candidate]) -> Option<Found> {
         if !self.layout.has_chunks() {
             return None;
@@ -317,7 +317,7 @@ impl PythonStacks {
         self.innermost_of(places)
     }
 
-    /// The same where the frame, or the coroutine, has to be asked for.
+    /// The same where the frame, or the coroutine, has to be read.
     fn behind(&mut self, candidates: &[Candidate]) -> Option<Found> {
         let coroutines: Vec<usize> = candidates.iter().map(|one| one.coroutine).collect();
         let mut bytes = std::mem::take(&mut self.running.bytes);
@@ -355,8 +355,8 @@ impl PythonStacks {
         Some(Found { one, coroutine, frame: frames[at] })
     }
 
-    /// What a task is confirmed by, in this order: its coroutine (up to 3.10 that one's frame), its
-    /// name, and the task once more.
+    /// The reads that confirm a task, in this order: its coroutine (up to 3.10 the coroutine's
+    /// frame), its name, and the task once more.
     fn proof(&self, found: &Found) -> [Piece; 3] {
         let layout = &self.layout;
         let coroutine = match layout.has_chunks() {
@@ -370,8 +370,8 @@ impl PythonStacks {
         [coroutine, name, Piece { address: found.one.task, length: self.tasks.size }]
     }
 
-    /// Judges what was read of it as `proof` says; its name comes into the memory. True: the
-    /// program gave it.
+    /// Checks the bytes read as `proof` lists them; the name is stored in the memory. True: the
+    /// program gave the name.
     fn confirm(&mut self, found: &Found, copy: &[u8]) -> Option<bool> {
         let [coroutine, name, task] = self.proof(found).map(|piece| piece.length);
         let (coroutine, rest) = copy.split_at_checked(coroutine)?;
@@ -392,7 +392,7 @@ impl PythonStacks {
         self.is_still(found.one, again).then(|| is_given(&self.running.name))
     }
 
-    /// The same of a name that is long, or behind which nothing can be read.
+    /// The same for a long name, or one behind which memory cannot be read.
     #[cold]
     fn confirm_alone(&mut self, one: Candidate) -> Option<bool> {
         let mut head = [0u8; 16];
@@ -416,7 +416,7 @@ impl PythonStacks {
         Candidate::of(one.task, &self.tasks, again) == Some(one)
     }
 
-    /// Whether the coroutine runs and its frame stands where the stack told.
+    /// Whether the coroutine runs and its frame is where the stack has it.
     fn runs(&mut self, head: &[u8], found: &Found) -> bool {
         let layout = self.layout;
         let Found { coroutine, frame, .. } = *found;

@@ -1,13 +1,14 @@
-//! What tells two strings of the interpreter apart that may lie at one address, one after the
+//! Identities of strings of the interpreter: two strings may have the same address, one after the
 //! other.
 //!
 //! How it works: length and hash, which a string carries, in one batched read. CPython computes the
-//! hash when somebody asks for it and keeps -1 until then: file names of code seldom have one
-//! before 3.11. Of such a string the last `TAIL` bytes are read too, each string once a batch, in a
-//! second batched read, and hashed here. Nothing more is read where all have hashes.
+//! hash at its first use and keeps -1 until then: file names of code seldom have one before 3.11.
+//! Of such a string the last `TAIL` bytes are read too, each string once a batch, in a second
+//! batched read, and hashed here. If all have hashes, nothing more is read.
 //!
 //! What it promises: two strings of one length that differ in their last `TAIL` bytes differ here.
-//! What not: those that differ only before that, without a hash of CPython's.
+//! What it does not: strings that differ only before that, without a hash of CPython's, are equal
+//! here.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -17,7 +18,7 @@ use sys::mem::Reader;
 use super::layout::{object, Layout};
 use super::words::{int_at, read_each, read_string, text_bytes, word_at};
 
-/// Bytes at the end of a string that are looked at.
+/// Bytes at the end of a string that are read.
 const TAIL: usize = 256;
 /// CPython's word for a hash that was not computed.
 const NO_HASH: usize = usize::MAX;
@@ -72,7 +73,7 @@ impl Texts {
             let at = self.addresses.iter().position(|known| *known == address);
             at.map_or(0, |at| self.found[at].0)
         };
-        // Where its text lies, and how many bytes of that are its last.
+        // The address of its text, and how many of its last bytes are read.
         let places: Vec<Option<(usize, usize)>> = self
             .bare
             .iter()
@@ -92,7 +93,8 @@ impl Texts {
                 let tail = &self.bytes[(i + 1) * TAIL - taken..(i + 1) * TAIL];
                 match tail.iter().any(|byte| *byte != 0) {
                     true => hash_of(tail),
-                    // What lies in front of a short string may not be readable: it alone, then.
+                    // Memory in front of a short string may not be readable: then the string alone
+                    // is read.
                     false => {
                         let string = self.bare[i].0.wrapping_sub(object::STRING_LENGTH);
                         read_string(mem, layout, string)

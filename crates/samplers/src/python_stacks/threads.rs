@@ -9,9 +9,9 @@
 //! place where it was found at attach. The GIL is a struct of (interval, holder, locked, switches,
 //! condition variables); a waiter sits in a futex within the condition variables.
 //!
-//! What it promises: at most `MAX_THREADS` states and `MAX_INTERPRETERS` interpreters a walk.
-//! What is missing on purpose: who holds the GIL of a subinterpreter with its own (3.12+); its
-//! threads and their stacks are there, and its futexes are known.
+//! What it promises: at most `MAX_THREADS` states and `MAX_INTERPRETERS` interpreters a walk. What
+//! is missing on purpose: the holder of the GIL of a subinterpreter with its own (3.12+); its
+//! threads and their stacks are listed, and its futexes are known.
 
 use super::layout::{object, Layout, ABSENT};
 use super::words::{int_at, read_each, word_at};
@@ -27,7 +27,7 @@ const GIL_HEAD: usize = 40;
 /// How many states of the list before are searched for the next one of this.
 const WINDOW: usize = 64;
 
-/// What the GIL said at one instant.
+/// The GIL's state at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gil {
     pub holder: usize,
@@ -36,7 +36,7 @@ pub(super) struct Gil {
 }
 
 impl Gil {
-    /// `bytes`: a copy of the piece that `Threads::gil_piece` names.
+    /// `bytes`: a copy of the memory that `Threads::gil_piece` names.
     pub fn parse(layout: &Layout, bytes: &[u8]) -> Gil {
         Gil {
             holder: word_at(bytes, layout.gil_holder),
@@ -45,8 +45,8 @@ impl Gil {
         }
     }
 
-    /// True unless the thread `state` certainly ran no bytecode between the two readings: whoever
-    /// takes the GIL from another thread becomes the holder and counts a switch.
+    /// True unless the thread `state` certainly ran no bytecode between the two readings: a thread
+    /// that takes the GIL from another becomes the holder, and the switch is counted.
     pub fn may_have_run(before: Option<Gil>, after: Option<Gil>, state: usize) -> bool {
         match (before, after) {
             (Some(a), Some(b)) => {
@@ -66,7 +66,7 @@ pub(super) struct Threads {
     gils: Vec<usize>,
     /// States of subinterpreters.
     foreign: Vec<PyThread>,
-    /// There is more than one interpreter; `None`: not asked in this pass.
+    /// There is more than one interpreter; `None`: not read in this pass.
     several: Option<bool>,
     pub seen: Vec<PyThread>,
     /// The newest state of the main interpreter when `seen` was begun.
@@ -125,7 +125,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Whether there are subinterpreters. Asked once a pass: one guarded read.
+    /// Whether there are subinterpreters. Read once a pass: one guarded read.
     pub fn has_several(&mut self, mem: &Reader, layout: &Layout) -> bool {
         let ask = || self.roots(mem, layout).is_some_and(|(first, main)| first != main);
         let several = self.several.unwrap_or_else(ask);
@@ -250,9 +250,9 @@ impl Threads {
         &self.foreign
     }
 
-    /// Whether only the GIL's holder can run. With several interpreters not: a thread that goes
-    /// from one into another takes the GIL along, and the state that it was taken with goes on
-    /// being named as the holder (up to 3.11); from 3.12 on each may have its own.
+    /// Whether only the GIL's holder can run. Not with several interpreters: a thread that goes
+    /// from one into another takes the GIL along, and the state that it was taken with remains the
+    /// holder (up to 3.11); from 3.12 on each interpreter may have its own.
     pub fn gil_tells(&self) -> bool {
         !self.several.unwrap_or(!self.foreign.is_empty())
     }
@@ -309,8 +309,8 @@ impl Threads {
     }
 }
 
-/// A state that its thread has not yet adopted carries its creator's ids. Newer ones come
-/// first, so of several with one id the last is the thread that has it.
+/// A state that its thread has not yet adopted has its creator's ids. Newer states come first, so
+/// of several with one id the last is that thread's.
 fn drop_unborn(out: &mut Vec<PyThread>, first: usize) {
     let mut ids: Vec<(u32, usize)> =
         out[first..].iter().enumerate().map(|(i, t)| (t.tid, i + first)).collect();
@@ -357,7 +357,7 @@ fn places_of_own_id(mem: &Reader) -> Vec<usize> {
     // SAFETY: both calls only return a number; they take and touch nothing. The number from
     // pthread_self is used as an address for the guarded reader alone.
     let (own, tid) = unsafe { (libc::pthread_self() as usize, libc::gettid()) };
-    // The structure may end before 2048 bytes, at the end of its mapping: read by piece.
+    // The structure may end before 2048 bytes, at the end of its mapping: read in parts.
     for (index, piece) in bytes.chunks_exact_mut(64).enumerate() {
         if mem.read(own.wrapping_add(index * 64), piece).is_err() {
             break;

@@ -1,16 +1,16 @@
-//! What a suspended task awaits, and who stands in its way.
+//! What a suspended task awaits, and the task or peer that it waits for.
 //!
-//! How it works: the innermost frames say it when they are asyncio's own (`Lock.acquire` waits for
-//! a lock; whose class the frame's `self` is tells a `Lock` from a `Semaphore` where names do not).
-//! A future that comes from an executor bears asyncio's callback for that. For a peer, the object
-//! that awaits is followed to a socket: from attribute to attribute, nearest first.
+//! How it works: the innermost frames show it when they are asyncio's own (`Lock.acquire` waits for
+//! a lock; the class of the frame's `self` separates a `Lock` from a `Semaphore` where names do
+//! not). A future that comes from an executor carries asyncio's callback for that. For a peer, the
+//! object that awaits is followed to a socket: from attribute to attribute, nearest first.
 //!
 //! An `asyncio.Lock` does not know its holder, but `async with lock:` keeps the bound `__aexit__`
 //! on the value stack of the holder's frame, which a suspended coroutine keeps exactly.
 //!
 //! What it promises: `Future` and no holder rather than a guess; several sockets at the nearest
-//! distance are none. Bounded: `MOST_LOOKED_AT` objects a search.
-//! What is missing on purpose: holders that took the lock by `await lock.acquire()`, or that run.
+//! distance count as none. Bounded: `MOST_LOOKED_AT` objects a search. What is missing on purpose:
+//! holders that took the lock by `await lock.acquire()`, or that run.
 
 use super::awaits::{Chain, FUTURE_CALLBACK};
 use super::frames::RawFrame;
@@ -20,21 +20,21 @@ use super::words::{read_each, word_at};
 use super::{CodeInfo, PythonStacks, Torn};
 use format::wait::AwaitKind;
 
-/// Objects looked at in one search, and how far from its start.
+/// Objects read in one search, and how far from its start.
 const MOST_LOOKED_AT: usize = 160;
 const MOST_STEPS: usize = 4;
 /// An object's count of references and its type; a weak reference, and what it refers to.
 const HEAD_BYTES: usize = 16;
 const REFERENCE_BYTES: usize = 24;
-/// Tasks one task is found to await.
+/// Tasks that one task may await.
 const MOST_CHILDREN: usize = 8;
-/// Frames of a chain among which a task group's block is looked for.
+/// Frames of a chain that are searched for a task group's block.
 const MOST_WITHIN: usize = 24;
 /// Frames of a chain whose `self` may lead to the socket.
 const MOST_OWNERS: usize = 4;
 
-/// Many tasks wait for one pool: an owner of several sockets is not asked again for the first time,
-/// one that leads to none (yet: it may be connecting) for the second.
+/// Many tasks wait for one pool: an owner of several sockets is not searched again for the first
+/// time, one that leads to none (yet: it may be connecting) for the second.
 const SEVERAL_NS: u64 = 1_000_000_000;
 const NO_SOCKET_NS: u64 = 100_000_000;
 const MOST_WITHOUT: usize = 32;
@@ -178,7 +178,8 @@ impl PythonStacks {
         0
     }
 
-    /// A future chained to one of `concurrent.futures` has asyncio's check for that in front.
+    /// A future chained to one of `concurrent.futures` has asyncio's check for that as its first
+    /// callback.
     fn is_from_executor(&mut self, future: usize) -> bool {
         let callback = self.mem.word(future.wrapping_add(FUTURE_CALLBACK)).unwrap_or(0);
         let code = self.asyncio_function(callback);
@@ -240,8 +241,8 @@ impl PythonStacks {
         self.tasks_within(groups, met)
     }
 
-    /// Whether the innermost code waits for another task to tell it: an Event, an item, a future
-    /// nobody knows of.
+    /// Whether the innermost code waits for a notice of another task: an Event, an item, a future
+    /// without a known source.
     fn is_for_a_notice(&self, chain: &Chain) -> bool {
         let place = chain.frames.first().and_then(|frame| self.asyncio_place(frame));
         match place {
@@ -252,10 +253,10 @@ impl PythonStacks {
         }
     }
 
-    /// What lies in the task groups that the code which waits has opened itself, as far as its file
-    /// tells: one of their tasks will tell it. A web framework runs what a middleware wraps in such
-    /// a group, and waits for its messages. Code of another file that runs inside of a group's
-    /// block waits for what it asked for itself.
+    /// The content of the task groups that the waiting code has opened itself, by its file: one of
+    /// their tasks will send the notice. A web framework runs what a middleware wraps in such a
+    /// group, and waits for its messages. Code of another file that runs inside of a group's block
+    /// waits for something that it started itself.
     fn groups_around(&mut self, chain: &Chain) -> Vec<usize> {
         let file =
             |stacks: &PythonStacks, frame: &RawFrame| stacks.code_of(frame).map(|c| c.file.clone());
@@ -296,7 +297,7 @@ impl PythonStacks {
                     return tasks;
                 }
                 match kind.sort {
-                    // What callbacks of a program hold has nothing to do with the await.
+                    // What callbacks of a program refer to has nothing to do with the await.
                     Sort::Function if self.asyncio_function(address).is_none() => (),
                     Sort::Task => {
                         let fresh = !met.contains(&address) && !tasks.contains(&address);
@@ -316,8 +317,8 @@ impl PythonStacks {
         tasks
     }
 
-    /// The descriptor of the socket nearest to the first of `owners` that leads to any, if it is
-    /// one.
+    /// The descriptor of the socket nearest to the first of `owners` that leads to any, if there is
+    /// exactly one.
     pub(super) fn only_socket(&mut self, owners: Vec<usize>, event_loop: usize) -> Option<i32> {
         let now = sys::clock::now_ns();
         self.no_socket.retain(|known| {
@@ -334,7 +335,7 @@ impl PythonStacks {
             if known.is_none() && self.no_socket.len() < MOST_WITHOUT {
                 self.no_socket.push(WithoutSocket { owner, seen_ns: now, near });
             }
-            // Whoever has that owner has no fewer.
+            // Any object that has this owner has no fewer.
             if near == Near::Several {
                 return None;
             }
@@ -348,7 +349,7 @@ impl PythonStacks {
         for _ in 0..MOST_STEPS {
             let (mut next, mut found) = (Vec::new(), Vec::new());
             level.retain(|address| !seen.contains(address));
-            // What another search found of these holds for this one, which has fewer steps left.
+            // What another search found for these holds for this one, which has fewer steps left.
             let known = |address: &usize| self.no_socket.iter().find(|k| k.owner == *address);
             let several = level.iter().filter_map(known).any(|k| k.near == Near::Several);
             level.retain(|address| known(address).is_none());
@@ -381,8 +382,8 @@ impl PythonStacks {
         Near::Nothing
     }
 
-    /// uvloop keeps the descriptor in memory of libuv; the socket is there as well when somebody
-    /// made it, or asked for it.
+    /// uvloop keeps the descriptor in memory of libuv; the socket object exists only if the program
+    /// made it or requested it.
     fn transport(&mut self, address: usize, kind: Type) -> i32 {
         let mut body = kind;
         body.sort = Sort::Instance;
@@ -420,7 +421,7 @@ impl PythonStacks {
     }
 
     /// The task among `tasks` that is suspended inside `async with` of `lock`. Costs a walk of
-    /// every task: ask once a wait.
+    /// every task: call it once a wait.
     pub fn task_holding(&mut self, lock: usize, tasks: &[usize]) -> Option<usize> {
         tasks.iter().copied().find(|task| self.holds(*task, lock).unwrap_or(false))
     }
@@ -432,7 +433,7 @@ impl PythonStacks {
         let chain = self.chain_once(task)?;
         let mut inner = 0;
         for frame in &chain.frames {
-            // Whoever is still entering (or leaving) has the method on its stack as well.
+            // A task that is still entering (or leaving) has the method on its stack as well.
             let entered = inner;
             inner = self.first_local(frame);
             if entered != lock && self.has_exit_of(frame, lock, entered) {
@@ -442,8 +443,9 @@ impl PythonStacks {
         Ok(false)
     }
 
-    /// Whether a frame stands inside `async with` of `lock`, or of what
-    /// `contextlib.asynccontextmanager` made and has the lock, unless that is `entered` only now.
+    /// Whether a frame is inside `async with` of `lock`, or of an object that
+    /// `contextlib.asynccontextmanager` made and that has the lock, unless that is `entered` only
+    /// now.
     fn has_exit_of(&mut self, frame: &RawFrame, lock: usize, entered: usize) -> bool {
         self.live_slots(frame).into_iter().any(|slot| {
             let method = self.type_at(slot).is_some_and(|kind| kind.sort == Sort::Method);
@@ -464,7 +466,7 @@ impl PythonStacks {
     }
 }
 
-/// The methods of what is awaited that let its waiters go on. `method`: the one that waits.
+/// The methods of the awaited object that wake its waiters. `method`: the one that waits.
 pub(super) fn ended_by(kind: AwaitKind, method: &str) -> &'static [&'static str] {
     match kind {
         AwaitKind::Queue if method == "put" => &["get", "get_nowait"],

@@ -1,6 +1,6 @@
-//! Pulling numbers out of copied bytes, and strings out of the interpreter, without ever panicking.
+//! Reads numbers from copied bytes, and strings from the interpreter, without ever panicking.
 //!
-//! How it works: every accessor takes a slice and an offset and gives 0 where the slice is too
+//! How it works: every accessor takes a slice and an offset and returns 0 where the slice is too
 //! short, so a truncated copy reads as null pointers, which every caller already refuses. Strings
 //! are read in two guarded reads: the head (length, kind), then at most `MAX_CHARACTERS`.
 //!
@@ -30,8 +30,8 @@ pub(super) fn int_at(bytes: &[u8], offset: usize) -> i32 {
         .map_or(0, i32::from_ne_bytes)
 }
 
-/// Reads pieces of `piece_len` bytes from every address, skipping over unreadable ones, which stay
-/// zero. `out` is resized to fit.
+/// Reads `piece_len` bytes from every address, skipping unreadable ones, which stay zero. `out` is
+/// resized to fit.
 pub(super) fn read_each(mem: &Reader, addresses: &[usize], piece_len: usize, out: &mut Vec<u8>) {
     out.clear();
     out.resize(addresses.len() * piece_len, 0);
@@ -96,8 +96,8 @@ pub(super) fn decode(bytes: &[u8], kind: u32) -> String {
     }
 }
 
-/// True when the `bytes` object at `address` is a real one longer than `limit`, and its length not
-/// what happens to lie in reused memory.
+/// True when the `bytes` object at `address` is a real one longer than `limit`, and its length is
+/// not a leftover in reused memory.
 pub(super) fn is_too_long(mem: &Reader, address: usize, limit: usize) -> bool {
     mem.word(address.wrapping_add(object::SIZE))
         .is_ok_and(|length| length > limit && length < 1 << 31)

@@ -1,5 +1,5 @@
-//! Threads that switch so often that the kernel's rings are full, and that note when they certainly
-//! ran: no time off the CPU may have such an instant inside.
+//! Threads that switch so often that the kernel's rings are full, and that store when they
+//! certainly ran: no interval off the CPU may contain such an instant.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use samplers::switches::{Off, Pairs};
 use sys::perf::{SwitchKind, SwitchStream};
 
-/// Sends and awaits a byte until told to stop: the thread's id, and when it ran.
+/// Sends and awaits a byte until it is stopped: returns the thread's id, and when it ran.
 fn exchange(mut peer: UnixStream, stop: &AtomicBool) -> (u32, Vec<u64>) {
     let (mut ran, mut byte) = (Vec::new(), [0]);
     // A peer that has stopped is gone.
@@ -23,7 +23,7 @@ fn exchange(mut peer: UnixStream, stop: &AtomicBool) -> (u32, Vec<u64>) {
     (sys::thread::tid(), ran)
 }
 
-/// Drains seldom until `gaps` were told; the times off the CPU, and the gaps.
+/// Drains seldom until `gaps` were reported; returns the intervals off the CPU, and the gaps.
 fn drained(stream: &mut SwitchStream, tids: &[u32], gaps: usize) -> (Vec<Off>, Vec<(u64, u64)>) {
     let (mut pairs, mut offs, mut told) = (Pairs::default(), Vec::new(), Vec::new());
     let begin = Instant::now();

@@ -1,5 +1,5 @@
-//! Every interpreter found tells its stacks, its GIL's holder and its locks' holders truly, and
-//! survives being read while everything in it moves.
+//! The stacks, the GIL's holder and the locks' holders of every interpreter found are right, and
+//! the interpreter survives being read while everything in it changes.
 //!
 //! How it works: the probe (examples/stack_probe.rs) is built as a shared library; each script in
 //! tests/python loads it with ctypes and compares it with what CPython says about itself. They are
@@ -92,7 +92,7 @@ fn missing<'f>(found: impl Iterator<Item = &'f str>) -> Vec<String> {
     (9..=13).map(|minor| format!("3.{minor}")).filter(|version| !found.contains(version)).collect()
 }
 
-/// The required ones that were not run; a word that is none of our versions is one of them.
+/// The required versions that were not run; a word that is none of our versions is one of them.
 fn absent<'r>(required: &'r str, missing: &[String]) -> Vec<&'r str> {
     let known = |version: &str| (9..=13).any(|minor| version == format!("3.{minor}"));
     let required = required.split_whitespace();
