@@ -1,7 +1,7 @@
-//! What the doors to the system cost on this machine:
+//! The cost of the system interface on this machine:
 //! `cargo run --release -p dashcam-sys --example costs`.
 //!
-//! Prints one line a figure. Run it as the user the service runs as; medians of many passes.
+//! Prints one line a figure. Run it as the user that the service runs as; medians of many passes.
 
 #![allow(clippy::expect_used, reason = "an example stops at the first thing that does not work")]
 
@@ -153,7 +153,7 @@ fn ping_pong_cpu(turns: u32) -> f64 {
     (own + its) as f64 / f64::from(turns)
 }
 
-/// What following wakings costs those who wake. A hand-over has two.
+/// What following wakeups costs the wakers. A hand-over has two wakeups.
 fn wakings() {
     let mut wakings = match Wakings::find() {
         Ok(wakings) => wakings,
@@ -213,8 +213,8 @@ fn wakings() {
     black_box(&room);
 }
 
-/// What it costs a thread that its stack is taken when it wakes another, with room in the ring and
-/// without, and whoever reads it.
+/// What it costs a thread that its stack is copied when it wakes another, with room in the ring and
+/// without, and what it costs the reader.
 fn waker_stacks(stacks: &mut WakerStacks, wakings: &mut Wakings, stream: &mut SwitchStream) {
     let (tell, told) = mpsc::channel::<()>();
     let (say, said) = mpsc::channel();

@@ -3,7 +3,8 @@
 //! How it works: two threads that each store one word and then load the other's need a full fence
 //! on both sides, or both may miss the other's store. `membarrier(PRIVATE_EXPEDITED)` makes every
 //! running thread of the process execute a fence, so the frequent side (`light`) needs only to keep
-//! the compiler from reordering. Cost of `heavy`: 1-10 us, an interrupt to each CPU that runs us.
+//! the compiler from reordering. Cost of `heavy`: 1-10 us, an interrupt to each CPU that runs a
+//! thread of the process.
 
 use std::sync::atomic::{compiler_fence, AtomicU8, Ordering};
 

@@ -1,4 +1,4 @@
-//! Places for objects that are set rarely and read by everybody, without a lock.
+//! Places for objects that are set rarely and read by many threads, without a lock.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -25,8 +25,8 @@ impl<T: Sync + 'static> StaticRef<T> {
         unsafe { at.as_ref() }
     }
 
-    /// What it holds, put here by `make` when it holds nothing. Who loses the race to do so drops
-    /// his own.
+    /// What it holds; if it holds nothing, the result of `make` is put here first. A thread that
+    /// loses the race to do so drops its own.
     #[inline]
     pub fn get_or_make(&self, make: impl FnOnce() -> T) -> &'static T {
         match self.get() {
@@ -77,15 +77,15 @@ impl<T: Sync + 'static> StaticRef<T> {
 }
 
 /// A place for an object that comes and goes while other threads may be using it: readers are
-/// counted, and who removes it waits until none is inside.
+/// counted, and the thread that removes it waits until none is inside.
 ///
 /// Reading costs two atomic operations (contended when several threads read at once), never waits,
-/// and is async-signal-safe if the reading is.
+/// and is async-signal-safe if `visit` is.
 pub struct Visited<T> {
     at: AtomicPtr<T>,
     /// Readers inside, and above `ROUND` how often all were forgotten: a reader that a fork took
     /// along (it came from a signal handler inside) leaves the count of its own round alone. SeqCst
-    /// on both words: either a reader sees the object gone, or who removed it sees the reader.
+    /// on both words: either a reader sees that the object is gone, or the remover sees the reader.
     inside: AtomicU64,
     /// A reader never left; the place is not used again.
     retired: AtomicBool,
@@ -95,8 +95,8 @@ pub struct Visited<T> {
 /// One more time that all readers were forgotten, in `Visited::inside`.
 const ROUND: u64 = 1 << 32;
 
-/// Why an object could not be had back: a reader did not leave in time (its thread may have ended
-/// inside). It stays in memory for that reader.
+/// Why an object could not be taken back: a reader did not leave in time (its thread may have ended
+/// inside). The object stays in memory for that reader.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StillVisited;
 
@@ -120,7 +120,7 @@ impl<T: Send + Sync> Visited<T> {
         let null = std::ptr::null_mut();
         match self.at.compare_exchange(null, raw, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => Ok(()),
-            // SAFETY: `raw` came from the box above and nobody else has seen it.
+            // SAFETY: `raw` came from the box above and no other thread has seen it.
             Err(_) => Err(unsafe { Box::from_raw(raw) }),
         }
     }
@@ -145,11 +145,11 @@ impl<T: Send + Sync> Visited<T> {
         let _leave = Leave(&self.inside, before / ROUND);
         let at = self.at.load(Ordering::SeqCst);
         // SAFETY: null, or put here by `put`. `take` frees it only after it has set the pointer to
-        // null and then seen nobody inside; we were inside before we read the pointer.
+        // null and then seen that no reader is inside; we were inside before we loaded the pointer.
         unsafe { at.as_ref() }.map(visit)
     }
 
-    /// Takes the object out and waits for its readers to leave, at most `limit_ns`.
+    /// Takes the object from its place and waits for its readers to leave, at most `limit_ns`.
     pub fn take(&self, limit_ns: u64) -> Result<Option<Box<T>>, StillVisited> {
         let at = self.at.swap(std::ptr::null_mut(), Ordering::SeqCst);
         if at.is_null() {
@@ -163,8 +163,8 @@ impl<T: Send + Sync> Visited<T> {
             }
             crate::thread::pause(50_000);
         }
-        // SAFETY: it came from a box; nobody is inside, and who comes now finds null. Readers that
-        // come and go meanwhile may delay us, never let us pass too early.
+        // SAFETY: it came from a box; no reader is inside, and later readers find null. Readers
+        // that come and go meanwhile may delay us, never let us pass too early.
         Ok(Some(unsafe { Box::from_raw(at) }))
     }
 

@@ -1,19 +1,20 @@
 //! A lock that a fork cannot leave held for ever.
 //!
-//! How it works: the word holds the process id of who has it, 0: nobody. A thread that had it when
-//! another one forked does not exist in the child, and the word is another process's id there: so
-//! it is taken over. Who does is told, because what it guards may have been left half changed.
+//! How it works: the word contains the process id of its holder, 0: none. If a thread held it when
+//! another one forked, that thread does not exist in the child, and the word is another process's
+//! id there: so the claim is taken over. The thread that takes it over learns that, because what
+//! the claim guards may have been left half changed.
 //!
-//! What it promises: taking it never waits. What it does not: a child that is the first process of
-//! a pid namespace, of a parent that is the first one of another, bears the same number.
+//! What it promises: taking it never waits. What it does not: if both a child and its parent are
+//! the first process of their pid namespaces, they have the same number.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The lock.
 #[derive(Debug)]
 pub struct Claim {
-    /// Acquire when it is taken pairs with the release when it is given back: what its holder did
-    /// before is seen.
+    /// Acquire when it is taken pairs with the release when it is given back: the stores of its
+    /// previous holder are seen.
     holder: AtomicU32,
 }
 
@@ -27,7 +28,7 @@ pub struct Claimed<'c> {
 }
 
 impl Claim {
-    /// Nobody has it.
+    /// Not held.
     #[must_use]
     pub const fn free() -> Claim {
         Claim { holder: AtomicU32::new(0) }

@@ -1,16 +1,17 @@
-//! Where a TCP connection that is still being made leads to.
+//! The peer of a TCP connection that is still being made.
 //!
-//! The socket itself does not tell before it is made (getpeername says ENOTCONN), and a program
-//! that gives its connections a time limit does not wait in `connect`, whose arguments would, but
-//! in `poll`. The kernel's list of sockets knows: it is asked, by netlink (sock_diag), for those
-//! that have sent their SYN and no more; the inode of the descriptor says which is meant.
+//! How it works: the socket itself does not have it before the connection is made (getpeername says
+//! ENOTCONN), and a program that gives its connections a time limit does not wait in `connect`,
+//! whose arguments would have it, but in `poll`. The kernel's list of sockets has it: netlink
+//! (sock_diag) returns the sockets that have sent their SYN and no more; the inode of the
+//! descriptor selects one.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
-//! | SOCK_DIAG_BY_FAMILY, states SYN_SENT | peer address | 3.3, inet_diag and tcp_diag; no privileges |
+//! | SOCK_DIAG_BY_FAMILY, states SYN_SENT | peer address | 3.3, inet_diag, tcp_diag; unprivileged |
 //!
 //! What it promises: nothing blocks; `MOST_REPLIES` answers of 16 KiB are read at most, and the
-//! list is asked for once in `BETWEEN` at most, as the kernel walks its table of all sockets for it
+//! list is requested once in `BETWEEN` at most, as the kernel walks its table of all sockets for it
 //! (0.4 ms of CPU with room for 262,144); the last `REMEMBERED` are kept by inode. What it does
 //! not: an answer where sock_diag is missing or refused, and for the socket of another network
 //! namespace than the caller's.
@@ -20,7 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Between two walks of the kernel's table.
+/// Least time between two walks of the kernel's table.
 const BETWEEN: Duration = Duration::from_millis(100);
 const MOST_REPLIES: usize = 8;
 /// Addresses kept by inode.
@@ -46,8 +47,7 @@ thread_local! {
 }
 
 /// The peer that the socket with this inode is being connected to; None unless its SYN is under
-/// way. `family`: AF_INET or AF_INET6. Cost: a look at what is remembered, or the kernel's walk;
-/// see above.
+/// way. `family`: AF_INET or AF_INET6. Cost: a look-up, or the kernel's walk; see above.
 pub fn peer(inode: u64, family: libc::c_int) -> Option<SocketAddr> {
     ASKED.with_borrow_mut(|asked| {
         if let Some((_, to)) = asked.known.iter().find(|(known, _)| *known == inode) {
@@ -58,7 +58,7 @@ pub fn peer(inode: u64, family: libc::c_int) -> Option<SocketAddr> {
             return None;
         }
         asked.at = Some(now);
-        // What is not under way any more may lend its inode to another socket.
+        // The inode of a connection that is made or given up may go to another socket.
         asked.known.clear();
         ask(family as u8, &mut asked.known)?;
         let own = asked.known.iter().find(|(known, _)| *known == inode).map(|(_, to)| *to);
@@ -77,7 +77,7 @@ fn ask(family: u8, known: &mut Vec<(u64, SocketAddr)>) -> Option<()> {
     if raw < 0 {
         return None;
     }
-    // SAFETY: `raw` was opened just now and belongs to nobody else.
+    // SAFETY: `raw` was opened just now and has no other owner.
     let link = unsafe { OwnedFd::from_raw_fd(raw) };
     let request = request(family);
     // SAFETY: `request` is readable for the length given.
@@ -109,7 +109,7 @@ fn request(family: u8) -> [u8; REQUEST] {
     out
 }
 
-/// Adds what the messages of one answer tell; whether more answers follow.
+/// Adds the sockets of one answer; returns whether more answers follow.
 fn collect(mut bytes: &[u8], known: &mut Vec<(u64, SocketAddr)>) -> bool {
     while let Some(head) = bytes.first_chunk::<HEAD>() {
         let length = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;

@@ -1,8 +1,8 @@
-//! What is registered with an epoll instance of this process.
+//! The members of an epoll instance of this process.
 //!
-//! How it works: the kernel lists it in /proc/self/fdinfo/N, a line for each descriptor: its
+//! How it works: the kernel lists them in /proc/self/fdinfo/N, a line for each descriptor: its
 //! number, the events, and the inode of the file it was registered for. A number that leads to
-//! another file by now is left out, and so is what was told once and not asked for again
+//! another file by now is left out, and so is a member that has fired and was not armed again
 //! (EPOLLONESHOT).
 //!
 //! | reads | emits | from |
@@ -13,9 +13,9 @@
 //! What it promises: nothing blocks for long, and the cost is bounded. However little of the list
 //! is read, the kernel makes all of it, with the instance locked, once for each doubling of its
 //! buffer: measured 10 us for 10 descriptors, 60 for 100, 450 for 500, and 10,700 us for 10,000. So
-//! where the host has more than `MOST_OPEN` descriptors open nothing is asked; of what is,
-//! `MOST_BYTES` are read. What it does not: which of them will be ready, and an answer that still
-//! holds when it is given.
+//! if the host has more than `MOST_OPEN` descriptors open the list is not read; of a list,
+//! `MOST_BYTES` are read. What it does not: which members will be ready, and an answer that still
+//! holds when it is returned.
 
 use std::io::Read;
 use std::os::fd::RawFd;
@@ -24,12 +24,12 @@ use crate::{fds, kept, ours};
 
 /// Descriptors that the host may have open.
 const MOST_OPEN: usize = 512;
-/// Of the list: some 100 lines.
+/// Of the list: about 100 lines.
 const MOST_BYTES: u64 = 8 * 1024;
-/// As many lines are told, after which the others are counted only.
+/// This many members are listed; the others are only counted.
 const MOST_TOLD: usize = 32;
 
-/// What is registered, as far as it was looked at.
+/// The members, as far as they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// Descriptors, in no order of the program's.
@@ -40,7 +40,7 @@ pub struct Members {
     pub cut: bool,
 }
 
-/// What is registered with the epoll instance `epoll`. None: it cannot be told, or would cost too
+/// The members of the epoll instance `epoll`. None: they cannot be read, or that would cost too
 /// much.
 pub fn members(epoll: RawFd) -> Option<Members> {
     if are_many_open() {
@@ -54,7 +54,7 @@ pub fn members(epoll: RawFd) -> Option<Members> {
     }))
 }
 
-/// Whether the host has more descriptors open than may be asked about; ours do not count.
+/// Whether the host has more descriptors open than `MOST_OPEN`; ours do not count.
 fn are_many_open() -> bool {
     let most = MOST_OPEN + ours::count();
     match std::fs::metadata("/proc/self/fd") {
@@ -83,7 +83,8 @@ fn parse(text: &[u8], cut: bool, is_same: impl Fn(RawFd, Option<u64>) -> bool) -
 }
 
 fn member(line: &[u8]) -> Option<(RawFd, Option<u64>)> {
-    /// Bits that say how to tell, not what: EPOLLET, EPOLLONESHOT, EPOLLWAKEUP, EPOLLEXCLUSIVE.
+    /// Bits that say how events are delivered, not which: EPOLLET, EPOLLONESHOT, EPOLLWAKEUP,
+    /// EPOLLEXCLUSIVE.
     const HOW: u64 = 0xf000_0000;
     let mut words = kept::words(line);
     let mut behind = |key: &[u8]| words.find(|word| *word == key).and(words.next());

@@ -1,7 +1,7 @@
 //! A function of ours at the process's end: `atexit`.
 //!
-//! What it promises: it runs once, when `main` returns or somebody calls `exit`, while the host's
-//! other threads may still run. It does not run after `_exit`, a signal's death, or an abort.
+//! What it promises: it runs once, when `main` returns or `exit` is called, while the host's other
+//! threads may still run. It does not run after `_exit`, a signal's death, or an abort.
 
 /// Registers `last`. Call once a process; forked children keep the registration. False: the C
 /// library had no room.

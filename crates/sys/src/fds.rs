@@ -1,7 +1,7 @@
 //! What a file descriptor of this process leads to: a peer's address, a file, a pipe.
 //!
-//! Numbers are those of the host's table; a thread that has another (`ours`) asks by links in
-//! /proc, and about a socket by a copy that is closed behind the question.
+//! Numbers are those of the host's table; a thread with another table (`ours`) uses links in /proc,
+//! and for a socket a copy that is closed right after.
 //!
 //! How it works: `fstat` gives the sort; a socket is asked for its family, type and addresses;
 //! everything else has a name in /proc/self/fd. Only calls that read are made, none of them can
@@ -17,12 +17,12 @@
 //!
 //! What it promises: an answer in 2-4 us, or None when nothing is open under that number. What it
 //! does not: that the answer is still about the same thing. Another thread may close the descriptor
-//! and get the number again between the look at a blocked thread and this call; who asks right away
-//! is wrong rarely, never harmfully.
+//! and get the number again between the sample of a blocked thread and this call; a caller that
+//! calls right away is wrong rarely, never harmfully.
 //!
-//! The target of a connection still being made is not told by the socket: `connecting::peer` finds
+//! The socket does not have the target of a connection still being made: `connecting::peer` finds
 //! it, at more cost; `calls::connect_target` reads it from the arguments of a blocked `connect`,
-//! and `calls::sent_to` those of a datagram that is sent to an address.
+//! and `calls::sent_to` that of a datagram that is sent to an address.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -71,7 +71,7 @@ pub struct FdInfo {
     pub connecting: bool,
 }
 
-/// The coarse sort that one `fstat` tells, without allocating.
+/// The coarse sort, from one `fstat`, without allocating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// Socket of any family.
@@ -107,8 +107,8 @@ pub fn sort(fd: i32) -> Option<Sort> {
     })
 }
 
-/// What the host's descriptor leads to. From a table of ours by its link in /proc (1 us), which
-/// takes no hold of the open file: the host's `close` ends it meanwhile as ever.
+/// What the host's descriptor leads to. From a thread with a table of ours by its link in /proc (1
+/// us), which does not keep the file open: the host's `close` ends it as always.
 pub(crate) fn stat(fd: i32) -> Option<libc::stat> {
     // SAFETY: an all-zero stat is a valid value.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -125,7 +125,8 @@ pub(crate) fn stat(fd: i32) -> Option<libc::stat> {
     (done == 0).then_some(stat)
 }
 
-/// The inode behind the host's `fd`: tells sockets and pipes that are open at the same time apart.
+/// The inode behind the host's `fd`: distinguishes sockets and pipes that are open at the same
+/// time.
 pub(crate) fn inode(fd: i32) -> Option<u64> {
     stat(fd).map(|stat| stat.st_ino)
 }
@@ -162,8 +163,9 @@ pub fn is_connecting(fd: i32) -> bool {
     ours::with_hosts(fd, ask).unwrap_or(false)
 }
 
-/// The own address of a TCP connection that was most likely accepted: its peer has one of the ports
-/// that the kernel gives to whoever asks for none, and it has not itself. None of all other things.
+/// The own address of a TCP connection that was most likely accepted: its peer's port is an
+/// ephemeral one (given by the kernel when none is requested), and its own is not. None for all
+/// other things.
 pub fn accepted_at(fd: i32) -> Option<String> {
     ours::with_hosts(fd, accepted).flatten()
 }
@@ -177,7 +179,7 @@ fn accepted(fd: i32) -> Option<String> {
     (given.contains(&peer.port?) && !given.contains(&own.port?)).then_some(own.text)?
 }
 
-/// Ports that the kernel gives out by itself; asked for once a thread.
+/// The kernel's ephemeral ports; read once a thread.
 fn given_ports() -> RangeInclusive<u16> {
     const USUAL: (u16, u16) = (32768, 60999);
     thread_local! {
@@ -207,7 +209,7 @@ fn socket(fd: i32, inode: u64) -> FdInfo {
     let listening = option(fd, libc::SO_ACCEPTCONN) == Some(1);
     let connecting = stream && !listening && peer == Err(libc::ENOTCONN);
     let named = |a: &Address| a.text.clone().filter(|text| !text.is_empty());
-    // A socket accepted on a unix path has a nameless peer: its own name is what people know.
+    // A socket accepted on a unix path has a nameless peer: its own name is the known one.
     let text = match (&peer, &local) {
         _ if kind == FdKind::Other => format!("{word} of family {family}"),
         (Ok(peer), local) => match named(peer).or_else(|| local.as_ref().and_then(named)) {
@@ -220,7 +222,7 @@ fn socket(fd: i32, inode: u64) -> FdInfo {
                 return FdInfo { kind, text: format!("tcp {to}"), peer_port: None, connecting };
             }
             if kind == FdKind::UdpSocket {
-                // Its own address, in the place of a peer's, would be taken for one.
+                // Its own address in place of a peer's would be mistaken for one.
                 let own = local.as_ref().and_then(|own| own.port).filter(|port| *port != 0);
                 let own =
                     own.map_or("no port of its own".to_owned(), |port| format!("own port {port}"));

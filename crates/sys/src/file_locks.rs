@@ -1,12 +1,12 @@
-//! Which process has the lock of a file.
+//! The process that holds the lock of a file.
 //!
 //! How it works: the kernel lists all file locks of the host in /proc/locks, by device and inode of
 //! the file and by the process that took them; the name of that process is in its /proc/PID/comm.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
-//! | /proc/locks | process, by device and inode | any kernel; processes of one's own pid namespace |
-//! | /proc/PID/comm, cmdline | its name; of an interpreter the script, too | hidden where /proc is mounted with hidepid |
+//! | /proc/locks | process, by device and inode | any kernel; processes of the own pid namespace |
+//! | /proc/PID/comm, cmdline | name; of an interpreter the script, too | hidden by hidepid |
 //!
 //! What it promises: nothing blocks; at most `MOST_BYTES` of the list are read, and it is read once
 //! in `BETWEEN` at most: that takes 20 us and some 0.3 us a lock. What it does not: an answer for
@@ -22,7 +22,7 @@ const BETWEEN: Duration = Duration::from_millis(50);
 /// Of the list; about 2,000 locks.
 const MOST_BYTES: u64 = 128 * 1024;
 
-/// Who has a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The process.
@@ -44,9 +44,9 @@ thread_local! {
     static ASKED: RefCell<Asked> = RefCell::default();
 }
 
-/// Who has a lock of the file behind `fd`, of the sort that the system call `nr` waits for:
-/// `flock`'s, or those of `fcntl` and `lockf`. None: nobody the kernel shows. Cost: see above, and
-/// a look at comm.
+/// The holder of a lock of the file behind `fd`, of the sort that the system call `nr` waits for:
+/// `flock`'s, or those of `fcntl` and `lockf`. None: the kernel shows none. Cost: see above, and a
+/// read of comm.
 pub fn holder(fd: i32, nr: i64) -> Option<Holder> {
     let (file, flock) = (file_of(fd)?, nr == libc::SYS_flock);
     let pid = ASKED.with_borrow_mut(|asked| {

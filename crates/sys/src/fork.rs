@@ -12,11 +12,11 @@
 //!
 //! What a `child` function may do: only the forking thread exists, and any lock may be held by a
 //! thread that is gone, the allocator's included unless it has hooks of its own (glibc's has). So:
-//! atomics, plain memory, and syscalls. There is no way to take a registration back; a function
-//! registered must stay callable as long as the library is loaded.
+//! atomics, plain memory, and syscalls. A registration cannot be taken back; a registered function
+//! must stay callable as long as the library is loaded.
 //!
-//! `Mark` needs no hook: it is a page that the kernel gives to each child empty, so it also tells
-//! of children made by a raw `clone`.
+//! `Mark` needs no hook: it is a page that the kernel gives to each child empty, so it also detects
+//! children made by a raw `clone`.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,8 +43,8 @@ pub fn register(
     }
 }
 
-/// Says whether this is still the process it was made in. Costs one load, where the kernel can wipe
-/// a page in forked children (Linux 4.14); else `getpid`, a system call.
+/// Whether this is still the process it was made in. Costs one load where the kernel can wipe a
+/// page in forked children (Linux 4.14); else `getpid`, a system call.
 #[derive(Debug)]
 pub struct Mark {
     pid: libc::pid_t,

@@ -1,13 +1,14 @@
 //! Small kernel files that are read again and again through one open descriptor.
 //!
-//! A file under /proc answers every `pread` at offset 0 with fresh content, so the path is walked
-//! and the permission checked once, when it is opened; each further read is one syscall into a
-//! buffer of the caller. Nothing here allocates after opening. The descriptor names the thread or
-//! process it was opened for: when a thread has ended, reads fail with ESRCH even if its id is in
-//! use again. After a fork the child must open its own: the old ones still describe the parent.
+//! How it works: a file under /proc answers every `pread` at offset 0 with fresh content, so the
+//! path is walked and the permission checked once, when it is opened; each further read is one
+//! syscall into a buffer of the caller.
 //!
-//! The parsers below take bytes the kernel wrote but trust none of them: whatever does not look as
-//! expected is `InvalidData`, never a panic.
+//! What it promises: nothing allocates after opening. The descriptor names the thread or process it
+//! was opened for: when a thread has ended, reads fail with ESRCH even if its id is in use again.
+//! After a fork the child must open its own: the old ones still describe the parent. The parsers
+//! below trust none of the kernel's bytes: text in an unexpected form is `InvalidData`, never a
+//! panic.
 
 use crate::ours::Fd;
 use std::ffi::CStr;
@@ -59,7 +60,7 @@ pub(crate) fn owned(fd: libc::c_int) -> io::Result<Fd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just returned `fd` as a new descriptor, so nobody else owns it.
+    // SAFETY: the kernel has just returned `fd` as a new descriptor, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
 }
 

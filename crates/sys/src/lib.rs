@@ -1,10 +1,12 @@
-//! The only door to the operating system: clocks, thread ids, guarded memory, /proc, perf events.
+//! The only interface to the operating system: clocks, thread ids, guarded memory, /proc, perf
+//! events.
 //!
-//! How it works: one small module per kernel facility; each wraps the raw calls in a safe function
-//! and returns `std::io::Result`, so the rest of the recorder never sees an errno or a raw pointer.
+//! How it works: one small module for each kernel facility. Each wraps the raw calls in a safe
+//! function and returns `std::io::Result`, so the rest of the recorder never sees an errno or a raw
+//! pointer.
 //!
 //! What it promises: nothing here blocks for long, allocates on a repeated read, or raises a signal
-//! in the host. What is missing on purpose: policy. When to read what is decided by the samplers.
+//! in the host. What is missing on purpose: policy. The sampler decides when to read what.
 
 pub mod barrier;
 pub mod calls;

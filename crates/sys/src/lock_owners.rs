@@ -1,18 +1,20 @@
-//! Which thread holds a lock of the C library, by the lock's own fields.
+//! The thread that holds a lock of the C library, by the lock's own fields.
 //!
-//! | lock | waiters sleep at | who holds it | told for |
+//! | lock | waiters sleep at | holder's id | works for |
 //! | --- | --- | --- | --- |
 //! | `pthread_mutex_t` (also `std::mutex`) | its first word | its third | all kinds |
-//! | `pthread_rwlock_t` held for writing | its third (readers), its fourth (writers) | its seventh | glibc 2.25 on |
+//! | `pthread_rwlock_t` held for writing | its third or fourth word | its seventh | glibc 2.25 on |
 //! | a futex that is waited for by FUTEX_LOCK_PI | it | its low 30 bits | any |
+//!
+//! Readers of a `pthread_rwlock_t` sleep at its third word, writers at its fourth.
 //!
 //! Words of 4 bytes. Source: `struct __pthread_mutex_s`, `struct __pthread_rwlock_arch_t` of glibc
 //! on 64 bits, futex(2).
 //!
-//! What it promises: nothing but memory behind `futex` is read, guarded; None where the fields
-//! around it are no such lock's. What looks like one by chance would name a number that is hardly a
-//! thread's: the caller asks for threads of this process. Rust's own locks name no owner, nor do
-//! readers of a `pthread_rwlock_t`.
+//! What it promises: only memory around `futex` is read, guarded; None where the fields around it
+//! are not those of such a lock. Memory that looks like one by chance would name a number that is
+//! hardly a thread's: the caller checks for threads of this process. What is missing on purpose:
+//! Rust's own locks and readers of a `pthread_rwlock_t`, which name no owner.
 
 use crate::calls;
 use crate::mem::Reader;
@@ -38,7 +40,7 @@ impl Words {
         let mut bytes = [0u8; 36];
         let start = (futex as usize).wrapping_sub(4 * HERE);
         if mem.read(start, &mut bytes).is_err() {
-            // A lock may stand at the very begin or end of what is mapped.
+            // A lock may be at the very begin or end of the mapped memory.
             let own = &mut bytes[4 * HERE..4 * HERE + 20];
             if mem.read(futex as usize, own).is_err() {
                 own.fill(0);
@@ -53,7 +55,7 @@ impl Words {
 
     /// Normal, recursive, error-checking and adaptive mutexes.
     fn mutex(&self) -> Option<u32> {
-        /// Locked, and somebody waits.
+        /// Locked, and a thread waits.
         const CONTENDED: u32 = 2;
         /// Above are bits of their own.
         const KINDS: u32 = 4;
@@ -64,11 +66,11 @@ impl Words {
         (known && is_one).then_some(owner)
     }
 
-    /// Who writes under a lock that readers or writers wait for.
+    /// The writer of a lock that readers or writers wait for.
     fn writer(&self) -> Option<u32> {
         /// Of the first word: it is in the phase of writing, and locked for it.
         const WRITING: u32 = 1 | 2;
-        /// Of the third: the same phase, and somebody waits for its end.
+        /// Of the third: the same phase, and a thread waits for its end.
         const PHASE: u32 = 1 | 2;
         let known = cfg!(all(target_env = "gnu", target_pointer_width = "64"));
         let w = self.0;
@@ -100,7 +102,7 @@ mod tests {
     static RWLOCK: Lock<libc::pthread_rwlock_t> =
         Lock(UnsafeCell::new(libc::PTHREAD_RWLOCK_INITIALIZER));
 
-    /// Whom a thread that runs `take` is told to wait for, and whether it waits at all.
+    /// The holder that is reported for a thread that runs `take`; None also if that does not wait.
     fn told(take: fn()) -> Option<u32> {
         let (mem, tid) = (Reader::new().expect("a reader"), &AtomicU32::new(0));
         std::thread::scope(|scope| {
@@ -127,7 +129,7 @@ mod tests {
         })
     }
 
-    /// Lets go of whatever this thread holds of the two.
+    /// Releases whichever of the two this thread holds.
     fn release() {
         // SAFETY: as `Lock`; this thread has locked the one that `HELD` names.
         unsafe {

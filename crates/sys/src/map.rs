@@ -1,12 +1,12 @@
 //! Shared memory as a slice of atomic words.
 //!
-//! A mapping is always zeroed at creation and always fully backed: space in a memory file system is
-//! reserved before the first store (`posix_fallocate`), since a store into a file that cannot grow
-//! raises SIGBUS and would kill the host. Where no file can be had, anonymous memory serves; it
-//! dies with the process.
+//! What it promises: a mapping is always zeroed at creation and always fully backed. Space in a
+//! memory file system is reserved before the first store (`posix_fallocate`), since a store into a
+//! file that cannot grow raises SIGBUS and would kill the host. Where no file can be made,
+//! anonymous memory is used; it dies with the process.
 //!
 //! Mappings are never unmapped: writers on other threads may hold the slice. A freshly forked child
-//! lays empty memory over its parent's.
+//! maps empty memory over its parent's.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -41,8 +41,8 @@ pub fn anonymous(bytes: usize) -> io::Result<&'static [AtomicU64]> {
     map(None, bytes)
 }
 
-/// Makes the pages of a part of a mapping be there before somebody stores into them: a first store
-/// costs 1-3 us otherwise. Cost: the same, here. False: the kernel (before 5.14) cannot.
+/// Makes the pages of a part of a mapping present before a thread stores into them: otherwise a
+/// first store costs 1-3 us. Cost: the same, here. False: the kernel (before 5.14) cannot.
 pub fn populate(words: &'static [AtomicU64]) -> bool {
     const POPULATE_WRITE: i32 = 23;
     const PAGE: usize = 4096;
@@ -52,9 +52,9 @@ pub fn populate(words: &'static [AtomicU64]) -> bool {
     end <= begin || unsafe { libc::madvise(begin as *mut _, end - begin, POPULATE_WRITE) } == 0
 }
 
-/// In a forked child: lays fresh private memory over its parent's mapping. What the parent recorded
-/// is out of reach, and a record that the fork interrupted (it came from a signal handler) ends in
-/// memory that nobody reads. Async-signal-safe.
+/// In a forked child: maps fresh private memory over its parent's mapping. The parent's records are
+/// out of reach, and a record that the fork interrupted (it came from a signal handler) ends in
+/// memory that is never read. Async-signal-safe.
 ///
 /// # Safety
 /// Call only in a child right after fork, where the caller is the only thread.
@@ -63,7 +63,7 @@ pub unsafe fn replace_after_fork(words: &'static [AtomicU64]) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
     let (at, bytes) = (words.as_ptr() as *mut _, size_of_val(words));
     // SAFETY: the slice is exactly one mapping made by `map`; the new one has its place, size and
-    // rights, so the slice stays valid. No other thread exists that could be looking.
+    // rights, so the slice stays valid. There is no other thread that could be reading.
     unsafe { libc::mmap(at, bytes, protection, flags, -1, 0) };
 }
 
@@ -98,7 +98,7 @@ fn map(file: Option<&File>, bytes: usize) -> io::Result<&'static [AtomicU64]> {
     }
     // SAFETY: `at` is page-aligned, `bytes` long, zeroed (new file or anonymous), and stays mapped
     // for the life of the process (see `release`). All access goes through atomics, so sharing it
-    // between threads, and with whoever maps the same file, is free of data races.
+    // between threads, and with other processes that map the same file, is free of data races.
     Ok(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), bytes / size_of::<u64>()) })
 }
 

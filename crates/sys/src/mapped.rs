@@ -1,10 +1,10 @@
-//! Which files are mapped where in this process: /proc/self/maps.
+//! The files mapped in this process, and where: /proc/self/maps.
 //!
 //! | reads | emits | cost |
 //! | --- | --- | --- |
-//! | /proc/self/maps, at most `MOST_BYTES` | a `Line` for each mapping of a file | about 1 us a mapping |
+//! | /proc/self/maps, at most `MOST_BYTES` | a `Line` for each mapping of a file | 1 us each |
 //!
-//! What it promises: lines that look other than documented are left out.
+//! What it promises: lines in another form than documented are left out.
 
 use std::io::{self, Read};
 
@@ -41,7 +41,7 @@ pub fn files(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
 }
 
 /// The path of the file mapped at `address`; None: no file, or no mapping. Reads the whole list:
-/// for what is asked once. Errors: as `read`.
+/// for a single question. Errors: as `read`.
 pub fn file_at(address: u64) -> io::Result<Option<String>> {
     let text = read()?;
     let found = files(&text).find(|line| (line.start..line.end).contains(&address));

@@ -1,32 +1,33 @@
 //! Guarded reads of this process's own memory: reads that return an error where a plain load would
 //! fault.
 //!
-//! The samplers look at interpreter structures that other threads move and free. A plain load of a
-//! stale pointer could hit an unmapped page and kill the host; here the kernel does the copy and
+//! Why: the samplers read interpreter structures that other threads move and free. A plain load of
+//! a stale pointer could hit an unmapped page and kill the host; here the kernel does the copy and
 //! reports EFAULT instead. No privilege is needed: a process may always read and write itself.
 //!
-//! How it works: `process_vm_writev` on our own pid, with what is to be read as its *source* and
+//! How it works: `process_vm_writev` on our own pid, with the memory to read as its *source* and
 //! our buffer as its target. The kernel looks up and pins the pages of the target only, and copies
 //! the source as it copies the bytes of any `write`: a bad address ends the copy. The usual way
-//! round (`process_vm_readv`) pins every page of every piece of the source. A target on a huge page
-//! (`Buffer`) is pinned at once. Measured, 16 stacks of 56 KB in 4 pieces each: 85 us with
+//! round (`process_vm_readv`) pins every page of every range of the source. A target on a huge page
+//! (`Buffer`) is pinned at once. Measured, 16 stacks of 56 KB in 4 ranges each: 85 us with
 //! `process_vm_readv`, 75 us this way into small pages, 65 us by `pwritev` into a mapped memfd, 30
-//! us this way into a huge page (a plain copy: 15 us); 512 pieces of 64 bytes: 1,400, 72, 5 and 6
-//! us. A memfd was refused for its descriptor: a host that closes what it does not know, and is
-//! given the same number for a file of its own, would have that file written to. Where a seccomp
-//! filter refuses the call, `process_vm_readv` and then `/proc/self/mem` do the same.
+//! us this way into a huge page (a plain copy: 15 us); 512 ranges of 64 bytes: 1,400, 72, 5 and 6
+//! us. A memfd was rejected for its descriptor: a host that closes what it does not know, and gets
+//! the same number for a file of its own, would have that file written to. Where a seccomp filter
+//! refuses the call, `process_vm_readv` and then `/proc/self/mem` do the same.
 //!
-//! Cost: one syscall, 0.3 to 0.7 us + the copy; up to 1024 pieces in one. A piece whose memory is
-//! in no near cache costs 50 ns, one after the other: `prefetch` has them fetched side by side
-//! before. What it does not promise: atomicity. The bytes may be torn by a concurrent writer;
-//! callers must validate what they read.
+//! Cost: one syscall, 0.3 to 0.7 us + the copy; up to 1024 ranges in one. A range whose memory is
+//! in no near cache costs 50 ns, one after the other: `prefetch` fetches them side by side before.
+//!
+//! What it does not promise: atomicity. The bytes may be torn by a concurrent writer; callers must
+//! validate what they read.
 
 use crate::fork::Mark;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The most pieces one `read_many` may ask for (the kernel's UIO_MAXIOV).
+/// The largest number of ranges of one `read_many` (the kernel's UIO_MAXIOV).
 pub const MAX_PIECES: usize = 1024;
 
 /// Addresses from here on are never the program's; one among several would fail the whole call.
@@ -35,7 +36,7 @@ const USER_END: usize = 1 << 47;
 #[cfg(not(target_arch = "x86_64"))]
 const USER_END: usize = 1 << 52;
 
-/// A piece of memory to be read: address and length in bytes.
+/// A range of memory to be read: address and length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Where it begins.
@@ -50,9 +51,9 @@ impl Piece {
     }
 }
 
-/// Has the cache lines of the pieces up to `longest` bytes fetched, all at once and without waiting
-/// for them. Nothing is read: an address that is not mapped is passed over. A hint; on other
-/// machines than x86-64 it does nothing. Cost: 1 ns a line.
+/// Prefetches the cache lines of ranges up to `longest` bytes, all at once and without waiting for
+/// them. Nothing is read: an address that is not mapped is ignored. A hint; on other machines than
+/// x86-64 it does nothing. Cost: 1 ns a line.
 pub fn prefetch(pieces: &[Piece], longest: usize) {
     const LINE: usize = 64;
     for piece in pieces.iter().filter(|piece| piece.length <= longest) {
@@ -69,7 +70,7 @@ pub fn prefetch(pieces: &[Piece], longest: usize) {
     }
 }
 
-/// Who copies.
+/// The mechanism that copies.
 #[derive(Debug)]
 enum How {
     /// `process_vm_writev`: pages of the target are pinned.
@@ -83,7 +84,7 @@ enum How {
 /// Reads guarded memory of this process. Cheap to copy around by reference; holds no state but the
 /// choice of mechanism.
 pub struct Reader {
-    /// A forked child that was left this reader would have its parent's memory written to.
+    /// In a forked child that inherited this reader, copies would write to its parent's memory.
     home: Mark,
     how: How,
 }
@@ -123,7 +124,7 @@ impl Reader {
         complete(self.copy(&[piece], out), wanted)
     }
 
-    /// One call of the kernel: the pieces, one behind the other, into `out`. Bytes copied, or -1.
+    /// One call of the kernel: the ranges, one behind the other, into `out`. Bytes copied, or -1.
     fn copy(&self, pieces: &[libc::iovec], out: &mut [u8]) -> isize {
         let ours = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
         let count = pieces.len() as libc::c_ulong;
@@ -131,7 +132,7 @@ impl Reader {
             return 0;
         }
         let pid = self.home.pid();
-        // SAFETY: the kernel writes to `ours` alone, which we own mutably for the call. The pieces
+        // SAFETY: the kernel writes to `ours` alone, which we own mutably for the call. The ranges
         // are only addresses to it, which it checks: a bad one ends the copy and never faults us.
         unsafe {
             match self.how {
@@ -148,8 +149,8 @@ impl Reader {
         Ok(usize::from_ne_bytes(out))
     }
 
-    /// Copies several pieces, each `piece_len` bytes long, into `out` one behind the other.
-    /// Returns how many leading pieces were read completely: the copy stops at the first bad one.
+    /// Copies several ranges, each `piece_len` bytes long, into `out` one behind the other. Returns
+    /// how many leading ranges were read completely: the copy stops at the first bad one.
     pub fn read_many(&self, addresses: &[usize], piece_len: usize, out: &mut [u8]) -> usize {
         let count = addresses.len().min(MAX_PIECES).min(out.len() / piece_len.max(1));
         let piece = |address: &usize| Piece { address: *address, length: piece_len };
@@ -160,9 +161,9 @@ impl Reader {
         }
     }
 
-    /// Copies pieces of any length into `out` one behind the other, in this order, with one call of
+    /// Copies ranges of any length into `out` one behind the other, in this order, with one call of
     /// the kernel for `MAX_PIECES` of them. Returns how many leading bytes are right: fewer than
-    /// asked for when a piece is not mapped, not readable, or does not fit into `out`.
+    /// requested when a range is not mapped, not readable, or does not fit into `out`.
     pub fn read_pieces(&self, pieces: &[Piece], out: &mut [u8]) -> usize {
         let mut done = 0;
         for some in pieces.chunks(MAX_PIECES) {
@@ -250,7 +251,7 @@ impl std::ops::Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: `length` bytes from `bytes` on are mapped, readable and zeroed at creation, for
-        // as long as `self` lives; nobody else has their address.
+        // as long as `self` lives; no other owner has their address.
         unsafe { std::slice::from_raw_parts(self.bytes, self.length) }
     }
 }
@@ -284,7 +285,7 @@ fn complete(n: isize, wanted: usize) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// One reader of each kind; a kind that this host refuses is told and left out.
+    /// One reader of each mechanism; one that this host refuses is reported and left out.
     fn readers() -> Vec<Reader> {
         let file = File::open("/proc/self/mem").expect("own memory opens");
         let all = [How::Push, How::Pull, How::File(file)];

@@ -1,14 +1,13 @@
 //! A sleep of a background thread that others may cut short.
 //!
-//! How it works: one word, 1 while somebody sleeps, which the kernel waits on (a private futex).
-//! Who has news looks at the word and, if it is set, takes it back and asks the kernel to wake the
-//! sleeper.
+//! How it works: one word, 1 while a thread sleeps, which the kernel waits on (a private futex). A
+//! thread that wakes the sleeper loads the word and, if it is set, resets it and makes the kernel
+//! wake the sleeper.
 //!
-//! What it promises: `wake` costs one relaxed load while nobody sleeps, and 2-5 us for the one that
-//! ends a sleep; it takes no lock and may be called in a signal handler. No sleep is longer than
-//! asked for. What it does not: a `wake` of the very moment in which a sleep begins may be missed,
-//! since a barrier on each `wake` would cost more than the whole call; the sleep then takes its
-//! full time.
+//! What it promises: `wake` costs one relaxed load while no thread sleeps, and 2-5 us for the call
+//! that ends a sleep; it takes no lock and is async-signal-safe. No sleep is longer than requested.
+//! What it does not: a `wake` at the very moment in which a sleep begins may be missed, since a
+//! barrier on each `wake` would cost more than the whole call; the sleep then takes its full time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -20,12 +19,12 @@ pub struct Nap {
 }
 
 impl Nap {
-    /// Nobody sleeps.
+    /// No sleeper.
     pub const fn new() -> Nap {
         Nap { word: AtomicU32::new(0) }
     }
 
-    /// Sleeps for `longest` at most. True: somebody woke it.
+    /// Sleeps for `longest` at most. True: it was woken.
     pub fn sleep(&self, longest: Duration) -> bool {
         let begin_ns = crate::clock::now_ns();
         self.word.store(1, Ordering::SeqCst);
@@ -37,7 +36,7 @@ impl Nap {
             if self.word.load(Ordering::SeqCst) == 0 {
                 return true;
             }
-            // A signal, or the time is over: looked at again. Else a kernel that knows no futex.
+            // A signal, or the time is over: checked again. Else a kernel without futexes.
             if answer == 0 || matches!(errno(), libc::EINTR | libc::EAGAIN | libc::ETIMEDOUT) {
                 continue;
             }

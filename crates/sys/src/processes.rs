@@ -1,16 +1,16 @@
-//! Other processes that a thread waits for: what they are called, and which of them has a pipe's
-//! other end.
+//! Other processes that a thread waits for: their names, and the one with a pipe's other end.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
-//! | /proc/PID/comm, cmdline | its name; of an interpreter the script, too | hidden where /proc is mounted with hidepid |
-//! | /proc/self/task/TID/children | processes a thread has started | 3.5, with CONFIG_PROC_CHILDREN |
-//! | /proc/PID/fd/* (names and modes of the links) | who has a pipe's other end | processes of one's own user |
+//! | /proc/PID/comm, cmdline | name; of an interpreter the script, too | hidden by hidepid |
+//! | /proc/self/task/TID/children | processes a thread started | 3.5, with CONFIG_PROC_CHILDREN |
+//! | /proc/PID/fd/* (links) | process with a pipe's other end | processes of the same user |
 //!
-//! What it promises: no file but those of /proc is touched, so nothing waits for a disk or a
-//! server; at most `MOST_CHILDREN` processes with `MOST_FDS` descriptors each are looked at, once
-//! in `KEPT` for one pipe: some 2 us a descriptor. What it does not: other processes than the
-//! asking thread's children, those of the first thread, and the parent; and an answer that still
+//! What it promises: only files of /proc are read, so nothing waits for a disk or a server; at most
+//! `MOST_CHILDREN` processes with `MOST_FDS` descriptors each are searched, once in `KEPT` for one
+//! pipe: some 2 us a descriptor. What it does not: other processes than the calling thread's
+//! children, those of the first thread, and the parent; and an answer that still holds when it is
+//! returned.
 //! holds when it is given.
 
 use std::cell::RefCell;
@@ -18,22 +18,22 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// Of a list of children, and of a command line, however long.
+/// Of a list of children, and of a command line, at most.
 const MOST_BYTES: u64 = 4096;
-/// Children that are asked for a pipe's other end.
+/// Children that are searched for a pipe's other end.
 const MOST_CHILDREN: usize = 8;
-/// Descriptors of each that are looked at.
+/// Descriptors of each that are read.
 const MOST_FDS: usize = 64;
-/// How long a name is told again, and of how many processes.
+/// How long a name is reused, and for how many processes.
 const SAME: Duration = Duration::from_millis(100);
 const MOST_NAMES: usize = 16;
-/// How long what was found of a pipe is told again.
+/// How long the result for a pipe is reused.
 const KEPT: Duration = Duration::from_secs(1);
-/// Pipes of which that is kept.
+/// Pipes whose result is kept.
 const MOST_PIPES: usize = 16;
 
-/// The name of a process: `spooler`, `python sorter.py`; "" where it does not show. Told again for
-/// `SAME`: a child has its parent's name until it has become another program.
+/// The name of a process: `spooler`, `python sorter.py`; "" where it is hidden. Reused for `SAME`:
+/// a child has its parent's name until it has become another program.
 pub fn name(pid: u32) -> String {
     thread_local! {
         static NAMES: RefCell<Vec<(u32, Instant, String)>> = const { RefCell::new(Vec::new()) };
@@ -60,7 +60,7 @@ fn read_name(pid: u32) -> String {
     }
 }
 
-/// A pipe by its name in /proc, when it was searched for, and who had its other end.
+/// A pipe by its name in /proc, when it was searched for, and the process with its other end.
 type Found = (String, Instant, Option<(Kin, u32)>);
 
 /// What another process is to this one.
@@ -72,9 +72,9 @@ pub enum Kin {
     Parent,
 }
 
-/// Which process has the other end of the pipe behind `fd`, and reads it if this one `writes`.
-/// `tid`: the thread that waits, whose children are asked first. None: nobody that is looked at.
-/// Cost: see above.
+/// The process that has the other end of the pipe behind `fd`, and reads it if this one `writes`.
+/// `tid`: the thread that waits, whose children are searched first. None: not found. Cost: see
+/// above.
 pub fn other_end(fd: i32, tid: u32, writes: bool) -> Option<(Kin, u32)> {
     thread_local! {
         static FOUND: RefCell<Vec<Found>> = const { RefCell::new(Vec::new()) };
@@ -128,7 +128,7 @@ fn first_bytes(path: &str) -> Vec<u8> {
 }
 
 /// Whether a process has the end of a pipe that is written to, or read from. The mode of a link in
-/// /proc/PID/fd tells what the descriptor may be used for.
+/// /proc/PID/fd shows what the descriptor may be used for.
 fn has_end(pid: u32, pipe: &str, writing: bool) -> bool {
     const READS: u32 = 0o400;
     const WRITES: u32 = 0o200;
@@ -150,8 +150,8 @@ fn is_interpreter(comm: &str) -> bool {
     INTERPRETERS.iter().any(|name| comm.starts_with(name))
 }
 
-/// The name, and of an interpreter the script or module it runs: of other words nothing, as there
-/// may be a secret among them.
+/// The name, and of an interpreter the script or module that it runs; no other words, since they
+/// may contain a secret.
 fn name_of(comm: &str, cmdline: &[u8]) -> String {
     if !is_interpreter(comm) {
         return comm.to_owned();

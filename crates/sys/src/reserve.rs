@@ -1,10 +1,10 @@
-//! An allocator that has some memory left when there is none: so that the host does not end because
-//! of us.
+//! An allocator with some memory left when there is none, so that a failed allocation of dashcam
+//! does not end the host.
 //!
 //! How it works: what the allocator below refuses comes from an area of this library, from its
-//! begin to its end; it is never used again. Rust ends the process when an allocation fails, and a
+//! begin to its end; it is never reused. Rust ends the process when an allocation fails, and a
 //! program that survives a full memory (Python raises MemoryError) must not be ended by its
-//! recorder. Who records asks `ran_out`, and stops.
+//! recorder. Code that records checks `ran_out`, and stops.
 //!
 //! What it promises: `AREA_BYTES` of small allocations behind the first that was refused; pages
 //! that are not used cost address space only. What it does not: a single allocation of more than is
@@ -25,7 +25,7 @@ struct Area(UnsafeCell<[u8; AREA_BYTES]>);
 unsafe impl Sync for Area {}
 
 static AREA: Area = Area(UnsafeCell::new([0; AREA_BYTES]));
-/// Bytes handed out. Relaxed: a place is one's own by the exchange alone.
+/// Bytes in use. Relaxed: the exchange alone makes a place one's own.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// The allocator `A`, and the area behind it.

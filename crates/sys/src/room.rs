@@ -1,19 +1,19 @@
-//! How much memory there is to be had: of the machine, of this process's cgroup, and of its address
-//! space.
+//! Available memory: of the machine, of this process's cgroup, and of its address space.
 //!
-//! A box in shared memory is charged to the cgroup like any other memory; taking more than there is
-//! would get the host killed. All files are read once, at start; what is absent sets no limit.
+//! Why: a box in shared memory is charged to the cgroup like any other memory; taking more than is
+//! available would get the host killed. All files are read once, at start; a missing file sets no
+//! limit.
 
 use std::fs;
 
-/// Bytes that could be taken before the machine or the cgroup runs out; `u64::MAX` when nothing
-/// says.
+/// Bytes that can be taken before the machine or the cgroup has none left; `u64::MAX` when no limit
+/// is known.
 pub fn available_bytes() -> u64 {
     machine().unwrap_or(u64::MAX).min(cgroup().unwrap_or(u64::MAX))
 }
 
-/// Bytes of address space that this process may still take (`RLIMIT_AS`); None: as much as it
-/// likes. The C library gives threads arenas of 64 MiB of it.
+/// Bytes of address space that this process may still take (`RLIMIT_AS`); None: no limit. The C
+/// library gives threads arenas of 64 MiB of it.
 pub fn address_space_left() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure is ours. The call fails only for a limit that does not exist.
@@ -49,7 +49,7 @@ fn cgroup() -> Option<u64> {
             }
             _ => continue,
         };
-        // A limit may stand at any level above; in a container the path may not be visible at all.
+        // A limit may be set at any level above; in a container the path may not be visible at all.
         let mut path = path.trim_end_matches('/').to_owned();
         loop {
             let read = |file: &str| number(&format!("{root}{path}/{file}"));

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use crate::kept::owned;
 use crate::ours::Fd;
 
-/// What a unix socket is.
+/// The type of a unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unix {
     /// SOCK_DGRAM.
@@ -33,8 +33,8 @@ pub fn udp(to: SocketAddr) -> io::Result<Fd> {
 
 /// A unix socket connected to `path`; a path that begins with `@` is a name in the abstract
 /// namespace. Never waits: a stream whose listener's backlog is full is EAGAIN. Errors: ENOENT and
-/// ECONNREFUSED when nobody is there, EPROTOTYPE when the socket there is of the other kind,
-/// EINVAL for a path of more than 107 bytes.
+/// ECONNREFUSED without a listener, EPROTOTYPE when the socket there is of the other kind, EINVAL
+/// for a path of more than 107 bytes.
 pub fn unix(path: &str, kind: Unix) -> io::Result<Fd> {
     let kind = match kind {
         Unix::Datagram => libc::SOCK_DGRAM,
@@ -86,7 +86,7 @@ pub fn send(fd: &Fd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// The error that waits on the socket, if any; it waits no more then. One syscall.
+/// The pending error of the socket, if any, which is cleared. One syscall.
 pub fn pending_error(fd: &Fd) -> Option<io::Error> {
     let mut errno: libc::c_int = 0;
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;

@@ -1,17 +1,17 @@
 //! A file of lines that several processes append to, and that does not grow for ever.
 //!
 //! How it works: a line is one write to the end of the file (`O_APPEND`), which the kernel does
-//! under the file's own lock, so that lines do not mix. Who finds the file full renames it to
-//! `NAME.1`, in place of the one before. For that he takes the file's `flock`, without waiting, and
-//! looks whether the name still is that file's: of several who find it full at once one renames it,
-//! once.
+//! under the file's own lock, so that lines do not mix. A process that finds the file full renames
+//! it to `NAME.1`, replacing the one before. For that it takes the file's `flock`, without waiting,
+//! and checks whether the name still is that file's: of several that find it full at once, one
+//! renames it, once.
 //!
-//! What it promises: nothing waits, not for a lock, nor for a reader where somebody put a pipe in
-//! the file's place. Only a regular file is written to, and no link is followed. Either file holds
-//! the limit and a line a process at most; twice the limit while somebody keeps the lock. What it
-//! does not: a line that a full disk cut short stays so, and the next one stands behind it (the
-//! error tells); on NFS lines of two hosts may fall into one place. A line of who opened the file
-//! two limits ago is lost.
+//! What it promises: nothing waits, neither for a lock, nor for the reader of a pipe that was put
+//! in the file's place. Only a regular file is written to, and no link is followed. Either file has
+//! the limit and a line for each process at most; twice the limit while another process keeps the
+//! lock. What it does not: a line that a full disk cut short stays so, and the next one follows it
+//! (the error reports that); on NFS lines of two hosts may be written to the same place. A line of
+//! a process that opened the file two limits ago is lost.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -20,12 +20,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Somebody else may fill the file that was made in place of a full one.
+/// Another process may fill the new file at once.
 const TRIES: usize = 3;
 
-/// Appends `line` and its end to the file at `path`, which is made if need be; one that has
-/// `most_bytes` or more is put away first. Allocates. Errors: it cannot be opened, written to, or
-/// put away, or is no regular file; nothing was appended then, or a part of the line.
+/// Appends `line` and its end to the file at `path`, which is made if needed; a file of
+/// `most_bytes` or more is renamed first. Allocates. Errors: it cannot be opened, written to, or
+/// renamed, or is no regular file; nothing was appended then, or a part of the line.
 pub fn append(path: &Path, line: &str, most_bytes: u64) -> io::Result<()> {
     for _ in 0..TRIES {
         let file = open(path)?;
@@ -69,8 +69,8 @@ fn put(mut file: &File, line: &str) -> io::Result<()> {
     }
 }
 
-/// Renames the file to `NAME.1`. True: it has that name, or had it already; false: another has the
-/// lock, and so does it right now.
+/// Renames the file to `NAME.1`. True: it has that name, or had it already; false: another process
+/// has the lock and is renaming it.
 fn put_away(file: &File, path: &Path) -> io::Result<bool> {
     if flock(file, libc::LOCK_EX | libc::LOCK_NB).is_err() {
         return Ok(false);
@@ -136,8 +136,8 @@ mod tests {
         fs::remove_dir_all(&folder).expect("ours");
     }
 
-    /// Each line is there once, whole, in one of the two files: nobody renames a file that has just
-    /// been put in place of a full one.
+    /// Each line is there once, whole, in one of the two files: a file that has just replaced a
+    /// full one is not renamed.
     #[test]
     fn lines_of_several_processes_are_whole_and_none_is_lost() {
         const EACH: usize = 400;

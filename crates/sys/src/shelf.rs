@@ -1,15 +1,17 @@
 //! A set that only grows, is read without a lock, and never exceeds its size.
 //!
 //! How it works: open addressing over `N` slots; an object is made, then put into the first free
-//! slot of its probe by compare-and-swap; who loses the race drops his own. Slots are never freed,
-//! so an index names its object for the life of the process, and in its forked children.
+//! slot of its probe by compare-and-swap; a thread that loses the race drops its own. Slots are
+//! never freed, so an index names its object for the life of the process, and in its forked
+//! children.
 //!
-//! What it promises: `get` is one load, `find_or_add` of what is there is a hash and a few
+//! What it promises: `get` is one load, `find_or_add` of an existing object is a hash and a few
+//! compares; both are async-signal-safe. No lock that a fork could leave held.
 //! compares; both are safe in a signal handler. No lock that a fork could leave held.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Most slots looked at for one object; past it the shelf counts as full.
+/// The largest number of slots tried for one object; past it the shelf counts as full.
 const PROBES: usize = 64;
 
 /// The set. `N` is a power of two.
@@ -25,7 +27,7 @@ impl<T: Sync + Send + 'static, const N: usize> Shelf<T, N> {
         Shelf { slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; N] }
     }
 
-    /// What stands at `index`.
+    /// The object at `index`.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'static T> {
         let at = self.slots.get(index)?.load(Ordering::Acquire);
@@ -42,7 +44,7 @@ impl<T: Sync + Send + 'static, const N: usize> Shelf<T, N> {
     }
 
     /// The object for which `is` holds, made by `make` when there is none yet. Equal objects must
-    /// come with equal hashes. None: no room.
+    /// have equal hashes. None: no room.
     #[inline]
     pub fn find_or_add(
         &self,

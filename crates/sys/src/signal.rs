@@ -1,37 +1,38 @@
-//! SIGUSR2 as a wish, where the program has no use for it; and ending a group of processes.
+//! SIGUSR2 as a request, where the program does not use it; and ending a group of processes.
 //!
-//! How it works: the handler stores one flag, which whoever asks finds and clears. What it
-//! promises: a program's own handler, or its wish to ignore the signal, is never replaced; one it
-//! installs later replaces ours. Interrupted calls are restarted (SA_RESTART) where the kernel can.
+//! How it works: the handler stores one flag, which a later call finds and clears. What it
+//! promises: a program's own handler, or its choice to ignore the signal, is never replaced; a
+//! handler that it installs later replaces ours. Interrupted calls are restarted (SA_RESTART) where
+//! the kernel can.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Raised by the handler. Relaxed: it carries nothing but itself.
+/// Raised by the handler. Relaxed: it orders nothing else.
 static RAISED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn raise(_signal: libc::c_int) {
     RAISED.store(true, Ordering::Relaxed);
 }
 
-/// Who takes SIGUSR2.
+/// The handler of SIGUSR2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taker {
-    /// We do.
+    /// Ours.
     Ours,
-    /// Nobody: it would end the process.
+    /// None: the signal would end the process.
     Nobody,
     /// The program has a handler, or ignores it.
     Program,
 }
 
-/// Whether a signal that asks for an end (TERM, INT, HUP), raised by the calling thread now, would
-/// end this process: nobody handles, ignores or blocks it. Two system calls.
+/// Whether a signal that requests an end (TERM, INT, HUP), raised by the calling thread now, would
+/// end this process: it is not handled, ignored or blocked. Two system calls.
 pub fn ends_this_process(signal: libc::c_int) -> bool {
     if ![libc::SIGTERM, libc::SIGINT, libc::SIGHUP].contains(&signal) {
         return false;
     }
-    // SAFETY: all zeroes is a valid sigaction and a valid set; NULL for what is new only asks, and
-    // what is asked is written into places of ours.
+    // SAFETY: all zeroes is a valid sigaction and a valid set; NULL for the new value only reads,
+    // and the old values are written into places of ours.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         let mut blocked: libc::sigset_t = std::mem::zeroed();
@@ -42,7 +43,7 @@ pub fn ends_this_process(signal: libc::c_int) -> bool {
     }
 }
 
-/// Who takes SIGUSR2 now. A syscall.
+/// The handler of SIGUSR2 now. A syscall.
 pub fn usr2_taker() -> Taker {
     // SAFETY: all zeroes is a valid sigaction; asking changes nothing.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -56,9 +57,10 @@ pub fn usr2_taker() -> Taker {
     }
 }
 
-/// Takes SIGUSR2 if nobody does, for the life of the process; a wish raised before is forgotten.
-/// Whether it is ours then. Between looking and taking a handler that the program installs at that
-/// very moment could be lost; a program starts us before its threads.
+/// Installs our handler of SIGUSR2 if there is none, for the life of the process; a request raised
+/// before is forgotten. Returns whether the handler is ours then. A handler that the program
+/// installs between the check and our installation could be lost; a program starts us before its
+/// threads.
 pub fn take_usr2() -> bool {
     RAISED.store(false, Ordering::Relaxed);
     if usr2_taker() != Taker::Nobody {

@@ -4,9 +4,9 @@
 /// bytes of small fields, then eleven 32-bit ones.
 const LAST_DATA_RECV: usize = 52;
 
-/// Milliseconds since the last data arrived on TCP socket `fd`, whether or not anybody has read it
-/// yet; also for connections that stood in the accept queue. The kernel counts in ticks, 1-10 ms.
-/// None for anything but a TCP socket. One syscall, under 1 us; changes nothing.
+/// Milliseconds since the last data arrived on TCP socket `fd`, whether or not the program has read
+/// it yet; also for connections that waited in the accept queue. The kernel counts in ticks, 1-10
+/// ms. None for anything but a TCP socket. One syscall, under 1 us; changes nothing.
 pub fn ms_since_data(fd: i32) -> Option<u32> {
     let mut info = [0u8; LAST_DATA_RECV + 4];
     let mut length = info.len() as libc::socklen_t;

@@ -1,23 +1,23 @@
 //! Threads that would be ended from outside, below code of ours, stay where they are instead.
 //!
-//! How it works. CPython up to 3.13 ends a daemon thread that asks for the GIL of a dying
+//! How it works: CPython up to 3.13 ends a daemon thread that requests the GIL of a dying
 //! interpreter with `pthread_exit`. The C library then unwinds the thread's stack; where code of
 //! ours is on it (a request calls the program, which waits for the GIL), Rust takes that for a
-//! panic of a strange language, and the process aborts. So such threads register a cleanup handler
-//! beforehand, once, which waits for ever. The C library calls the handlers that were left before
-//! it unwinds the first frame, and takes a handler for left whose record lies on none of the frames
-//! that remain: ours is on the heap.
+//! panic of a foreign language, and the process aborts. So such threads register a cleanup handler
+//! beforehand, once, which waits for ever. Before it unwinds the first frame, the C library calls
+//! the handlers of frames that are left, and it counts a handler as left if its record is on none
+//! of the frames that remain: ours is on the heap.
 //!
 //! ```text
-//!   pthread_exit > handler of ours: waits            | ctypes | our call | interpreter | thread's begin
+//!   pthread_exit > handler of ours: waits       | ctypes | our call | interpreter | thread's begin
 //! ```
 //!
 //! What it promises: nothing changes before `from_now_on`; afterwards a thread that called `arm`
 //! and is ended by `pthread_exit`, or cancelled, stays until the process is gone, as CPython 3.14
 //! has it. Cost: 32 bytes a thread, and nothing on any call. glibc and musl.
 //!
-//! Missing on purpose: threads that never called `arm`, and ends of threads that return: they are
-//! none of ours.
+//! What is missing on purpose: threads that never called `arm`, and threads that return: they are
+//! not ours.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -36,7 +36,7 @@ extern "C" {
     fn _pthread_cleanup_pop(buffer: *mut Buffer, execute: c_int);
 }
 
-/// Relaxed: says itself all there is to know.
+/// Relaxed: nothing else depends on it.
 static STAYS: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn stay(_: *mut c_void) {
@@ -51,8 +51,8 @@ struct Armed(*mut Buffer);
 
 impl Drop for Armed {
     fn drop(&mut self) {
-        // SAFETY: the buffer was pushed on this thread and is popped and freed once. Who pushed
-        // later has popped by now, since the frames of its pushing are gone.
+        // SAFETY: the buffer was pushed on this thread and is popped and freed once. Handlers
+        // pushed later are popped by now, since the frames that pushed them are gone.
         unsafe {
             _pthread_cleanup_pop(self.0, 0);
             drop(Box::from_raw(self.0));

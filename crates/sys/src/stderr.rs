@@ -1,10 +1,10 @@
 //! The process's stderr without the lock that Rust's library keeps for it.
 //!
-//! Number 2 need not be stderr: a program that runs without one is given the number for the next
-//! file or socket that it opens. So what is behind it is noted when recording first begins
-//! (`note`), and a line goes there while that is so, or to what programs send their stderr to
-//! later: a terminal, a pipe, a file open for appending, /dev/null. Nothing of ours is written to
-//! anything else.
+//! Number 2 need not be stderr: a program that runs without one gets the number for the next file
+//! or socket that it opens. So what is behind it is stored when recording first begins (`note`),
+//! and a line goes there while that is unchanged, or to something that programs send their stderr
+//! to later: a terminal, a pipe, a file open for appending, /dev/null. Nothing of ours is written
+//! to anything else.
 //!
 //! What it promises: a thread that was writing to stderr when another one forked holds nothing that
 //! the child waits for. A line is one system call unless the kernel takes only a part of it, so
@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ours;
 
-/// What number 2 led to when it was noted; `CLOSED`; 0: not noted. Written once, read by whoever
-/// has a line. Relaxed: a word that nothing hangs on.
+/// What number 2 led to when it was stored; `CLOSED`; 0: not stored. Written once, read before each
+/// line. Relaxed: nothing else depends on it.
 static NOTED: AtomicU64 = AtomicU64::new(0);
-/// No mark: they are odd.
+/// Different from all marks, which are odd.
 const CLOSED: u64 = 2;
 
-/// Takes number 2 for stderr if it is open. The first call is the one, also for forked children:
-/// what has the number later may be anything.
+/// Stores number 2 as stderr if it is open. The first call counts, also for forked children: what
+/// has the number later may be anything.
 pub fn note() {
     let now = ours::with_hosts(libc::STDERR_FILENO, ours::mark).flatten().unwrap_or(CLOSED);
     let _ = NOTED.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
@@ -37,7 +37,7 @@ pub(crate) fn is_stderr(fd: RawFd) -> bool {
     }
 }
 
-/// Whether programs send their stderr to such things.
+/// Whether programs send their stderr to files of this type.
 fn is_usual(fd: RawFd) -> bool {
     // SAFETY: an all-zero stat is a valid value, and fstat only writes into it.
     let stat = unsafe {
@@ -54,8 +54,8 @@ fn is_usual(fd: RawFd) -> bool {
     }
 }
 
-/// Writes a line. An error (stderr is closed, full, or gone) is the host's business: it is passed
-/// over. Waits as long as the kernel does. Allocates.
+/// Writes a line. An error (stderr is closed, full, or gone) is ignored; it is the host's. Waits as
+/// long as the kernel does. Allocates.
 pub fn line(text: &str) {
     let line = [text.as_bytes(), b"\n"].concat();
     // None: it is closed.

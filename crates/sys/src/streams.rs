@@ -1,8 +1,9 @@
 //! Which of stdin, stdout and stderr a command was started without.
 //!
-//! Rust's library opens /dev/null in the place of each that is closed, before `main`. A command
-//! that then becomes another program would leave it a descriptor that it has not without us. So the
-//! question is asked when the file is loaded, before that, and `restore` closes what was closed.
+//! How it works: Rust's library opens /dev/null in the place of each that is closed, before `main`.
+//! A command that then becomes another program would pass it a descriptor that it would not have
+//! without us. So this is checked when the file is loaded, before that, and `restore` closes what
+//! was closed.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -29,8 +30,8 @@ extern "C" fn ask() {
 pub fn restore() {
     let closed = CLOSED.load(Ordering::Relaxed);
     for fd in (0..3 as RawFd).filter(|fd| closed & 1 << fd != 0) {
-        // SAFETY: Rust's library opened it in a place that nobody else had, and nothing is read
-        // from or written to it that is missed.
+        // SAFETY: Rust's library opened it in a place that had no other owner, and nothing that
+        // matters is read from or written to it.
         unsafe { libc::close(fd) };
     }
 }

@@ -14,7 +14,7 @@
 //! | `call` | syscall | the call it is blocked in, with arguments | | 2.6.27 | 0.8-2 us |
 //! | `wchan` | wchan | kernel function it sleeps in | name | 2.6 | 1.4-2.6 us |
 //! | `state` | stat | R, S, D, T, ... | letter | 2.6 | 2.7-2.9 us |
-//! | `usage` | stat, io | page faults, user and kernel time, bytes from and to storage | us, bytes | 2.6.20 | 4-6 us |
+//! | `usage` | stat, io | faults, user and kernel time, storage | us, bytes | 2.6.20 | 4-6 us |
 //! | `status_switches` | status | voluntary and forced switches | count | 2.6.23 | 6.6-8.2 us |
 //!
 //! What it promises: no allocation on a repeated read; text that is not as documented is an error
@@ -53,7 +53,7 @@ pub struct Usage {
     pub user_us: u64,
     /// Time in the kernel, us; in the same steps.
     pub system_us: u64,
-    /// Bytes it caused to be read from and written to storage; 0 where the kernel does not say.
+    /// Bytes that it read from and wrote to storage; 0 where the kernel does not count them.
     pub storage_bytes: u64,
 }
 
@@ -63,8 +63,8 @@ pub enum TaskCall {
     /// On a CPU, or runnable and waiting for one; also in the middle of a system call that does
     /// not block. A thread that reads itself sees the call it reads with instead.
     Running,
-    /// Blocked outside any system call: a page fault, or stopped by a signal. `state` tells them
-    /// apart: D or S against T.
+    /// Blocked outside any system call: a page fault, or stopped by a signal. `state` distinguishes
+    /// them: D or S against T.
     InKernel {
         /// User stack pointer.
         sp: u64,
@@ -93,16 +93,16 @@ pub struct Switches {
     pub forced: u64,
 }
 
-/// The id the kernel gave out last, to any process or thread of this pid namespace: two of them
-/// tell how many were born between at most, as long as ids do not begin again from the lowest. One
-/// open, read and close of a file of /proc, about 5 us. None: it cannot be read.
+/// The last id that the kernel gave to a process or thread of this pid namespace. The difference of
+/// two of them bounds how many were created in between, as long as ids do not wrap. One open, read
+/// and close of a file of /proc, about 5 us. None: it cannot be read.
 pub fn last_id() -> Option<u32> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split_ascii_whitespace().nth(4)?.parse().ok()
 }
 
 /// CPU time of a thread of this process, ns, exact to this moment: as long as it does not grow the
-/// thread was given no CPU. Needs no descriptor; one system call, 0.3 us. None: it has ended, or is
+/// thread had no CPU. Needs no descriptor; one system call, 0.3 us. None: it has ended, or is
 /// another process's.
 pub fn cpu_ns(tid: u32) -> Option<u64> {
     /// `CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`, behind the complement of the id, as
@@ -219,8 +219,8 @@ pub struct TaskReader {
     name: [u8; 128],
 }
 
-/// Whether this answer of a reader means that its thread has ended. Files that a kernel does not
-/// have or that it refuses mean nothing.
+/// Whether this result of a reader means that its thread has ended. Files that a kernel does not
+/// have or refuses mean nothing.
 pub fn has_ended<T>(answer: &io::Result<T>) -> bool {
     answer.as_ref().err().and_then(io::Error::raw_os_error) == Some(libc::ESRCH)
 }
@@ -259,7 +259,7 @@ impl TaskReader {
         parse_schedstat(self.schedstat.read(&self.dir, c"schedstat", &mut buf)?)
     }
 
-    /// What it is blocked in. Errors: ESRCH once the thread has ended; EACCES as said above.
+    /// What it is blocked in. Errors: ESRCH once the thread has ended; EACCES as described above.
     pub fn call(&mut self) -> io::Result<TaskCall> {
         let mut buf = [0u8; 256];
         parse_call(self.syscall.read(&self.dir, c"syscall", &mut buf)?)
@@ -289,7 +289,8 @@ impl TaskReader {
         Ok(usage)
     }
 
-    /// How often it blocked and was preempted. The dearest read here: the kernel formats 50 lines.
+    /// How often it blocked and was preempted. The most expensive read here: the kernel formats 50
+    /// lines.
     pub fn status_switches(&mut self) -> io::Result<Switches> {
         let mut buf = [0u8; 4096];
         parse_switches(self.status.read(&self.dir, c"status", &mut buf)?)

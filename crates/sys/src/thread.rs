@@ -1,4 +1,4 @@
-//! Threads of ours and of the host: ids, names, and starting one that the host never notices.
+//! Threads of ours and of the host: ids, names, and starting a thread that the host never notices.
 
 use std::ffi::c_void;
 use std::io;
@@ -16,7 +16,7 @@ thread_local! {
     static TID: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// `tid()`, found out once a thread, most often without a system call. A forked child must call
+/// `tid()`, read once a thread, most often without a system call. A forked child must call
 /// `forget_tid` first. Async-signal-safe.
 #[inline]
 pub fn cached_tid() -> u32 {
@@ -29,17 +29,17 @@ pub fn cached_tid() -> u32 {
     }
 }
 
-/// Whether the C library tells a thread's id as the kernel does. Relaxed: a word that hangs on
-/// nothing; who finds it too old asks the kernel, too.
+/// Whether the C library's id of a thread agrees with the kernel's. Relaxed: nothing depends on it;
+/// a thread that loads an old value asks the kernel, too.
 static LIBRARY: AtomicU8 = AtomicU8::new(UNPROVEN);
 const UNPROVEN: u8 = 0;
 const AGREES: u8 = 1;
 const DIFFERS: u8 = 2;
 
-/// The C library keeps the id of each thread and has no portable call that tells it, but for
-/// `pthread_getcpuclockid`: that computes the number of the thread's CPU clock, and the kernel lays
-/// down what the number means. Believed once both agreed on a thread that is not the first one,
-/// whose id is the process's, too.
+/// The C library keeps the id of each thread and has no portable call that returns it, except for
+/// `pthread_getcpuclockid`: that computes the number of the thread's CPU clock, and the kernel
+/// defines what the number means. It is used once both agreed on a thread that is not the first
+/// one, whose id is the process's, too.
 #[cold]
 fn find_tid() -> u32 {
     let state = LIBRARY.load(Ordering::Relaxed);
@@ -51,7 +51,7 @@ fn find_tid() -> u32 {
     if told != Some(tid) {
         LIBRARY.store(DIFFERS, Ordering::Relaxed);
     } else if tid != std::process::id() {
-        // Never back from `DIFFERS`, where another thread found that.
+        // Never back from `DIFFERS`, which another thread may have stored.
         let _ = LIBRARY.compare_exchange(UNPROVEN, AGREES, Ordering::Relaxed, Ordering::Relaxed);
     }
     tid
@@ -76,7 +76,7 @@ pub fn forget_tid() {
     TID.set(0);
 }
 
-/// The CPU that the caller runs on just now; 0 where it cannot be told. 2 ns; async-signal-safe.
+/// The CPU that the caller runs on just now; 0 where it is not known. 2 ns; async-signal-safe.
 pub fn cpu() -> usize {
     // SAFETY: sched_getcpu takes no argument; it reads what the kernel keeps for the thread.
     usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
@@ -88,14 +88,14 @@ pub fn exists(tid: u32) -> bool {
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, 0) == 0 }
 }
 
-/// Begins the names of all threads of ours.
+/// The begin of the names of all threads of ours.
 const OURS: &[u8] = b"dashcam-";
-/// More threads than that are not looked at one by one.
+/// With more threads than this, their names are not read.
 const MANY_THREADS: usize = 64;
 
-/// How many threads this process has, and how many of them are ours by their names; None where
-/// /proc does not say. Of a process with more than `MANY_THREADS` threads none is taken for ours. A
-/// file for each thread is opened and read, some 10 us each.
+/// How many threads this process has, and how many of them are ours by their names; None if /proc
+/// does not show it. In a process with more than `MANY_THREADS` threads none counts as ours. A file
+/// for each thread is opened and read, some 10 us each.
 pub fn count() -> Option<(usize, usize)> {
     let all: Vec<_> = std::fs::read_dir("/proc/self/task").ok()?.flatten().collect();
     if all.len() > MANY_THREADS {
@@ -111,7 +111,7 @@ pub fn count() -> Option<(usize, usize)> {
 pub fn pause(ns: u64) {
     let ns = ns.min(999_999_999);
     let rest = libc::timespec { tv_sec: 0, tv_nsec: ns as _ };
-    // SAFETY: the structure is whole; what is left after a signal is not asked for.
+    // SAFETY: the structure is whole; the time left after a signal is not requested.
     let slept = unsafe { libc::nanosleep(&rest, std::ptr::null_mut()) };
     if slept != 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
         // SAFETY: no descriptors, so no memory is involved.
@@ -133,13 +133,13 @@ pub fn comm() -> [u8; 16] {
     name
 }
 
-/// Key of the threads that want to be told of their end, + 1; 0 none yet.
+/// Key of the threads whose end is reported, + 1; 0 none yet.
 static END_KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Makes `ended` be called on every thread that called `arm_end`, when it ends: it returned, called
 /// pthread_exit or was cancelled, and its thread-local destructors have run. Not called for threads
-/// that are alive when the process exits. The first function given is the one; more calls change
-/// nothing. False: no key is left.
+/// that are alive when the process exits. The first function counts; more calls change nothing.
+/// False: no key is left.
 pub fn on_end(ended: extern "C" fn(*mut libc::c_void)) -> bool {
     if END_KEY.load(Ordering::Acquire) != 0 {
         return true;
@@ -149,16 +149,16 @@ pub fn on_end(ended: extern "C" fn(*mut libc::c_void)) -> bool {
     if unsafe { libc::pthread_key_create(&mut key, Some(ended)) } != 0 {
         return false;
     }
-    // One word says both that there is a key and which: a fork finds it made or not.
+    // One word says both that there is a key and which: a fork finds it made or not made.
     let first = END_KEY.compare_exchange(0, key + 1, Ordering::AcqRel, Ordering::Acquire);
     if first.is_err() {
-        // SAFETY: the key was made above, and nobody else knows it.
+        // SAFETY: the key was made above, and no other code knows it.
         unsafe { libc::pthread_key_delete(key) };
     }
     true
 }
 
-/// Asks for the call of `on_end` on the calling thread. May be called again from within that call.
+/// Requests the call of `on_end` on the calling thread. May be called again from within that call.
 /// Async-signal-safe with glibc and musl for the first 31 keys of a process; ours is made early.
 #[inline]
 pub fn arm_end() {
@@ -191,7 +191,7 @@ impl Quiet {
     /// Waits for its end.
     pub fn join(mut self) {
         if let Some(id) = self.id.take() {
-            // SAFETY: the thread was made joinable, and nobody else joins or detaches it.
+            // SAFETY: the thread was made joinable, and no other code joins or detaches it.
             unsafe { libc::pthread_join(id, std::ptr::null_mut()) };
         }
     }
@@ -219,9 +219,9 @@ struct Start {
 /// Starts a thread that takes none of the host's signals, so no handler of the host runs on it and
 /// no system call of the host is interrupted because of it. A panic ends it, and nothing else.
 ///
-/// By the C library and not by Rust's: in a Rust program a thread of that takes a lock when it
-/// begins and when it ends. A child that was forked at such a moment never gets that lock, so its
-/// own threads would not begin.
+/// Through the C library and not Rust's: in a Rust program a thread of Rust's library takes a lock
+/// when it begins and when it ends. A child that was forked at such a moment never gets that lock,
+/// so its own threads would not begin.
 ///
 /// `name` is cut to 15 bytes. Errors: when the kernel refuses a new thread.
 pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Quiet> {
@@ -247,7 +247,7 @@ pub fn spawn_quiet(name: &str, body: impl FnOnce() + Send + 'static) -> io::Resu
 /// `start` is what `begin` wants; it is taken over when there is no error.
 unsafe fn create(start: *mut c_void) -> io::Result<libc::pthread_t> {
     let mut id: libc::pthread_t = 0;
-    // SAFETY: the attributes are made before they are used, and unmade behind that; `id` is ours.
+    // SAFETY: the attributes are initialised before and destroyed after their use; `id` is ours.
     let error = unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         match libc::pthread_attr_init(&mut attributes) {
@@ -273,7 +273,7 @@ extern "C" fn begin(start: *mut c_void) -> *mut c_void {
     crate::ours::inherit(table);
     // SAFETY: the name ends with a NUL.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
-    // A panic must not leave a function that C calls; it has said why.
+    // A panic must not leave a function that C calls; its message is printed already.
     let _ = catch_unwind(AssertUnwindSafe(body));
     over.store(true, Ordering::Release);
     std::ptr::null_mut()

@@ -1,20 +1,20 @@
-//! Long work of a background thread, done in short turns while others want its CPU.
+//! Long work of a background thread, done in short turns while other threads want its CPU.
 //!
 //! How it works: a thread that copies for milliseconds keeps its CPU until the scheduler's next
-//! tick (1-10 ms) though somebody else waits for it. `Turns::rest`, called between small pieces,
-//! gives the CPU up after `TURN_NS` if more threads want to run than there are CPUs, and sleeps as
-//! long as the turn was. A thread that was asleep comes back at once: it has used less than its
-//! share.
+//! tick (1-10 ms) though another thread waits for it. `Turns::rest`, called between small parts of
+//! the work, gives the CPU up after `TURN_NS` if more threads want to run than there are CPUs, and
+//! sleeps as long as the turn was. A thread that was asleep gets a CPU back at once: it has used
+//! less than its share.
 //!
 //! | read | emits | from | cost |
 //! | --- | --- | --- | --- |
 //! | /proc/loadavg, its fourth field | threads of the machine that run or want to | 2.6 | 1-2 us |
 //! | /proc/self/task/TID/schedstat | time in which this thread got no CPU | 2.6.23 | 0.6-1.2 us |
 //!
-//! What it promises: with a CPU to spare it does not rest. It rests no more once all rests together
-//! took `most_ns`.
-//! What it does not: where the machine's load is hidden (no /proc/loadavg), or threads share fewer
-//! CPUs than the machine has, it finds out by its own delay, behind the first one.
+//! What it promises: with a free CPU it does not rest. It rests no more once all rests together
+//! took `most_ns`. What it does not: where the machine's load is hidden (no /proc/loadavg), or
+//! threads share fewer CPUs than the machine has, it learns of others only by its own delay, after
+//! the first one.
 
 use crate::kept::Kept;
 use crate::task::TaskReader;
@@ -22,13 +22,13 @@ use crate::{clock, thread};
 
 /// Longest time on the CPU before a rest.
 const TURN_NS: u64 = 80_000;
-/// Longest rest asked for, after a turn that a slow disk or somebody else made long.
+/// Longest rest, after a turn that a slow disk or another thread made long.
 const LONGEST_NS: u64 = 4 * TURN_NS;
-/// A delay of its own in one turn that tells of others, and for how long it does.
+/// A delay in one turn that shows that others want the CPU, and for how long it counts.
 const DELAY_NS: u64 = 1_000_000;
 const DELAY_TELLS_NS: u64 = 20_000_000;
 
-/// Of one piece of work on the calling thread.
+/// The state of one long work on the calling thread.
 pub struct Turns {
     load: Option<Kept>,
     own: Option<TaskReader>,
@@ -55,7 +55,7 @@ impl Turns {
         turns
     }
 
-    /// Between two pieces of the work.
+    /// Call it between two parts of the work.
     pub fn rest(&mut self) {
         let now = clock::now_ns();
         let turn_ns = now.saturating_sub(self.since_ns);
@@ -64,7 +64,7 @@ impl Turns {
         }
         if self.is_crowded(now) {
             thread::pause(turn_ns.min(LONGEST_NS));
-            // As long as it really was: where others wait too, a rest may be longer than asked for.
+            // Its real length: where other threads wait too, a rest may be longer than requested.
             self.left_ns = self.left_ns.saturating_sub(clock::now_ns().saturating_sub(now));
         }
         self.since_ns = clock::now_ns();

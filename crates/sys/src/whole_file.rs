@@ -1,12 +1,12 @@
-//! A file that is there whole or not at all.
+//! A file that exists whole or not at all.
 //!
 //! How it works: the bytes go into a file without a name in the folder of the target (`O_TMPFILE`,
 //! Linux 3.11); `keep` gives it one and renames it over the target, `keep_new` gives it a name that
-//! nothing has. A process that is killed before leaves nothing behind, not even a file to clean up.
-//! File systems that have no such files (NFS, some overlays), and processes without /proc, through
-//! which the file gets its name, get a named one beside the target, `.NAME.PID.RANDOM.part`, which
-//! is removed when `WholeFile` is dropped; only a kill leaves it. Random, since process ids are
-//! not: two containers may have the same one, and one folder.
+//! no file has. A process that is killed before leaves nothing behind, not even a file to clean up.
+//! On file systems without such files (NFS, some overlays), and in processes without /proc, through
+//! which the file gets its name, a named file beside the target is used, `.NAME.PID.RANDOM.part`.
+//! It is removed when `WholeFile` is dropped; only a kill leaves it. The name is random, since
+//! process ids are not unique: two containers may have the same one, and one folder.
 
 use std::ffi::{CString, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A file being written. Dropped without `keep`, it never was.
+/// A file being written. Dropped without `keep`, it never existed.
 pub struct WholeFile {
     file: File,
     target: PathBuf,
@@ -50,7 +50,7 @@ impl WholeFile {
     }
 
     fn named(target: PathBuf, beside: PathBuf) -> io::Result<WholeFile> {
-        // Never one that is there, nor through a link that somebody put there.
+        // Never an existing file, nor through a link that another process put there.
         let file = File::create_new(&beside)?;
         Ok(WholeFile { file, target, beside, named: true })
     }
@@ -68,7 +68,7 @@ impl WholeFile {
     }
 
     /// Gives the file this name, in the folder it was created in. Its time is this moment, not that
-    /// of its last byte: whoever sorts files by time finds them as they came. Error
+    /// of its last byte: sorted by time, files are in the order in which they appeared. Error
     /// `AlreadyExists`: something has that name, and keeps it; try another.
     pub fn keep_new(&mut self, name: &Path) -> io::Result<()> {
         self.file.flush()?;
@@ -93,7 +93,7 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // Neither: who takes the name between these two lines loses it.
+        // Neither: a process that takes the name between these two lines loses it.
         Err(_) if fs::symlink_metadata(to).is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
         Err(_) => fs::rename(from, to),
     }

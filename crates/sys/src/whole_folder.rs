@@ -1,4 +1,4 @@
-//! A folder of files that is there whole or not at all.
+//! A folder of files that exists whole or not at all.
 //!
 //! How it works: as `whole_file`, but many: the bytes go into files without names (`O_TMPFILE`)
 //! beside the target; `keep` gives them names in a folder of its own, `.NAME.PID.RANDOM.part`, and
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::whole_file::{beside, link, rename};
 
-/// A folder being written. Dropped without `keep`, it never was.
+/// A folder being written. Dropped without `keep`, it never existed.
 pub struct WholeFolder {
     target: PathBuf,
     /// The folder that the target is in.

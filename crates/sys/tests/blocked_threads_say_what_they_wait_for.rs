@@ -1,4 +1,4 @@
-//! A thread that is really blocked is read, and the reading says in what, on what and how long.
+//! Threads that are really blocked: the kind of wait, its target and its time limit are read.
 
 #![allow(clippy::expect_used, reason = "a test may fail")]
 
@@ -15,8 +15,8 @@ use sys::calls::{self, Wait, WaitKind};
 use sys::task::{TaskCall, TaskReader};
 use sys::{fds, mem, thread};
 
-/// Starts a thread that blocks in `body`, and waits until it is seen in a call of the kind
-/// `wanted`. The thread is joined by nobody: some of them block forever.
+/// Starts a thread that blocks in `body`, and waits until it is in a call of the kind `wanted`. The
+/// thread is not joined: some of them block forever.
 fn blocked(wanted: WaitKind, body: impl FnOnce() + Send + 'static) -> (Wait, TaskReader) {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
@@ -34,7 +34,7 @@ fn blocked(wanted: WaitKind, body: impl FnOnce() + Send + 'static) -> (Wait, Tas
 
 fn pipe() -> (OwnedFd, OwnedFd) {
     let mut ends = [0; 2];
-    // SAFETY: two new descriptors are written into `ends`, which nobody else owns.
+    // SAFETY: two new descriptors are written into `ends`; they have no other owner.
     unsafe {
         assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
         (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
@@ -144,7 +144,7 @@ fn polls_lead_to_what_is_polled() {
         }
     });
     assert_eq!((wait.fd, wait.timed), (Some(number), false));
-    // SAFETY: a new descriptor that nobody else owns.
+    // SAFETY: a new descriptor without another owner.
     let epoll = unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) };
     let number = epoll.as_raw_fd();
     let (wait, _) = blocked(WaitKind::Poll, move || {

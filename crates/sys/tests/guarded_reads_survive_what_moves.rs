@@ -1,5 +1,5 @@
-//! A guarded read ends in bytes or in an error, never in a fault and never in bytes from elsewhere,
-//! while what it reads is unmapped, protected and mapped again; in a forked child; and with no
+//! A guarded read ends in bytes or in an error, never in a fault and never in bytes from elsewhere:
+//! while the memory is unmapped, protected and mapped again; in a forked child; and with no
 //! descriptor left.
 
 #![allow(clippy::expect_used, missing_docs)]
@@ -39,7 +39,7 @@ fn random(state: &mut u64) -> usize {
     (*state >> 16) as usize
 }
 
-/// Takes pages away, forbids them, and brings them back, until told to stop.
+/// Unmaps pages, protects them, and maps them again, until it is stopped.
 fn churn(region: usize, stop: &AtomicBool) -> u64 {
     let (mut state, mut changes) = (0x9e37_79b9_7f4a_7c15, 0);
     while !stop.load(Ordering::Relaxed) {
@@ -47,7 +47,7 @@ fn churn(region: usize, stop: &AtomicBool) -> u64 {
         let at = (region + page * PAGE) as *mut libc::c_void;
         match random(&mut state) % 4 {
             0 => {
-                // SAFETY: one page of the region, into which nobody has a reference.
+                // SAFETY: one page of the region, to which there is no reference.
                 unsafe { libc::munmap(at, PAGE) };
             }
             1 => {
@@ -64,7 +64,7 @@ fn churn(region: usize, stop: &AtomicBool) -> u64 {
     changes
 }
 
-/// Pieces of random places and lengths within the region, and some far from it.
+/// Ranges of random places and lengths within the region, and some far from it.
 fn pieces(region: usize, state: &mut u64, out: &mut Vec<Piece>) {
     out.clear();
     for _ in 0..random(state) % 40 {
@@ -80,7 +80,7 @@ fn pieces(region: usize, state: &mut u64, out: &mut Vec<Piece>) {
     }
 }
 
-/// How many bytes were read and checked in pieces that were whole.
+/// How many bytes were read and checked in ranges that were whole.
 fn check(region: usize, pieces: &[Piece], bytes: &[u8]) -> usize {
     let mut done = 0;
     for piece in pieces {
@@ -134,7 +134,7 @@ fn a_forked_child_has_a_reader_of_its_own_and_not_its_parents_buffer() {
     let parents = buffer.as_ptr() as usize;
     let mut parents_buffer = Some(buffer);
     let code = testkit::in_a_child(|| {
-        // Told to copy "into itself", the kernel would write into the parent.
+        // If it copied "into itself", the kernel would write into the parent.
         let parents_is_refused = reader.word(piece.address).is_err();
         match Reader::new() {
             _ if !parents_is_refused => 5,
@@ -159,7 +159,7 @@ fn a_forked_child_has_a_reader_of_its_own_and_not_its_parents_buffer() {
 
 #[test]
 fn no_descriptor_is_needed() {
-    // A child process, so that the limit is nobody else's.
+    // A child process, so that the limit is its own.
     let code = testkit::in_a_child(|| {
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: the structure is ours.

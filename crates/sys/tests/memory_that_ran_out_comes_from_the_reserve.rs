@@ -1,5 +1,5 @@
-//! What the allocator refuses comes from the reserve: whole, its own, and zeroed where that is
-//! asked for.
+//! What the allocator refuses comes from the reserve: whole, unshared, and zeroed where that is
+//! requested.
 
 #![allow(clippy::expect_used, reason = "a test may fail")]
 
@@ -36,12 +36,12 @@ fn a_program_goes_on_when_its_memory_has_run_out() {
     let mut grows: Vec<u64> = (0..100).collect();
     assert!(!ran_out());
     REFUSES.store(true, Ordering::Relaxed);
-    // Grows out of what the system gave, and within the reserve.
+    // Grows from the system's memory into the reserve, and within it.
     grows.extend(100..5000);
     let zeroed = vec![0u8; 100_000];
     let words: Vec<String> = (0..1000).map(|n| format!("word {n}")).collect();
     drop(Box::new(7u128));
-    // More than there is: refused, not handed out twice.
+    // More than is left: refused, not given twice.
     let mut large: Vec<u8> = Vec::new();
     let refused = large.try_reserve_exact(64 << 20).is_err();
     REFUSES.store(false, Ordering::Relaxed);

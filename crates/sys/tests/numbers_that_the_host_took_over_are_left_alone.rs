@@ -1,5 +1,5 @@
-//! A program that closes what it does not know closes ours, and is given the same numbers for files
-//! of its own: these are not closed, written to or read from, here and in forked children.
+//! A program that closes descriptors it does not know closes ours, and gets the same numbers for
+//! files of its own: these are not closed, written to or read from, here and in forked children.
 
 #![allow(clippy::expect_used, reason = "a test may fail")]
 
@@ -19,7 +19,7 @@ fn is_open(fd: RawFd) -> bool {
 
 /// The host closes `number` and makes it lead to what `file` does.
 fn take_over(number: RawFd, file: &impl AsRawFd) {
-    // SAFETY: replaces a descriptor by another; whoever had it must find out, which is what is
+    // SAFETY: replaces a descriptor by another; its former owner must detect that, which is what is
     // tested.
     assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
 }

@@ -1,6 +1,6 @@
 //! Threads of ours that keep many descriptors have a table of their own: none of theirs is among
-//! the host's, nothing of the host's stays open because of them, and what they ask about is the
-//! host's.
+//! the host's, nothing of the host's stays open because of them, and their questions are about the
+//! host's table.
 //!
 //! Every test runs in a forked child: it is about all descriptors of a process.
 
@@ -34,14 +34,14 @@ fn next() -> i32 {
     File::open("/dev/null").expect("it is there").as_raw_fd()
 }
 
-/// A thread of ours in its table: says that it is there, and does what it is sent.
+/// A thread of ours in its table: reports that it is there, and runs what it is sent.
 struct Apart {
     work: Sender<Box<dyn FnOnce() + Send>>,
     thread: thread::Quiet,
 }
 
 impl Apart {
-    /// None: this kernel or sandbox has no such tables; the test says so.
+    /// None: this kernel or sandbox has no such tables; the test prints that.
     fn start() -> Option<Apart> {
         let (work, to_do): (_, Receiver<Box<dyn FnOnce() + Send>>) = channel();
         let (tell, told) = channel();
@@ -59,7 +59,7 @@ impl Apart {
         }
     }
 
-    /// What `ask` returns there.
+    /// What `ask` returns on that thread.
     fn run<T: Send + 'static>(&self, ask: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
         self.work.send(Box::new(move || drop(tell.send(ask())))).expect("it lives");
@@ -154,7 +154,7 @@ fn pipe() -> (File, File) {
     let mut ends = [0; 2];
     // SAFETY: the kernel writes two numbers.
     assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-    // SAFETY: both were returned just now; nobody else owns them.
+    // SAFETY: both were returned just now; they have no other owner.
     ends.map(|end| unsafe { File::from_raw_fd(end) }).into()
 }
 

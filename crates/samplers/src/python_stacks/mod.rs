@@ -3,8 +3,7 @@
 //! How it works: CPython's own structures have the position of every thread. `attach` finds their
 //! layout and tries it; `threads` walks the interpreters' thread lists; `stack` copies a thread's
 //! frames and turns them into (code, line) pairs, each code object named once. Every read of
-//! interpreter memory is guarded (`sys::mem::Reader`), so memory that is freed during a read is an
-//! error and never a fault.
+//! interpreter memory is guarded (`sys::mem::Reader`): freed memory is an error, never a fault.
 //!
 //! | reads | emits | from |
 //! | --- | --- | --- |
@@ -26,7 +25,6 @@
 //! copied together, are taken as read, and up to 3.10, where they are not, left out:
 //! `Outcome::settled` is then false. What cannot be trusted is `Torn`, and counted. A thread that
 //! runs code in subinterpreters has its frames on several states: see `nested`.
-//!
 //! What is missing on purpose: C frames; free-threaded builds; stopping the world.
 
 mod attach;

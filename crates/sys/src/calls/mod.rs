@@ -1,17 +1,17 @@
-//! What a blocked system call means: what kind of thing is waited for, which one, for how long.
+//! The meaning of a blocked system call: the kind of wait, its target, its time limit.
 //!
 //! How it works: the call's number and arguments come from /proc/self/task/TID/syscall (see
 //! `task`). Arguments that are pointers (timeouts, descriptor sets, futex vectors) are followed
-//! through the guarded reader, which cannot fault; `read`, `write` and their kin mean what their
-//! descriptor is, which one `fstat` tells. Numbers are those of x86-64 or aarch64, whichever this
-//! was compiled for.
+//! through the guarded reader, which cannot fault. The meaning of `read`, `write` and the like
+//! depends on the descriptor's kind, from one `fstat`. Numbers are those of x86-64 or aarch64,
+//! whichever this was compiled for.
 //!
 //! | call | kind | target |
 //! | --- | --- | --- |
 //! | nanosleep, clock_nanosleep; poll, select of nothing | Sleep | length |
 //! | futex (wait, lock), futex_waitv, futex_wait | Futex | address, length |
 //! | poll, select | Poll, or Connect | the first three descriptors, how many, length |
-//! | epoll_wait | Poll | the instance (`crate::epoll` tells what is registered there), length |
+//! | epoll_wait | Poll | the instance (`crate::epoll` lists its members), length |
 //! | read, write, recv, send, sendfile, splice | by what the descriptor is | descriptor |
 //! | sendto, sendmsg, sendmmsg | SocketWrite | the address they name, if they do (`sent_to`) |
 //! | connect, accept | Connect, Accept | descriptor; the address (`connect_target`) |
@@ -49,7 +49,7 @@ pub enum WaitKind {
     SocketWrite,
     /// A connection being made.
     Connect,
-    /// Somebody to connect to us.
+    /// A client to connect.
     Accept,
     /// Any of several descriptors to become ready.
     Poll,
@@ -61,9 +61,9 @@ pub enum WaitKind {
     FileSync,
     /// Disk metadata: open, stat, list, rename, unlink, ...
     FileOpen,
-    /// Somebody to write to a pipe.
+    /// Another process or thread to write to a pipe.
     PipeRead,
-    /// Somebody to empty a pipe.
+    /// Another process or thread to read from a pipe.
     PipeWrite,
     /// A terminal to take output.
     TtyWrite,
@@ -84,7 +84,7 @@ pub const OUTSIDE_CALL: i64 = -1;
 /// In `WaitKind::Other`: not blocked.
 pub const RUNNING: i64 = -2;
 
-/// So many descriptors of a set are told.
+/// The number of descriptors of a set that are listed.
 pub const NAMED: usize = 3;
 
 /// A descriptor of a set.
@@ -110,8 +110,8 @@ pub struct Wait {
     pub set: [Option<Polled>; NAMED],
     /// Address of the futex, or the first of several: the identity of the lock.
     pub futex: Option<u64>,
-    /// How long it will wait at most: the length the caller gave, or, where the call takes a
-    /// deadline (all futex waits but FUTEX_WAIT, CPython's sleep), what is left of it now.
+    /// How long it will wait at most: the length that the caller gave, or, where the call takes a
+    /// deadline (all futex waits but FUTEX_WAIT, CPython's sleep), the time left until it.
     pub timeout_ns: Option<u64>,
     /// Whether it waits for a limited time, also when its length could not be read.
     pub timed: bool,
@@ -198,8 +198,8 @@ fn address(at: u64, length: u64, mem: &Reader) -> Option<String> {
     fds::in_words(bytes).text.filter(|text| !text.is_empty())
 }
 
-/// The one child process that a blocked call waits for. None for other calls, and where any child
-/// will do.
+/// The one child process that a blocked call waits for. None for other calls, and for calls that
+/// wait for any child.
 pub fn child_waited_for(call: &TaskCall) -> Option<u32> {
     let TaskCall::Syscall { nr, args, .. } = call else {
         return None;
@@ -253,7 +253,7 @@ pub fn is_shared_futex(call: &TaskCall) -> bool {
     args[1] as i32 & libc::FUTEX_PRIVATE_FLAG == 0
 }
 
-/// Whether a call waits for a lock whose word holds its owner's thread id: the kernel asks for
+/// Whether a call waits for a lock whose word contains its owner's thread id: the kernel requires
 /// that.
 pub fn is_priority_inheriting(call: &TaskCall) -> bool {
     let TaskCall::Syscall { nr: libc::SYS_futex, args, .. } = call else { return false };

@@ -1,4 +1,4 @@
-//! Which path a blocked call names, and what calls are called for which there is no other word.
+//! The path of a blocked call, and names for calls that are of no kind of wait.
 
 use super::nr;
 use crate::fds;
@@ -7,7 +7,7 @@ use crate::task::TaskCall;
 
 /// Bytes of a path that are read; longer ones are cut.
 const LONGEST: usize = 512;
-/// A string is read so many bytes at a time; none of these pieces reaches into another page.
+/// A string is read this many bytes at a time; no such part reaches into another page.
 const PIECE: usize = 64;
 
 /// The path that a blocked call looks up or changes: "/srv/data/7.json", relative to the working
@@ -78,7 +78,7 @@ fn text(at: u64, mem: &Reader) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The name of a call that threads sit in and that is of no kind: "semop". None for others.
+/// The name of a call that threads block in and that is of no kind: "semop". None for others.
 pub fn name(nr: i64) -> Option<&'static str> {
     Some(match nr {
         nr::PAUSE => "pause",

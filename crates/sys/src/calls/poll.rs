@@ -2,10 +2,10 @@
 //!
 //! How it works: the array of `poll` and the bit sets of `select` are copied through the guarded
 //! reader while the thread is blocked; the kernel writes its answers into them only at the end, so
-//! what is read is the question. Of long ones only the beginning is looked at.
+//! the copy has the caller's question. Of long ones only the beginning is read.
 //!
-//! What it does not: look into an epoll instance. What is registered there takes a read of its
-//! fdinfo (`crate::epoll`), and waiting on one is what idle event loops do.
+//! What is missing on purpose: the members of an epoll instance. They take a read of its fdinfo
+//! (`crate::epoll`), and waiting on one is what idle event loops do.
 
 use super::timeout::{length, microseconds, milliseconds, Timeout};
 use super::{nr, Polled, Wait, WaitKind, NAMED};
@@ -32,7 +32,7 @@ pub(super) fn meaning(nr: i64, args: &[u64; 6], mem: &Reader) -> Option<Wait> {
 /// `poll` and `ppoll`: args are the array of struct pollfd (descriptor, events; 8 bytes) and its
 /// length. Entries with a negative descriptor are ignored, as the kernel does.
 fn poll(args: &[u64; 6], mem: &Reader) -> Wait {
-    /// As many entries as are looked at; the first good ones are what we are after.
+    /// The number of entries that are read; the first valid ones are enough.
     const LOOKED_AT: usize = 16;
     let count = u32::try_from(args[1]).unwrap_or(u32::MAX);
     if count == 0 {
@@ -60,8 +60,8 @@ fn wants_only_to_write(events: i16) -> bool {
     events & libc::POLLOUT != 0 && events & read == 0
 }
 
-/// Descriptors waited for until one is ready. `connects`: the first may be a connection being made,
-/// if it is to be written to only. None: there are none.
+/// A wait for descriptors until one is ready. `connects`: the first may be a connection being made,
+/// if it is waited for until it can be written to only. None: there are no descriptors.
 fn ready(mut used: impl Iterator<Item = Polled>, connects: bool) -> Option<Wait> {
     let mut set = [None; NAMED];
     set.fill_with(|| used.next());
@@ -73,7 +73,7 @@ fn ready(mut used: impl Iterator<Item = Polled>, connects: bool) -> Option<Wait>
 
 /// `select` and `pselect6`: args are the number of bits and the sets to read, write and except.
 fn select(args: &[u64; 6], mem: &Reader) -> Wait {
-    /// The kernel takes more than FD_SETSIZE; the bits behind these are not looked at.
+    /// The kernel takes more than FD_SETSIZE; the bits behind these are not read.
     const WORDS: usize = 64;
     let words = (args[0] as usize).div_ceil(64).min(WORDS);
     let (mut all, mut to_read) = ([0u64; WORDS], [0u64; WORDS]);
@@ -91,7 +91,7 @@ fn select(args: &[u64; 6], mem: &Reader) -> Wait {
     }
     let bits = (0..64 * words).filter(|bit| all[bit / 64] >> (bit % 64) & 1 == 1);
     let writes = |bit: usize| to_read[bit / 64] >> (bit % 64) & 1 == 0;
-    // A set to read, whatever is in it: nobody makes a connection with that.
+    // A set to read, whatever is in it: a connection is not made with that.
     let reads = to_read.iter().any(|word| *word != 0);
     match ready(bits.map(|bit| Polled { fd: bit as i32, writes: writes(bit) }), !reads) {
         Some(wait) => Wait { fds: all.iter().map(|word| word.count_ones()).sum(), ..wait },

@@ -1,18 +1,18 @@
 //! CLOCK_MONOTONIC by the CPU's time stamp counter.
 //!
-//! How it works: a straight line `ns = base_ns + (tsc - base_tsc) * slope` is laid through pairs of
-//! (counter, CLOCK_MONOTONIC) and laid anew about once a second by `follow`, so that it keeps to
+//! How it works: a straight line `ns = base_ns + (tsc - base_tsc) * slope` is computed from pairs
+//! of (counter, CLOCK_MONOTONIC), and again about once a second by `follow`, so that it keeps to
 //! the kernel's clock, which NTP speeds up and slows down. A new line begins where the old one is,
-//! so time never jumps; its slope makes up what the old line missed within the next second.
+//! so time never jumps; its slope corrects the old line's error within the next second.
 //!
-//! Lines stand in a ring of slots and the number of the newest is published; a reader that was
-//! stopped long enough for its slot to be written again notices by the number and reads again. No
-//! reader waits for anybody.
+//! Lines are in a ring of slots, and the number of the newest is published. A reader that was
+//! stopped long enough for its slot to be written again notices that by the number and reads again.
+//! No reader waits for another thread.
 //!
 //! Used only where the kernel itself keeps time by this counter (`tsc` is its clocksource: it has
-//! checked that all CPUs count alike) and the counter runs at one rate in all power states. A line
-//! that misses by more than `LARGEST_ERROR_NS` (a virtual machine moved, say) is given up for good,
-//! and the kernel is asked again: `state` tells.
+//! checked that all CPUs count alike) and the counter runs at one rate in all power states. If a
+//! line's error is more than `LARGEST_ERROR_NS` (a virtual machine moved, say), the counter is
+//! given up for good and the kernel's clock is used again: `state` says so.
 //!
 //! A forked child goes on with its parent's line and lays its own: nothing here is a lock that the
 //! parent's sampler could have held at the fork.
@@ -30,7 +30,7 @@ const PAIRS: usize = 5;
 const FIRST_NS: u64 = 50_000_000;
 /// Later lines: this long after the one before.
 const NEXT_NS: u64 = 1_000_000_000;
-/// A line that is further off than this was laid through a counter that cannot be relied on.
+/// A line with a larger error was computed from a counter that cannot be relied on.
 const LARGEST_ERROR_NS: i64 = 1_000_000;
 /// Fraction bits of a slope.
 const SHIFT: u32 = 32;
@@ -49,9 +49,9 @@ static LINES: [Slot; SLOTS] = [const {
 /// `now_ns`.
 static NEWEST: AtomicU64 = AtomicU64::new(0);
 
-/// Who lays lines. A forked child takes it over from its parent's sampler.
+/// Held by the thread that computes lines. A forked child takes it over from its parent's sampler.
 static LAYING: Claim = Claim::free();
-/// The pair that the next line is measured from; `PAIR_NS` 0: none. Relaxed: under the claim.
+/// The pair that the next line is computed from; `PAIR_NS` 0: none. Relaxed: under the claim.
 static PAIR_TSC: AtomicU64 = AtomicU64::new(0);
 static PAIR_NS: AtomicU64 = AtomicU64::new(0);
 /// The counter is not to be used, and why.
@@ -84,8 +84,8 @@ pub(super) fn now_ns() -> Option<u64> {
             slope: slot.slope.load(Ordering::Relaxed),
         };
         let ns = line.at(counter());
-        // Were we overtaken by a whole round of new lines meanwhile, the words may be a mixture.
-        // Relaxed: seconds lie between this load and a number that matters.
+        // If a whole round of new lines was written meanwhile, the words may be a mixture. Relaxed:
+        // there are seconds between this load and a number that matters.
         if NEWEST.load(Ordering::Relaxed).wrapping_sub(number) < SLOTS as u64 - 1 {
             return Some(ns);
         }
@@ -195,8 +195,8 @@ fn give_up(why: &'static str) {
     NEWEST.store(0, Ordering::Release);
 }
 
-/// Counter and clock at one instant: of several tries the one that took the shortest. The counter
-/// is the reading before, so a line through the pair is never behind the kernel's clock.
+/// Counter and clock at one instant: of several tries, the one that took the shortest. The counter
+/// is read before the clock, so a line through the pair is never behind the kernel's clock.
 fn pair() -> (u64, u64) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..PAIRS {
@@ -284,8 +284,9 @@ mod tests {
         }
     }
 
-    /// The sampler lays a line a second, and looks a hundred times a second whether it is time: a
-    /// fork that fell into that left its lock held, and the child's sampler waited for it for ever.
+    /// The sampler computes a line a second, and checks a hundred times a second whether it is
+    /// time. A fork in the middle of that left the lock held, and the child's sampler waited for it
+    /// for ever.
     #[test]
     fn a_child_forked_while_its_parent_lays_a_line_lays_its_own() {
         let held = loop {

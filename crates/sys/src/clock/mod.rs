@@ -16,7 +16,7 @@ pub fn now_ns() -> u64 {
     line::now_ns().unwrap_or_else(|| read_ns(libc::CLOCK_MONOTONIC))
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC, asked of the kernel.
+/// Nanoseconds of CLOCK_MONOTONIC, from the kernel.
 #[inline]
 pub fn kernel_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC)

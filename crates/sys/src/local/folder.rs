@@ -10,9 +10,9 @@ pub fn own_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Where sockets may lie, in the order they are tried: `$XDG_RUNTIME_DIR/dashcam`,
+/// Folders for sockets, in the order in which they are tried: `$XDG_RUNTIME_DIR/dashcam`,
 /// `/run/user/UID/dashcam`, `/tmp/dashcam-UID`. A service and a shell may have different
-/// environments, so who asks looks in all of them.
+/// environments, so a client searches all of them.
 pub fn folders() -> Vec<PathBuf> {
     let uid = own_uid();
     let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -26,14 +26,14 @@ pub fn folders() -> Vec<PathBuf> {
     found
 }
 
-/// The first of `folders` that can be, made if need be with mode 0700. A runtime directory that is
-/// not there or another user's is passed over. Errors: the folder is a link, another user's, or
-/// open to others, which is refused and not passed over; or it cannot be made.
+/// The first of `folders` that can be used, made if needed with mode 0700. A runtime directory that
+/// does not exist or is another user's is skipped. Errors: the folder is a link, another user's, or
+/// open to others, which is refused and not skipped; or it cannot be made.
 pub fn folder() -> Result<PathBuf, String> {
     let candidates = folders();
     let last = candidates.len() - 1;
     for (i, path) in candidates.into_iter().enumerate() {
-        // The last one lies in /tmp, which is everybody's; the others in a folder of ours.
+        // The last one is in /tmp, which is everybody's; the others are in a folder of this user.
         let ours = || {
             let parent = path.parent().and_then(|p| std::fs::metadata(p).ok());
             parent.is_some_and(|m| m.is_dir() && m.uid() == own_uid())
@@ -55,7 +55,7 @@ fn ready(path: &Path) -> Result<(), String> {
     check(path)
 }
 
-/// Whether `path` itself (no link) is a folder of this user that nobody else can enter.
+/// Whether `path` itself (no link) is a folder of this user that no other user can enter.
 pub(super) fn check(path: &Path) -> Result<(), String> {
     let uid = own_uid();
     let found = std::fs::symlink_metadata(path).map_err(|e| format!("{}: {e}", path.display()))?;

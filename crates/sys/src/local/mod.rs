@@ -2,11 +2,11 @@
 //!
 //! How it works: a listener is bound and made to listen under a hidden name, then renamed to
 //! `<pid>.sock`, so a socket that can be seen answers. Its folder is one that only this user can
-//! enter (`folder`); who connects is asked of the kernel (SO_PEERCRED) all the same. Descriptors
-//! are non-blocking, close on exec, and are closed in forked children (`ours`).
+//! enter (`folder`); the kernel is asked for the client's user (SO_PEERCRED) all the same.
+//! Descriptors are non-blocking, close on exec, and are closed in forked children (`ours`).
 //!
 //! What it promises: no call here blocks but `wait`, and no write raises SIGPIPE. What it does not:
-//! processes in another pid namespace that share the folder may bear the same number; the second
+//! processes in another pid namespace that share the folder may have the same number; the second
 //! one's socket is called `<pid>.1.sock`, and so on.
 
 mod folder;
@@ -35,7 +35,7 @@ impl Listener {
     pub fn open(folder: &Path, pid: u32) -> Result<Listener, String> {
         let hidden = folder.join(format!(".{pid}.new"));
         let wrong = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-        // What an earlier process of this number left behind when it was killed in between.
+        // Left behind by an earlier process of this number that was killed in between.
         let _ = std::fs::remove_file(&hidden);
         let listener = UnixListener::bind(&hidden).map_err(|e| wrong(&hidden, e))?;
         listener.set_nonblocking(true).map_err(|e| wrong(&hidden, e))?;
@@ -75,7 +75,7 @@ impl Listener {
         self.fd.is_intact()
     }
 
-    /// Takes no more clients, wakes who waits for one, and removes the file.
+    /// Accepts no more clients, wakes a thread that waits for one, and removes the file.
     pub fn remove(&self) {
         shut(&self.fd);
         let _ = std::fs::remove_file(&self.path);
@@ -103,11 +103,11 @@ pub fn accept(listener: &Fd) -> io::Result<Fd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+    // SAFETY: the kernel just gave us this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
 }
 
-/// Makes a listening socket take no more clients, and wakes who waits for one.
+/// Makes a listening socket accept no more clients, and wakes a thread that waits for one.
 pub fn shut(listener: &Fd) {
     if !listener.is_intact() {
         return;
@@ -116,7 +116,7 @@ pub fn shut(listener: &Fd) {
     unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) };
 }
 
-/// Whether somebody listens at `path` (or could: only a refusal says that nobody does).
+/// Whether a process listens at `path` (or could: only a refusal proves that none does).
 pub fn is_alive(path: &Path) -> bool {
     match connect(path) {
         Ok(_) => true,
@@ -149,7 +149,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+    // SAFETY: the kernel just gave us this descriptor; it has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let length = std::mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: the address is whole, with a NUL behind its path, and `length` is its size.
@@ -241,8 +241,8 @@ pub fn sockets(folder: &Path) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Removes the sockets in `folder` that nobody listens at any more; at most `most` are tried. How
-/// many were removed.
+/// Removes the sockets in `folder` without a listener; at most `most` are tried. Returns how many
+/// were removed.
 pub fn tidy(folder: &Path, most: usize) -> usize {
     let dead = |(_, path): &(u32, PathBuf)| {
         let refused = |e: io::Error| e.kind() == io::ErrorKind::ConnectionRefused;

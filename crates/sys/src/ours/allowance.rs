@@ -1,10 +1,11 @@
-//! How many descriptors we may keep in the host's table, and where they lie.
+//! How many descriptors dashcam may keep in the host's table, and their numbers.
 //!
 //! How it works: one budget for everything: an eighth of the soft limit (`RLIMIT_NOFILE`), `SLOTS`
-//! at most. What we cannot do without (a listening socket, a file being written) is counted and
-//! taken in any case: a handful. All else asks `has_room` before it opens something to keep, and
-//! does without, or opens for one read, when there is none. While the program itself comes near its
-//! limit there is no room at all, and who keeps something gives it back (`is_tight`).
+//! at most. Descriptors that we cannot do without (a listening socket, a file being written) are
+//! counted and opened in any case: a handful. All other code calls `has_room` before it opens
+//! something to keep, and does without, or opens for one read, when there is none. While the
+//! program itself comes near its limit there is no room at all, and kept descriptors are given back
+//! (`is_tight`).
 //!
 //! ```text
 //!   limit 256:    0 ............ the host's ............ 224 ... ours ... 255
@@ -12,9 +13,10 @@
 //! ```
 //!
 //! What it promises: the host can open seven eighths of its limit at any time. Numbers below 1,024,
-//! which alone `select` can take, are its own where the limit is 4,096 or more; below that ours are
-//! at the top end of the range. The limit itself is never changed: the host would see that. What it
-//! does not: a descriptor has its lowest free number for the microsecond before it is moved up.
+//! the only ones that `select` can take, are the host's own where the limit is 4,096 or more; below
+//! that ours are at the top end of the range. The limit itself is never changed: the host would see
+//! that. What it does not: a descriptor has the lowest free number for the microsecond before it is
+//! moved up.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -24,35 +26,36 @@ use super::{apart, table};
 
 /// We take one in so many of the descriptors that the host may have.
 const PART: usize = 8;
-/// Of these so many are left for what is opened for one read, or while a capture is written.
+/// Of these, this many are left for files that are opened for one read, or while a capture is
+/// written.
 const FOR_A_MOMENT: usize = 6;
 /// First number of ours where the limit is `ROOMY` or more: that of FD_SETSIZE.
 pub(crate) const HIGH_FD: RawFd = 1024;
 const ROOMY: u64 = 4096;
-/// What the limit is taken for where it is not told: what most systems begin with.
+/// The limit that is assumed where it cannot be read: the default of most systems.
 const USUAL_LIMIT: u64 = 1024;
 /// The host is near its limit while less than one in so many of its descriptors are free, and no
 /// more once one in `EASY` are. Far enough apart that giving back ours does not end it.
 const TIGHT: u64 = 8;
 const EASY: u64 = 3;
 
-/// The host is near its limit. Written by who looks (`look_around`), read before something is
-/// opened to be kept. Relaxed: nothing else hangs on it.
+/// The host is near its limit. Written by `look_around`, read before a descriptor is opened to be
+/// kept. Relaxed: nothing else depends on it.
 static IS_TIGHT: AtomicBool = AtomicBool::new(false);
-/// Times something of ours had to do without a descriptor; those given back since the host needs
-/// them; those that the host had closed. Relaxed: counters.
+/// Times that code of ours did without a descriptor; descriptors given back because the host needs
+/// them; descriptors that the host had closed. Relaxed: counters.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 static GIVEN_BACK: AtomicU64 = AtomicU64::new(0);
 static CLOSED_BY_HOST: AtomicU64 = AtomicU64::new(0);
 
-/// What was counted since the process began.
+/// Counts since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Times something was opened for one read, or left out, since there was no room to keep it.
+    /// Times something was opened for one read, or left out, because there was no room to keep it.
     pub refused: u64,
     /// Descriptors given back since the host was near its limit.
     pub given_back: u64,
-    /// Descriptors of ours that somebody else had closed.
+    /// Descriptors of ours that other code had closed.
     pub closed_by_host: u64,
 }
 
@@ -62,13 +65,13 @@ pub fn descriptor_limit() -> u64 {
     // SAFETY: `limit` is ours and of the type the call fills.
     match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
         0 => limit.rlim_cur,
-        // A seccomp profile refuses to tell.
+        // A seccomp profile refuses the call.
         _ => USUAL_LIMIT,
     }
 }
 
-/// Most descriptors we keep in the table of the calling thread: in one of ours all but an eighth,
-/// which is for what is not asked about.
+/// The largest number of descriptors that we keep in the table of the calling thread: in a table of
+/// ours all but an eighth, which is for descriptors opened without `has_room`.
 pub fn most() -> usize {
     let limit = usize::try_from(descriptor_limit()).unwrap_or(usize::MAX);
     let share = if apart::is_apart() { limit - limit / PART } else { limit / PART };
@@ -86,7 +89,7 @@ pub fn has_room(more: usize) -> bool {
     }
 }
 
-/// Something had to do without, or was opened for one read.
+/// Code of ours did without a descriptor, or opened it for one read.
 pub fn count_refused() {
     REFUSED.fetch_add(1, Ordering::Relaxed);
 }
@@ -123,13 +126,13 @@ pub fn counts() -> Counts {
     }
 }
 
-/// Whether the host is near its limit, as of the last look, and needs what the calling thread has
+/// Whether the host, when last checked, was near its limit and needs what the calling thread has
 /// open.
 pub fn is_tight() -> bool {
     !apart::is_apart() && IS_TIGHT.load(Ordering::Relaxed)
 }
 
-/// Finds out whether the host is near its limit, from how many descriptors are open in its table.
+/// Checks whether the host is near its limit, from how many descriptors are open in its table.
 pub fn look_around(open: u64) {
     let (limit, was) = (descriptor_limit(), IS_TIGHT.load(Ordering::Relaxed));
     let free = limit.saturating_sub(open);
@@ -137,14 +140,14 @@ pub fn look_around(open: u64) {
     IS_TIGHT.store(free < limit / part, Ordering::Relaxed);
 }
 
-/// How many descriptors are open in the host's table, where the kernel tells (6.2): 1 us.
+/// How many descriptors are open in the host's table, if the kernel has that (6.2): 1 us.
 pub fn open_in_all() -> Option<u64> {
     let folder = std::fs::metadata("/proc/self/fd").ok()?;
     Some(folder.len()).filter(|open| *open > 0)
 }
 
-/// The same file under a number out of the host's way. The copy is closed on exec. Where there is
-/// none, as it was.
+/// The same file under a high number, where the host does not need it. The copy is closed on exec.
+/// If there is no such number, the descriptor as it was.
 pub(super) fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
     let limit = descriptor_limit();
     let first = match limit >= ROOMY {
@@ -159,6 +162,6 @@ pub(super) fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
     if high < 0 {
         return fd;
     }
-    // SAFETY: the kernel has just returned `high` as a new descriptor, so nobody else owns it.
+    // SAFETY: the kernel has just returned `high` as a new descriptor, so it has no other owner.
     unsafe { OwnedFd::from_raw_fd(high) }
 }

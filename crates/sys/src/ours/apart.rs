@@ -1,4 +1,4 @@
-//! A table of descriptors of our own, for threads of ours that keep many.
+//! A separate table of descriptors, for threads of ours that keep many.
 //!
 //! How it works: the kernel keeps descriptors in a table that threads of a process share only
 //! because they are asked to. `close_range` with `CLOSE_RANGE_UNSHARE` gives the calling thread an
@@ -10,8 +10,8 @@
 //!   sampler and keeper    0 1 2 (this process)     switch records, files of /proc, captures
 //! ```
 //!
-//! Numbers 0 to 2 are taken by pidfds of this process, so that nothing that is meant for stderr
-//! gets into a file, and number 0 is what `borrow` gets a descriptor of the host's by.
+//! Numbers 0 to 2 are pidfds of this process, so that nothing that is meant for stderr gets into a
+//! file; `borrow` gets descriptors of the host's through number 0.
 //!
 //! What it promises: what such a thread opens takes none of the host's numbers, not for a moment,
 //! and none of its limit; the host's `close`, `closefrom` and `dup2` do not reach it; a forked
@@ -21,9 +21,8 @@
 //! What it needs: Linux 5.9, and a seccomp profile that lets `pidfd_open`, `pidfd_getfd` and
 //! `close_range` through (Docker's lets them with CAP_SYS_PTRACE). Elsewhere ours are in the host's
 //! table, within `allowance`.
-//!
-//! Missing on purpose: threads that resolve names or write to the host's streams stay in the host's
-//! table, since libraries keep descriptors of their own there (sssd's for names).
+//! What is missing on purpose: threads that resolve names or write to the host's streams stay in
+//! the host's table, since libraries keep descriptors of their own there (sssd's for names).
 
 use std::cell::Cell;
 use std::io;
@@ -37,18 +36,18 @@ thread_local! {
     static TABLE: Cell<u32> = const { Cell::new(HOSTS) };
 }
 
-/// Number of the next table. Relaxed: only that numbers differ matters.
+/// Number of the next table. Relaxed: only uniqueness matters.
 static NEXT: AtomicU32 = AtomicU32::new(HOSTS + 1);
-/// Descriptors open in tables of ours. Relaxed: a count is of no instant.
+/// Descriptors open in tables of ours. Relaxed: a counter.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 const SYS_PIDFD_OPEN: libc::c_long = 434;
 const SYS_CLOSE_RANGE: libc::c_long = 436;
 const SYS_PIDFD_GETFD: libc::c_long = 438;
 const CLOSE_RANGE_UNSHARE: libc::c_uint = 2;
-/// What leads to this process, in a table of ours.
+/// The descriptor of this process, in a table of ours.
 const PIDFD: RawFd = 0;
-/// Numbers up to this one are taken for streams.
+/// Numbers up to this one may be taken for streams.
 const LAST_STREAM: RawFd = 2;
 
 /// The table of the calling thread.
@@ -79,21 +78,21 @@ pub fn move_apart() -> io::Result<()> {
     }
     probe()?;
     // SAFETY: the call touches no memory. It closes nothing of the host's: the range is left out of
-    // the copy, which alone this thread uses from now on.
+    // the copy, and this thread uses only the copy from now on.
     let done = unsafe { libc::syscall(SYS_CLOSE_RANGE, 0, i32::MAX, CLOSE_RANGE_UNSHARE) };
     if done != 0 {
         return Err(io::Error::last_os_error());
     }
     TABLE.set(NEXT.fetch_add(1, Ordering::Relaxed));
     for _ in PIDFD..=LAST_STREAM {
-        // An error: no limit, or no memory. What is borrowed is an error then, too.
+        // An error: no limit, or no memory. Then `borrow` is an error, too.
         let _ = pidfd();
     }
     Ok(())
 }
 
-/// Whether the calls are there and allowed: asked with arguments that are refused behind the
-/// question.
+/// Whether the calls exist and are allowed: called with arguments that the kernel refuses only
+/// after it has checked that.
 fn probe() -> io::Result<()> {
     // SAFETY: no memory is involved, and there are no such process and descriptor.
     let answers = unsafe {
@@ -120,14 +119,14 @@ fn pidfd() -> io::Result<RawFd> {
 }
 
 /// A descriptor of the host's, as one of the calling thread's table, which must be ours. It is the
-/// same open file: to be closed again at once, as the host's own `close` ends nothing until then.
+/// same open file, so close it at once: the host's own `close` ends nothing until then.
 pub(super) fn borrow(host: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: no memory is involved.
     let fd = unsafe { libc::syscall(SYS_PIDFD_GETFD, PIDFD, host, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just returned it as a new descriptor, so nobody else owns it.
+    // SAFETY: the kernel has just returned it as a new descriptor, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 

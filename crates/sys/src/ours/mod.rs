@@ -1,16 +1,15 @@
-//! The descriptors that belong to us: which they are, how many there may be, and whose table they
-//! are in.
+//! The descriptors of dashcam: their list, their allowed number, and the table that they are in.
 //!
 //! How it works: every descriptor we keep open is an `Fd`, which enters itself into a fixed table
 //! of atomics (`table`) and leaves it when dropped. In a forked child the objects that own the
 //! descriptors may be anywhere (on the stack of a thread that does not exist there); the table is
-//! all it needs. `allowance` says how many there may be and gives them numbers out of the host's
-//! way. Threads of ours that keep many have a table of their own, where the kernel allows it
-//! (`apart`): none of this is needed there.
+//! all it needs. `allowance` limits their number and gives them high numbers, where the host does
+//! not need them. Threads of ours that keep many have a table of their own, where the kernel allows
+//! it (`apart`): none of this is needed there.
 //!
-//! What it promises: `close_all` only loads, stores, asks and closes, so it may run between fork
-//! and the host's first own code. Nothing here closes a descriptor of the host's, or writes to one,
-//! though its number may once have been ours (`Fd::is_intact`).
+//! What it promises: `close_all` only loads, stores, asks the kernel and closes, so it may run
+//! between fork and the host's first own code. Nothing here closes a descriptor of the host's, or
+//! writes to one, though its number may once have been ours (`Fd::is_intact`).
 
 mod allowance;
 mod apart;
@@ -36,9 +35,9 @@ use table::Entry;
 #[derive(Debug)]
 pub struct Fd {
     fd: ManuallyDrop<OwnedFd>,
-    /// Whose table it is in.
+    /// Number of the table that it is in.
     table: u32,
-    /// What it led to when it was made; 0: the kernel would not say, or nobody else gets at it.
+    /// What it led to when it was made; 0: the kernel refused, or no other code can reach it.
     mark: u64,
     entry: Option<Entry>,
 }
@@ -57,15 +56,15 @@ impl From<OwnedFd> for Fd {
     }
 }
 
-/// Says that a descriptor whose owner is of another type is ours. To be dropped before the
-/// descriptor is closed: its number may be the host's behind that.
+/// Marks a descriptor whose owner is of another type as ours. Drop it before the descriptor is
+/// closed: after that its number may be the host's.
 #[derive(Debug)]
 #[must_use]
 pub struct Noted {
     _entry: Option<Entry>,
 }
 
-/// Notes a descriptor of ours for as long as what this returns lives.
+/// Lists a descriptor of ours as long as the result lives.
 pub fn note(fd: RawFd) -> Noted {
     let enter = || table::enter(fd, table::mark(fd).unwrap_or(0));
     // A forked child does not get a table of ours.
@@ -109,9 +108,9 @@ impl AsRawFd for Fd {
 }
 
 impl Fd {
-    /// Whether its number still leads to what it did: the host may have closed it, and have been
-    /// given the number for a file of its own. To be asked before anything is written, or read for
-    /// good. One system call; none in a table of ours.
+    /// Whether its number still leads to what it did: the host may have closed it, and have got the
+    /// number for a file of its own. Call it before a write, or a read that keeps its result. One
+    /// system call; none in a table of ours.
     pub fn is_intact(&self) -> bool {
         if self.table != apart::HOSTS || apart::is_apart() {
             return self.table == apart::table();
@@ -152,7 +151,7 @@ impl io::Write for Fd {
     }
 }
 
-/// A copy of the process's stderr, to be given to a child. Errors: it is closed, or its number is
+/// A copy of the process's stderr, to be passed to a child. Errors: it is closed, or its number is
 /// another file's.
 pub fn own_stderr() -> io::Result<OwnedFd> {
     let copy = match is_apart() {
@@ -200,7 +199,7 @@ pub(crate) fn count_high() -> usize {
 /// own them must never be dropped or used in this process.
 pub fn close_all() {
     table::take_all(|fd| {
-        // SAFETY: it leads to what it did when it was ours, and nobody in this child owns it (see
+        // SAFETY: it leads to what it did when it was ours, and it has no owner in this child (see
         // above).
         unsafe { libc::close(fd) };
     });

@@ -1,15 +1,15 @@
 //! The list of descriptors of ours: numbers, and what each of them led to when it was opened.
 //!
 //! How it works: a fixed table of atomics. A number alone proves nothing: a program that closes
-//! what it does not know (`closefrom`, a daemon's start) closes ours, too, and is given the same
-//! number for a file of its own. So each entry has a *mark*: device and inode, of a perf event its
+//! descriptors it does not know (`closefrom`, a daemon's start) closes ours, too, and gets the same
+//! number for a file of its own. So each entry has a *mark*: device and inode, for a perf event its
 //! id in the kernel, mixed into one word. A number whose mark has changed is the program's.
 //!
 //! What it promises: `enter`, `leave` and `each` only load, store, and ask the kernel about a
 //! descriptor, so they may run between fork and the host's first own code. What it does not: a
-//! program that closes one of ours and opens its own between the question and the close is not
-//! seen; these are some hundred nanoseconds, and none where our threads have a table of their own
-//! (`apart`).
+//! program that closes one of ours and opens its own between the check and the close is not
+//! detected; that is some hundred nanoseconds, and cannot happen where our threads have a table of
+//! their own (`apart`).
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -17,17 +17,17 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 /// Most descriptors of ours in the host's table at once.
 pub(super) const SLOTS: usize = 8192;
 
-/// The mark is still to come.
+/// The mark is not set yet.
 const CLAIMED: i32 = -1;
 /// Descriptor + 1, `CLAIMED`, or 0: free. Written by the owner of the slot; read by a child that is
-/// alone, and to be counted. Release and Acquire where a mark goes with it; else Relaxed: fork
-/// itself orders what the child sees, and a count is of no instant.
+/// alone, and for counts. Release and Acquire where a mark goes with it; else Relaxed: fork itself
+/// orders what the child sees, and a count has no exact instant.
 static NUMBERS: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
-/// What each led to. Written by the owner of the slot before its number; read behind the number.
+/// What each led to. Written by the owner of the slot before its number; read after the number.
 static MARKS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
 /// Where the next search for a free slot begins. Relaxed: a hint.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
-/// Entries in use. Relaxed: a count is of no instant.
+/// Entries in use. Relaxed: a count has no exact instant.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// A descriptor's place in the list.
@@ -74,7 +74,7 @@ pub(super) fn enter(fd: RawFd, mark: u64) -> Option<Entry> {
         number.load(Ordering::Relaxed) == 0 && take().is_ok()
     })?;
     MARKS[slot].store(mark, Ordering::Relaxed);
-    // Release: who sees the number sees its mark.
+    // Release: a thread that sees the number sees its mark.
     NUMBERS[slot].store(fd + 1, Ordering::Release);
     OPEN.fetch_add(1, Ordering::Relaxed);
     Some(Entry { slot })
@@ -97,7 +97,7 @@ pub(super) fn count_from(first: RawFd) -> usize {
     NUMBERS.iter().filter(|number| number.load(Ordering::Relaxed) > first).count()
 }
 
-/// In a forked child: takes every entry out, and hands each number that still leads to what it did
+/// In a forked child: removes every entry, and passes each number that still leads to what it did
 /// to `each`.
 pub(super) fn take_all(mut each: impl FnMut(RawFd)) {
     if count() == 0 {

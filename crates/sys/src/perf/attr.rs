@@ -1,11 +1,11 @@
 //! perf_event_open and its attributes: just the ones that switch records and watches need.
 //!
-//! How it works: `Attr` is the kernel's `struct perf_event_attr` up to `clockid` (its 96-byte
-//! third version, which every kernel from 4.1 on takes). The dummy event counts nothing; all that
-//! matters are the side records. A watch counts a thread's time on a CPU, and takes a sample of
-//! registers and stack each period of it. These are chosen so that perf_event_paranoid 2 allows
-//! them: own process, `exclude_kernel`, no call stacks by the kernel. Wakings are the exception: a
-//! tracepoint of a whole CPU, for which the kernel wants privileges.
+//! How it works: `Attr` is the kernel's `struct perf_event_attr` up to `clockid` (its 96-byte third
+//! version, which every kernel from 4.1 on takes). The dummy event counts nothing; only its side
+//! records matter. A watch counts a thread's time on a CPU, and takes a sample of registers and
+//! stack each period of it. These are chosen so that perf_event_paranoid 2 allows them: own
+//! process, `exclude_kernel`, no call stacks by the kernel. Wakeups are the exception: a tracepoint
+//! of a whole CPU, for which the kernel wants privileges.
 
 use crate::kept;
 use crate::ours::Fd;
@@ -114,8 +114,8 @@ pub(super) fn open_watch(of: &WatchOf) -> io::Result<Fd> {
     )
 }
 
-/// The event of the tracepoint with this id, for all that happens on one CPU: disabled, so that it
-/// can be told first which of it to write.
+/// The event of the tracepoint with this id, for all that happens on one CPU: disabled, so that a
+/// filter can be set first.
 pub(super) fn open_tracepoint(id: u64, cpu: u16) -> io::Result<Fd> {
     let attr = Attr {
         kind: TYPE_TRACEPOINT,
@@ -128,7 +128,7 @@ pub(super) fn open_tracepoint(id: u64, cpu: u16) -> io::Result<Fd> {
     submit(attr, -1, i32::from(cpu))
 }
 
-/// The same, with registers and the top of the stack of who runs.
+/// The same, with registers and the top of the stack of the running thread.
 pub(super) fn open_waker_stacks(
     id: u64,
     cpu: u16,
@@ -148,8 +148,8 @@ pub(super) fn open_waker_stacks(
     submit(attr, -1, i32::from(cpu))
 }
 
-/// Lets a tracepoint's event write only what `filter` says. The kernel takes one filter an event,
-/// once (EEXIST).
+/// Makes a tracepoint's event write only what passes `filter`. The kernel takes one filter an
+/// event, once (EEXIST).
 pub(super) fn filter(event: &Fd, filter: &CStr) -> io::Result<()> {
     // SAFETY: the descriptor is an open perf event of ours; the kernel reads the text up to its
     // end, and it lives through the call.
@@ -186,13 +186,13 @@ fn open(tid: u32, cpu: u16, flags: u64) -> io::Result<Fd> {
     submit_software(attr, tid, i32::from(cpu))
 }
 
-/// Opens the software event that `attr` tells of, for what a thread does in its own code.
+/// Opens the software event described by `attr`, for what a thread does in its own code.
 fn submit_software(attr: Attr, tid: u32, cpu: i32) -> io::Result<Fd> {
     let flags = attr.flags | flag::EXCLUDE_KERNEL | flag::EXCLUDE_HV;
     submit(Attr { kind: TYPE_SOFTWARE, flags, ..attr }, i64::from(tid), cpu)
 }
 
-/// Opens the event that `attr` tells of. `tid` -1: all threads; `cpu` -1: on whichever the thread
+/// Opens the event described by `attr`. `tid` -1: all threads; `cpu` -1: on whichever the thread
 /// runs.
 fn submit(attr: Attr, tid: i64, cpu: i32) -> io::Result<Fd> {
     let attr = Attr {

@@ -18,9 +18,10 @@
 //! | its flag SWITCH_OUT_PREEMPT | `Preempted`; before, such a switch reads as `Out` | | 4.17 |
 //! | `inherit_thread` | forked children are not followed; before, filtered by pid | | 5.13 |
 //! | PERF_RECORD_LOST | `lost()`, and where: `Lost` | records, ns | 2.6.31 |
-//! | PERF_RECORD_SAMPLE of the tracepoint `sched_waking`, of threads that are followed (`wakings`) | `Switch`: who woke the thread | | 4.3 |
+//! | PERF_RECORD_SAMPLE of `sched_waking` (see `wakings`) | `Switch`: the waker | | 4.3 |
 //!
-//! Where that one stood is in rings of its own (`waker_stacks`).
+//! Wakeups are recorded of threads that are followed; their wakers' stacks are in rings of their
+//! own (`waker_stacks`).
 //!
 //! What it promises. Order: records of one CPU come in the order they happened. `drain` merges the
 //! CPUs by time and delivers what happened before it was called, so the order also holds from one
@@ -30,10 +31,10 @@
 //! the next record that fits. `Lost` says from when until when, in time: behind the last record
 //! before the gap and before any of another CPU inside of it, also if the count is still to come.
 //! Cost: no allocation, lock or syscall in `drain` but two clock reads; figures in
-//! `examples/costs.rs`. A switch from one thread of ours to another (two records) gets about 1.9 us
-//! dearer: 0.7 for the kernel's perf hooks being on at all, 0.3 for moving the events, the rest for
-//! the records (socket ping-pong on one vCPU of AMD EPYC under KVM, Linux 6.18; one CPU's event or
-//! two, the choice of clock and a full ring make little difference).
+//! `examples/costs.rs`. A switch from one thread of ours to another (two records) costs about 1.9
+//! us more: 0.7 for the kernel's perf hooks being on at all, 0.3 for moving the events, the rest
+//! for the records (socket ping-pong on one vCPU of AMD EPYC under KVM, Linux 6.18; one CPU's event
+//! or two, the choice of clock and a full ring make little difference).
 //!
 //! What it does not promise. A thread that was running when its event was opened shows no `In`
 //! first; one that ends shows no `Out`. `sched_yield` reads as `Preempted`: the thread stayed
@@ -46,8 +47,8 @@
 //! share the first, so the rings start at 64 KiB a CPU and are halved, down to 8, when the kernel
 //! refuses.
 //!
-//! Missing on purpose: the kernel's call stacks (they need privileges), a thread to poll the rings,
-//! and the process's own accounting of who was on which CPU.
+//! What is missing on purpose: the kernel's call stacks (they need privileges), a thread to poll
+//! the rings, and the process's own account of the threads on each CPU.
 
 mod attr;
 mod refused;
@@ -82,26 +83,26 @@ pub enum SwitchKind {
     Out,
     /// Its CPU was taken away while it could have gone on.
     Preempted,
-    /// It may go on: somebody ended its wait. Told of threads that are followed.
+    /// It became runnable: its wait was ended. Recorded of threads that are followed.
     Woken {
-        /// Who did.
+        /// The waker.
         by: Waker,
     },
     /// Of no thread (`tid` is 0): records of this CPU are missing, or may be, from this time on.
     Lost {
-        /// Until then; `u64::MAX`: until the drain that tells it is over (`released_ns`).
+        /// Until then; `u64::MAX`: until the drain that delivers this is over (`released_ns`).
         until_ns: u64,
     },
 }
 
-/// Who ended a thread's wait.
+/// What ended a thread's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Waker {
     /// An interrupt: a timer, a device, the network.
     Kernel,
     /// A thread of this process, by its tid.
     Thread(u32),
-    /// Another process, or a thread of the kernel's, by its pid.
+    /// Another process or a kernel thread, by its pid.
     Process(u32),
 }
 
@@ -123,7 +124,7 @@ pub struct Switch {
 pub(crate) struct Tally {
     /// Records the kernel dropped because a ring was full.
     lost: u64,
-    /// Records we could not make sense of; each one costs the rest of its ring at that moment.
+    /// Records that are not valid; each one costs the rest of its ring at that moment.
     garbled: u64,
     /// Records that came twice, because a thread was covered twice.
     repeated: u64,
@@ -157,10 +158,10 @@ impl SwitchStream {
     /// Starts recording every thread of this process but those in `skip`, and every thread they
     /// start from now on.
     ///
-    /// Blocks the caller 5-20 ms if nobody on the host uses perf events yet, because the kernel
-    /// then patches its scheduler: call it from a thread of ours. On top come about 6 us for each
-    /// thread and CPU (measured: 101 threads, 2 CPUs, 1.3 ms). A stream also makes starting a
-    /// thread dearer, by 3-5 us a CPU. Errors: `Refused` says what the kernel refused and
+    /// Blocks the caller 5-20 ms if no process on the machine uses perf events yet, because the
+    /// kernel then patches its scheduler: call it from a thread of ours. On top come about 6 us for
+    /// each thread and CPU (measured: 101 threads, 2 CPUs, 1.3 ms). A stream also makes starting a
+    /// thread more expensive, by 3-5 us a CPU. Errors: `Refused` says what the kernel refused and
     /// what would help; nothing is left open then.
     pub fn open(skip: &[u32]) -> Result<SwitchStream, Refused> {
         SwitchStream::open_on(&online_cpus(), skip)
@@ -245,7 +246,7 @@ impl SwitchStream {
         self.rings.iter().map(Ring::filled).fold(0.0, f64::max)
     }
 
-    /// Records lost because a ring was full, as far as the kernel has told.
+    /// Records lost because a ring was full, as far as the kernel has reported.
     pub fn lost(&self) -> u64 {
         self.rings.iter().map(|ring| ring.tally.lost).sum()
     }
@@ -280,9 +281,9 @@ impl SwitchStream {
         self.rings.len() + self.events.len() + self.wakings.len()
     }
 
-    /// Closes the descriptors a forked child has inherited, without touching the rings, whose
-    /// mappings a child does not get. The parent's stream goes on. (A plain drop finds out by
-    /// itself whether it runs in a child; this says it.)
+    /// Closes the descriptors that a forked child has inherited, without touching the rings, whose
+    /// mappings a child does not get. The parent's stream goes on. (A plain drop detects by itself
+    /// that it runs in a child; this states it.)
     pub fn forget_after_fork(mut self) {
         for ring in &mut self.rings {
             ring.forget_mapping();
@@ -296,10 +297,10 @@ impl SwitchStream {
     /// Opens events for all threads on the rings from index `first` on.
     ///
     /// A thread found only in a later round was started meanwhile: by a thread not yet covered, so
-    /// it needs events, or by a covered one, so it has inherited them. Nothing tells the two apart,
-    /// so it is covered anyway, and a record that then comes twice is dropped: two records of one
-    /// switch always lie side by side in their ring, while a thread cannot really come to a CPU
-    /// twice, nor leave it twice, with nothing in between.
+    /// it needs events, or by a covered one, so it has inherited them. The two cannot be
+    /// distinguished, so it is covered anyway, and a record that then comes twice is dropped: two
+    /// records of one switch are always side by side in their ring, while a thread cannot really
+    /// come to a CPU twice, nor leave it twice, with nothing in between.
     fn cover(&mut self, first: usize, skip: &[u32]) -> Result<(), Refused> {
         let budget = descriptor_budget();
         let mut done = skip.to_vec();
@@ -396,8 +397,8 @@ fn open_ring(cpu: u16, bytes: usize) -> Result<Ring, Refused> {
     Ring::map(cpu, holder, bytes, page_bytes()).map_err(|e| Refused::new("mmap of a ring", &e))
 }
 
-/// How many events may be open: half of what we may keep open in all, but for the few that others
-/// need.
+/// How many events may be open: half of the descriptors that we may keep open in all, less the few
+/// that other code needs.
 fn descriptor_budget() -> usize {
     const OF_OTHERS: usize = 8;
     match ours::is_tight() {

@@ -1,9 +1,9 @@
-//! Why perf events cannot be recorded here, in words that tell what to change.
+//! Why perf events cannot be recorded here, and what to change.
 
 use std::fmt;
 use std::io;
 
-/// What was asked for where wakings are followed.
+/// What was attempted when wakeups are followed.
 pub(super) const READING: &str = "reading the tracepoint sched_waking";
 pub(super) const OTHER_IDS: &str = "telling threads by the kernel's ids";
 pub(super) const TRACEPOINT: &str = "perf_event_open of sched_waking";
@@ -11,7 +11,7 @@ pub(super) const TRACEPOINT: &str = "perf_event_open of sched_waking";
 /// A refusal by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What was asked for.
+    /// What was attempted.
     pub what: &'static str,
     /// The kernel's answer.
     pub errno: i32,

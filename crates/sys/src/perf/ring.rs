@@ -10,18 +10,18 @@
 //! multiples of 8 bytes and start at multiples of 8, and the ring is a power of two, so a record
 //! may be cut by the end of the ring but an 8-byte word never is: reading by words needs no copy
 //! and no special case. A record: word 0 is type (32 bits), misc (16), size in bytes (16); a switch
-//! has two more, pid and tid (32 bits each), and the time. A waking has them too (those of who
-//! wakes), and behind them the tracepoint's own bytes with their number in front (32 bits).
+//! has two more, pid and tid (32 bits each), and the time. A wakeup has them too (the waker's), and
+//! behind them the tracepoint's own bytes with their number in front (32 bits).
 //!
 //! Where records were lost: a full ring drops what does not fit, until its tail moves. The next
 //! record that fits has a RECORD_LOST in front, with the time of that record. So the gap begins at
 //! the last record before it, and ends when the space was given back, or at that time if it was
-//! earlier. A ring that is found full may have dropped some of which nothing is told yet: `Lost`
+//! earlier. A ring that is found full may have dropped records that are not reported yet: `Lost`
 //! comes at its end, too.
 //!
 //! What it promises: nothing the kernel writes makes it read outside the ring, loop or panic. A
-//! record that cannot be right (size zero, odd or past the head) costs what is left of the ring
-//! and is counted.
+//! record that cannot be right (size zero, odd or past the head) costs what is left of the ring and
+//! is counted.
 
 use super::wakings::Layout;
 use super::{Switch, SwitchKind, Tally, Waker};
@@ -38,10 +38,10 @@ const DATA_TAIL_AT: usize = 1032;
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
 const RECORD_SWITCH: u32 = 14;
-/// A ring with less room than this may have dropped a record: a waking and the RECORD_LOST in front
+/// A ring with less room than this may have dropped a record: a wakeup and the RECORD_LOST in front
 /// of it take some 120 bytes.
 const ROOM_BYTES: u64 = 256;
-/// No more is fetched beforehand: it has to stay in a near cache until it is read.
+/// The most bytes to prefetch: they have to stay in a near cache until they are read.
 const MOST_PREFETCHED: u64 = 8192;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
@@ -90,8 +90,8 @@ impl Mapping {
             .store(tail, Ordering::Release);
     }
 
-    /// Has the unread bytes fetched, which another CPU wrote: side by side, where reading them
-    /// would wait for one line after the other.
+    /// Prefetches the unread bytes, which another CPU wrote: side by side, where reading them would
+    /// wait for one line after the other.
     fn prefetch(&self, at: u64, head: u64) {
         let size = self.len - self.data_at;
         let length = head.saturating_sub(at).min(MOST_PREFETCHED) as usize;
@@ -124,7 +124,7 @@ impl Drop for Mapping {
     }
 }
 
-/// One CPU's ring and where we are in it.
+/// One CPU's ring and the position in it.
 pub(super) struct Ring {
     cpu: u16,
     map: Mapping,
@@ -132,15 +132,15 @@ pub(super) struct Ring {
     head: u64,
     /// Everything before this has been parsed.
     at: u64,
-    /// Bytes that lay in it at the last look.
+    /// Bytes in it at the last `look`.
     used: u64,
-    /// It was full then, and nobody was told.
+    /// It was full then, and that is not reported yet.
     full: bool,
     /// Time of the last record parsed.
     last_ns: u64,
     /// When the space of all that was parsed had been given back.
     pub(super) released_ns: u64,
-    /// Where things lie in wakings; None while no thread was ever followed.
+    /// The layout of wakeups; None while no thread was ever followed.
     pub(super) wakings: Option<Layout>,
     /// The next switch, parsed but not delivered.
     next: Option<Switch>,
@@ -187,7 +187,7 @@ impl Ring {
         self.map.base = std::ptr::null_mut();
     }
 
-    /// Takes note of what the kernel has written by now.
+    /// Loads how much the kernel has written by now.
     pub(super) fn look(&mut self, pid: u32) {
         self.head = self.map.head();
         // All before `at` was given back by the drain before.
@@ -199,13 +199,13 @@ impl Ring {
         }
     }
 
-    /// Whether anything was in it at the last look. If not, it has had room since it was given some
-    /// before: what is told to be lost later was lost before that.
+    /// Whether anything was in it at the last `look`. If not, it has had room since its space was
+    /// last given back: losses reported later happened before that.
     pub(super) fn held_some(&self) -> bool {
         self.used > 0
     }
 
-    /// How full it was at the last look: 0 to 1.
+    /// How full it was at the last `look`: 0 to 1.
     pub(super) fn filled(&self) -> f64 {
         self.used as f64 / self.map.data_bytes() as f64
     }
@@ -306,7 +306,7 @@ impl<W: Fn(u64) -> u64> Records<W> {
                     let next_ns = if size >= 40 { (self.word)(start + size - 8) } else { u64::MAX };
                     return Some(self.lost(next_ns));
                 }
-                // THROTTLE, UNTHROTTLE and whatever a later kernel adds: nothing we asked for.
+                // THROTTLE, UNTHROTTLE and whatever a later kernel adds: no record that we use.
                 _ => {}
             }
         }
@@ -315,7 +315,8 @@ impl<W: Fn(u64) -> u64> Records<W> {
 
     /// Records were lost behind the last one, and before the next one, of `next_ns`.
     fn lost(&self, next_ns: u64) -> Switch {
-        // One that fits while another does not is smaller: nobody gave space back between them.
+        // A record that fits while another does not is smaller: no space was given back between
+        // them.
         let released = Some(self.released_ns).filter(|t| *t > self.last_ns);
         self.lost_until(released.map_or(next_ns, |t| t.min(next_ns)))
     }
@@ -337,8 +338,8 @@ impl<W: Fn(u64) -> u64> Records<W> {
         let ours = pid == self.pid && tid != 0 && tid != u32::MAX;
         ours.then(|| Switch { t_ns: (self.word)(start + 16), tid, cpu: self.cpu, kind })
     }
-    /// Who was woken and by whom. `last` is left as it is: a waking lies between the two records of
-    /// no switch.
+    /// The woken thread and the waker. `last` is left as it is: a wakeup never comes between the
+    /// two records of one switch.
     fn waking(&self, start: u64, size: u64) -> Option<Switch> {
         let layout = self.wakings.filter(|layout| layout.end() <= size)?;
         let bytes = |at: u64| (self.word)(start + at / 8 * 8) >> (at % 8 * 8);
@@ -349,7 +350,7 @@ impl<W: Fn(u64) -> u64> Records<W> {
         let by = match by_pid {
             // The idle thread, or one that ends.
             0 | u32::MAX => Waker::Kernel,
-            // Whoever an interrupt interrupts has nothing to do with it.
+            // The thread that an interrupt interrupts is not the waker.
             _ if interrupted => Waker::Kernel,
             pid if pid == self.pid => Waker::Thread(by_tid),
             pid => Waker::Process(pid),

@@ -5,9 +5,9 @@ use super::wakings::Layout;
 use super::*;
 
 const PID: u32 = 77;
-/// When the reader before gave its space back.
+/// When the previous reader gave its space back.
 const RELEASED_NS: u64 = 140;
-/// As Linux 6.18 tells it.
+/// As Linux 6.18 has it.
 const FORMAT: &str = "name: sched_waking
 ID: 375
 format:
@@ -171,7 +171,7 @@ fn records_that_cannot_be_end_the_reading_and_are_counted() {
     for size in [0, 4, 12, 4096] {
         let words = [&switch(5, 0, 100)[..], &[header(14, 0, size), 1, 2]].concat();
         let (seen, tally) = read(&words, 16, 0);
-        // Nobody knows what the rest was.
+        // It is not known what the rest was.
         assert_eq!(seen, ["100 5 In", "100 0 Lost { until_ns: 18446744073709551615 }"]);
         assert_eq!(tally.garbled, 1, "size {size}");
     }

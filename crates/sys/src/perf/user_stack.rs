@@ -5,7 +5,7 @@
 //! ```
 //!
 //! What it promises: nothing the kernel writes makes it read outside of the sample, and at most
-//! `STACK_BYTES` are believed.
+//! `STACK_BYTES` are used.
 
 /// Most bytes of a stack in a sample.
 pub const STACK_BYTES: usize = 8 << 10;
@@ -22,7 +22,7 @@ const FRONT_WORDS: u64 = 5;
 /// `PERF_SAMPLE_REGS_ABI_64`.
 const ABI_64: u64 = 2;
 
-/// Where a thread was at one instant.
+/// Registers of a thread at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// CLOCK_MONOTONIC.
@@ -35,8 +35,9 @@ pub struct Seen {
     pub fp: u64,
 }
 
-/// What lies from `begin` to `end` of a ring, read by its words; the stack goes into `stack` (from
-/// the stack pointer on, empty when it could not be read). None: those are no registers of 64 bits.
+/// The content of a ring from `begin` to `end`, read by its words; the stack goes into `stack`
+/// (from the stack pointer on, empty when it could not be read). None: those are no registers of 64
+/// bits.
 pub(super) fn read(
     word: impl Fn(u64) -> u64,
     (begin, end): (u64, u64),

@@ -1,35 +1,35 @@
-//! Where threads of this process stood when they woke others: registers and the top of the stack,
-//! at that instant.
+//! Stacks of wakers: registers and the top of the stack of threads of this process at the instant
+//! at which they wake others.
 //!
-//! How it works: the tracepoint fires while who wakes runs. A second event of it on each CPU has
+//! How it works: the tracepoint fires while the waker runs. A second event of it on each CPU makes
 //! the kernel copy that thread's registers and stack, for a few wakers into a few rings of their
-//! own: a stack is as large as 300 switch records, and may be lost; those may not be pushed out by
-//! it.
+//! own: a stack is as large as 300 switch records, and may be lost; it must not push switch records
+//! out.
 //!
 //! ```text
 //!   ring of switches, cpu 0:  ... | A out | W wakes A |          | A in |      order is kept there
-//!   ring of stacks,   cpu 0:  ...         | W wakes A + stack of W |           joined by ids and time
+//!   ring of stacks,   cpu 0:  ...         | W wakes A + stack of W |           joined by ids, time
 //!   filter:   (pid==A || ...) && !(common_flags & interrupts) && (common_pid==W || ...)
 //! ```
 //!
 //! | reads | emits | unit | from |
 //! | --- | --- | --- | --- |
-//! | tracepoint `sched:sched_waking`: RAW, REGS_USER, STACK_USER | `Woke` and the bytes of the stack | CLOCK_MONOTONIC ns | 4.3; x86-64 |
+//! | `sched:sched_waking`: RAW, REGS_USER, STACK_USER | `Woke`, stack | ns | 4.3; x86-64 |
 //! | PERF_RECORD_LOST | `lost()` | records | 2.6.31 |
 //!
-//! What it promises: the kernel asks the filter first, and copies only of the threads in the list,
-//! none of them in an interrupt: other processes' stacks are not looked at. Should the id of a
-//! thread that ended go to another process before the list changes, its sample is dropped unread,
-//! and given back. Bounded: `RING_BYTES` of locked memory a CPU, `MOST_WAKERS` threads; a full ring
-//! loses the newest stacks and counts them. Nothing is open before the first list, nor behind an
-//! empty one. Cost: `examples/costs.rs`.
+//! What it promises: the kernel evaluates the filter first, and copies only stacks of the threads
+//! in the list, none of them in an interrupt: other processes' stacks are not copied. If the id of
+//! a thread that ended goes to another process before the list changes, its sample is dropped
+//! unread, and its space given back. Bounded: `RING_BYTES` of locked memory a CPU, `MOST_WAKERS`
+//! threads; a full ring loses the newest stacks and counts them. Nothing is open before the first
+//! list, nor after an empty one. Cost: `examples/costs.rs`.
 //!
-//! What it does not promise: the time of a sample is not that of the same waking in the switch
+//! What it does not promise: the time of a sample is not that of the same wakeup in the switch
 //! records, but some hundred nanoseconds before or behind it (the kernel reads the clock for each).
 //! CPUs that come online are covered from the next list on.
 //!
-//! Missing on purpose: the kernel's call chains, which follow frame pointers that release builds do
-//! not have; aarch64, as `watch`.
+//! What is missing on purpose: the kernel's call chains, which follow frame pointers that release
+//! builds do not have; aarch64, as `watch`.
 
 use super::refused::{Refused, TRACEPOINT};
 use super::ring::Mapping;
@@ -41,8 +41,8 @@ use crate::ours::{self, Fd};
 use std::ffi::CString;
 use std::io;
 
-/// Most threads whose stacks are taken when they wake one that is followed: the filter's text must
-/// fit into a page.
+/// The largest number of threads whose stacks are copied when they wake one that is followed: the
+/// filter's text must fit into a page.
 pub const MOST_WAKERS: usize = 96;
 /// Bytes of a ring, first choice and last: seven stacks fit, or one.
 const RING_BYTES: (usize, usize) = (64 << 10, 16 << 10);
@@ -52,29 +52,29 @@ const RAW_AT: u64 = 24;
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
 
-/// Who woke whom, and where it stood.
+/// The waker of a thread, and its stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Woke {
-    /// Who was woken.
+    /// The woken thread.
     pub tid: u32,
-    /// Who did it.
+    /// The waker.
     pub by: u32,
-    /// Where that one stood, and when.
+    /// The waker's registers, and when.
     pub seen: Seen,
 }
 
-/// What is to be done with a sample.
+/// A decision about a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// Its stack is wanted.
     This,
     /// It is not.
     Skip,
-    /// It is not asked for yet; nor is what came behind it on that CPU.
+    /// It is not needed yet; nor is what came behind it on that CPU.
     Later,
 }
 
-/// The stacks of who wakes whom. One reader; may move between threads.
+/// Stacks of wakers. One reader; may move between threads.
 pub struct WakerStacks {
     rings: Vec<Ring>,
     events: Vec<Fd>,
@@ -100,7 +100,7 @@ struct Ring {
 }
 
 impl WakerStacks {
-    /// None of anybody yet: nothing is open. None on an architecture whose registers are not known.
+    /// Without a list: nothing is open. None on an architecture whose registers are not known.
     pub fn new() -> Option<WakerStacks> {
         (REGISTERS != 0).then(|| WakerStacks {
             rings: Vec::new(),
@@ -111,9 +111,9 @@ impl WakerStacks {
         })
     }
 
-    /// Takes from now on the stacks of these threads of this process, at most `MOST_WAKERS`, when
+    /// Copies from now on the stacks of these threads of this process, at most `MOST_WAKERS`, when
     /// they wake one of `tids`, at most `MOST_FOLLOWED`; the rest is left out. With none of either
-    /// it ends, and what is in the rings is gone. Errors: what was taken before goes on. Blocks as
+    /// it ends, and the content of the rings is gone. Errors: the previous list remains. Blocks as
     /// `SwitchStream::follow`.
     pub fn follow(&mut self, of: &Wakings, tids: &[u32], wakers: &[u32]) -> Result<(), Refused> {
         let refused = |e: io::Error| Refused::new(TRACEPOINT, &e);
@@ -189,7 +189,7 @@ impl WakerStacks {
         })
     }
 
-    /// Stacks the kernel had no room for, as far as it has told.
+    /// Stacks the kernel had no room for, as far as it has reported.
     pub fn lost(&self) -> u64 {
         self.tally.lost
     }
@@ -216,8 +216,9 @@ fn open_ring(cpu: u16, bytes: usize) -> Result<(Fd, Mapping), Refused> {
     Ok((holder, map.map_err(|e| Refused::new("mmap of a ring", &e))?))
 }
 
-/// Which wakings: of one of `tids`, outside of interrupts, by one of `wakers`. In this order, since
-/// the kernel stops at the first part that does not hold, and asks at each waking on the machine.
+/// Which wakeups: of one of `tids`, outside of interrupts, by one of `wakers`. In this order, since
+/// the kernel stops at the first part that does not hold, and evaluates it at each wakeup on the
+/// machine.
 fn filter(tids: &[u32], wakers: &[u32]) -> String {
     let any = |field: &str, ids: &[u32], most: usize| {
         let ids: Vec<String> = ids.iter().take(most).map(|id| format!("{field}=={id}")).collect();
@@ -285,7 +286,7 @@ impl<W: Fn(u64) -> u64> Records<W> {
         (4 + ((self.word)(start + RAW_AT) & 0xffff_ffff)).next_multiple_of(8)
     }
 
-    /// Who woke whom, without where it stood. None: another process, or no such sample.
+    /// Woken thread and waker, without registers. None: another process, or no such sample.
     fn who(&self, tally: &mut Tally, start: u64, size: u64) -> Option<Woke> {
         if size < RAW_AT + 8 || RAW_AT + self.raw_bytes(start) > size || self.layout.end() > size {
             return None;
@@ -308,7 +309,8 @@ mod tests {
     use super::*;
 
     const PID: u32 = 77;
-    /// The tracepoint's own 28 bytes behind their number; who is woken stands 24 bytes into them.
+    /// The tracepoint's own 28 bytes behind their number; the woken thread's id is 24 bytes into
+    /// them.
     const LAYOUT: Layout = Layout { wakee_at: 28 + 24, flags_at: 28 + 2 };
 
     fn sample(t_ns: u64, pid: u32, (tid, by): (u32, u32), stack: &[u64]) -> Vec<u64> {

@@ -1,35 +1,35 @@
-//! Who woke whom: the kernel's tracepoint `sched_waking`, of a few threads.
+//! Wakeups of a few threads: the kernel's tracepoint `sched_waking`.
 //!
-//! How it works: an event of the tracepoint on each CPU sees every waking there, whoever is woken.
-//! A filter that the kernel evaluates lets only those of the followed threads through. What passes
-//! is written into the ring that holds the switches of that CPU, so the order is kept:
+//! How it works: an event of the tracepoint on each CPU sees every wakeup there. A filter that the
+//! kernel evaluates lets only those of the followed threads through. What passes is written into
+//! the ring that holds the switches of that CPU, so the order is kept:
 //!
 //! ```text
 //!   cpu 0:   thread W calls futex(WAKE)          ring 0:  ... | A out | W wakes A |
 //!   cpu 1:   A gets a CPU and goes on            ring 1:  ...             | A in |
 //! ```
 //!
-//! The sample's own pid and tid are those of who wakes; who is woken stands in the tracepoint's
-//! bytes, at the offset its `format` file tells. (An event attached to the woken thread would count
-//! there, but write nothing: a sample belongs to who runs.) In an interrupt whoever runs is not who
-//! wakes; the tracepoint's flags tell.
+//! The sample's own pid and tid are the waker's; the woken thread is in the tracepoint's bytes, at
+//! the offset from its `format` file. (An event attached to the woken thread would count there, but
+//! write nothing: a sample belongs to the running thread.) In an interrupt the running thread is
+//! not the waker; the tracepoint's flags show that.
 //!
 //! | reads | emits | unit | from |
 //! | --- | --- | --- | --- |
-//! | tracepoint `sched:sched_waking`, PERF_SAMPLE_RAW | `SwitchKind::Woken` | CLOCK_MONOTONIC ns | 4.3 |
-//! | `/sys/kernel/tracing` (or `debug/tracing`): `id`, `format` | where things lie | bytes | 2.6.31 |
+//! | tracepoint `sched:sched_waking`, PERF_SAMPLE_RAW | `SwitchKind::Woken` | ns | 4.3 |
+//! | `/sys/kernel/tracing` (or `debug/tracing`): `id`, `format` | offsets | bytes | 2.6.31 |
 //!
-//! What it promises: each waking of a followed thread, before the `In` it leads to; a full ring
+//! What it promises: each wakeup of a followed thread, before the `In` it leads to; a full ring
 //! loses and counts it as it does switches. Before the first thread is followed nothing is open and
-//! nothing costs; when none is any more, the kernel's hook stays in until `Wakings` goes (see
-//! there). Cost while one is: every waking on the machine, also of other processes, gets dearer,
-//! since the filter must be asked (figures: `examples/costs.rs`).
+//! nothing costs; when none is any more, the kernel's hook stays in until `Wakings` is dropped (see
+//! there). Cost while one is: every wakeup on the machine, also of other processes, costs more,
+//! since the filter must be evaluated (figures: `examples/costs.rs`).
 //!
-//! What it does not promise: one waking may be told twice while the list changes: both events are
-//! open then. CPUs that come online are covered from the next change on. Needs CAP_PERFMON (or
-//! `kernel.perf_event_paranoid` -1), tracefs, and the kernel's own process ids.
+//! What it does not promise: one wakeup may be recorded twice while the list changes, since both
+//! events are open then. CPUs that come online are covered from the next change on. Needs
+//! CAP_PERFMON (or `kernel.perf_event_paranoid` -1), tracefs, and the kernel's own process ids.
 //!
-//! Where who wakes stands is told beside, in rings of its own: `waker_stacks`.
+//! The wakers' stacks are in rings of their own: `waker_stacks`.
 
 use super::refused::{Refused, OTHER_IDS, READING, TRACEPOINT};
 use super::{attr, descriptor_budget, online_cpus, SwitchStream};
@@ -37,7 +37,8 @@ use crate::ours::Fd;
 use std::ffi::CString;
 use std::io;
 
-/// Most threads that are followed: the kernel evaluates their list at each waking on the machine.
+/// The largest number of followed threads: the kernel evaluates their list at each wakeup on the
+/// machine.
 pub const MOST_FOLLOWED: usize = 16;
 
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -46,7 +47,7 @@ const FRONT: u64 = 28;
 /// The inode of the kernel's first pid namespace, `PROC_PID_INIT_INO`.
 const FIRST_PIDS: &str = "pid:[4026531836]";
 
-/// Where things lie in a waking's record, in bytes from its begin.
+/// The offsets of fields in a wakeup's record, in bytes from its begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) wakee_at: u64,
@@ -57,7 +58,7 @@ impl Layout {
     /// `TRACE_FLAG_HARDIRQ`, `_SOFTIRQ` and `_NMI` of the kernel.
     pub(super) const INTERRUPTS: u8 = 0x08 | 0x10 | 0x40;
 
-    /// As the tracepoint's `format` file tells; None where it does not.
+    /// From the tracepoint's `format` file; None where that does not have it.
     pub(super) fn of(format: &str) -> Option<Layout> {
         let at = |name: &str| -> Option<u64> {
             let mut lines = format.lines().filter_map(|line| line.trim().strip_prefix("field:"));
@@ -83,16 +84,14 @@ impl Layout {
 pub struct Wakings {
     id: u64,
     layout: Layout,
-    /// A disabled event, from the first thread that is followed on. The kernel takes 20 to 50 ms to
-    /// take its hook out behind the last event, and 0.5 to put it in; meanwhile the hook finds
-    /// nothing to do.
+    /// A disabled event, from the first followed thread on. The kernel takes 20 to 50 ms to remove
+    /// its hook after the last event, and 0.5 to put it in; meanwhile the hook finds nothing to do.
     anchor: Option<Fd>,
 }
 
 impl Wakings {
-    /// Finds the tracepoint, and whether this process may use it, as far as that can be told
-    /// without trying. Errors: `Refused` says what is missing and what would help. Nothing stays
-    /// open.
+    /// Finds the tracepoint, and whether this process may use it, as far as that is known without
+    /// an attempt. Errors: `Refused` says what is missing and what would help. Nothing stays open.
     pub fn find() -> Result<Wakings, Refused> {
         let refused = |what, errno| Refused::new(what, &io::Error::from_raw_os_error(errno));
         let pids = std::fs::read_link("/proc/self/ns/pid");
@@ -121,7 +120,7 @@ impl Wakings {
         self.layout
     }
 
-    /// Finds out by trying. Blocks the caller for up to 50 ms: for a command, not for a service.
+    /// Attempts it. Blocks the caller for up to 50 ms: for a command, not for a service.
     pub fn attempt(mut self) -> Result<(), Refused> {
         self.settle()
     }
@@ -158,7 +157,7 @@ fn read() -> io::Result<Wakings> {
                 let layout = Layout::of(&format).ok_or_else(no_sense)?;
                 return Ok(Wakings { id, layout, anchor: None });
             }
-            // Forbidden says more than missing.
+            // "Forbidden" says more than "missing".
             (Err(e), _) | (_, Err(e)) if refused.is_none() => refused = Some(e),
             (Err(e), _) | (_, Err(e)) if e.kind() == io::ErrorKind::PermissionDenied => {
                 refused = Some(e);
@@ -170,8 +169,8 @@ fn read() -> io::Result<Wakings> {
 }
 
 impl SwitchStream {
-    /// Tells from now on who wakes these threads (at most `MOST_FOLLOWED`; the rest is left out),
-    /// and no others. None: ends it. Errors: what was followed before goes on.
+    /// Records from now on the wakeups of these threads (at most `MOST_FOLLOWED`; the rest is left
+    /// out), and no others. Without threads it ends. Errors: the previous list remains.
     ///
     /// Blocks the caller for about 100 us a CPU, the first time for 1 ms, since the kernel patches
     /// itself then (`examples/costs.rs`): for a thread of ours.
@@ -204,12 +203,12 @@ impl SwitchStream {
         for event in &events {
             attr::enable(event, true).map_err(refused)?;
         }
-        // The old ones go behind the new: no waking falls between them.
+        // The old events are closed after the new ones are open: no wakeup falls between them.
         self.wakings = events;
         Ok(())
     }
 
-    /// Whether wakings are told of any thread.
+    /// Whether wakeups of any thread are recorded.
     pub fn follows(&self) -> bool {
         !self.wakings.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What one thread runs: registers and the top of its stack, each period of its time on a CPU.
+//! A watch: registers and the top of the stack of one thread, each period of its time on a CPU.
 //!
 //! How it works: a task clock of that thread alone (not inherited, on whichever CPU) overflows each
 //! period; the kernel then copies the thread's registers and the innermost bytes of its stack, as
@@ -6,12 +6,12 @@
 //! not stopped beyond that interrupt.
 //!
 //! ```text
-//!   a sample: header | pid, tid | time | abi | fp | sp | pc | bytes | stack ... | bytes that are valid
+//!   a sample: header | pid, tid | time | abi | fp | sp | pc | bytes | stack ... | valid bytes
 //! ```
 //!
 //! | reads | emits | unit | from |
 //! | --- | --- | --- | --- |
-//! | PERF_RECORD_SAMPLE: REGS_USER, STACK_USER | `Seen` and the bytes of the stack | CLOCK_MONOTONIC ns | 3.7; x86-64 |
+//! | PERF_RECORD_SAMPLE: REGS_USER, STACK_USER | `Seen`, stack | ns | 3.7; x86-64 |
 //! | PERF_RECORD_LOST | `lost()` | records | 2.6.31 |
 //!
 //! What it promises: at most `STACK_BYTES` of a stack, all of one instant; the ring is bounded and
@@ -23,7 +23,8 @@
 //! thread: no more samples come then. Memory: locked, 36 KiB a watch, charged as those of
 //! `SwitchStream`.
 //!
-//! Missing on purpose: kernel code and its stacks; aarch64, whose stacks nobody here can read yet.
+//! What is missing on purpose: kernel code and its stacks; aarch64, whose stacks no reader here
+//! understands yet.
 
 use super::attr::{self, WatchOf};
 use super::refused::Refused;
@@ -78,15 +79,15 @@ impl Watch {
         Ok(Watch { event, map, at: 0, on: false, tally: Tally::default() })
     }
 
-    /// Starts or stops it: one system call when that changes anything. An error of the kernel's
-    /// leaves it as it was.
+    /// Starts or stops it: one system call when that changes anything. A kernel error leaves it as
+    /// it was.
     pub fn enable(&mut self, on: bool) {
         if self.on != on && attr::enable(&self.event, on).is_ok() {
             self.on = on;
         }
     }
 
-    /// Whether its thread has ended, as far as the kernel tells (from Linux 3.17 on). One system
+    /// Whether its thread has ended, if the kernel reports that (from Linux 3.17 on). One system
     /// call.
     pub fn ended(&self) -> bool {
         let mut asked = libc::pollfd { fd: self.event.as_raw_fd(), events: 0, revents: 0 };

@@ -1,5 +1,4 @@
-//! Finds the files that tell how much CPU quota has held this process back, and what pressure its
-//! cgroup is under.
+//! Finds the files with the CPU quota's throttling of this process and the pressure of its cgroup.
 //!
 //! How it works: /proc/self/cgroup names the cgroup inside each hierarchy, /proc/self/mountinfo
 //! says where hierarchies are mounted, and from which cgroup on they are visible (a container

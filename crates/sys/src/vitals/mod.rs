@@ -15,25 +15,25 @@
 //! | /proc/self/net/sockstat | `namespace_sockets` | count now | 2.6 |
 //! | cpu.stat of the cgroup (v2, v1) | `cgroup_periods`, `cgroup_throttled_periods` | count | 3.2 |
 //! | same | `cgroup_throttled_ns` | ns | 3.2 |
-//! | cpu.pressure, io.pressure, memory.pressure of the cgroup (v2) | `psi_cgroup_cpu_some_avg10_percent`, ... | % | 4.20 |
+//! | cpu, io, memory.pressure (v2) | `psi_cgroup_cpu_some_avg10_percent`, ... | % | 4.20 |
 //! | same | `psi_cgroup_cpu_some_total_us`, ... | us | 4.20 |
 //! | /proc/pressure/cpu, io, memory | `psi_cpu_some_avg10_percent`, ... | % | 4.20 |
 //! | same | `psi_cpu_some_total_us`, ... | us | 4.20 |
 //! | /proc/stat | `host_steal_ticks` | ticks of 10 ms, all CPUs | 2.6.11 |
 //!
 //! What it promises: counters count up from the start of the process (pressure and steal: of the
-//! host or the cgroup) and are given raw; differences are the caller's business. Values this host
+//! host or the cgroup) and are emitted raw; the caller computes differences. Values that this host
 //! does not have are not emitted, and `missing()` says which and why. No allocation on a repeated
 //! read unless a source fails, which is noted once, or there is no room to keep the files open.
 //! About 20 us a read, and 0.4 us a descriptor of the host.
 //!
-//! What it does not: `fds` are those of the process, what the recorder has open included; `sockets`
-//! leave that out, unless it has low numbers, and are not told of a process with descriptors of its
-//! own beyond `MOST_ASKED`; `namespace_sockets` are those of all processes of its network namespace
-//! (a container's, or the host's), and of the kernel: for programs with more descriptors than may
-//! be asked. `psi_cpu_...` and steal are those of the whole host, also inside a container: what the
-//! service itself lacks `psi_cgroup_...` tell. The cgroup is looked for again when the process was
-//! moved; a quota set later above it is not noticed. In a forked child open it anew.
+//! What it does not: `fds` are those of the process, including the recorder's. `sockets` exclude
+//! the recorder's, unless they have low numbers, and are missing for a process with descriptors of
+//! its own beyond `MOST_ASKED`. `namespace_sockets` are those of all processes of its network
+//! namespace (a container's, or the host's), and of the kernel: for programs with more descriptors
+//! than are checked. `psi_cpu_...` and steal are those of the whole host, also inside a container;
+//! the service's own are `psi_cgroup_...`. The cgroup is searched again when the process was moved;
+//! a quota set later above it is not noticed. In a forked child open it anew.
 
 mod cgroup;
 
@@ -48,13 +48,13 @@ use std::os::fd::AsRawFd;
 /// The sources that `follow_cgroup` replaces.
 const CGROUP: &str = "cgroup throttling";
 const CGROUP_PRESSURE: &str = "pressure of the cgroup";
-/// The source that is there up to `MOST_ASKED` descriptors.
+/// The source that exists up to `MOST_ASKED` descriptors.
 const SOCKETS: &str = "sockets";
-/// So many descriptors are asked whether they are sockets: those with numbers below ours.
+/// This many descriptors are checked for being sockets: those with numbers below ours.
 const MOST_ASKED: i32 = ours::HIGH_FD;
 
-/// Files are kept open while so many more descriptors of ours would have room: these here are read
-/// once a second, others a hundred times.
+/// Files are kept open while there is room for this many more descriptors of ours: these files are
+/// read once a second, others a hundred times.
 const LEFT_FOR_OTHERS: usize = 64;
 
 /// Takes a value: its name, with the unit at the end unless it is a count, and the value.
@@ -63,7 +63,7 @@ type Emit<'a> = &'a mut dyn FnMut(&'static str, f64);
 /// A value this host does not give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What was to be read.
+    /// What could not be read.
     pub source: &'static str,
     /// Why it cannot be.
     pub reason: String,
@@ -106,8 +106,8 @@ impl Vitals {
         ours::count_given_back(kept);
     }
 
-    /// Descriptors open in the host's table, ours there included. None: the kernel does not say, or
-    /// it cannot be asked.
+    /// Descriptors open in the host's table, including ours there. None: the kernel does not have
+    /// it, or it cannot be read.
     pub fn open_descriptors(&self) -> Option<u64> {
         self.fd_dir.as_ref().and_then(count_fds)
     }
@@ -359,7 +359,7 @@ fn count_fds(dir: &Fd) -> Option<u64> {
 }
 
 /// How many of the host's descriptors are sockets. `all`: how many are open, ours too. None: too
-/// many are to be asked.
+/// many to check.
 fn count_sockets(all: u64) -> Option<u64> {
     let expected = all.saturating_sub(ours::count_high() as u64);
     let (mut seen, mut sockets) = (0, 0);

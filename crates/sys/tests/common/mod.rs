@@ -1,4 +1,4 @@
-//! What several tests need: saying that one was skipped, running it again without privileges,
+//! What several tests need: reporting a skipped test, running it again without privileges,
 //! waiting for a condition instead of a time.
 #![allow(dead_code, reason = "no test file uses all of it")]
 #![allow(clippy::expect_used, reason = "a helper of tests fails the test it helps")]
@@ -16,13 +16,13 @@ pub const NOBODY: u32 = 65534;
 /// Set in a process that runs the tests a second time, to the role it plays there.
 pub const ROLE: &str = "SYS_TEST_ROLE";
 
-/// Says so on the real standard error: the harness would swallow it with the output of a pass.
+/// Prints to the real standard error: the harness would swallow it with the output of a pass.
 pub fn skipped(why: &str) {
     let name = std::thread::current().name().unwrap_or("?").to_owned();
     let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
 }
 
-/// Opens a stream, or says why the test cannot run here.
+/// Opens a stream, or reports why the test cannot run here.
 pub fn stream_or_skip(skip: &[u32]) -> Option<SwitchStream> {
     SwitchStream::open(skip).map_err(|e| skipped(&e.to_string())).ok()
 }
@@ -49,8 +49,9 @@ pub fn named(module: &str, test: &str) -> String {
 
 /// Runs this test binary again as `uid` with the given role and arguments.
 pub fn again(uid: u32, role: &str, args: &[&str]) -> std::process::ExitStatus {
-    // A copy, because nobody may not be allowed to walk to the original. Another process makes it:
-    // were it open for writing in this one, a child forked by another test could hold it open.
+    // A copy, because the user `nobody` may not be allowed to walk to the original. Another process
+    // makes it: were it open for writing in this one, a child forked by another test could hold it
+    // open.
     let name = format!("sys-test-{}-{role}", std::process::id());
     let copy = std::env::temp_dir().join(name);
     let own = std::env::current_exe().expect("/proc is there");

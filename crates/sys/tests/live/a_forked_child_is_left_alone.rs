@@ -1,4 +1,4 @@
-//! A forked child is not recorded, can let go of the stream, and does not disturb the parent's.
+//! A forked child is not recorded, can release the stream, and does not disturb the parent's.
 //!
 //! One test, because the descriptors of other streams would disturb the counting.
 
@@ -19,7 +19,7 @@ fn a_child_is_not_recorded_and_can_forget_the_stream() {
     let held = crate::common::open_descriptors("perf_event");
     assert_eq!(held, stream.as_ref().map_or(0, |s| s.descriptors()));
 
-    // Lets go by name; lets go by dropping; drains without harm.
+    // One releases by name; one releases by dropping; one drains without harm.
     let (first, forgets) = crate::common::child(|| {
         nap();
         stream.take().into_iter().for_each(|s| s.forget_after_fork());

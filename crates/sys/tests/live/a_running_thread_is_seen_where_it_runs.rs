@@ -1,4 +1,5 @@
-//! A watch tells where a thread computes, with its stack, and nothing of one that sleeps.
+//! A watch samples the place where a thread computes, with its stack, and nothing of one that
+//! sleeps.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;

@@ -1,4 +1,4 @@
-//! A thread's CPU clock stands as long as it is given no CPU, and grows when it is.
+//! A thread's CPU clock does not move while the thread has no CPU, and grows when it has one.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn it_stands_while_the_thread_waits_and_grows_when_it_runs() {
     };
     let mut before = 0;
     for _ in 0..20 {
-        // It may have been seen on its way into the wait: what stands twice, stands.
+        // It may have been read on the way into the wait: two equal readings show that it waits.
         blocked();
         let stands = crate::common::wait_for("a clock that stands", || {
             let first = cpu_ns(tid).expect("it lives");

@@ -1,4 +1,4 @@
-//! Threads started at any time, by whomever, are recorded; skipped ones are not.
+//! Threads started at any time, by any thread, are recorded; skipped ones are not.
 
 use std::collections::HashSet;
 use std::sync::mpsc;

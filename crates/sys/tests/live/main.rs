@@ -1,5 +1,5 @@
-//! Live tests of the door to the kernel: switch records, wakeups, stacks and counters as it gives
-//! them. Each test wants a process of its own: `cargo nextest run --profile live`
+//! Live tests of the interface to the kernel: switch records, wakeups, stacks and counters as the
+//! kernel returns them. Each test needs a process of its own: `cargo nextest run --profile live`
 //! (CONTRIBUTING.md).
 #![allow(clippy::expect_used, missing_docs, reason = "a test may fail")]
 

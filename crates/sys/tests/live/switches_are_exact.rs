@@ -8,7 +8,7 @@ use sys::perf::{Switch, SwitchKind, SwitchStream};
 use sys::task::{Switches, TaskReader};
 use sys::{clock, thread};
 
-/// Longest time between giving up a CPU and getting one again.
+/// Longest time between leaving a CPU and getting one again.
 fn longest_gap_ns(switches: &[Switch], tid: u32) -> u64 {
     let own: Vec<&Switch> = switches.iter().filter(|s| s.tid == tid).collect();
     let gaps = own

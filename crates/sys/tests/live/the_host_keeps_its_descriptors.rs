@@ -1,6 +1,6 @@
-//! What we keep open stays out of the way of the host's descriptors: high numbers, which leave
-//! those that `select` can take to the host. A stream takes a bounded share, and is refused rather
-//! than cover nothing.
+//! Our descriptors do not take numbers that the host needs: they have high numbers, and those that
+//! `select` can take remain the host's. A stream takes a bounded share, and is refused rather than
+//! cover nothing.
 //!
 //! Every test runs in forked children, whose limit it may change; one test at a time, because a
 //! child inherits the descriptors of streams that other tests have open.
@@ -107,7 +107,7 @@ fn a_stream_covers_something_or_is_refused() {
             match SwitchStream::open(&[]) {
                 Ok(mut stream) => {
                     let mut seen = false;
-                    // On a busy machine the first records may be told later.
+                    // On a busy machine the first records may come later.
                     for _ in 0..500 {
                         std::thread::sleep(Duration::from_millis(1));
                         stream.drain(|s| seen |= s.tid == thread::tid());

@@ -1,4 +1,4 @@
-//! The vital signs move when what they count happens, and what is absent is said.
+//! The vitals move when what they count happens, and missing ones are reported.
 
 use std::collections::HashMap;
 use sys::vitals::Vitals;
@@ -174,12 +174,12 @@ fn a_process_that_was_moved_tells_the_pressure_of_its_new_cgroup() {
             crate::common::skipped("not allowed to go there, or it tells no pressure");
             return 0;
         }
-        // It is new, so nobody can have waited in it for long yet, as they have on the host.
+        // It is new, so no task can have waited in it for long yet, as tasks have on the host.
         let told = read(&mut vitals)[name];
         assert!(total().is_some_and(|now| told <= now), "{told} {:?}", total());
         assert!(told < before["psi_cpu_some_total_us"].max(1e6), "{told}: the host's own");
         assert!(!vitals.missing().iter().any(|m| m.source == "pressure of the cgroup"));
-        // Those that compute side by side wait for each other.
+        // Threads that compute side by side wait for each other.
         let grown = || {
             let until = std::time::Instant::now() + std::time::Duration::from_millis(50);
             let spin = move || while std::time::Instant::now() < until {};

@@ -1,6 +1,6 @@
-//! Of a thread of this process that wakes one that is followed, its own stack at that instant is
-//! told: the function it stood in. Of other processes nothing is; and whatever comes of it, who
-//! woke whom is told as before.
+//! Stacks of wakers: of a thread of this process that wakes a followed one, its stack at that
+//! instant is recorded, with the function that it was in. Of other processes nothing is recorded;
+//! and in any case the wakeups themselves are recorded as before.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -45,8 +45,8 @@ fn knocks(who: &Thread) {
     DONE.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// A thread that waits in a futex, whenever it is woken again. One waking ends one wait: a channel
-/// has a lock beside, for which it may wait once more.
+/// A thread that waits in a futex whenever it is woken again. One wakeup ends one wait: a channel
+/// has a lock besides, for which it may wait once more.
 struct Waiter {
     tid: u32,
     stop: Arc<AtomicBool>,
@@ -78,7 +78,7 @@ impl Waiter {
     }
 }
 
-/// Until `tid` waits.
+/// Drains until `tid` waits.
 fn waits(stream: &mut SwitchStream, tid: u32, each: &mut impl FnMut(Switch)) {
     let mut reader = TaskReader::open(tid).expect("it lives");
     crate::common::wait_for("the thread waits", || {
@@ -91,7 +91,7 @@ fn words(stack: &[u8]) -> impl Iterator<Item = usize> + '_ {
     stack.chunks_exact(8).map(|b| b.try_into().map(usize::from_le_bytes).unwrap_or_default())
 }
 
-/// A thread that calls `wakes` each time it is told to; its id.
+/// A thread that calls `wakes` at each message; its id.
 fn waker(wakes: fn(&Thread), who: Thread) -> (u32, mpsc::Sender<()>, JoinHandle<()>) {
     let (go, goes) = mpsc::channel();
     let (say, said) = mpsc::channel();
@@ -137,7 +137,7 @@ fn the_stack_of_who_wakes_leads_into_the_function_that_did() {
             before.max().filter(|begin| word - begin < 200)
         };
         let found: Vec<usize> = words(&stack).filter_map(begins).collect();
-        // The innermost: further up may be what earlier calls left.
+        // The innermost: further up may be leftovers of earlier calls.
         let own = found.first() == Some(&(function as usize));
         assert!(own, "turn {turn}: {found:x?} of {} bytes", stack.len());
         assert!(woke.seen.sp % 8 == 0 && woke.seen.pc != 0);
@@ -167,7 +167,7 @@ fn only_who_is_listed_is_told_and_nobody_in_an_interrupt() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(stacks.next(&mut stack, |_| Take::This), None);
-    // Of this one timers end all waits, whoever they interrupt.
+    // All waits of this thread are ended by timers, whichever thread they interrupt.
     let napping = naps.join().expect("it only sleeps");
     let me = thread::tid();
     stacks.follow(&wakings, &[me, napping], &[me, tid, napping]).expect("another list");
@@ -253,15 +253,14 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
         rings(waiter.thread());
     }
     waits(&mut stream, tid, &mut count);
-    // On a busy machine it may have lost its CPU on the way into its wait: then nobody has to wake
-    // it.
+    // On a busy machine it may have lost its CPU on the way into its wait: then it needs no waker.
     assert!(told >= 30, "{told}");
     assert_eq!(stream.lost(), 0);
     let mut stack = Vec::new();
     let mut read = || std::iter::from_fn(|| stacks.next(&mut stack, |_| Take::This)).count();
     let kept = read();
     assert!((7..told as usize).contains(&kept), "{kept} of {told}");
-    // The next that fits tells how many did not.
+    // The next record that fits has the number that did not.
     for _ in 0..4 * stream.cpus() {
         waits(&mut stream, tid, &mut |_| ());
         rings(waiter.thread());
@@ -272,8 +271,9 @@ fn a_full_ring_loses_stacks_and_no_wakings() {
     waiter.end();
 }
 
-/// Threads come and go, and whose wakings and whose stacks are wanted changes all the while. No
-/// waking of the one that stays followed is missing, and each stack is of a waking that was told.
+/// Threads come and go, and the lists of followed threads and of wakers change all the while. No
+/// wakeup of the thread that stays followed is missing, and each stack is of a wakeup that was
+/// recorded.
 #[test]
 fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
     let Some((mut stream, mut wakings, mut stacks)) = ready() else { return };

@@ -1,5 +1,5 @@
-//! Of a thread that is followed it is told who ended each of its waits; where the kernel forbids
-//! that, the refusal says what would help.
+//! Wakeups: of a followed thread, what ended each of its waits is recorded; where the kernel
+//! forbids that, the refusal says what would help.
 
 use std::io::Write;
 use std::sync::mpsc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use sys::perf::{Switch, SwitchKind, SwitchStream, Waker, Wakings};
 use sys::thread;
 
-/// A stream and the tracepoint, or the word why the test cannot run here.
+/// A stream and the tracepoint; prints why if the test cannot run here.
 fn ready() -> Option<(SwitchStream, Wakings)> {
     let stream = crate::common::stream_or_skip(&[])?;
     match Wakings::find() {
@@ -33,7 +33,7 @@ fn waiter() -> (u32, mpsc::Sender<()>, std::thread::JoinHandle<()>) {
     (said.recv().expect("it tells its id"), tell, waits)
 }
 
-/// Everything told of `tid` until `enough` says so.
+/// All switches of `tid` until `enough` is true.
 fn until(
     stream: &mut SwitchStream,
     tid: u32,
