@@ -1,21 +1,21 @@
 //! Names for native stacks: turns the addresses in a capture into functions, files and lines.
 //!
 //! How it works: the host records words that may be return addresses, as offsets in files
-//! (`format::region::code_flag::NATIVE`). Here, where the capture is read, each file is opened if it
-//! is still the build that ran; its unwind tables tell callers from leftovers (`walk`), its debug
-//! information or symbols name them (`module`). The stacks in the capture's tables are then
-//! replaced, so that everything behind sees frames like any other's.
+//! (`format::region::code_flag::NATIVE`). The reader of the capture opens each file, if it is still
+//! the build that ran. The file's unwind tables separate callers from leftovers (`walk`); its debug
+//! information or symbols name them (`module`). The named stacks replace the native stacks in the
+//! capture's tables, so that all later steps see ordinary frames.
 //!
-//! Native code that Python called: its frames become the inner part of the Python stack. They are
-//! cut at the interpreter's loop, and what the interpreter does between its loop and a library is
-//! left out.
+//! Native code called by Python: its frames become the inner part of the Python stack. They are cut
+//! at the interpreter's loop. The interpreter's own frames between its loop and a library are left
+//! out.
 //!
 //! A lock in static memory is named by its variable's symbol.
 //!
-//! What it promises: no file makes it panic, none but regular files are opened, bounded memory.
-//! What it does not: a frame whose frame pointer is not known is a guess (`walk`); without the binary a frame
-//! is `libfoo.so+0x1234` and there may be leftovers among the frames.
-//! What is missing on purpose: debug information from servers; other architectures than x86-64.
+//! What it promises: no file causes a panic, only regular files are opened, memory is bounded. What
+//! it does not promise: a frame whose frame pointer is not known is a guess (`walk`); without the
+//! binary a frame is `libfoo.so+0x1234`, and leftovers may remain among the frames. Missing on
+//! purpose: debug information from servers; architectures other than x86-64.
 
 mod module;
 mod prologue;
@@ -33,21 +33,21 @@ use module::{Line, Module, Step};
 use text::{clean, is_interpreter, is_recorder, is_runtime, is_system};
 use walk::{frames, Candidate, Leads};
 
-/// Most words of a stack that are looked at; the host records fewer.
+/// At most this many words of a stack are examined; the host records fewer.
 const MOST_WORDS: usize = 256;
-/// The function that runs Python code, as its name begins.
+/// Prefix of the name of the function that runs Python code.
 const INTERPRETER_LOOP: &str = "_PyEval_EvalFrame";
-/// Most binaries that are opened.
+/// At most this many binaries are opened.
 const MOST_MODULES: usize = 512;
 
-/// Replaces the native stacks of a capture by named ones. Returns what is to be said about it, a
-/// sentence each. Cost: reads the binaries' debug information, if there are native stacks at all.
+/// Replaces the native stacks of a capture by named ones. Returns notes for the user, a sentence
+/// each. Cost: reads the binaries' debug information, if the capture has native stacks.
 pub fn name_native(capture: &mut Capture) -> Vec<String> {
     named(capture).notes
 }
 
-/// The same, and what was named, for the chunk `SYMS`: with it the capture reads alike where the
-/// binaries are not.
+/// The same; also returns the names for the chunk `SYMS`. With that chunk the capture reads the
+/// same where the binaries are missing.
 pub fn resolve(capture: &mut Capture) -> (Symbols, Vec<String>) {
     let from = (capture.names.len(), capture.codes.len(), capture.stacks.len());
     let namer = named(capture);
@@ -61,7 +61,7 @@ fn named(capture: &mut Capture) -> Namer {
         return namer;
     }
     let mut samples = std::mem::take(&mut capture.samples);
-    // In order, so that ids, and with them what exports write, are the same each time.
+    // In order, so that ids, and with them the output of exports, are the same each time.
     let mut threads: Vec<_> = samples.iter_mut().collect();
     threads.sort_unstable_by_key(|(tid, _)| **tid);
     let stacks = threads.into_iter().flat_map(|(_, own)| own);
@@ -87,7 +87,7 @@ fn named(capture: &mut Capture) -> Namer {
 #[derive(Default)]
 struct Namer {
     binaries: Binaries,
-    /// Stacks that were replaced.
+    /// Replaced stacks.
     stacks: HashMap<u32, u32>,
     /// Lines by binary and offset.
     lines: HashMap<(usize, u64), Vec<Line>>,
@@ -103,7 +103,7 @@ struct Namer {
 
 #[derive(Default)]
 struct Binaries {
-    /// By the text the host recorded.
+    /// By the text that the host recorded.
     by_text: HashMap<String, usize>,
     all: Vec<Binary>,
 }
@@ -142,7 +142,7 @@ impl Namer {
         }
     }
 
-    /// What was named, for a capture whose tables had `from` names, codes and stack nodes before.
+    /// The new names, for a capture whose tables had `from` names, codes and stack nodes before.
     fn symbols(&self, capture: &Capture, from: (usize, usize, usize)) -> Symbols {
         let (first_name, first_code, first_node) = (from.0 as u32, from.1 as u32, from.2 as u32);
         let stack = |id: u32| if id > first_node { OWN | (id - first_node - 1) } else { id };
@@ -187,7 +187,7 @@ impl Namer {
         let python = capture.without_native(stack);
         let inner = python != stack;
         let mut named: Vec<Line> = Vec::new();
-        // How many of them, from the innermost on, are not the interpreter's.
+        // How many frames, from the innermost outwards, are not the interpreter's.
         let mut kept = 0;
         for index in frames(&words, &mut self.binaries) {
             let Some(binary) = words[index].module else { continue };
@@ -233,7 +233,7 @@ impl Namer {
         words
     }
 
-    /// The binary of `path TAB tag`; says once why it cannot be read.
+    /// The binary of `path TAB tag`; if it cannot be read, says why once.
     fn open(&mut self, text: &str) -> Option<usize> {
         if let Some(known) = self.binaries.by_text.get(text) {
             return Some(*known);
@@ -249,8 +249,8 @@ impl Namer {
         if let Ok(Module { note: Some(note), .. }) = &module {
             self.notes.push(format!("{path}: {note}; its functions are told without lines"));
         }
-        // What the recorder did in its own binary is to blame for nothing; it is another build whenever
-        // dashcam was updated since.
+        // The recorder's own code is never to blame, and its binary is another build after each
+        // update of dashcam.
         if let Some(why) = module.as_ref().err().filter(|_| !is_recorder(path)) {
             self.notes.push(format!("{path}: {why}; its functions are told as offsets"));
         }
@@ -261,17 +261,19 @@ impl Namer {
         Some(index)
     }
 
-    /// Appends the lines of an address; `called`: it stands behind a call, which is meant.
+    /// Appends the lines of an address. `called`: the address follows a call; the call is the line
+    /// wanted.
     fn add_lines(&mut self, binary: usize, word: &Candidate, called: bool, out: &mut Vec<Line>) {
         let offset = word.offset;
-        // Behind a system call as behind any other: the instruction before is the one that runs.
+        // After a system call as after a call: the instruction before the address is the one that
+        // runs.
         let at = if word.running { offset } else { offset.saturating_sub(1) };
         let lines = self.lines.entry((binary, at)).or_insert_with(|| {
             let binary = &self.binaries.all[binary];
             named_lines(binary, at).unwrap_or_else(|| vec![unnamed(binary, offset)])
         });
         for line in lines.iter() {
-            // What the linker put around `main`, and the compiler around Rust's.
+            // Frames that the linker put around `main`, and the compiler around Rust's.
             let inner = out.last().and_then(|inner| inner.file.as_deref());
             let around_rust = inner.is_some_and(|file| file.starts_with("/rustc/"));
             let shim = match line.function.as_str() {
@@ -312,8 +314,8 @@ impl Namer {
     }
 }
 
-/// What the binary says of the instruction at `offset`; None: nothing. A file of None becomes the
-/// binary's path, or "?" for code that is the language's own.
+/// The binary's answer for the instruction at `offset`; None: none. A missing file becomes the
+/// binary's path, or "?" for code of the language itself.
 fn named_lines(binary: &Binary, offset: u64) -> Option<Vec<Line>> {
     let module = binary.module.as_ref()?;
     let mut lines = module.lines(module.address(offset)?);

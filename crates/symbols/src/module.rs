@@ -1,8 +1,11 @@
-//! One binary: which function and line an offset in it is, and how its frames are unwound.
+//! One binary: the function and line of an offset, and how to unwind its frames.
 //!
 //! How it works: the sections with symbols, debug information and unwind tables are read into
-//! memory, the rest of the file is not. Debug information that was split off is looked for under
-//! /usr/lib/debug/.build-id. A file that is not the one that ran is refused.
+//! memory; the rest of the file is not. Debug information in a separate file is searched under
+//! /usr/lib/debug/.build-id.
+//!
+//! What it promises: a file that is not the build that ran is refused. Missing on purpose: a
+//! download of debug information.
 
 use std::fs::File;
 use std::io;
@@ -20,22 +23,22 @@ use crate::prologue;
 type Slice = EndianRcSlice<RunTimeEndian>;
 type Elf<'d> = object::File<'d, &'d ReadCache<File>>;
 
-/// Most bytes of debug information of one binary, unpacked; with more it is left alone, and symbols
-/// name the functions. While it is read it is in memory twice.
+/// At most this many bytes of a binary's debug information, unpacked; a larger one is ignored, and
+/// symbols name the functions. While it is read it is in memory twice.
 const MOST_DEBUG_BYTES: u64 = 512 << 20;
-/// Most bytes of any other section.
+/// At most this many bytes of any other section.
 const MOST_SECTION_BYTES: u64 = 128 << 20;
-/// Most symbols of functions.
+/// At most this many symbols of functions.
 const MOST_SYMBOLS: usize = 2_000_000;
-/// How far a symbol without a size reaches where there are no unwind tables.
+/// Assumed length of a symbol without a size, where there are no unwind tables.
 const MOST_UNSIZED_BYTES: u64 = 4096;
-/// Most functions inlined into one another.
+/// At most this many functions inlined into one another.
 const MOST_INLINED: usize = 64;
 /// DWARF's numbers of the frame pointer and the stack pointer on x86-64.
 const RBP: Register = Register(6);
 const RSP: Register = Register(7);
 
-/// One line of source that an address stands for.
+/// One line of source for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// The function, demangled.
@@ -46,25 +49,25 @@ pub struct Line {
     pub line: u32,
 }
 
-/// What the unwind tables say of a frame. Distances are words of 8 bytes, upwards.
+/// What the unwind tables say about a frame. Distances are words of 8 bytes, upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Somebody called it.
+    /// It was called.
     Return {
-        /// What the distance is counted from.
+        /// The base of the distance.
         base: Base,
-        /// From there to the return address.
+        /// Words from the base to the return address.
         words: i64,
         /// The caller's frame pointer.
         fp: CallersFp,
     },
-    /// Nobody called it: a thread begins here.
+    /// It was not called: a thread begins here.
     Outermost,
-    /// It hangs on something else, or there are no tables.
+    /// It depends on something else, or there are no tables.
     Unknown,
 }
 
-/// What a frame's places are counted from.
+/// The base of a frame's distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// The frame's stack pointer.
@@ -73,14 +76,14 @@ pub enum Base {
     Fp,
 }
 
-/// Where a frame has its caller's frame pointer.
+/// Where a frame keeps its caller's frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallersFp {
     /// In the register: the frame did not touch it.
     Kept,
     /// Saved, this far from the base.
     At(i64),
-    /// It cannot be told.
+    /// Not known.
     Lost,
 }
 
@@ -91,11 +94,11 @@ pub struct Module {
     plt: Vec<(u64, u64)>,
     /// Function symbols by address.
     symbols: Vec<Symbol>,
-    /// Those of variables.
+    /// Variable symbols by address.
     variables: Vec<Symbol>,
     lines: Option<addr2line::Context<Slice>>,
     unwind: Option<Unwind>,
-    /// What was left alone, a sentence's end.
+    /// What was ignored, as the end of a sentence.
     pub note: Option<String>,
 }
 
@@ -119,9 +122,9 @@ struct Unwind {
 }
 
 impl Module {
-    /// Opens the binary at `path` if it is the build that `tag` says (`build:HEX`,
-    /// `file:SIZE:MTIME_NS`). Cost: reads its symbols, debug information and unwind tables.
-    /// Errors: one sentence that says why it cannot be used.
+    /// Opens the binary at `path` if it is the build that `tag` names (`build:HEX`,
+    /// `file:SIZE:MTIME_NS`). Cost: reads its symbols, debug information and unwind tables. Errors:
+    /// one sentence with the reason why it cannot be used.
     pub fn open(path: &str, tag: &str) -> Result<Module, String> {
         let said = |error: io::Error| error.to_string();
         let meta = std::fs::metadata(path).map_err(said)?;
@@ -181,8 +184,8 @@ impl Module {
         segment.address.checked_add(offset - segment.offset)
     }
 
-    /// The lines an address stands for, innermost first: functions inlined there, then the one that
-    /// was compiled. Empty when nothing is known.
+    /// The lines of an address, innermost first: inlined functions, then the compiled one. Empty
+    /// when nothing is known.
     pub fn lines(&self, address: u64) -> Vec<Line> {
         let mut found = Vec::new();
         if let Some(lines) = &self.lines {
@@ -221,10 +224,10 @@ impl Module {
 
     fn symbol(&self, address: u64) -> Option<String> {
         let behind = self.symbols.partition_point(|s| s.address <= address);
-        // Aliases stand at one address: the first that reaches as far.
+        // Aliases have one address: the first that reaches as far is used.
         let mut before = self.symbols[..behind].iter().rev().take(16);
-        // Hand-written assembly has symbols without a size: such a one must lie in the function that
-        // the unwind tables tell, or near, or it would name whatever has no symbol behind it.
+        // Hand-written assembly has symbols without a size. Such a symbol must lie in the function
+        // that the unwind tables show, or near, or it would name any code that has no symbol.
         let start = self.function(address);
         let fits = |s: &&Symbol| match (s.size, start) {
             (0, Some(start)) => s.address >= start,
@@ -236,7 +239,8 @@ impl Module {
         Some(name.into_owned())
     }
 
-    /// The variable that lies `offset` bytes behind the binary's first page in memory, by its symbol.
+    /// The variable that lies `offset` bytes behind the binary's first page in memory, by its
+    /// symbol.
     pub fn variable(&self, offset: u64) -> Option<String> {
         let address = self.first_page()?.checked_add(offset)?;
         let behind = self.variables.partition_point(|s| s.address <= address);
@@ -246,7 +250,7 @@ impl Module {
     }
 
     fn first_page(&self) -> Option<u64> {
-        /// Segments begin at a multiple of it in memory.
+        /// Memory segments begin at a multiple of this.
         const PAGE: u64 = 4096;
         self.segments.iter().map(|s| s.address / PAGE * PAGE).min()
     }
@@ -257,20 +261,21 @@ impl Module {
         unwind.step(address).unwrap_or(Step::Unknown)
     }
 
-    /// Where the function begins that `address` lies in, by unwind tables.
+    /// The begin of the function around `address`, by unwind tables.
     pub fn function(&self, address: u64) -> Option<u64> {
         let unwind = self.unwind.as_ref()?;
         unwind.entry(address).map(|entry| entry.initial_address())
     }
 
-    /// Words from the stack pointer to the return address in the function with a frame pointer that
-    /// `address` lies in, as its first instructions tell (`prologue`). Cost: one read of the file.
+    /// For the function around `address` with a frame pointer: words from the stack pointer to the
+    /// return address, by the function's first instructions (`prologue`). Cost: one read of the
+    /// file.
     pub fn frame_words(&self, address: u64) -> Option<i64> {
         let begin = self.function(address)?;
         let fits = |s: &&Segment| (s.address..s.address.saturating_add(s.size)).contains(&begin);
         let segment = self.segments.iter().find(fits)?;
         let mut code = [0u8; prologue::MOST_BYTES];
-        // No further than the instruction that is meant: it is behind the prologue.
+        // Not past the address itself, which lies behind the prologue.
         let length = code.len().min(usize::try_from(address.checked_sub(begin)?).ok()?);
         // A damaged file's numbers may be anything.
         let offset = segment.offset.checked_add(begin - segment.address)?;
@@ -333,7 +338,7 @@ fn short(tag: &str) -> &str {
     }
 }
 
-/// Debug information that was split off when the binary was packaged.
+/// Debug information in a separate file, as distributions package it.
 fn split_off(elf: &Elf<'_>) -> Option<File> {
     let id = elf.build_id().ok().flatten()?;
     let (first, rest) = id.split_first()?;
@@ -361,7 +366,7 @@ fn section(elf: &Elf<'_>, name: &str, most: u64) -> (u64, Rc<[u8]>) {
     (section.address(), Rc::from(&*bytes))
 }
 
-/// The debug information; the error says why there is none although the file has it.
+/// The debug information. The error is the reason why the file's own cannot be used.
 fn lines(elf: &Elf<'_>) -> Result<addr2line::Context<Slice>, String> {
     let size = |id: gimli::SectionId| {
         let section = elf.section_by_name(id.name());

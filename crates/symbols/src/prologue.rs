@@ -1,16 +1,19 @@
-//! How far the return address lies above the stack pointer in a function that has a frame pointer,
-//! as the instructions it begins with tell: what they push, and the room they make.
+//! The distance from the stack pointer to the return address, for a function with a frame pointer.
 //!
-//! The unwind tables of such a function count from the frame pointer alone, and the frame pointer of
-//! a blocked thread is not known: Rust's standard library is built like that, and its locks are what
-//! threads block in. What is missing on purpose: functions that align the stack or make room again
-//! later; whoever asks must check that an address of code lies there.
+//! How it works: the first instructions of the function are decoded: what they push, and the room
+//! they make. The unwind tables of such a function count from the frame pointer alone, and the
+//! frame pointer of a blocked thread is not known. Rust's standard library is built like that, and
+//! threads block in its locks.
+//!
+//! What it promises: a distance only for prologues of known form; the caller must still check that
+//! the word there is an address of code. Missing on purpose: functions that align the stack or make
+//! room again later.
 
-/// Bytes of a function that are looked at.
+/// Bytes of a function that are decoded.
 pub const MOST_BYTES: usize = 48;
 
-/// Words from the stack pointer, behind the prologue, to the return address. None: it begins
-/// otherwise, or aligns the stack.
+/// Words from the stack pointer, after the prologue, to the return address. None: the prologue has
+/// another form, or aligns the stack.
 pub fn words(code: &[u8]) -> Option<i64> {
     let code = code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(code);
     // push %rbp; mov %rsp,%rbp, in one of its two encodings.
@@ -27,7 +30,7 @@ pub fn words(code: &[u8]) -> Option<i64> {
             [0x48, 0x81, 0xec, a, b, c, d, ..] => {
                 return whole(words, i64::from(i32::from_le_bytes([*a, *b, *c, *d])));
             }
-            // and $-32,%rsp: the distance hangs on the caller.
+            // and $-32,%rsp: the distance depends on the caller.
             [0x48, 0x83 | 0x81, 0xe4, ..] => return None,
             _ => return Some(words),
         };

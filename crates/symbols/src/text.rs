@@ -1,11 +1,12 @@
-//! Names as people write them, and whose code they are.
+//! Names in the form that people write, and whose code a binary or function is: the system's, the
+//! interpreter's, the recorder's or the program's own.
 
 /// Folders of libraries that came with the system.
 const SYSTEM: [&str; 4] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"];
-/// Rust code that is nobody's own.
+/// Prefixes of the functions of Rust's libraries and of dashcam.
 const RUNTIME: [&str; 5] = ["std::", "core::", "alloc::", "dashcam::", "recorder::"];
 
-/// Whether a binary is a library of the system: its source is of no interest, its name is.
+/// Whether a binary is a library of the system: its name is of interest, its source is not.
 pub fn is_system(path: &str) -> bool {
     let base = path.rsplit('/').next().unwrap_or(path);
     SYSTEM.iter().any(|dir| path.starts_with(dir)) && base.contains(".so")

@@ -1,64 +1,69 @@
-//! Which words of a stack are return addresses.
+//! Finds the return addresses among the words of a stack.
 //!
-//! How it works: the host recorded every word that points behind a call, callers and leftovers of
-//! earlier calls alike, and words that may be saved frame pointers. From the innermost frame on, the
-//! unwind tables say at which word its return address lies, counted from the stack pointer, which is
-//! known, or from the frame pointer, which is followed from where they say it was saved: exactly
-//! that word is taken. Where the frame pointer is not known, the function's first instructions may
-//! tell how much room it has; else the next word is taken whose call leads to this function, else the
-//! next whose call may lead anywhere. Where a signal's handler returns to, the registers of what it
-//! interrupted lie at known places behind: from there on these are known again.
+//! How it works: the host recorded every word that points behind a call, both callers and leftovers
+//! of earlier calls, and words that may be saved frame pointers. From the innermost frame outwards,
+//! the unwind tables give the word of each return address. They count from the stack pointer, which
+//! is known, or from the frame pointer, which is followed from the place where the tables say it
+//! was saved. Exactly that word is taken.
+//!
+//! Where the frame pointer is not known, the function's first instructions may give the size of its
+//! frame. Otherwise the next word is taken whose call leads to this function, else the next whose
+//! call may lead anywhere. At the return from a signal handler, the registers of the interrupted
+//! code lie at known places; from there on they are known again.
+//!
+//! What it promises: with a known pointer the frame is exactly what the tables say. What it does
+//! not: frames found without a frame pointer are guesses.
 
 use format::region::code_flag;
 
 use crate::module::{Base, CallersFp, Step};
 
-/// Words from what a signal's handler returns to, to registers of what it interrupted.
+/// Words from the handler's return address to the registers of the interrupted code.
 const SIGNAL_FP: i64 = code_flag::SIGNAL_FP as i64;
 const SIGNAL_PC: i64 = code_flag::SIGNAL_PC as i64;
 
-/// A word of the stack that matters.
+/// A word of the stack that may be a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which binary; None: none that is known.
+    /// Its binary; None: not known.
     pub module: Option<usize>,
-    /// Bytes from the begin of its file.
+    /// Bytes from the begin of the file.
     pub offset: u64,
     /// Words above the stack pointer; -1 for the instruction pointer.
     pub position: i64,
-    /// Where a saved frame pointer points, words above this one, 0 none: the one in this word when
-    /// it is a `pointer`, else in the word before it.
+    /// Where a saved frame pointer points, in words above this word, 0 none: the frame pointer
+    /// in this word when it is a `pointer`, else the one in the word before.
     pub link: i64,
     /// It is no return address.
     pub pointer: bool,
-    /// It is the instruction that was about to run. The innermost word's link is of the frame pointer
-    /// in its register; that of one that a signal interrupted is of its stack pointer.
+    /// It is the instruction that was about to run. In the innermost word `link` is that of the
+    /// frame pointer's register; in the word of interrupted code it is that of the stack pointer.
     pub running: bool,
 }
 
-/// What the binaries know.
+/// What the binaries say.
 pub trait Code {
-    /// How to get from the frame at `at` to its caller. `called`: it stands behind a call.
+    /// How to get from the frame at `at` to its caller. `called`: the address follows a call.
     fn step(&mut self, at: Candidate, called: bool) -> Step;
-    /// Words from the stack pointer to the return address of a function with a frame pointer, if its
-    /// code tells.
+    /// Words from the stack pointer to the return address, for a function with a frame pointer, if
+    /// its code shows them.
     fn frame_words(&mut self, at: Candidate, called: bool) -> Option<i64>;
     /// Whether the call in front of `caller` can have led to the function that `at` runs in.
     fn leads(&mut self, caller: Candidate, at: Candidate, called: bool) -> Leads;
 }
 
-/// Where a call goes.
+/// The target of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leads {
     /// To another function.
     Elsewhere,
-    /// It cannot be told: through a pointer or into another binary.
+    /// Not known: through a pointer or into another binary.
     Perhaps,
-    /// Here.
+    /// This function.
     Here,
 }
 
-/// Indices of the frames among `stack` (innermost first), the first of which is always one.
+/// Indices of the frames among `stack` (innermost first); the first word is always a frame.
 pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
     let mut found = Vec::new();
     let register = stack.first().filter(|at| at.running && at.link > 0);
@@ -76,7 +81,7 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
             sp = word.position + word.link;
             fp = saved_at(stack, at.position.saturating_add(SIGNAL_FP));
             if word.link == 0 {
-                // On another stack: nothing is known of that.
+                // On another stack, about which nothing is known.
                 found.push(inside);
                 break;
             }
@@ -96,7 +101,7 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
                 let place = base.saturating_add(words);
                 outer.clone().find(|i| stack[*i].position == place && place >= sp)
             }
-            // Of a function that is in the midst of a call the stack pointer is known, too.
+            // For a function in the middle of a call the stack pointer is known, too.
             (Step::Return { base: Base::Fp, .. }, None) if called => {
                 let place = code.frame_words(at, called).map(|words| sp.saturating_add(words));
                 outer.clone().find(|i| Some(stack[*i].position) == place)
@@ -125,7 +130,7 @@ pub fn frames(stack: &[Candidate], code: &mut impl Code) -> Vec<usize> {
     found
 }
 
-/// What a signal interrupted, when the word at `index` is what its handler returns to.
+/// The interrupted code, when the word at `index` is the return address of a signal handler.
 fn interrupted(stack: &[Candidate], index: usize) -> Option<usize> {
     let place = stack[index].position.saturating_add(SIGNAL_PC);
     (index + 1..stack.len())
@@ -152,7 +157,7 @@ fn guess(
     perhaps
 }
 
-/// Where the frame pointer saved at `place` points.
+/// The target of the frame pointer saved at `place`.
 fn saved_at(stack: &[Candidate], place: i64) -> Option<i64> {
     let holds = |word: &&Candidate| {
         word.link > 0 && word.position == place.saturating_add(i64::from(!word.pointer))
@@ -173,7 +178,7 @@ mod tests {
         }
 
         fn frame_words(&mut self, at: Candidate, _: bool) -> Option<i64> {
-            // Those of the last hundred tell.
+            // Only the rules of the last hundred apply.
             (at.offset >= 9000).then_some((at.offset % 100) as i64)
         }
 
@@ -239,14 +244,14 @@ mod tests {
         let rules =
             || vec![(110, by_fp, None), (210, by_sp(4), None), (310, Step::Outermost, None)];
         assert_eq!(frames(&words, &mut Known(rules())), [0, 2, 3]);
-        // Of a blocked thread it is not, and the next word may do as well.
+        // In a blocked thread it is not known, and the next word may be right as well.
         words[0].running = false;
         assert_eq!(frames(&words, &mut Known(rules())), [0, 1, 2, 3]);
     }
 
     #[test]
     fn without_the_frame_pointer_the_room_that_a_function_makes_tells_its_caller() {
-        // 9105 has five words of its own, and a leftover among them whose call may lead there.
+        // 9105 has a frame of five words, among them a leftover whose call may lead there.
         let words = stack(&[(110, -1), (9105, 0), (920, 3), (210, 6), (930, 7), (310, 9)]);
         let by_fp = Step::Return { base: Base::Fp, words: 1, fp: CallersFp::Lost };
         let mut rules = vec![
@@ -256,7 +261,7 @@ mod tests {
             (310, Step::Outermost, None),
         ];
         assert_eq!(frames(&words, &mut Known(rules.clone())), [0, 1, 3, 5]);
-        // Where no return address lies at that place, it is a guess again.
+        // Without a return address at that place, it is a guess again.
         rules[1].0 = 9104;
         let mut other = words.clone();
         other[1].offset = 9104;
@@ -265,8 +270,8 @@ mod tests {
 
     #[test]
     fn behind_a_signals_handler_comes_what_it_interrupted() {
-        // 110 handles, called by the restorer at 3; what was interrupted has its stack pointer at 40
-        // and its frame pointer, saved at 19, points to 44.
+        // 110 is the handler, called by the restorer at 3. The interrupted code has its stack
+        // pointer at 40, and its frame pointer, saved at 19, points to 44.
         let mut words = stack(&[
             (110, -1),
             (910, 1),
@@ -291,10 +296,10 @@ mod tests {
             ])
         };
         assert_eq!(frames(&words, &mut rules()), [0, 2, 5, 8, 9]);
-        // On a stack of its own: what it interrupted, and no more.
+        // On a stack of its own: only the interrupted frame is known.
         words[5].link = 0;
         assert_eq!(frames(&words, &mut rules()), [0, 2, 5]);
-        // Leftovers of a signal's frame are no callers.
+        // Leftovers in a signal's frame are not callers.
         words[5].running = true;
         words[2].position = 2;
         assert_eq!(frames(&words, &mut rules()), [0]);

@@ -1,5 +1,5 @@
-//! A binary that is whole names its functions; one that is cut, scribbled over, replaced, or no
-//! file at all is told as such, and never a panic.
+//! A whole binary names its functions. A binary that is cut, overwritten with noise, replaced, or
+//! no file at all is reported as such, without a panic.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +14,7 @@ fn landmark() -> u64 {
     std::hint::black_box(7)
 }
 
-/// Where `landmark` lies in this test's own file.
+/// Offset of `landmark` in this test's own file.
 fn offset_of_landmark() -> u64 {
     let address = landmark as *const () as u64;
     let maps = std::fs::read_to_string("/proc/self/maps").expect("procfs");
@@ -74,7 +74,7 @@ fn capture_of(path: &str, tag: &str, offsets: &[u64]) -> Capture {
     capture
 }
 
-/// Function, file and line of the innermost frame that is not Rust's, and what was said.
+/// Function, file and line of the innermost frame that is not Rust's, and the notes.
 fn named(mut capture: Capture) -> (Option<(String, String, u32)>, Vec<String>) {
     let notes = symbols::name_native(&mut capture);
     let stack = capture.samples[&1][0].stack;
@@ -108,7 +108,7 @@ fn damaged_binaries_are_refused_or_read() {
         match round % 3 {
             0 => bytes.truncate(next(whole.len())),
             1 => (0..64).for_each(|_| bytes[next(whole.len())] = next(256) as u8),
-            // Its header and tables, where a number says most.
+            // Its header and tables, where each number matters most.
             _ => {
                 (0..4).for_each(|_| bytes[next(64)] = next(256) as u8);
                 let tables = whole.len() - 4096;

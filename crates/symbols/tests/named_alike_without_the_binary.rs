@@ -1,4 +1,4 @@
-//! A capture with the chunk `SYMS` is named on a machine without its binaries as it was on its own.
+//! A capture with the chunk `SYMS` is named the same on a machine without its binaries.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ fn landmark() -> u64 {
     std::hint::black_box(7)
 }
 
-/// Where `landmark` lies in this test's own file.
+/// Offset of `landmark` in this test's own file.
 fn offset_of_landmark() -> u64 {
     let address = landmark as *const () as u64;
     let maps = std::fs::read_to_string("/proc/self/maps").expect("procfs");
