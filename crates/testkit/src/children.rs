@@ -1,14 +1,16 @@
-//! Forked children, and loops that end with their test: a child that hangs is reported, with what it
-//! waits in, and killed; a loop that runs until a flag is set ends also when an assertion fails.
+//! Forked children, and loops that end with their test.
+//!
+//! A child that hangs is reported, together with the system call it waits in, and killed. A loop
+//! that runs until a flag is set also ends when an assertion fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Far above what a child takes on a busy machine.
+/// Far longer than a child takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(200);
 
-/// Sets a flag when it goes, so also when what is behind it panics. Inside of a `thread::scope` that
-/// is what lets the scope's threads end, and the failure be told.
+/// Sets a flag when it is dropped, also by a panic. In a `thread::scope` this lets the scope's
+/// threads end, so that the failure is reported.
 pub struct SetsAtEnd<'f>(pub &'f AtomicBool);
 
 impl Drop for SetsAtEnd<'_> {
@@ -17,8 +19,8 @@ impl Drop for SetsAtEnd<'_> {
     }
 }
 
-/// Runs `body` in a forked child and returns its exit code; 101 when it panics, minus the signal when
-/// one ended it. Fails the test when it does not end.
+/// Runs `body` in a forked child and returns its exit code: 101 after a panic, minus the signal if
+/// one ended it. Fails the test when the child does not end.
 pub fn in_a_child(body: impl FnOnce() -> i32) -> i32 {
     child(body).1
 }
@@ -29,13 +31,13 @@ pub fn child(body: impl FnOnce() -> i32) -> (i32, i32) {
     (pid, wait_for_child(pid))
 }
 
-/// Starts such a child; `wait_for_child` is to be called for it.
+/// Starts such a child; call `wait_for_child` for it.
 pub fn start_child(body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child runs `body` and leaves by _exit, so nothing of the test harness runs twice.
     // `body` may allocate: glibc makes its allocator usable in the child.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        // The harness would keep what a panic says, in memory that goes with this process.
+        // The harness would keep the panic's message in memory that is lost with this process.
         std::panic::set_hook(Box::new(|why| {
             say(&format!("in child {}: {why}", std::process::id()))
         }));
@@ -48,12 +50,14 @@ pub fn start_child(body: impl FnOnce() -> i32) -> i32 {
     pid
 }
 
-/// The exit code of a child, minus the signal that ended it. Fails the test when it does not end.
+/// The exit code of a child, minus the signal that ended it. Fails the test when the child does not
+/// end.
 pub fn wait_for_child(pid: i32) -> i32 {
     wait_at_most(pid, LIMIT).unwrap_or_else(|stands_in| panic!("{stands_in}"))
 }
 
-/// As `wait_for_child`. Err: it was killed; what it stood in, which is also told on stderr at once.
+/// As `wait_for_child`. Err: the child was killed; the text says what it waited in, and is also
+/// written to stderr at once.
 pub fn wait_at_most(pid: i32, limit: Duration) -> Result<i32, String> {
     let begin = Instant::now();
     let mut status = 0;
@@ -82,7 +86,7 @@ pub fn wait_at_most(pid: i32, limit: Duration) -> Result<i32, String> {
     }
 }
 
-/// What the threads of a process are in, and where their code lies.
+/// The system calls that a process's threads are in, and where their code lies.
 fn stands_in(pid: i32) -> String {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
     let maps = read(format!("/proc/{pid}/maps"));
@@ -91,7 +95,8 @@ fn stands_in(pid: i32) -> String {
     for task in tasks {
         let of = |name: &str| read(format!("{}/{name}", task.path().display())).trim().to_owned();
         let call = of("syscall");
-        // The number of the call, six arguments, stack pointer, and where the thread goes on.
+        // The number of the call, six arguments, stack pointer, and the address where the thread
+        // continues.
         let at = call.split_whitespace().last().and_then(|word| {
             let at = u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()?;
             maps.lines().find(|line| {
@@ -107,9 +112,10 @@ fn stands_in(pid: i32) -> String {
     text
 }
 
-/// Says so on the real standard error, without its lock: another thread may have had that at a fork.
+/// Writes to the real standard error, without its lock: another thread may have held the lock at a
+/// fork.
 fn say(text: &str) {
     let line = format!("{text}\n");
-    // SAFETY: `line` is readable for its whole length; there is nothing to be done about an error.
+    // SAFETY: `line` is readable for its whole length; an error is ignored.
     unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
 }

@@ -1,16 +1,16 @@
-//! Folders that go with their test.
+//! Folders that are removed with their test.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An empty folder that nobody else has; removed, with all in it, when it is dropped.
+/// An empty folder of its own name; removed, with everything in it, when it is dropped.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one; `name` is a part of its name.
+    /// A new folder; `name` is a part of its name.
     pub fn new(name: &str) -> Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Orders nothing: each caller gets a number of its own.
+        // Relaxed: orders nothing; each caller gets a number of its own.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let own = format!("dashcam-{name}-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(own);
@@ -19,7 +19,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

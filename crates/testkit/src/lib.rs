@@ -1,12 +1,14 @@
 //! What the tests of several crates share: forked children, waiting for a condition, random numbers
-//! from a seed, folders that go with their test, and counts that the live lane makes larger.
+//! from a seed, temporary folders, and counts that the live lane makes larger.
 //!
-//! Each tool keeps a test deterministic: it waits for what happens and not for a time, draws from a
-//! seed that it prints, and is bounded by a count. What does not happen within [`PATIENCE`], or a
-//! child that does not end, fails the test with what was waited for and where the child stands.
+//! How it works: each tool keeps a test deterministic. It waits for a condition and not for a time,
+//! draws from a seed that it prints, and is bounded by a count.
 //!
-//! A dev-dependency only: nothing that ships links it. Missing on purpose: anything of dashcam's own,
-//! so that every crate may use it.
+//! What it promises: if a condition does not hold within [`PATIENCE`], or a child does not end, the
+//! test fails with the condition's name and the place where the child is blocked.
+//!
+//! A dev-dependency only: nothing that ships links it. Missing on purpose: anything of dashcam's
+//! own, so that every crate may use it.
 #![allow(clippy::expect_used, reason = "a helper of tests fails the test it helps")]
 
 mod children;
@@ -20,7 +22,7 @@ pub use children::{child, in_a_child, start_child, wait_at_most, wait_for_child,
 pub use folder::Folder;
 pub use random::Random;
 
-/// Far above what anything takes on a busy machine: who waits so long waits in vain.
+/// Far longer than anything takes on a busy machine: after it, a wait is in vain.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const PAUSE: Duration = Duration::from_micros(500);

@@ -5,7 +5,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// From a seed; 0 is as good as any.
+    /// From a seed; 0 is allowed.
     pub fn new(seed: u64) -> Random {
         Random(seed ^ 0x9e37_79b9_7f4a_7c15)
     }
