@@ -7,7 +7,7 @@ use std::time::Instant;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::Registry;
 
-/// Looks at nothing: what a second layer costs at the least.
+/// A layer that does nothing: the least that a second layer costs.
 struct Nothing;
 impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Nothing {}
 

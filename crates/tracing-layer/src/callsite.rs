@@ -1,22 +1,22 @@
-//! What is known of a place in source: looked at once, found again by the address of its metadata.
+//! What is known about a callsite: read once, found again by the address of its metadata.
 
 use dashcam::{Shelf, Site};
 use tracing::{field::Field, Metadata};
 
-/// Names the request's span, over the name in source.
+/// Names the request's span, instead of the name in source.
 const NAMES: [&str; 2] = ["dashcam.name", "otel.name"];
 /// Makes the span a request.
 const REQUEST: &str = "dashcam.request";
-/// Makes the request go on in its caller's trace; stays an attribute too.
+/// Continues the caller's trace; is recorded as an attribute too.
 const TRACEPARENT: &str = "traceparent";
-/// Names of events that were given none: "event src/main.rs:12".
+/// Names of events without a name of their own: "event src/main.rs:12".
 const UNNAMED: &str = "event ";
 
-/// Most places in source, of all layers of the process.
+/// At most this many callsites, of all layers of the process.
 const MOST: usize = 8192;
 static CALLSITES: Shelf<Callsite, MOST> = Shelf::empty();
 
-/// What a field is for.
+/// The purpose of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Attribute,
@@ -25,10 +25,10 @@ pub(crate) enum Use {
     Traceparent,
 }
 
-/// A place in source.
+/// A callsite.
 pub(crate) struct Callsite {
-    /// Address of its metadata, which is never freed, and the layer that looked at it: another
-    /// layer may have other requests.
+    /// Address of its metadata, which is never freed, and the layer that read it: another layer may
+    /// choose other requests.
     key: (usize, u32),
     /// Its name as a span or event.
     pub(crate) name: Site,
@@ -40,7 +40,7 @@ pub(crate) struct Callsite {
 }
 
 impl Callsite {
-    /// The place `metadata` stands for. None: there are too many.
+    /// The callsite of `metadata`. None: there are too many.
     pub(crate) fn find(
         metadata: &'static Metadata<'static>,
         layer: u32,
@@ -74,12 +74,12 @@ impl Callsite {
         }
     }
 
-    /// The key of a field of this place, and what it is for.
+    /// The key of a field of this callsite, and its purpose.
     pub(crate) fn field(&self, field: &Field) -> Option<&(Site, Use)> {
         self.fields.get(field.index())
     }
 
-    /// The key that stands at `index`.
+    /// The key at `index`.
     pub(crate) fn key(&self, index: u8) -> Option<&Site> {
         self.fields.get(usize::from(index)).map(|(site, _)| site)
     }

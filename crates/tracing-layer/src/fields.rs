@@ -1,4 +1,4 @@
-//! The values of fields, taken down as attributes.
+//! The values of fields, stored as attributes.
 
 use std::fmt::Debug;
 
@@ -7,10 +7,11 @@ use tracing::field::{Field, Visit};
 
 use crate::callsite::{Callsite, Use};
 
-/// Fields kept of a span or event: one more than a record takes, so that it counts the cut.
+/// Fields kept for a span or event: one more than a record takes, so that the record counts the
+/// cut.
 pub(crate) const MOST: usize = 9;
 
-/// Where a visitor puts what it finds.
+/// Where a visitor puts the fields that it finds.
 pub(crate) trait Store {
     /// False: there was no room.
     fn put(&mut self, index: u8, value: Held) -> bool;
@@ -37,7 +38,7 @@ impl Store for OnStack {
     }
 }
 
-/// A span's, with its data. No memory for a span without fields.
+/// A span's, with its data. Takes no memory for a span without fields.
 pub(crate) struct Kept(Vec<(u8, Held)>);
 
 impl Kept {
@@ -47,7 +48,7 @@ impl Kept {
 }
 
 impl Store for Kept {
-    /// A field recorded again takes its new value.
+    /// A field that is recorded again takes its new value.
     fn put(&mut self, index: u8, value: Held) -> bool {
         if let Some((_, old)) = self.0.iter_mut().find(|(i, _)| *i == index) {
             *old = value;
@@ -62,7 +63,7 @@ impl Store for Kept {
 }
 
 impl Kept {
-    /// Takes over what was recorded later.
+    /// Adds fields that were recorded later.
     pub(crate) fn merge(&mut self, later: &OnStack) {
         for (index, value) in &later.values[..later.len] {
             if !self.put(*index, *value) {
@@ -72,7 +73,7 @@ impl Kept {
     }
 }
 
-/// Takes down the fields of one span or event.
+/// Stores the fields of one span or event.
 pub(crate) struct Visitor<'v, S: Store> {
     pub(crate) callsite: &'static Callsite,
     pub(crate) store: &'v mut S,
@@ -171,7 +172,7 @@ impl OnStack {
 }
 
 impl Kept {
-    /// `busy` comes first, so that it is never what is cut.
+    /// `busy` comes first, so that it is never cut.
     pub(crate) fn list(
         &self,
         callsite: &Callsite,

@@ -1,4 +1,4 @@
-//! The layer itself.
+//! The layer: what it does when a span is created, entered, left and closed, and at each event.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, ThreadId};
@@ -12,21 +12,21 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use crate::callsite::Callsite;
 use crate::fields::{Kept, OnStack, Visitor};
 
-/// Which spans are requests, besides those that say so themselves.
+/// Which spans are requests, besides those with the field.
 type Chooser = Box<dyn Fn(&Metadata<'_>) -> bool + Send + Sync>;
 
-/// Counters in the sieve of open requests; a power of two.
+/// Counters in the filter of open requests; a power of two.
 const SIEVE: usize = 1024;
 
 /// Records spans and events into dashcam. Add it to a `Registry`; start dashcam before or after.
 pub struct Layer {
-    /// Tells layers of one process apart.
+    /// Distinguishes the layers of one process.
     number: u32,
     chooser: Option<Chooser>,
     on_loop: bool,
     busy: bool,
-    /// How many open requests have a span id that falls here; 0 spares a look at the span at each
-    /// entry and exit. Relaxed: a span's entry follows its creation.
+    /// How many open requests have a span id that hashes to each counter. 0 saves a lookup of the
+    /// span at each entry and exit. Relaxed: a span's entry follows its creation.
     sieve: Box<[AtomicU32]>,
 }
 
@@ -37,19 +37,19 @@ struct Open {
     begin_ns: u64,
     /// The request it belongs to, itself included.
     request: u64,
-    /// Thread it began on.
+    /// The thread it began on.
     tid: u32,
-    /// Its parent, if that was recorded too.
+    /// Its parent, if the parent was recorded too.
     parent: Option<SpanKey>,
     /// Where captures find it while it is open.
     place: OpenPlace,
-    /// When it is a request: that, its name, and where it began.
+    /// If it is a request: its identity, name, and where it began.
     own: Option<(Request, u32, ThreadId)>,
     failed: bool,
     fields: Kept,
-    /// The thread it is entered on.
+    /// The thread that entered it.
     entered: Option<Entered>,
-    /// Last exit; before it, the begin.
+    /// Last exit; before the first exit, the begin.
     left_ns: u64,
     busy_ns: u64,
 }
@@ -83,7 +83,7 @@ impl Layer {
         }
     }
 
-    /// Makes requests also of spans that are no program's own, like those of an HTTP server's
+    /// Also chooses spans that the program does not make itself, like those of an HTTP server's
     /// middleware. Asked once for each place in source.
     ///
     /// ```
@@ -101,16 +101,16 @@ impl Layer {
         self
     }
 
-    /// Says that threads serve many requests in turns (an async runtime), so that what such a
-    /// thread does is not blamed on one of them.
+    /// Says that threads serve many requests in turns (an async runtime), so that the thread's work
+    /// is not blamed on one of them.
     #[must_use]
     pub fn on_event_loop(mut self, yes: bool) -> Layer {
         self.on_loop = yes;
         self
     }
 
-    /// Adds the attribute `busy_ns`, the time a span was entered, to every span. Costs two looks at
-    /// the span and two clock reads for each entry.
+    /// Adds the attribute `busy_ns`, the time for which a span was entered, to every span. Costs
+    /// two lookups of the span and two clock reads for each entry.
     #[must_use]
     pub fn busy_time(mut self, yes: bool) -> Layer {
         self.busy = yes;
@@ -136,7 +136,7 @@ impl Layer {
         &self.sieve[(mixed >> 32) as usize % SIEVE]
     }
 
-    /// Whether an entry or exit of this span means anything to us.
+    /// Whether an entry or exit of this span has to be recorded.
     #[inline]
     fn matters(&self, id: &Id) -> bool {
         self.busy || self.sieve(id).load(Ordering::Relaxed) != 0
@@ -149,7 +149,7 @@ fn request_of<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>, epoch: u32) -> Optio
     extensions.get::<Open>().filter(|open| open.epoch == epoch).map(|open| open.request)
 }
 
-/// What the id of `span` is derived from.
+/// The source of the id of `span`.
 fn key_of<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>, epoch: u32) -> Option<SpanKey> {
     let extensions = span.extensions();
     extensions.get::<Open>().filter(|open| open.epoch == epoch).map(Open::key)
@@ -208,7 +208,7 @@ where
             busy_ns: 0,
         };
         open.go_on(caller);
-        // Not `insert`, which panics when a second layer of ours was there before.
+        // Not `insert`, which panics when a second layer of this crate was there before.
         span.extensions_mut().replace(open);
     }
 
@@ -223,7 +223,7 @@ where
         else {
             return;
         };
-        // Taken down before the span is locked: a `Debug` of the host's may itself record.
+        // Stored before the span is locked: a `Debug` of the host's may itself record.
         let mut fields = OnStack::new();
         let store = &mut fields;
         let mut visitor =
@@ -306,7 +306,7 @@ where
 }
 
 impl Open {
-    /// Entered on a second thread at once: only the first one counts.
+    /// Entered on a second thread at the same time: only the first one counts.
     fn enter(&mut self) {
         let thread = thread::current().id();
         match &mut self.entered {
@@ -348,7 +348,7 @@ impl Open {
         }
     }
 
-    /// A request goes on in the trace of its caller, if the header is valid.
+    /// A request continues the trace of its caller, if the header is valid.
     fn go_on(&self, caller: Option<Held>) {
         let caller = caller.as_ref().and_then(Held::value);
         if let (Some((own, ..)), Some(Value::Text(header))) = (&self.own, caller) {
@@ -361,7 +361,7 @@ impl Open {
         SpanKey { tid: self.tid, begin_ns: self.begin_ns, request }
     }
 
-    /// Whether times and threads alone tell whose child it is.
+    /// Whether times and threads alone show the parent.
     fn is_plain(&self, on_loop: bool) -> bool {
         let elsewhere = self.parent.is_some_and(|parent| parent.tid != self.tid);
         !on_loop && !elsewhere && self.tid == dashcam::this_thread()
@@ -369,7 +369,7 @@ impl Open {
 
     fn record(&self, busy: bool, on_loop: bool) {
         static BUSY: Site = Site::new("busy_ns");
-        // A fork came between: the span is its parent's.
+        // The process forked in between: the span belongs to the parent process.
         if self.epoch != dashcam::epoch() {
             return;
         }

@@ -1,5 +1,5 @@
-//! Real `tracing` macros, into a capture: fields, requests, threads, spans that wander and spans
-//! that never close.
+//! Real `tracing` macros, into a capture: fields, requests, threads, spans that change threads and
+//! spans that never close.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Spans of `tracing` know their parents across threads and on event loops, and a request goes on in
+//! Spans of `tracing` know their parents across threads and on event loops, and a request continues
 //! its caller's trace.
 #![allow(clippy::expect_used, missing_docs)]
 
@@ -37,7 +37,7 @@ fn parents_and_traces_are_told() {
         {
             let _inner = tracing::info_span!("inner").entered();
         }
-        // On another thread, whose own times say nothing of whose child it is.
+        // On another thread, whose own times do not show the parent.
         let worker = std::thread::spawn(move || {
             let _span = tracing::info_span!(parent: &inside, "on a worker").entered();
         });
