@@ -4,13 +4,13 @@
 //! histogram of the facade becomes the metric of that kind and name, its labels the tags.
 //! Descriptions become the HELP and UNIT lines of the OpenMetrics endpoint.
 //!
-//! What it promises: what is counted through the facade is in exactly one window (docs/metrics.md),
-//! from any thread. What dashcam refuses (too many series, over 32 labels, texts over 255 bytes,
-//! values that are not finite) is counted in `metrics_refused` and `metric_values_refused`.
-//! Increments over 2^63 - 1 are counted as that.
+//! What it promises: each value counted through the facade is in exactly one window
+//! (docs/metrics.md), from any thread. Refused values (too many series, over 32 labels, texts over
+//! 255 bytes, values that are not finite) are counted in `metrics_refused` and
+//! `metric_values_refused`. An increment over 2^63 - 1 counts as 2^63 - 1.
 //!
-//! Cost: `counter!` looks its series up at each call and allocates a handle; keep the
-//! `metrics::Counter` where that matters: then a call is one of dashcam's and allocates nothing.
+//! Cost: `counter!` looks its series up at each call and allocates a handle; where that matters,
+//! keep the `metrics::Counter`: a call then costs what dashcam's own does and allocates nothing.
 //!
 //! Missing on purpose: a registry of its own, and `metadata` (levels and targets), which
 //! dashcam has no use for.
@@ -23,12 +23,13 @@ use metrics_rs::{
     SetRecorderError, SharedString, Unit,
 };
 
-/// What `metrics::set_global_recorder` takes. Empty: all state is dashcam's.
+/// The recorder for `metrics::set_global_recorder`. Empty: all state is dashcam's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recorder;
 
-/// Makes dashcam the recorder of the `metrics` facade for this process. Metrics used before this are
-/// not seen; those before `dashcam::start` are. Errors: there is a recorder already; it stays.
+/// Makes dashcam the recorder of the `metrics` facade for this process. Metrics used before this
+/// call are lost; those before `dashcam::start` are kept. Errors: another recorder is installed
+/// already; it remains.
 pub fn install() -> Result<(), SetRecorderError<Recorder>> {
     metrics_rs::set_global_recorder(Recorder)
 }
@@ -40,7 +41,7 @@ fn metric(key: &Key) -> dashcam::Metric<'_> {
 
 fn describe(key: &KeyName, unit: Option<Unit>, description: &str) {
     let unit = match unit {
-        // A number of things is no unit.
+        // A count of things is no unit.
         None | Some(Unit::Count) => None,
         Some(unit) => Some(dashcam::Unit::new(unit.as_str())),
     };
@@ -76,8 +77,8 @@ impl metrics_rs::Recorder for Recorder {
 
 struct OfCounter {
     counter: dashcam::Counter,
-    /// The greatest `absolute` this handle was told. A counter that is told its absolute value must
-    /// be told through one handle: another one begins from 0.
+    /// The greatest value given to `absolute` through this handle. A counter with absolute values
+    /// needs one handle for all: another handle begins from 0.
     absolute: AtomicU64,
 }
 
@@ -87,7 +88,7 @@ impl CounterFn for OfCounter {
     }
 
     fn absolute(&self, value: u64) {
-        // Relaxed: the maximum alone decides whose difference counts; each is counted once.
+        // Relaxed: the maximum alone decides which difference counts; each is counted once.
         let before = self.absolute.fetch_max(value, Ordering::Relaxed);
         self.increment(value.saturating_sub(before));
     }

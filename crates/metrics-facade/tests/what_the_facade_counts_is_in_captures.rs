@@ -1,4 +1,4 @@
-//! What a program counts through the `metrics` facade is in dashcam's windows, exactly.
+//! Everything that a program counts through the `metrics` facade is in dashcam's windows, exactly.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn sum(path: &Path, name: &str) -> f64 {
     told(path, name).into_iter().map(|(_, numbers)| count(numbers)).sum()
 }
 
-/// One test: the process has one recorder of each sort.
+/// One test: the process has one recorder of each kind.
 #[test]
 fn what_the_facade_counts_is_in_captures() {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("facade");
@@ -80,7 +80,7 @@ fn what_the_facade_counts_is_in_captures() {
     });
     assert_eq!(depth, 5.0);
     assert!(told(&path, "wide").is_empty());
-    // They are counted at the window; the next capture has them for sure.
+    // They are counted at the window's end; the next capture has them for sure.
     let path = dashcam::snap("facade").expect("saved");
     let capture = Capture::open(&path).expect("readable");
     assert!(capture.meta.losses.contains(&("metrics_refused".to_owned(), 5)));
