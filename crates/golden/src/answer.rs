@@ -1,8 +1,8 @@
-//! What is true of a capture, and whether a verdict says it.
+//! What is true about a capture, and whether a verdict says it.
 //!
-//! The rules are the zoo's (tests/zoo/judging.py): the first finding must have the right cause, and,
-//! where the answer names them, the right place and culprit. Another cause that the answer accepts
-//! sees the same thing from another side: its place or culprit must be among either's.
+//! The rules are the zoo's (tests/zoo/judging.py). The first finding must have the right cause and,
+//! where the answer names them, the right place and culprit. A further accepted cause sees the same
+//! defect from another side: its place or culprit must be among those of either.
 
 use toml::{Table, Value};
 
@@ -19,16 +19,16 @@ pub struct Answer {
     pub places: Vec<Spot>,
     /// Right culprits; empty: not judged.
     pub culprits: Vec<Spot>,
-    /// Only switch records show the culprit; without them a verdict without one is right too.
+    /// Only switch records show the culprit; without them a verdict without a culprit is right too.
     pub culprit_by_switches: bool,
-    /// What is wrong besides and costs less: must come next.
+    /// A second defect that costs less: its finding must come next.
     pub then: Option<(String, Vec<Spot>)>,
-    /// So much is lost of the capture that no finding is right too.
+    /// So much of the capture is lost that a verdict without a finding is right too.
     pub may_be_silent: bool,
 }
 
 impl Answer {
-    /// Of the table `[answer]` of an entry. Err: what is wrong with it.
+    /// From the table `[answer]` of an entry. Err: what is wrong with it.
     pub fn of(table: &Table) -> Result<Answer, String> {
         let flag = |key: &str| table.get(key).and_then(Value::as_bool).unwrap_or(false);
         let then = table.get("then").and_then(Value::as_table);
@@ -44,7 +44,7 @@ impl Answer {
         })
     }
 
-    /// What a verdict has wrong; None: it is right. `switches`: whether switch records were on.
+    /// What is wrong with a verdict; None: it is right. `switches`: whether switch records were on.
     pub fn wrong(&self, verdict: &Verdict, switches: bool) -> Option<String> {
         let Some(first) = verdict.findings.first() else {
             let silent = self.cause.is_none() || self.may_be_silent;
@@ -99,7 +99,7 @@ pub fn shown(spot: Option<&Spot>) -> String {
     spot.map_or("unknown".to_owned(), |spot| format!("{}() in {}", spot.function, spot.file))
 }
 
-/// A text that must be there.
+/// A text that is required.
 pub fn text(table: &Table, key: &str) -> Result<String, String> {
     let found = table.get(key).and_then(Value::as_str);
     found.map(str::to_owned).ok_or_else(|| format!("`{key}` is missing; wanted a text"))

@@ -7,13 +7,13 @@ use format::chunk::{self, HEADER_BYTES};
 /// One chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Four letters.
+    /// Its tag of four letters.
     pub tag: [u8; 4],
-    /// What is in it.
+    /// Its payload.
     pub payload: Vec<u8>,
 }
 
-/// The chunks of a whole capture; Err: where it is not whole.
+/// The chunks of a whole capture; Err: the place where it is not whole.
 pub fn split(bytes: &[u8]) -> Result<Vec<Chunk>, String> {
     let mut rest = bytes.strip_prefix(chunk::MAGIC).ok_or("not a capture of this format")?;
     let mut chunks = Vec::new();
@@ -41,8 +41,8 @@ pub fn join(chunks: &[Chunk]) -> Vec<u8> {
     out
 }
 
-/// The payload of a chunk of blocks without the records that `keep` refuses. `Thread` records, which
-/// say whose the records behind them are, are kept.
+/// The payload of a chunk of blocks without the records that `keep` refuses. `Thread` records,
+/// which say to which thread the records behind them belong, are kept.
 pub fn filter_blocks(payload: &[u8], keep: &mut impl FnMut(&[u64]) -> bool) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = payload;

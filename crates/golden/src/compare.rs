@@ -1,4 +1,4 @@
-//! Two verdicts beside each other, for a person.
+//! Two verdicts side by side, for a person.
 
 /// Columns of each side.
 const SIDE: usize = 74;
@@ -20,8 +20,8 @@ pub fn side_by_side(old: &str, new: &str) -> String {
     out
 }
 
-/// Lines in pairs: equal ones beside each other (a longest common subsequence), what lies between in
-/// order.
+/// Lines in pairs: equal lines beside each other (a longest common subsequence), the lines between
+/// them in order.
 fn aligned<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Option<&'a str>, Option<&'a str>)> {
     let mut common = vec![vec![0usize; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
@@ -59,7 +59,7 @@ fn aligned<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Option<&'a str>, Option
     out
 }
 
-/// A line in parts of `SIDE` columns, broken between words where there are any.
+/// A line in parts of `SIDE` columns, broken between words where possible.
 fn wrapped(line: &str) -> Vec<String> {
     let indent = line.len() - line.trim_start().len();
     let mut parts = Vec::new();

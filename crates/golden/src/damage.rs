@@ -1,4 +1,4 @@
-//! Ways in which a capture is damaged, made the same each time.
+//! Ways to damage a capture, the same result each time.
 
 use format::chunk;
 

@@ -1,4 +1,4 @@
-//! `golden`: shows and accepts verdicts that moved, packs recorded captures, lists what is stored.
+//! `golden`: shows and accepts changed verdicts, packs recorded captures, lists the stored ones.
 //!
 //! ```text
 //! golden accept GLOB [--yes]         verdicts that moved, old and new; writes them once agreed to
@@ -8,8 +8,8 @@
 //! golden list GLOB                   a line an entry
 //! golden judge FILE                  the verdict on a stored or a plain capture
 //! ```
-//! Behind each: `--in FOLDER`, tests/captures without it. Exit code 1: something is wrong or was not
-//! agreed to, 2: wrong usage.
+//! Each takes `--in FOLDER`; the default is tests/captures. Exit code 1: something is wrong or was
+//! not accepted, 2: wrong usage.
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether nothing is left to be agreed to.
+/// Whether every changed verdict was accepted.
 fn accept(folder: &Path, glob: &str, yes: bool) -> Result<bool, String> {
     let entries = store::entries(folder, glob)?;
     let (mut moved, mut left) = (0, 0);
@@ -94,7 +94,7 @@ fn accept(folder: &Path, glob: &str, yes: bool) -> Result<bool, String> {
     Ok(left == 0)
 }
 
-/// As `verdict` is written in a description.
+/// `verdict` as it is written in a description.
 fn said(claim: &Claim) -> String {
     match claim {
         Claim::Right => "right".to_owned(),
@@ -118,7 +118,7 @@ fn agreed(name: &str) -> Result<bool, String> {
     Ok(answer.trim().eq_ignore_ascii_case("y"))
 }
 
-/// Stores a capture, its verdict, and the description with what the verdict is worth.
+/// Stores a capture, its verdict, and the description with the verdict's correctness.
 fn pack(folder: &Path, capture: &Path, description: &Path, as_it_is: bool) -> Result<(), String> {
     let name = description.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let name = name.strip_suffix(DESCRIPTION).ok_or("the description must be NAME.toml")?;
@@ -181,7 +181,7 @@ fn shown(file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A capture, packed as it is stored or plain.
+/// A capture from a file, packed as it is stored or plain.
 fn unpacked(file: &Path) -> Result<Vec<u8>, String> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match name.strip_suffix(CAPTURE) {

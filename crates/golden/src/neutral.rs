@@ -1,12 +1,12 @@
 //! Whether a capture names no machine and no user.
 //!
-//! Captures are recorded in a place of their own (tests/captures/neutral): host name `zoo`, programs in
-//! /srv, interpreters in /usr and /opt. Everything in a capture that is text is searched: META, names,
+//! Captures are recorded in an environment of their own (tests/captures/neutral): host name `zoo`,
+//! programs in /srv, interpreters in /usr and /opt. All text in a capture is searched: META, names,
 //! attributes. An absolute path must begin with a folder that exists everywhere or is made there.
 
 use capture::read::{Capture, Text};
 
-/// First folders that a path may have; debug information names `build` (Debian), `project` (wheels)
+/// Allowed first folders of a path. Debug information names `build` (Debian), `project` (wheels)
 /// and `rustc`, where a library was compiled.
 const FOLDERS: &[&str] = &[
     "build", "dev", "etc", "lib", "lib64", "opt", "proc", "project", "run", "rustc", "srv", "sys",
@@ -15,7 +15,8 @@ const FOLDERS: &[&str] = &[
 /// The host name.
 const HOST: &str = "zoo";
 
-/// The texts of a capture that are not neutral, with what is wrong; of one that cannot be read, none.
+/// The texts of a capture that are not neutral, each with the reason; none for a capture that
+/// cannot be read.
 pub fn offences(bytes: &[u8]) -> Vec<String> {
     let Ok(capture) = Capture::parse(bytes) else { return Vec::new() };
     let mut out = Vec::new();

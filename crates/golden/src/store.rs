@@ -10,52 +10,52 @@ use toml::{Table, Value};
 
 use crate::answer::{self, Answer};
 
-/// Most bytes of one stored capture.
+/// A stored capture has at most this many bytes.
 pub const CAPTURE_BYTES_MAX: u64 = 150_000;
-/// Most bytes of all of them.
+/// All of them together have at most this many bytes.
 pub const ALL_BYTES_MAX: u64 = 12_000_000;
-/// How a stored capture's name ends.
+/// Suffix of a stored capture's name.
 pub const CAPTURE: &str = ".dashcam.gz";
-/// How the name of its verdict ends.
+/// Suffix of its verdict's name.
 pub const EXPECTED: &str = ".expected.txt";
-/// How the name of its description ends.
+/// Suffix of its description's name.
 pub const DESCRIPTION: &str = ".toml";
 
-/// Whether the stored verdict is what is true.
+/// Whether the stored verdict is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It is.
+    /// It is right.
     Right,
-    /// It is not, and why.
+    /// It is wrong, with the reason.
     Wrong(String),
 }
 
 /// One golden capture.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Name of its files.
+    /// Name of its files, without suffix.
     pub name: String,
-    /// The program that was recorded: a case of the zoo, of tests/captures/programs, or a word.
+    /// The recorded program: a case of the zoo, of tests/captures/programs, or a word.
     pub case: String,
     /// Whether the kernel's switch records were on.
     pub switches: bool,
-    /// Servers, frameworks and bindings it ran on.
+    /// Servers, frameworks and bindings in the program.
     pub server: Vec<String>,
     /// Version of the interpreter; "" without one.
     pub python: String,
     /// Version of the file format.
     pub format: u64,
-    /// How it was damaged; "" if it is whole.
+    /// The damage done to it; "" if it is whole.
     pub damage: String,
-    /// What is true.
+    /// The right answer.
     pub answer: Answer,
-    /// Whether the stored verdict is.
+    /// Whether the stored verdict is right.
     pub claim: Claim,
     folder: PathBuf,
 }
 
 impl Entry {
-    /// Reads `NAME.toml` in `folder`. Err: one sentence with the file.
+    /// Reads `NAME.toml` in `folder`. Err: one sentence that names the file.
     pub fn read(folder: &Path, name: &str) -> Result<Entry, String> {
         let path = folder.join(format!("{name}{DESCRIPTION}"));
         let said = |error: String| format!("{}: {error}", path.display());
@@ -64,7 +64,7 @@ impl Entry {
         Entry::of(folder, name, &table).map_err(said)
     }
 
-    /// Of a description.
+    /// From a description.
     pub fn of(folder: &Path, name: &str, table: &Table) -> Result<Entry, String> {
         let text = |key: &str| answer::text(table, key);
         let format = table.get("format").and_then(Value::as_integer);
@@ -93,7 +93,7 @@ impl Entry {
         })
     }
 
-    /// One of its files.
+    /// The path of one of its files.
     pub fn path(&self, ending: &str) -> PathBuf {
         self.folder.join(format!("{}{ending}", self.name))
     }
@@ -109,7 +109,8 @@ impl Entry {
     }
 }
 
-/// The names of all entries: of all files, so that one without its siblings is found too.
+/// The names of all entries, taken from all files, so that a file without its siblings is found
+/// too.
 pub fn names(folder: &Path) -> Result<Vec<String>, String> {
     let said = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut names = Vec::new();
@@ -145,7 +146,7 @@ pub fn unpacked(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// A capture as it is stored. The same bytes give the same file.
+/// A capture in its stored form. The same bytes give the same file.
 pub fn packed(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     packer.write_all(bytes)?;

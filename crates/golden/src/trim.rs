@@ -1,10 +1,10 @@
 //! Makes a recorded capture fit for the repository.
 //!
 //! First the names of its native code are put into it (chunk `SYMS`), and the raw stacks that they
-//! replace are left out. Where it is too large still, the tables in front of the blocks go, which are
-//! for files that are cut off, then records that a diagnosis does not read (events, vitals), then those
-//! of a time before the first slow request. Each step is taken only if the verdict keeps its findings:
-//! causes, places, culprits and how sure they are.
+//! replace are removed. While it is still too large, three more steps follow: remove the tables in
+//! front of the blocks, which serve files that are cut off; remove records that a diagnosis does
+//! not read (events, vitals); remove records from before the first slow request. A step is taken
+//! only if the verdict keeps its findings: causes, places, culprits and confidence.
 
 use capture::read::{Capture, RequestRow, Wanted};
 use format::chunk;
@@ -14,16 +14,16 @@ use crate::chunks::{filter_blocks, join, split, Chunk};
 use crate::store::packed;
 use crate::verdict;
 
-/// A capture as it goes into the repository, and what was left out of it.
+/// A capture for the repository, and what was removed from it.
 pub struct Trimmed {
-    /// Its bytes, not packed.
+    /// Its bytes, unpacked.
     pub bytes: Vec<u8>,
-    /// Each step, for a person.
+    /// A line for each step, for a person.
     pub steps: Vec<String>,
 }
 
-/// Trims the capture in `bytes`, on the machine where it was recorded, until it packs into `bytes_max`
-/// or no step is left. Err: why it cannot be stored.
+/// Trims the capture in `bytes`, on the machine where it was recorded, until it packs into
+/// `bytes_max` or no step remains. Err: the reason why it cannot be stored.
 pub fn trimmed(bytes: &[u8], bytes_max: u64) -> Result<Trimmed, String> {
     let said = |error: capture::read::ReadError| error.to_string();
     let mut capture = Capture::parse_for(bytes, Wanted::Causes).map_err(said)?;
@@ -51,7 +51,7 @@ pub fn trimmed(bytes: &[u8], bytes_max: u64) -> Result<Trimmed, String> {
     Ok(Trimmed { bytes: kept, steps })
 }
 
-/// Puts the names in front of the end mark and leaves the raw stacks out that they replace.
+/// Puts the names in front of the end mark and removes the raw stacks that they replace.
 fn with_symbols(chunks: &mut Vec<Chunk>, symbols: &format::symbols::Symbols) -> Option<String> {
     for chunk in chunks.iter_mut().filter(|chunk| chunk.tag == chunk::BLOCKS) {
         let mut keep = |words: &[u64]| !matches!(decode(words), Some((_, Record::NativeStack(_))));
@@ -66,7 +66,7 @@ fn with_symbols(chunks: &mut Vec<Chunk>, symbols: &format::symbols::Symbols) -> 
     Some(format!("named {stacks} native stacks by {names} names"))
 }
 
-/// The tables behind the blocks are complete: those in front are for files that are cut off.
+/// The tables behind the blocks are complete; those in front serve files that are cut off.
 fn without_first_tables(chunks: &[Chunk]) -> Vec<Chunk> {
     let tables = [chunk::THREADS, chunk::NAMES, chunk::CODES, chunk::STACKS];
     let last = |at: usize| chunks[at + 1..].iter().all(|later| later.tag != chunks[at].tag);
@@ -74,7 +74,7 @@ fn without_first_tables(chunks: &[Chunk]) -> Vec<Chunk> {
     (0..chunks.len()).filter(|at| keep(*at)).map(|at| chunks[at].clone()).collect()
 }
 
-/// What may be left out, the least first; each without what those before it leave out.
+/// What may be removed, the least first; each step removes also what the steps before it remove.
 fn candidates(chunks: &[Chunk], capture: &Capture) -> Vec<(String, Vec<Chunk>)> {
     let chunks = &without_first_tables(chunks)[..];
     let idle = |record: &Record<'_>| matches!(record, Record::Event { .. } | Record::Vital { .. });
@@ -105,7 +105,7 @@ fn filtered(chunks: &[Chunk], mut keep: impl FnMut(&Record<'_>) -> bool) -> Vec<
     chunks.iter().map(&mut filter).collect()
 }
 
-/// The last instant that a record covers; None: a record that is always kept.
+/// The last instant that a record covers; None: the record is always kept.
 fn last_ns(record: &Record<'_>) -> Option<u64> {
     match record {
         Record::Sample(sample) => Some(sample.t_ns),

@@ -4,41 +4,41 @@ use capture::read::{Capture, Wanted};
 use diagnosis::{diagnose, diagnose_explained, to_explanation, Diagnosis, Place};
 use trigger::Rules;
 
-/// Rules for captures that carry none that can be read, as `dashcam why` takes them.
+/// Rules for captures without readable rules of their own, the same as `dashcam why` uses.
 const DEFAULT_SLOW: &str = "500ms";
 
 /// A place in the code, as an answer names it: function and base name of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// Function, without what encloses it.
+    /// Function, without its enclosing classes and functions.
     pub function: String,
     /// Base name of its file.
     pub file: String,
 }
 
-/// One finding, as far as an answer says what is right.
+/// One finding, as far as an answer judges it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its cause.
     pub cause: String,
-    /// Where.
+    /// Its place.
     pub place: Option<Spot>,
-    /// The place that caused it.
+    /// Its culprit.
     pub culprit: Option<Spot>,
-    /// How sure.
+    /// Its confidence.
     pub confidence: String,
 }
 
 /// A verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What a person reads; of a capture that cannot be read, why not.
+    /// The text for a person; for a capture that cannot be read, the reason.
     pub text: String,
     /// Findings, the largest share first.
     pub findings: Vec<Found>,
 }
 
-/// Judges the bytes of a capture. Its native code is named by what is in the capture alone.
+/// Judges the bytes of a capture. Its native code is named only by what is in the capture.
 pub fn judge(bytes: &[u8]) -> Verdict {
     match Capture::parse_for(bytes, Wanted::Causes) {
         Ok(capture) => of(&capture),
@@ -52,7 +52,7 @@ pub fn of(capture: &Capture) -> Verdict {
     verdict(&diagnose(capture, |name| rules.limit_ns(name)))
 }
 
-/// The same verdict, asked to explain itself, and the explanation.
+/// The same verdict with its explanation, and the explanation.
 pub fn explained(capture: &Capture) -> (Verdict, String) {
     let rules = rules(capture);
     let diagnosis = diagnose_explained(capture, |name| rules.limit_ns(name));

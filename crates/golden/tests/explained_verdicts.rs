@@ -1,5 +1,5 @@
-//! `why --explain` on golden captures: the texts of a few are stored, and asking for them changes no
-//! verdict.
+//! `why --explain` on golden captures: the texts for a few captures are stored, and an explanation
+//! changes no verdict.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use golden::compare::side_by_side;
 use golden::store::{self, Entry};
 use golden::verdict::{explained, of};
 
-/// A lock with a holder, a wait for the GIL, a wait for a pool, and what nobody knows.
+/// A lock with a holder, a wait for the GIL, a wait for a pool, and an unexplained one.
 const STORED: &[&str] = &["lock_background", "gil_json", "pool_executor", "unknown_signal"];
-/// Set to 1 it writes the stored texts again.
+/// If set to 1, the stored texts are written again.
 const WRITE: &str = "DASHCAM_WRITE_EXPLAINED";
 
 fn root() -> PathBuf {

@@ -1,5 +1,6 @@
-//! The golden captures of tests/captures: each has the stored verdict, what is called right is right,
-//! nothing is missing, too large, or names a machine. See docs/internals/golden-captures.md.
+//! The golden captures of tests/captures: each gives its stored verdict, the ones marked right are
+//! right, none is missing or too large, and none names a machine. See
+//! docs/internals/golden-captures.md.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeSet;
@@ -14,9 +15,9 @@ use golden::store::{self, Claim, Entry};
 use golden::store::{ALL_BYTES_MAX, CAPTURE, CAPTURE_BYTES_MAX, DESCRIPTION, EXPECTED};
 use golden::verdict::judge;
 
-/// Captures there are at least.
+/// There are at least this many captures.
 const ENTRIES_MIN: usize = 120;
-/// Servers, frameworks and bindings of which there is at least one capture.
+/// Servers, frameworks and bindings with at least one capture each.
 const SERVERS: &[&str] = &[
     "aiohttp",
     "asyncio",
@@ -42,11 +43,11 @@ const SERVERS: &[&str] = &[
 ];
 /// Interpreters, by version.
 const PYTHONS: &[&str] = &["3.11", "3.13"];
-/// The first version of the file format that a capture was kept of.
+/// The oldest version of the file format with a capture.
 const FIRST_FORMAT: u64 = 2;
 /// Kinds of damage, as their descriptions begin.
 const DAMAGE: &[&str] = &["cut at", "a bit turned in chunk", "without chunk", "format"];
-/// How the accepted verdicts are made again.
+/// The command that writes the accepted verdicts again.
 const REMEDY: &str = "`make accept` shows old and new side by side and writes what is agreed to";
 
 fn folder() -> PathBuf {
@@ -57,7 +58,7 @@ fn entries() -> Vec<Entry> {
     store::entries(&folder(), "*").expect("every golden capture has a description")
 }
 
-/// What `check` finds wrong with each entry; on as many threads as there are CPUs.
+/// What `check` finds wrong with each entry; runs on as many threads as there are CPUs.
 fn wrong(check: impl Fn(&Entry) -> Vec<String> + Sync) -> Vec<String> {
     let (entries, next) = (entries(), AtomicUsize::new(0));
     let found = Mutex::new(Vec::new());

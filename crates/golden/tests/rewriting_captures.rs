@@ -1,4 +1,4 @@
-//! What rewrites captures leaves the rest as it is: chunks, records, damage, trimming.
+//! Tools that rewrite captures leave the rest as it is: chunks, records, damage, trimming.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use golden::store::{packed, Entry};
 use golden::trim::trimmed;
 use golden::verdict::judge;
 
-/// One that was recorded with native code, spans and several requests in it.
+/// A capture with native code, spans and several requests.
 fn stored() -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures");
     let entry = Entry::read(&folder, "lock_chain").expect("a golden capture");
