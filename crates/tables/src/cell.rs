@@ -13,8 +13,8 @@ pub enum Kind {
     Bool,
     /// Text.
     Text,
-    /// An instant by the wall clock, UTC, in ns. Without a time zone: readers that know none (and
-    /// DuckDB without its extension) show it as it is.
+    /// An instant by the wall clock, UTC, in ns. It has no time zone: readers that do not know time
+    /// zones (and DuckDB without its extension) show it unchanged.
     Utc,
 }
 
@@ -45,11 +45,11 @@ impl Kind {
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name; a unit ends it.
+    /// Its name; it ends with its unit.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of its values.
     pub kind: Kind,
-    /// Whether it may hold NULL: not known, or does not apply.
+    /// Whether it may hold NULL: the value is not known, or does not apply.
     pub nullable: bool,
     /// What it says, in one line.
     pub about: &'static str,
@@ -80,7 +80,7 @@ pub(crate) fn int<'a>(value: impl TryInto<i64>) -> Cell<'a> {
     Cell::Int(value.try_into().unwrap_or(i64::MAX))
 }
 
-/// The same, where 0 says that there is none.
+/// The same; 0 means that there is none.
 pub(crate) fn id<'a>(value: impl TryInto<i64>) -> Cell<'a> {
     match int(value) {
         Cell::Int(0) => Cell::Null,

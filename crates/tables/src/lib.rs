@@ -1,8 +1,8 @@
 //! A capture as tables: Arrow batches for Python and DuckDB, files of Parquet for the rest.
 //!
-//! How it works: a table is a list of columns and a function that walks the capture and writes its
-//! rows, in order, into a `Sink`. The sink fills builders and hands out a batch at a time: to a
-//! channel that a reader empties (`Reader`), to a Parquet writer (`parquet`), to a closure.
+//! How it works: a table is a list of columns, and a function that walks the capture and writes the
+//! table's rows, in order, into a `Sink`. The sink fills builders and hands out a batch at a time:
+//! to a channel that a reader empties (`Reader`), to a Parquet writer (`parquet`), to a closure.
 //!
 //! ```text
 //!   capture -> Source -> Table::rows -> Sink -> RecordBatch -> Reader (Arrow C stream) -> Python
@@ -12,11 +12,11 @@
 //! What it promises: names, order and types of columns are those of docs/tables.md (a test compares
 //! them); times are i64 ns of CLOCK_MONOTONIC, `..._utc` the same instant by the wall clock; the
 //! same capture gives the same rows in the same order; a number past i64 is cut to its end, never
-//! wrapped; any capture that can be read gives tables. Besides the capture a table costs the memory
-//! of a few batches of at most `BATCH_ROWS` rows, and what its `rows` says.
+//! wrapped; every readable capture gives tables. Besides the capture a table costs the memory of a
+//! few batches of at most `BATCH_ROWS` rows, and the cost that the file of its rows states.
 //!
-//! Missing on purpose: no I/O but the writer that is passed in, and no rules of its own: states,
-//! pieces and causes are the diagnosis's.
+//! Missing on purpose: no I/O except through the writer that is passed in, and no rules of its own:
+//! states, claimed segments and causes are the diagnosis's.
 
 mod cell;
 pub mod doc;
@@ -40,7 +40,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 /// A table of every capture.
 pub struct Table {
-    /// Its name, as in SQL.
+    /// Its name in SQL.
     pub name: &'static str,
     /// What a row is, in one sentence.
     pub about: &'static str,
@@ -67,7 +67,7 @@ impl Table {
     }
 
     /// Calls `each` with the table's batches: at least one, which may be empty. An error of `each`
-    /// ends the walk and comes back.
+    /// ends the walk and is returned.
     pub fn write(
         &self,
         source: &Source,

@@ -11,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 
 use crate::{Halt, Source, Table};
 
-/// Rows gathered, encoded and compressed, before they are written.
+/// Rows that are gathered, encoded and compressed before they are written.
 const GROUP_ROWS: usize = 1 << 20;
 
 /// Writes `table` of `source` into `out`. Errors are those of `out`.

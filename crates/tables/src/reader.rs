@@ -1,7 +1,7 @@
 //! A table as a stream of batches: an iterator, and with it an Arrow C stream.
 //!
-//! The walk over the capture runs on a thread of its own that is at most `AHEAD` batches ahead of
-//! who reads; it begins with the first batch asked for, and ends when the reader is dropped.
+//! The walk over the capture runs on a thread of its own, at most `AHEAD` batches ahead of the
+//! reader. It begins with the first request for a batch, and ends when the reader is dropped.
 
 use std::sync::mpsc::{sync_channel, Receiver};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::{Halt, Source, Table};
 
-/// Batches made before they are asked for.
+/// Batches that are made before they are requested.
 const AHEAD: usize = 1;
 
 /// `None`: all batches were sent.
@@ -31,7 +31,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Of one table. Costs nothing before the first batch is asked for.
+    /// A reader of one table. Costs nothing before the first request for a batch.
     pub fn new(source: Arc<Source>, table: &'static Table) -> Reader {
         Reader { table, schema: table.schema(), state: State::Waits(source) }
     }
@@ -45,7 +45,7 @@ impl Reader {
                 Ok(()) => None,
                 Err(halt) => Some(Err(ArrowError::ExternalError(halt))),
             };
-            // Who reads no more needs no end.
+            // A dropped reader needs no end.
             let _ = sent(last);
         };
         let named = std::thread::Builder::new().name("dashcam-table".to_owned());

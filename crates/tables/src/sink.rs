@@ -11,9 +11,9 @@ use arrow_schema::{ArrowError, SchemaRef};
 use crate::cell::{Cell, Kind};
 use crate::Table;
 
-/// Most rows of a batch.
+/// A batch has at most this many rows.
 pub const BATCH_ROWS: usize = 32_768;
-/// Most bytes of text in a batch: an Arrow text column counts its bytes with 32 bits.
+/// A batch has at most this many bytes of text: an Arrow text column counts its bytes with 32 bits.
 const BATCH_TEXT: usize = 32 << 20;
 
 /// Why a table was not written to its end.
@@ -38,7 +38,7 @@ impl Builder {
         }
     }
 
-    /// Appends a value; one of another kind than the column's is NULL.
+    /// Appends a value; a value of another type than the column's becomes NULL.
     fn push(&mut self, cell: Cell<'_>) {
         match (self, cell) {
             (Builder::Int(b), Cell::Int(v)) => b.append_value(v),
@@ -65,7 +65,7 @@ impl Builder {
     }
 }
 
-/// Takes the rows of one table and hands out batches.
+/// Takes the rows of one table and emits batches.
 pub struct Sink<'s> {
     schema: SchemaRef,
     builders: Vec<Builder>,
@@ -111,7 +111,7 @@ impl<'s> Sink<'s> {
         (self.each)(batch.map_err(|e: ArrowError| Box::new(e) as Halt)?)
     }
 
-    /// Hands out what is left; an empty batch when there was no row at all.
+    /// Emits the rest; an empty batch when there was no row at all.
     pub(crate) fn finish(mut self) -> Result<(), Halt> {
         match self.rows > 0 || self.batches == 0 {
             true => self.flush(),

@@ -1,4 +1,4 @@
-//! A capture, and what tables ask of it.
+//! A capture, and the queries of tables on it.
 
 use std::sync::OnceLock;
 
@@ -8,29 +8,29 @@ use diagnosis::{diagnose, Diagnosis, Finding};
 /// The time a request of that name may take, ns; u64::MAX: any.
 pub type Limit = Box<dyn Fn(&str) -> u64 + Send + Sync>;
 
-/// A capture, where it came from, and by which rules it is judged.
+/// A capture, its origin, and the rules by which it is judged.
 pub struct Source {
     /// The capture.
     pub capture: Capture,
-    /// Its path, as it is shown.
+    /// Its path, as shown to the user.
     pub file: String,
     limit_ns: Limit,
     findings: OnceLock<Vec<Finding>>,
 }
 
 impl Source {
-    /// `limit_ns` judges requests by their names. Times that no clock can have told are cut.
+    /// `limit_ns` judges requests by their names. Times that no clock can have given are clamped.
     pub fn new(mut capture: Capture, file: String, limit_ns: Limit) -> Source {
         capture.tame();
         Source { capture, file, limit_ns, findings: OnceLock::new() }
     }
 
-    /// The verdict. Costs what `dashcam why` does, each time.
+    /// The verdict. Costs as much as `dashcam why`, each time.
     pub fn diagnosis(&self) -> Diagnosis<'_> {
         diagnose(&self.capture, |name| (self.limit_ns)(name))
     }
 
-    /// The verdict's findings; looked for once.
+    /// The verdict's findings; computed once.
     pub fn findings(&self) -> &[Finding] {
         self.findings.get_or_init(|| self.diagnosis().findings)
     }

@@ -1,4 +1,4 @@
-//! What is in a capture, as `dashcam show --json` and Python's `summary()` tell it.
+//! The contents of a capture, as `dashcam show --json` and Python's `summary()` report them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{json, Map, Value};
 /// Windows of metrics by name, tags and kind.
 pub type Series<'c> = BTreeMap<(&'c str, Vec<(&'c str, &'c str)>, u8), Vec<&'c MetricRow>>;
 
-/// Open spans and slowest requests told.
+/// At most this many open spans and slowest requests are reported.
 const LISTED: usize = 20;
 
 /// The summary, schema 1; `file` is the capture's path.
@@ -111,7 +111,7 @@ pub fn request_ms(capture: &Capture, request: &RequestRow) -> f64 {
     end.saturating_sub(request.begin_ns) as f64 / 1e6
 }
 
-/// The middle of sorted times; 0 without any.
+/// The median of sorted times; 0 without any.
 pub fn median(times: &[f64]) -> f64 {
     times.get(times.len() / 2).copied().unwrap_or(0.0)
 }

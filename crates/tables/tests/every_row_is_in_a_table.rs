@@ -1,4 +1,4 @@
-//! Counts, sums and values of the tables are those of the capture, for any capture.
+//! Counts, sums and values of the tables equal those of the capture, for any capture.
 #![allow(clippy::expect_used, missing_docs)]
 
 #[path = "../../export/tests/common/mod.rs"]
@@ -116,7 +116,7 @@ fn a_requests_thread_accounts_for_all_of_its_time() {
     let ids = column("request_id");
     let at = ids.iter().position(|id| *id == Some(64)).expect("the worker's request");
     let ms = |name: &str| column(name)[at].map(|ns| ns as u64 / MS);
-    // 2 s; 10 ms of the first one preempted, the second one asleep.
+    // 2 s: preempted for 10 ms of the first second, asleep in the other one.
     assert_eq!(ms("duration_ns"), Some(2000));
     assert_eq!([ms("run_ns"), ms("ready_ns"), ms("wait_ns")], [Some(990), Some(10), Some(1000)]);
     assert_eq!(ms("unknown_ns"), Some(0));
@@ -280,7 +280,7 @@ fn any_capture_gives_tables() {
             (inner.begin_ns, inner.end_ns) = (random(), random());
             made.spans.push(inner);
         }
-        // As the reader leaves them: sorted, no interval into the next.
+        // As the capture's reader gives them: sorted, without overlap.
         for rows in made.samples.values_mut() {
             rows.sort_by_key(|s| s.t_ns);
         }

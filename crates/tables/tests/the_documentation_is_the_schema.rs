@@ -1,4 +1,4 @@
-//! docs/tables.md lists every table and column as they are.
+//! docs/tables.md lists every table and column of the schemas.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeSet;

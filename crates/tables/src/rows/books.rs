@@ -1,4 +1,4 @@
-//! The capture itself, its threads, its sources, and what it lacks.
+//! The capture itself, its threads, its sources, and its losses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,7 +86,7 @@ pub(crate) const THREADS: Table = Table {
     rows: threads,
 };
 
-/// What the table of threads says of one, and the books of its records.
+/// The table's row for one thread, and the accounts of its records.
 type Known<'c> = (Option<&'c ThreadRow>, Option<&'c Coverage>);
 
 fn threads(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {

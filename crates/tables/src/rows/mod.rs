@@ -1,4 +1,5 @@
-//! The tables: columns, and the walk over the capture that fills them; one file a subject.
+//! The tables: their columns, and the walk over the capture that fills them; one file for each
+//! subject.
 
 mod attributes;
 mod books;
@@ -52,7 +53,7 @@ pub(crate) const ALL: &[Table] = &[
     traces::LINKS,
 ];
 
-/// The places of stacks, as the verdict names them; each looked up once.
+/// The places of stacks, as the verdict names them; each is looked up once.
 struct Places<'c> {
     frames: Frames<'c>,
     known: HashMap<u32, Option<String>>,
@@ -78,7 +79,7 @@ fn request_at<'a>(capture: &Capture, contexts: &Contexts, tid: u32, t_ns: u64) -
     at.and_then(|i| capture.requests.get(i)).map_or(Cell::Null, |r| id(r.id))
 }
 
-/// The middle of a stretch of time.
+/// The middle of an interval.
 fn middle(from_ns: u64, to_ns: u64) -> u64 {
     from_ns + to_ns.saturating_sub(from_ns) / 2
 }

@@ -1,6 +1,6 @@
-//! How the verdict divided the time of the requests it looked at.
+//! How the verdict divided the time of the requests that it compared.
 //!
-//! Costs what `dashcam why` does for them.
+//! Costs as much as `dashcam why`.
 
 use analysis::frames::Frames;
 use analysis::requests::{Judged, Requests};
@@ -11,7 +11,8 @@ use super::states::word;
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};
 
-/// Slow requests, and as many normal ones, that are divided: as many as `why` looks at.
+/// At most this many slow requests, and as many normal ones, are divided: the same number as in
+/// `why`.
 const MOST: usize = 200;
 
 pub(crate) const PIECES: Table = Table {
@@ -86,7 +87,7 @@ fn row(
         false => frames.innermost(claim.stack),
     };
     let place = place.map(|p| p.short());
-    // A task of an event loop that is to blame is on the loop's thread.
+    // The culprit is a task of an event loop; it runs on the loop's thread.
     let culprit = claim.culprit;
     let blamed = culprit.and_then(|c| frames.innermost(c.stack)).map(|p| p.short());
     sink.row([

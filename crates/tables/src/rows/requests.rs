@@ -99,8 +99,8 @@ fn handled(source: &Source, row: &RequestRow) -> (u64, u64) {
     (from_ns, row.end_ns.unwrap_or(source.capture.meta.to_ns).max(from_ns))
 }
 
-/// A thread's states, and what the diagnosis makes of the time around them: before its first switch
-/// a thread ran.
+/// A thread's states, with the diagnosis's rule for the time around them: before its first switch a
+/// thread ran.
 fn whole<'c>(threads: &Threads<'c>, tid: u32, first_ns: u64, last_ns: u64) -> Vec<Segment<'c>> {
     let of_thread = |from_ns, to_ns| match from_ns < to_ns {
         true => timeline::of_thread(threads.capture, tid, from_ns, to_ns),
@@ -113,10 +113,10 @@ fn whole<'c>(threads: &Threads<'c>, tid: u32, first_ns: u64, last_ns: u64) -> Ve
     out
 }
 
-/// A thread's states with running sums, so that any stretch costs two searches.
+/// A thread's states with running sums, so that any interval costs two searches.
 struct Line<'c> {
     segments: Vec<Segment<'c>>,
-    /// Before the segment of the same index.
+    /// The sum before the segment of the same index.
     sums: Vec<Sums>,
 }
 
@@ -140,7 +140,7 @@ impl<'c> Line<'c> {
         sum
     }
 
-    /// What is outside of the thread's states is unknown.
+    /// Time outside of the thread's states is unknown.
     fn between(&self, from_ns: u64, to_ns: u64) -> Sums {
         let (before, after) = (self.until(from_ns), self.until(to_ns));
         let mut out = Sums::default();

@@ -1,7 +1,7 @@
-//! Stacks that a sample, an await or a waking has, and their frames.
+//! The stacks of samples, awaits and wakings, and their frames.
 //!
-//! Costs a list of the stacks in use. A capture with over `MOST_FRAMES` frames (none that a recorder
-//! made) has its further stacks cut to `FEW_FRAMES`.
+//! Costs a list of the stacks in use. In a capture with over `MOST_FRAMES` frames (no recorder
+//! makes such) the stacks past that are cut to `FEW_FRAMES` frames.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use capture::read::Capture;
 use crate::cell::{always, int, maybe, text, Cell, Kind};
 use crate::{Halt, Sink, Source, Table};
 
-/// Frames that are told in full.
+/// Frames that are written in full.
 const MOST_FRAMES: usize = 8_000_000;
 /// Frames of each stack past that.
 const FEW_FRAMES: usize = 16;
@@ -57,7 +57,7 @@ pub(crate) const FRAMES: Table = Table {
     rows: frames,
 };
 
-/// Calls `each` with every stack in use and how many of its frames are told.
+/// Calls `each` with every stack in use and its number of written frames.
 fn in_use(
     capture: &Capture,
     mut each: impl FnMut(u32, usize) -> Result<(), Halt>,

@@ -1,4 +1,4 @@
-//! What threads did, as the diagnosis sees it, and the switch records behind it.
+//! The states of threads, as the diagnosis sees them, and the switch records behind them.
 //!
 //! Costs the states of one thread at a time.
 

@@ -1,6 +1,6 @@
 //! The verdict.
 //!
-//! Costs what `dashcam why` does, once for both tables.
+//! Costs as much as `dashcam why`, once for both tables.
 
 use diagnosis::{Finding, Place};
 

@@ -1,4 +1,4 @@
-//! Waits: stretches of the same wait joined, with what was waited for and who stood in the way.
+//! Waits: intervals of the same wait joined, with the resource and the blocker.
 //!
 //! Costs the states of one thread at a time.
 
@@ -127,8 +127,8 @@ pub(super) fn task(capture: &Capture, task: u32) -> Cell<'_> {
     text(words::task(capture, task))
 }
 
-/// The target of a wait that is no name.
-/// The number of a wait's system call. `read` is 0 on x86-64, and so is what is no call at all.
+/// The target of a wait without a name: the number of its system call. `read` is 0 on x86-64, and 0
+/// also means that there is no call.
 pub(super) fn syscall<'a>(kind: WaitKind, call: u16) -> Cell<'a> {
     use WaitKind::{FileRead, Other, PipeRead, SocketRead};
     let reads = matches!(kind, FileRead | Other | PipeRead | SocketRead);
