@@ -1,4 +1,4 @@
-//! Which requests the page holds: as dots, and with their timeline.
+//! Chooses the requests of the page: as dots, and with their timeline.
 
 use std::collections::HashMap;
 
@@ -10,26 +10,26 @@ use crate::detail::Detail;
 use crate::windows::Windows;
 use crate::Limits;
 
-/// What was chosen of a capture.
+/// The chosen part of a capture.
 pub struct Chosen<'c> {
     /// The capture.
     pub capture: &'c Capture,
     /// Requests in the scatter, by begin; whether each is slow.
     pub dots: Vec<(Judged<'c>, bool)>,
-    /// Place in `dots` by request id.
+    /// Index in `dots` by request id.
     pub place: HashMap<u64, usize>,
     /// The requests with their timeline: the slow ones, slowest first, then normal ones.
     pub details: Vec<Detail<'c>>,
-    /// What is kept of the threads.
+    /// The kept part of the threads.
     pub windows: Windows,
-    /// What the page does not hold, in words.
+    /// What the page leaves out, in words.
     pub left_out: Vec<String>,
     /// Time zero of the page: the first begin of anything in it.
     pub zero_ns: u64,
 }
 
 impl<'c> Chosen<'c> {
-    /// Chooses.
+    /// Makes the choice.
     pub fn of(capture: &'c Capture, limit_ns: &dyn Fn(&str) -> u64, limits: Limits) -> Chosen<'c> {
         let requests = Requests::divide(capture, limit_ns);
         let dots = dots(&requests, limits.dots);
@@ -49,8 +49,8 @@ impl<'c> Chosen<'c> {
     }
 }
 
-/// All slow requests and every n-th normal one; the controls are among them by the same steps or are
-/// added.
+/// All slow requests and every n-th normal one; the controls are among them by the same steps, or
+/// are added.
 fn dots<'c>(requests: &Requests<'c>, most: usize) -> Vec<(Judged<'c>, bool)> {
     let slow = requests.slow.iter().take(most).map(|r| (*r, true));
     let mut out: Vec<(Judged<'c>, bool)> = slow.collect();
@@ -92,7 +92,7 @@ fn left_out(
     out
 }
 
-/// A request's end; the capture's for one that still ran.
+/// A request's end; for a request that still runs, the end of the capture.
 pub fn is_open(row: &RequestRow) -> bool {
     row.end_ns.is_none()
 }

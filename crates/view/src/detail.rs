@@ -1,4 +1,4 @@
-//! One request with its timeline: its pieces, and the threads it ran on or waited for.
+//! One request with its timeline: its claimed segments, and the threads it ran on or waited for.
 
 use std::collections::HashMap;
 
@@ -9,32 +9,32 @@ use diagnosis::scene::Scene;
 
 use crate::windows::{stretches, Windows};
 
-/// Most threads beneath a request.
+/// At most this many threads are shown below a request.
 const MOST_LANES: usize = 10;
-/// A thread that was waited for this part of the request's time gets a lane.
+/// A thread gets a lane if the request waited for it during this part of its time.
 const LEAST_PART: f64 = 0.01;
-/// Time kept before and after a request: a tenth of it, within these.
+/// Time kept before and after a request: a tenth of its duration, within these bounds.
 const PAD_NS: (u64, u64) = (2_000_000, 200_000_000);
 
-/// A request and what is known of its time.
+/// A request and what is known about its time.
 pub struct Detail<'c> {
     /// The request.
     pub request: Judged<'c>,
     /// Its time, exclusive.
     pub pieces: Vec<Piece<'c>>,
-    /// Its threads: its own first, then those it was waited for, the longest first.
+    /// Its threads: its own first, then those that it waited for, the longest wait first.
     pub lanes: Vec<u32>,
-    /// Threads that were waited for and got no lane.
+    /// Threads that it waited for without a lane.
     pub lanes_left: usize,
 }
 
 impl<'c> Detail<'c> {
-    /// Cuts a request and keeps the windows of its threads.
+    /// Divides a request's time and keeps the windows of its threads.
     pub fn of(scene: &Scene<'c>, request: &Judged<'c>, windows: &mut Windows) -> Detail<'c> {
         let pieces = pieces::of_request(scene, request);
         let pad_ns = (request.ns() / 10).clamp(PAD_NS.0, PAD_NS.1);
         let from_ns = request.row.begin_ns.saturating_sub(pad_ns);
-        // Far from the end of the number line: a damaged file's times are added to elsewhere.
+        // Far from the limits of an i64: later code adds to a damaged file's times.
         let to_ns = request.end_ns.saturating_add(pad_ns).min(u64::MAX >> 2);
         let (lanes, lanes_left) = lanes(scene, request, &pieces);
         lanes.iter().for_each(|tid| windows.keep(*tid, from_ns, to_ns));

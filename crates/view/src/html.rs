@@ -2,7 +2,7 @@
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 
-/// What `viewer/` builds. Three marks in it are replaced.
+/// The page that `viewer/` builds. Three marks in it are replaced.
 const PAGE: &str = include_str!("../../../viewer/dist/page.html");
 const TITLE: &str = "<!--dashcam:title-->";
 const VERDICT: &str = "<!--dashcam:verdict-->";
@@ -13,9 +13,9 @@ pub fn pack(json: &str) -> String {
     base64(&compress_to_vec_zlib(json.as_bytes(), 6))
 }
 
-/// The page: title and verdict as text, the data where the script looks for it.
+/// The page: title and verdict as text, the data where the script reads it.
 pub fn fill(title: &str, verdict: &str, packed: &str) -> String {
-    // Cut at the marks of the page itself, once: what is put in is never looked at again.
+    // Cut at the marks of the page itself, once: inserted text is never searched for marks.
     let (title, verdict) = (escape(title), escape(verdict));
     let mut out = String::with_capacity(PAGE.len() + packed.len() + verdict.len());
     let mut rest = PAGE;
@@ -28,7 +28,7 @@ pub fn fill(title: &str, verdict: &str, packed: &str) -> String {
     out + rest
 }
 
-/// As text between tags.
+/// Text, escaped for a place between tags.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Tables of what the page refers to: names, frames, stacks, threads; only what is used.
+//! Tables of names, frames, stacks and threads that the page refers to; only those in use.
 
 use std::collections::HashMap;
 
@@ -7,9 +7,9 @@ use capture::read::{Capture, Text};
 
 use crate::json::{self, Object};
 
-/// Most characters of one text; the rest is cut.
+/// A text has at most this many characters; the rest is cut.
 const MOST_CHARS: usize = 400;
-/// Most frames of a stack.
+/// A stack has at most this many frames.
 const MOST_FRAMES: usize = 4096;
 
 /// The tables.
@@ -27,7 +27,7 @@ pub struct Tables<'c> {
 }
 
 impl<'c> Tables<'c> {
-    /// Empty ones; entry 0 of names and stacks stands for none.
+    /// Empty tables; entry 0 of names and stacks means none.
     pub fn new(capture: &'c Capture) -> Tables<'c> {
         let mut tables = Tables {
             capture,
@@ -45,7 +45,7 @@ impl<'c> Tables<'c> {
         tables
     }
 
-    /// The place of a text.
+    /// The index of a text.
     pub fn text(&mut self, text: &str) -> i64 {
         let cut: String = match text.char_indices().nth(MOST_CHARS) {
             Some((end, _)) => format!("{}…", &text[..end]),
@@ -60,13 +60,13 @@ impl<'c> Tables<'c> {
         id
     }
 
-    /// The place of a name of the capture.
+    /// The index of a name of the capture.
     pub fn name(&mut self, id: u32) -> i64 {
         let name = self.capture.name(id);
         self.text(name)
     }
 
-    /// The place of the text `key=value, key=value`; 0 without attributes.
+    /// The index of the text `key=value, key=value`; 0 without attributes.
     pub fn attributes(&mut self, attributes: &[(u32, Text)]) -> i64 {
         let one = |(key, value): &(u32, Text)| {
             let key = self.capture.name(*key);
@@ -81,7 +81,7 @@ impl<'c> Tables<'c> {
         self.text(&all.join(", "))
     }
 
-    /// The place of a thread.
+    /// The index of a thread.
     pub fn thread(&mut self, tid: u32) -> i64 {
         if let Some(id) = self.thread_ids.get(&tid) {
             return *id;
@@ -92,7 +92,7 @@ impl<'c> Tables<'c> {
         id
     }
 
-    /// The place of a thread plus 1; 0 for none.
+    /// The index of a thread plus 1; 0 for none.
     pub fn thread_or_none(&mut self, tid: u32) -> i64 {
         if tid == 0 {
             0
@@ -101,7 +101,7 @@ impl<'c> Tables<'c> {
         }
     }
 
-    /// The place of a stack; its callers come before it.
+    /// The index of a stack; its callers come before it.
     pub fn stack(&mut self, stack: u32) -> i64 {
         let mut missing: Vec<u32> = Vec::new();
         let mut at = stack;

@@ -1,8 +1,8 @@
-//! JSON text of columns, written without a tree in between: a page may hold millions of numbers.
+//! Columns as JSON text, written without a tree in between: a page may hold millions of numbers.
 
 use std::fmt::Write;
 
-/// Largest whole number a JavaScript number holds exactly.
+/// The largest whole number that a JavaScript number holds exactly.
 const MOST: i64 = (1 << 53) - 1;
 
 /// A JSON object under construction.
@@ -30,7 +30,7 @@ impl Object {
         self.raw(key, &list(values))
     }
 
-    /// A list of times, each as the difference to the one before: small numbers pack well.
+    /// A list of times, each as the difference from the one before: small numbers pack well.
     pub fn times(&mut self, key: &str, values: &[i64]) -> &mut Object {
         let mut before = 0i64;
         let steps: Vec<i64> = values
@@ -80,15 +80,15 @@ pub fn text(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 
-/// A JSON number; null for what is none.
+/// A JSON number; null for NaN and infinities.
 pub fn float(value: f64) -> String {
     serde_json::Value::from(value).to_string()
 }
 
-/// `a - b`, kept to what a JavaScript number holds, whatever a damaged file says.
+/// `a - b`, clamped to what a JavaScript number holds, whatever a damaged file says.
 pub fn difference(a: u64, b: u64) -> i64 {
     let exact = i128::from(a) - i128::from(b);
-    // The clamp keeps it inside of i64.
+    // The clamp keeps it within i64.
     exact.clamp(-i128::from(MOST), i128::from(MOST)) as i64
 }
 

@@ -1,16 +1,16 @@
 //! A capture and its verdict as ONE self-contained HTML page.
 //!
-//! How it works: the requests that matter (`choice`) are cut into pieces by the diagnosis, the
-//! threads they waited for are followed (`detail`), and the states of these threads are kept for the
-//! windows around the requests only (`windows`). All of it becomes columns of whole numbers beside
-//! tables of names, frames and stacks (`intern`, `json`), deflated and in base64, which is put into
-//! the page that `viewer/` builds (`html`; viewer/dist/page.html is part of this crate).
+//! How it works: the requests that matter (`choice`) are divided into segments by the diagnosis,
+//! the threads they waited for are followed (`detail`), and the states of these threads are kept
+//! for the windows around the requests only (`windows`). All of it becomes columns of whole numbers
+//! beside tables of names, frames and stacks (`intern`, `json`), deflated and in base64, which is
+//! put into the page that `viewer/` builds (`html`; viewer/dist/page.html is part of this crate).
 //!
-//! What it promises: the page asks no network for anything; nothing in a capture can break out of
-//! where it is put: text is escaped, and data is base64; the page stays below `Limits::bytes` by
-//! keeping fewer requests, and says what was left out. A pure function of its input.
-//! What it costs: a few times the verdict; memory for the chosen windows.
-//! What is missing on purpose: everything outside of the windows. It is a page to read, no archive.
+//! What it promises: the page asks no network for anything; nothing in a capture can become markup
+//! or script: text is escaped, and data is base64; the page remains below `Limits::bytes` by
+//! keeping fewer requests, and lists what it leaves out. It is a pure function of its input. Cost:
+//! a few times that of the verdict; memory for the chosen windows. Missing on purpose: everything
+//! outside of the windows. The page is for reading, not an archive.
 
 mod choice;
 mod detail;
@@ -28,13 +28,13 @@ use choice::Chosen;
 /// How much a page may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Slow requests with their timeline; the slowest.
+    /// Slow requests with a timeline; the slowest ones.
     pub slow: usize,
-    /// Normal requests with their timeline, for comparison.
+    /// Normal requests with a timeline, for comparison.
     pub normal: usize,
-    /// Requests in the scatter; the slow ones first, then every n-th.
+    /// Requests in the scatter plot; the slow ones first, then every n-th.
     pub dots: usize,
-    /// Size of the data in the page, bytes. Fewer requests are kept until it fits.
+    /// Size of the data in the page, bytes. The number of requests is reduced until it fits.
     pub bytes: usize,
 }
 
@@ -44,8 +44,8 @@ impl Default for Limits {
     }
 }
 
-/// The page of a capture. `file` is its path as people know it; `limit_ns` the time a request of a
-/// name may take, the same that `diagnosis` was made with.
+/// The page of a capture. `file` is its path as shown to the user; `limit_ns` is the time that a
+/// request of a name may take, the same as in `diagnosis`.
 pub fn page(
     capture: &Capture,
     diagnosis: &Diagnosis<'_>,
@@ -64,7 +64,7 @@ pub fn page(
         }
         limits.slow = (limits.slow / 2).max(1);
         limits.normal /= 2;
-        // Dots are cheap: they go last.
+        // Dots are cheap: they are reduced last.
         limits.dots = if limits.slow <= 10 { limits.dots / 2 } else { limits.dots };
     }
 }

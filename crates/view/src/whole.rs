@@ -1,8 +1,8 @@
 //! The page's data, as JSON. Times are ns since `zero`; lists of times hold differences.
 //!
-//! Columns of equal length stand for rows. `name`, `text` and the like are places in `names`,
-//! `stack` in `stacks` (0 none), `thread` in `threads`; `holder` and `culprit` are such a place plus
-//! 1, 0 none. viewer/src/data.ts is the other side of this file.
+//! Rows are stored as columns of equal length. `name`, `text` and the like are indices into
+//! `names`, `stack` into `stacks` (0 none), `thread` into `threads`; `holder` and `culprit` are
+//! such an index plus 1, 0 none. viewer/src/data.ts is the reader of this format.
 
 use std::collections::HashSet;
 
@@ -19,9 +19,10 @@ use crate::intern::Tables;
 use crate::json::{self, difference, Object};
 use crate::windows::{self, Stretch};
 
-/// Most rows of spans, events, collections and counters, each.
+/// At most this many rows of spans, events, collections and counters, each.
 const MOST_ROWS: usize = 100_000;
-/// A look at the GIL holds for this long at most, and for this long when no other look follows.
+/// A sample of the GIL counts for at most this long, and for this long when no other sample
+/// follows.
 const GIL_NS: (u64, u64) = (30_000_000, 3_000_000);
 
 /// Flags of a request.
@@ -69,7 +70,7 @@ pub fn data(chosen: &Chosen<'_>, diagnosis: &Diagnosis<'_>, file: &str) -> Strin
     out.end()
 }
 
-/// Of each finding: the requests that have it, as places in `requests`.
+/// For each finding: its requests, as indices into `requests`.
 fn members(chosen: &Chosen<'_>, diagnosis: &Diagnosis<'_>) -> String {
     let of = |seen_ns: &[u64]| {
         let slow = chosen.dots.iter().enumerate().filter(|(_, (_, slow))| *slow);
@@ -95,7 +96,7 @@ fn about(chosen: &Chosen<'_>) -> String {
         .end()
 }
 
-/// The causes in use; `cause` is a place in it.
+/// The causes in use; `cause` is an index into this list.
 fn causes(chosen: &Chosen<'_>) -> Vec<Cause> {
     let pieces = chosen.details.iter().flat_map(|d| &d.pieces);
     let mut all: Vec<Cause> = pieces.map(|p| p.claim.cause).collect();
@@ -134,7 +135,7 @@ fn requests(chosen: &Chosen<'_>, tables: &mut Tables<'_>) -> String {
         .end()
 }
 
-/// One request with its pieces and lanes.
+/// One request with its segments and lanes.
 fn detail(
     chosen: &Chosen<'_>,
     detail: &Detail<'_>,
@@ -181,7 +182,7 @@ fn detail(
     let pieces = pieces.end();
     let lanes: Vec<i64> = detail.lanes.iter().map(|tid| tables.thread(*tid)).collect();
     let row = detail.request.row;
-    // A slow request past the most dots is not among them: -1, and the page passes over it.
+    // A slow request past the limit of dots is not among them: -1, and the page skips it.
     let place = chosen.place.get(&row.id).map_or(-1, |i| *i as i64);
     Object::new()
         .raw("request", &place.to_string())
@@ -246,7 +247,7 @@ fn target(target: u64, tables: &mut Tables<'_>) -> i64 {
     }
 }
 
-/// Cuts rows to the most, and says so.
+/// Cuts rows to the limit, and notes that.
 fn bound<T>(rows: &mut Vec<T>, what: &str, left_out: &mut Vec<String>) {
     if rows.len() > MOST_ROWS {
         let (most, all) = (MOST_ROWS as u64, rows.len() as u64);
@@ -343,8 +344,8 @@ fn collections(chosen: &Chosen<'_>, tables: &mut Tables<'_>, left_out: &mut Vec<
         .end()
 }
 
-/// Who held the GIL, as threads that waited for it saw it: estimates, one row as long as looks agree.
-/// Of a time in which nobody waited nothing is known.
+/// The GIL's holder, as threads that waited for the GIL saw it: estimates, one row as long as
+/// samples agree. Nothing is known about a time in which no thread waited.
 fn gil(chosen: &Chosen<'_>, kept: &[(u64, u64)], tables: &mut Tables<'_>) -> String {
     let samples = chosen.capture.samples.values().flatten();
     let told = samples.filter(|s| s.gil_holder != 0 && windows::inside(kept, s.t_ns));
@@ -385,7 +386,7 @@ fn vitals(chosen: &Chosen<'_>, left_out: &mut Vec<String>) -> String {
     }))
 }
 
-/// What is there of each thread: the ones with most records.
+/// What the capture has of each thread, for the threads with the most records.
 fn coverage(capture: &Capture, tables: &mut Tables<'_>) -> String {
     const MOST_THREADS: usize = 500;
     let mut rows: Vec<_> = capture.coverage.iter().collect();

@@ -1,4 +1,4 @@
-//! Which threads are kept, and for which times.
+//! The threads that are kept, and for which times.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ impl Windows {
         }
     }
 
-    /// By thread: its times, in order, without overlap.
+    /// For each thread its times, in order, without overlap.
     pub fn merged(&self) -> impl Iterator<Item = (u32, Vec<(u64, u64)>)> + '_ {
         self.by_thread.iter().map(|(tid, windows)| (*tid, union(windows.clone())))
     }
@@ -50,37 +50,37 @@ pub fn inside(windows: &[(u64, u64)], t_ns: u64) -> bool {
     next > 0 && t_ns < windows[next - 1].1
 }
 
-/// What a thread did, one row a stretch that looks the same all along.
+/// What a thread did: one row for each interval of the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Begin.
     pub from_ns: u64,
     /// End.
     pub to_ns: u64,
-    /// The rest: two stretches that touch and agree in it are one.
+    /// The rest: two adjacent intervals that agree in it are one.
     pub what: What,
 }
 
-/// What a stretch looks like.
+/// The state of a thread during an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct What {
-    /// Run, ready, wait, unknown.
+    /// Run, ready, wait or unknown.
     pub state: State,
-    /// By switch records.
+    /// From switch records.
     pub exact: bool,
     /// Kind of wait.
     pub wait: WaitKind,
     /// Stack id.
     pub stack: u32,
-    /// Thread that held what it waited for, 0 none.
+    /// The thread that held the resource, 0 none.
     pub holder: u32,
     /// The holder was read, not inferred.
     pub measured: bool,
-    /// Target as in the sample.
+    /// Target, as in the sample.
     pub target: u64,
 }
 
-/// The stretches of a thread in a window.
+/// The intervals of a thread in a window.
 pub fn stretches(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Stretch> {
     let mut out: Vec<Stretch> = Vec::new();
     for segment in timeline::of_thread(capture, tid, from_ns, to_ns) {

@@ -1,5 +1,5 @@
-//! On captures made by hand: the page is whole, bounded, the same every time, and hostile names stay
-//! what they are.
+//! On captures made by hand: the page is whole, bounded and the same every time, and hostile names
+//! remain text.
 #![allow(clippy::expect_used, missing_docs)]
 
 #[path = "../../diagnosis/tests/made/mod.rs"]
@@ -58,7 +58,7 @@ fn page(capture: &Capture, limits: Limits) -> String {
     view::page(capture, &diagnosis, "x.dashcam", &limit, limits)
 }
 
-/// What is in the element of the data.
+/// The text in the element that holds the data.
 fn packed(page: &str) -> &str {
     let (_, rest) = page.split_once(r#"id="data">"#).expect("the data's element");
     rest.split_once("</script>").expect("its end").0
