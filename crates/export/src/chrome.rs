@@ -1,11 +1,19 @@
-//! Trace event JSON, as chrome://tracing and Perfetto's page read it.
+//! Trace event JSON, for chrome://tracing and Perfetto's page.
 //!
-//! The format is described in "Trace Event Format" (Google, 2016). A thread's slices are complete
-//! events (`X`), its states complete events of a thread of their own beside it, requests, awaits and
-//! what does not nest are async events (`b`, `e`) whose id is their lane, events are instants (`i`),
-//! work handed over is a flow (`s`, `f`), vitals are counters (`C`). Times are microseconds with
-//! three decimals since the recording began, so nothing is rounded. Samples of stacks have no place
-//! in the format; a state names its innermost frame.
+//! The format is described in "Trace Event Format" (Google, 2016).
+//!
+//! | of the capture | in the file |
+//! | --- | --- |
+//! | a thread's slices | complete events (`X`) |
+//! | its states | complete events of a second thread beside it |
+//! | requests, awaits, slices that do not nest | async events (`b`, `e`); their id is their lane |
+//! | events | instants (`i`) |
+//! | work handed over | a flow (`s`, `f`) |
+//! | vitals | counters (`C`) |
+//!
+//! Times are microseconds with three decimals since the recording began, so nothing is rounded.
+//! Missing on purpose: samples of stacks, which have no place in the format; a state names its
+//! innermost frame.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -61,9 +69,9 @@ struct Events<'o> {
     pid: u32,
     zero_ns: u64,
     any: bool,
-    /// The room of the last event, for the next one.
+    /// The buffer of the last event, reused for the next.
     spare: Vec<u8>,
-    /// Where a flow begins, until the slice it leads to has come: when, on which thread.
+    /// Where a flow begins, kept until its target slice comes: when, on which thread.
     flows: HashMap<u64, (u64, u32)>,
 }
 
@@ -120,7 +128,7 @@ impl Events<'_> {
         Ok(())
     }
 
-    /// Slices of a lane as begins and ends: they nest, so an end belongs to the latest begin.
+    /// Slices of a lane as begin and end events: they nest, so an end belongs to the latest begin.
     fn asynchronous(&mut self, track: &Track<'_>) -> io::Result<()> {
         let kind = match track.stand {
             Stand::Requests => "requests".to_owned(),
@@ -142,7 +150,7 @@ impl Events<'_> {
 
     fn edge(&mut self, phase: &str, slice: &Slice<'_>, kind: &str, id: &str) -> io::Result<()> {
         let t_ns = if phase == "b" { slice.begin_ns } else { slice.end_ns };
-        // One category a lane: viewers pair events by category and id.
+        // One category for each lane: viewers pair events by category and id.
         let mut event = self.event(phase, &slice.name, kind, t_ns);
         event.text("id", id);
         event.number("tid", 0);
@@ -204,7 +212,7 @@ impl Object {
     }
 
     fn json(&mut self, text: &str) {
-        // A Vec takes whatever is written, and a text is always JSON.
+        // Writing into a Vec does not fail, and a text is always JSON.
         let _ = serde_json::to_writer(&mut self.text, text);
     }
 
@@ -213,7 +221,7 @@ impl Object {
         self.json(value);
     }
 
-    /// A number or a boolean, whose text is JSON.
+    /// A number or a boolean, the text of which is JSON.
     fn number(&mut self, key: &str, value: impl std::fmt::Display) {
         self.key(key);
         let _ = write!(self.text, "{value}");
@@ -241,7 +249,7 @@ impl Object {
 
 fn all(object: &mut Object, args: &Args<'_>) {
     for (i, (name, value)) in args.iter().enumerate() {
-        // What the host named like one of ours stays beside it.
+        // A host's key with the name of a key of ours is written beside it.
         let again = args[..i].iter().filter(|(before, _)| before == name).count();
         let ours = usize::from(name == "kind");
         let name = format!("{name}{}", "'".repeat(again + ours));

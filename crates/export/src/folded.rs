@@ -1,9 +1,10 @@
-//! Folded stacks, as Brendan Gregg's flamegraph.pl takes them: `root;...;leaf VALUE`, a line a
-//! stack, all threads together.
+//! Folded stacks, the input of Brendan Gregg's flamegraph.pl: `root;...;leaf VALUE`, one line for
+//! each stack, all threads together.
 //!
-//! A frame is `function (file:line)`; a thread without a stack is `thread name;[no Python stack]`. `;` and line breaks would end a frame or a line: they become
-//! `:` and a blank. Times are nanoseconds, so that the lines sum to what was measured
-//! (`flamegraph.pl --countname ns`). The format has no place for comments: the notes are left out.
+//! A frame is `function (file:line)`; a thread without a stack is `thread name;[no Python stack]`.
+//! `;` and line breaks would end a frame or a line: they become `:` and a blank. Times are
+//! nanoseconds, so that the sum of the lines is the measured time (`flamegraph.pl --countname ns`).
+//! Missing on purpose: the notes, since the format has no comments.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -27,16 +28,16 @@ pub fn write(
     for (done, tid) in threads.ids().enumerate() {
         progress(done as u64, threads.ids().len() as u64);
         for weighted in weights::of_thread(&threads, tid) {
-            // Threads are told apart where nothing else does.
+            // Without stacks, threads differ by their names only.
             let stack = weighted.stack();
             let by = if stack.unwrap_or(0) == 0 { tid } else { 0 };
             let sum = sums.entry((stack, by)).or_default();
             *sum = sum.saturating_add(weighted.value(value));
         }
     }
-    // Stacks that differ in what is not shown are one line.
+    // Stacks that differ only in what is not shown are one line.
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    // In an order of their own, so that the same ones are cut, should any have to be.
+    // In an order of their own, so that a cut, if one is needed, always removes the same stacks.
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_unstable();
     let mut frames = Frames::new(capture);

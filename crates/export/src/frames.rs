@@ -1,24 +1,24 @@
 //! The frames of stacks, within a bound.
 //!
-//! A capture tells a stack by its innermost node, so a small file can hold stacks whose frames, all
-//! written out, would fill the memory. The first 8 million frames are given whole, far more than a
-//! recorder keeps; of stacks past that the innermost 16, below a frame that says so.
+//! A capture stores a stack as its innermost node, so a small file can hold stacks whose frames,
+//! all written out, would fill the memory. The first 8 million frames are written, far more than a
+//! recorder keeps; of each stack past that only the innermost 16, below a frame that says so.
 
 use capture::read::{Capture, Frame};
 
-/// Frames that are given before stacks are cut.
+/// Frames that are written before stacks are cut.
 const MOST_FRAMES: usize = 8_000_000;
 /// Frames of a stack that is cut.
 const FEW_FRAMES: usize = 16;
 
-/// Stands for the stack of a thread that was seen without a Python stack.
+/// The frame for a thread that was sampled without a Python stack.
 pub const NO_STACK: &str = "[no Python stack]";
-/// Stands for the stack of time in which, and near which, the thread was not sampled.
+/// The frame for time without a sample of the thread in it or near.
 pub const NOT_SAMPLED: &str = "[not sampled]";
-/// Stands for the outer frames of a stack that was cut.
+/// The frame for the outer frames of a stack that was cut.
 pub const CUT: &str = "[cut: too many frames]";
 
-/// Gives the frames of one export.
+/// The frames of one export.
 pub struct Frames<'c> {
     capture: &'c Capture,
     left: usize,
@@ -42,8 +42,8 @@ impl<'c> Frames<'c> {
         frames
     }
 
-    /// The same, with one that stands for them where there are none. Stack 0 is a thread without a
-    /// Python stack, None one that was not sampled.
+    /// The same; a stack without frames gives the frame that replaces it. Stack 0 is a thread
+    /// without a Python stack, None a thread that was not sampled.
     pub fn or_placeholder(&mut self, stack: Option<u32>) -> Vec<Frame<'c>> {
         let frames = self.of(stack.unwrap_or(0));
         match frames.is_empty() {
@@ -53,7 +53,7 @@ impl<'c> Frames<'c> {
     }
 }
 
-/// What stands for a stack that has no frames.
+/// The frame that replaces a stack without frames.
 pub fn no_frames(stack: Option<u32>) -> &'static str {
     if stack.is_some() {
         NO_STACK
@@ -62,7 +62,8 @@ pub fn no_frames(stack: Option<u32>) -> &'static str {
     }
 }
 
-/// A frame without a place. No code has these ids: there are fewer codes than bytes in a file.
+/// A frame without a place. These ids are never a code's: there are fewer codes than bytes in a
+/// file.
 fn placeholder(function: &'static str) -> Frame<'static> {
     let code = match function {
         NO_STACK => u32::MAX,

@@ -1,17 +1,19 @@
-//! Captures in formats that other tools open: pprof, folded, speedscope, Chrome JSON, Perfetto, OTLP,
-//! Zipkin.
+//! Captures in formats that other tools open: pprof, folded, speedscope, Chrome JSON, Perfetto,
+//! OTLP, Zipkin.
 //!
-//! How it works: one file a format, each a function from a capture to bytes. Three views are shared.
-//! `weights` is what flame graphs want: stacks with the wall, CPU and off-CPU time spent in them.
-//! `scene` is what timelines want: tracks of nested slices, instants and counters. `spans` is what
-//! traces want: spans with ids and parents. All take a thread's states from `analysis::timeline`, so that an export never says other than the verdict.
+//! How it works: each format is one file with a function from a capture to bytes. Three views are
+//! shared. `weights` is for flame graphs: stacks with the wall, CPU and off-CPU time spent in them.
+//! `scene` is for timelines: tracks of nested slices, instants and counters. `spans` is for traces:
+//! spans with ids and parents. All take a thread's states from `analysis::timeline`, so that an
+//! export always agrees with the verdict.
 //!
-//! What it promises: the same capture gives the same bytes; sums of wall, CPU and off-CPU are those
-//! of the records; text of the host is escaped as the format wants it; any capture that can be read
-//! gives a valid file, an empty one too. What a format cannot hold stands in docs/exports.md, and
-//! what the capture lacks (sources off, losses, damage) in a note inside of the file.
+//! What it promises: the same capture gives the same bytes; sums of wall, CPU and off-CPU time are
+//! those of the records; text of the host is escaped as the format requires; every readable capture
+//! gives a valid file, an empty one too. docs/exports.md lists what a format cannot hold; a note
+//! inside of the file lists the losses of the capture (sources off, losses, damage).
 //!
-//! Missing on purpose: no I/O but the writer that is passed in, and no choice of what to export.
+//! Missing on purpose: no I/O except through the writer that is passed in, and no choice of what to
+//! export.
 
 pub mod chrome;
 pub mod folded;
@@ -34,9 +36,9 @@ use capture::read::Capture;
 /// A format that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `profile.proto`, gzipped: `go tool pprof`, and everything that took pprof over.
+    /// `profile.proto`, gzipped: `go tool pprof`, and every tool that reads its format.
     Pprof,
-    /// A line a stack: flamegraph.pl, inferno, and most viewers of flame graphs.
+    /// One line for each stack: flamegraph.pl, inferno, and most viewers of flame graphs.
     Folded,
     /// speedscope.app's own JSON.
     Speedscope,
@@ -44,7 +46,7 @@ pub enum Format {
     Chrome,
     /// Perfetto's protobuf: ui.perfetto.dev, `trace_processor`.
     Perfetto,
-    /// Traces as OTLP's protobuf: OpenTelemetry Collector, and what takes its files.
+    /// Traces as OTLP's protobuf: OpenTelemetry Collector, and tools that read its files.
     Otlp,
     /// Metrics as OTLP's protobuf.
     OtlpMetrics,
@@ -79,7 +81,7 @@ impl Format {
         }
     }
 
-    /// How its files end, without the first dot.
+    /// The suffix of its files, without the first dot.
     pub fn extension(self) -> &'static str {
         match self {
             Format::Pprof => "pb.gz",
@@ -93,18 +95,18 @@ impl Format {
         }
     }
 
-    /// Whether its bytes are no text.
+    /// Whether its bytes are binary.
     pub fn is_binary(self) -> bool {
         matches!(self, Format::Pprof | Format::Perfetto | Format::Otlp | Format::OtlpMetrics)
     }
 
-    /// Whether it holds one value a stack, chosen by `Value`.
+    /// Whether it holds one value for each stack, chosen by `Value`.
     pub fn has_one_value(self) -> bool {
         matches!(self, Format::Folded | Format::Speedscope)
     }
 }
 
-/// What a stack is weighed by.
+/// The weight of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Value {
     /// Wall time, ns.
@@ -112,18 +114,18 @@ pub enum Value {
     Wall,
     /// CPU time, ns.
     Cpu,
-    /// Time off the CPU, any reason, ns.
+    /// Time off the CPU, for any reason, ns.
     OffCpu,
     /// Number of samples.
     Samples,
 }
 
-/// Told how far the writing is: done, in all; the unit is the format's own.
+/// Called with the progress of the writing: done, in all; the unit is the format's own.
 pub type Progress<'p> = dyn FnMut(u64, u64) + 'p;
 
 /// Writes `capture` as `format` into `out`. `value` counts for formats with one value a stack.
 ///
-/// Costs memory in the order of the capture's. Errors are those of `out`.
+/// Takes about as much memory as the capture. Errors are those of `out`.
 pub fn write(
     capture: &Capture,
     format: Format,

@@ -1,5 +1,5 @@
-//! What a reader of an export must know of the capture: which sources were off, what is missing,
-//! what is an estimate. One line each; every format carries them in the place it has for comments.
+//! What a reader of an export must know about the capture: which sources were off, what is missing,
+//! what is an estimate. One line each; every format writes them where it allows comments.
 
 use analysis::states::Threads;
 
@@ -35,7 +35,7 @@ pub fn of(threads: &Threads<'_>) -> Vec<String> {
         out.push(format!("blocks overwritten while they were copied: {torn}"));
     }
     out.extend(capture.damage.iter().map(|what| format!("damage: {what}")));
-    // A line is a line, whatever the host is called.
+    // A note is one line, whatever the host's name is.
     out.iter().map(|line| line.replace(|c: char| c.is_control(), " ")).collect()
 }
 

@@ -1,8 +1,8 @@
 //! OTLP: the traces of a capture as `TracesData`, its metrics as `MetricsData`, in protobuf.
 //!
-//! The file is what an `otlphttp` exporter posts: the bytes of `ExportTraceServiceRequest` and
-//! `ExportMetricsServiceRequest`, which are the same messages on the wire. Large captures are
-//! several of them, one behind the other, which protobuf reads as one. The two signals are two
+//! The file is the body that an `otlphttp` exporter posts: the bytes of `ExportTraceServiceRequest`
+//! and `ExportMetricsServiceRequest`, which are the same messages on the wire. Large captures are
+//! several messages, one after the other, which protobuf reads as one. The two signals are two
 //! files, as the protocol has no message for both.
 
 use std::borrow::Cow;
@@ -18,16 +18,16 @@ use format::metric::Numbers as Told;
 use crate::spans::{attributes, put, Spans};
 use crate::{notes, Progress};
 
-/// Spans of one message; a collector takes 20 MiB at most unless it is told otherwise.
+/// Spans of one message; a collector takes 20 MiB at most by default.
 const SPANS: usize = 2000;
 /// Points of one message.
 const POINTS: usize = 10_000;
-/// What the program said.
+/// Scope of what the program recorded itself.
 pub const SAID: &str = "dashcam";
-/// What the recorder saw.
+/// Scope of what the recorder observed.
 pub const SEEN: &str = "dashcam.seen";
 
-/// What is told of.
+/// The exported signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Requests, spans, events.
@@ -47,10 +47,10 @@ pub fn write(
     out.flush()
 }
 
-/// Told of each message: how many spans or points are in it, and its bytes.
+/// Called for each message: its number of spans or points, and its bytes.
 pub type Each<'e> = dyn FnMut(usize, &[u8]) -> io::Result<()> + 'e;
 
-/// One signal, as requests of a size that a collector takes.
+/// One signal, in messages of a size that a collector takes.
 pub fn messages(
     capture: &Capture,
     signal: Signal,
@@ -113,7 +113,7 @@ fn version(capture: &Capture) -> &str {
     capture.meta.all["version"].as_str().unwrap_or_default()
 }
 
-/// Who recorded, by OpenTelemetry's semantic conventions; and what its readers must know.
+/// The recording process, by OpenTelemetry's semantic conventions; and the notes for readers.
 pub fn resource<'c>(threads: &Threads<'c>) -> Resource<'c> {
     let meta = &threads.capture.meta;
     let mut list = Vec::new();
@@ -154,7 +154,7 @@ fn of_windows(capture: &Capture) -> Vec<Metric<'_>> {
             shape,
             points: Vec::new(),
         });
-        // A counter that was counted down is none that only rises.
+        // A counter that was decremented is not monotonic.
         if matches!(row.numbers, Told::Count(sum) if sum < 0.0) {
             metric.shape = Shape::Sum(Temporality::Delta, false);
         }

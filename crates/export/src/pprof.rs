@@ -1,10 +1,11 @@
 //! pprof: gzipped `profile.proto`, as `go tool pprof` reads it.
 //!
 //! The messages are those of github.com/google/pprof/proto/profile.proto, the fields that are used.
-//! Values are integers: samples/count, wall, cpu, off-cpu/nanoseconds (`weights` says where from).
-//! Labels: `thread`, `thread id`, `request`, `request id`, `span` (the innermost open one), `wait`,
-//! `target` (peer or path), `holder` (thread that had the lock or the GIL), `task` (asyncio's that ran),
-//! `trace id`. Functions are Python's qualified names; every location is one function at one line, without an address.
+//! Values are integers: samples/count, wall, cpu, off-cpu/nanoseconds (from `weights`). Labels:
+//! `thread`, `thread id`, `request`, `request id`, `span` (the innermost open one), `wait`,
+//! `target` (peer or path), `holder` (thread that had the lock or the GIL), `task` (the running
+//! asyncio task), `trace id`. Functions are Python's qualified names; every location is one
+//! function at one line, without an address.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -48,7 +49,7 @@ pub struct Profile {
     pub default_sample_type: i64,
 }
 
-/// What a value is, and its unit: indices into the string table.
+/// The kind of a value, and its unit: indices into the string table.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 #[allow(missing_docs)]
 pub struct ValueType {
@@ -132,7 +133,7 @@ pub fn write(
     packed.finish()?.flush()
 }
 
-/// What tells one entry of the profile from another.
+/// The key of an entry in the profile.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key {
     tid: u32,
@@ -171,7 +172,7 @@ pub fn profile(capture: &Capture, progress: &mut Progress<'_>) -> Profile {
 fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
     let at = contexts.at(weighted.tid, weighted.t_ns);
     let wait = weighted.wait();
-    // Somebody who waits for a CPU waits for no peer and no lock.
+    // A thread that waits for a CPU waits for no peer and no lock.
     let sample = weighted.sample.filter(|_| wait.is_some() && !weighted.ready);
     Key {
         tid: weighted.tid,
@@ -179,7 +180,7 @@ fn key(capture: &Capture, contexts: &Contexts, weighted: &Weighted<'_>) -> Key {
         request: at.request,
         span_name: at.span.map(|i| capture.spans[i].name),
         wait,
-        // An address is of use to nobody outside of the process: names only.
+        // An address is of no use outside of the process: names only.
         target: sample
             .map(words::named_target)
             .filter(|target| words::target(capture, *target).is_some())
@@ -199,7 +200,7 @@ struct Maker<'t, 'c> {
     /// By code and line.
     locations: HashMap<(u32, u32), u64>,
     functions: HashMap<u32, u64>,
-    /// Locations of a stack, once looked up.
+    /// Locations of a stack, once resolved.
     stacks: HashMap<Option<u32>, Vec<u64>>,
 }
 
@@ -322,8 +323,8 @@ impl<'t, 'c> Maker<'t, 'c> {
         self.functions.insert(frame.code, id);
         let code = (frame.code as usize).checked_sub(1).and_then(|i| self.capture.codes.get(i));
         let name = if frame.function.is_empty() { "?" } else { frame.function };
-        // Where both names are the same, go tool pprof takes `<locals>` for a template of C++ and
-        // cuts it out.
+        // Where both names are the same, go tool pprof takes `<locals>` for a C++ template and
+        // removes it.
         let system_name = self.string(&format!("{}:{name}", frame.file));
         let name = self.string(name);
         let function = Function {

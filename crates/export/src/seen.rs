@@ -1,4 +1,4 @@
-//! Spans of what the recorder saw: time in the queue, work on other threads, waits, awaits,
+//! Spans for what the recorder observed: time in the queue, work on other threads, waits, awaits,
 //! collections. See `spans`.
 
 use std::borrow::Cow;
@@ -16,22 +16,22 @@ use format::wait::WaitKind;
 
 use crate::spans::{put, thread, Holders};
 
-/// A wait shorter than this is no span.
+/// A shorter wait is not a span.
 const SHORTEST_NS: u64 = 1_000_000;
-/// Nor one that is a smaller part of its request than one in so many.
+/// Nor is a wait that is a smaller part of its request than this denominator gives.
 const SMALLEST_PART: u64 = 100;
-/// Frames of a stack that are told.
+/// Frames of a stack that are shown.
 const MOST_FRAMES: usize = 32;
-/// A look at a task says what it awaits for so long.
+/// A sample of a task shows its await for at most this long.
 const STALE_NS: u64 = 300_000_000;
-/// Tell ids of seen spans apart from those of said ones: digits of e.
+/// Separates ids of observed spans from those of the program's spans: digits of e.
 const QUEUED: u64 = 0xb7e1_5162_8aed_2a6a;
 const TASK: u64 = 0xbf71_5880_9cf4_f3c7;
 const WAIT: u64 = 0x62e7_160f_38b4_da56;
 const AWAIT: u64 = 0xa784_d904_5190_cfef;
 const GC: u64 = 0x324e_7738_926c_fbe5;
 
-/// A piece of a request on a thread.
+/// A part of a request on a thread.
 struct Piece {
     from_ns: u64,
     to_ns: u64,
@@ -39,7 +39,7 @@ struct Piece {
     request: usize,
 }
 
-/// What is shorter than a span, by request.
+/// Sums of what is too short for a span, by request.
 #[derive(Clone, Copy, Default)]
 struct Short {
     count: u64,
@@ -55,8 +55,8 @@ struct Seer<'s, 'c> {
     short: HashMap<usize, Short>,
 }
 
-/// All of them; sums of what is too short go into attributes of the roots in `said`, which begins
-/// with the requests in their order.
+/// All of them. The sums of what is too short become attributes of the roots in `said`, which
+/// begins with the requests in their order.
 pub(crate) fn of<'c>(
     threads: &Threads<'c>,
     traces: &Traces,
@@ -79,7 +79,7 @@ pub(crate) fn of<'c>(
     out
 }
 
-/// What each thread did for requests that ran on no event loop.
+/// What each thread did for requests that did not run on an event loop.
 fn pieces(threads: &Threads<'_>) -> BTreeMap<u32, Vec<Piece>> {
     let capture = threads.capture;
     let by_id = analysis::context::requests_by_id(capture);
@@ -107,7 +107,7 @@ impl<'c> Seer<'_, 'c> {
         self.threads.capture
     }
 
-    /// A span of ours in the trace of a request: below `parent`, or its root.
+    /// A span of this module in the trace of a request: below `parent`, or below its root.
     fn push(
         &mut self,
         request: u64,
@@ -183,7 +183,7 @@ impl<'c> Seer<'_, 'c> {
                 if !matches!(segment.state, State::Wait | State::Ready) {
                     continue;
                 }
-                // One wait is one span, however many looks were taken at it.
+                // One wait is one span, however many samples saw it.
                 match waits.last_mut() {
                     Some((time, last)) if time.1 == from_ns && is_same(last, segment) => {
                         time.1 = to_ns;
@@ -226,7 +226,7 @@ impl<'c> Seer<'_, 'c> {
         }
     }
 
-    /// What tasks of requests on event loops awaited, from one look at a task to the next.
+    /// The awaits of requests' tasks on event loops, from one sample of a task to the next.
     fn awaits(&mut self) {
         let capture = self.capture();
         for row in capture.requests.iter().filter(|row| row.on_loop) {
@@ -259,7 +259,7 @@ impl<'c> Seer<'_, 'c> {
     }
 }
 
-/// Looks at one task that saw the same are one stretch; short ones are left out.
+/// Samples of one task with the same await are one interval; short intervals are left out.
 fn stretches<'l>(looks: &[&'l Await], until_ns: u64) -> Vec<(u64, u64, &'l Await)> {
     let mut out: Vec<(u64, u64, &Await)> = Vec::new();
     for (i, look) in looks.iter().enumerate() {

@@ -3,15 +3,16 @@
 //! | of the capture | in a trace |
 //! | --- | --- |
 //! | a request | its root span |
-//! | a span | a span; parents as told, else by nesting in time: `capture::read::Traces` |
+//! | a span | a span; recorded parents, else by nesting in time: `capture::read::Traces` |
 //! | an event | a moment of the innermost span around it, else a span of no length |
 //! | links, kinds, statuses, `tracestate` | themselves |
 //! | time in the queue, work on other threads, waits, awaits, collections | spans `seen` |
 //!
-//! What the program said and what the recorder saw are two scopes, `dashcam` and `dashcam.seen`, so
-//! that a reader can leave the second out. A wait is a span if it took a millisecond and a hundredth
-//! of its request; what is shorter is summed up in attributes of the root. Waits are told of what
-//! runs on a thread of its own; a request on an event loop has awaits.
+//! What the program recorded and what the recorder observed are two scopes, `dashcam` and
+//! `dashcam.seen`, so that a reader can leave the second out. A wait is a span if it took a
+//! millisecond and a hundredth of its request; shorter waits are summed up in attributes of the
+//! root. Waits exist for requests with a thread of their own; a request on an event loop has
+//! awaits.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -26,22 +27,22 @@ use format::ids;
 
 use crate::seen;
 
-/// Moments of one span; the others are counted.
+/// Moments of one span; further ones are only counted.
 const MOST_MOMENTS: usize = 1000;
-/// Open spans that are looked at to find the one around an instant.
+/// Open spans that are examined to find the one around an instant.
 const MOST_OPEN: usize = 256;
 
 /// The spans of a capture.
 #[derive(Debug, Default)]
 pub struct Spans<'c> {
-    /// What the program said, by begin.
+    /// What the program recorded, by begin.
     pub said: Vec<Span<'c>>,
-    /// What the recorder saw, by begin.
+    /// What the recorder observed, by begin.
     pub seen: Vec<Span<'c>>,
 }
 
 impl<'c> Spans<'c> {
-    /// Gathers them. Cost: sorts of the rows, and the states of every thread once.
+    /// Gathers them. Cost: sorts the rows, and computes the states of every thread once.
     pub fn of(threads: &Threads<'c>) -> Spans<'c> {
         let capture = threads.capture;
         let traces = Traces::of(capture);
@@ -72,7 +73,7 @@ pub(crate) fn attributes<'c>(capture: &'c Capture, list: &'c [(u32, Text)]) -> V
     list.iter().map(|(key, v)| (Cow::Borrowed(capture.name(*key)), value(v))).collect()
 }
 
-/// Adds an attribute of ours.
+/// Adds an attribute of dashcam's own.
 pub(crate) fn put<'c>(
     list: &mut Vec<Attribute<'c>>,
     key: &'static str,
@@ -137,7 +138,7 @@ fn route(name: &str) -> Option<(&str, &str)> {
         .filter(|(method, route)| METHODS.contains(method) && route.starts_with('/'))
 }
 
-/// Who a thread is.
+/// The identity of a thread.
 pub(crate) fn thread<'c>(list: &mut Vec<Attribute<'c>>, threads: &Threads<'c>, tid: u32) {
     put(list, "thread.id", tid);
     put(list, "thread.name", threads.name(tid));
@@ -162,7 +163,7 @@ fn span<'c>(threads: &Threads<'c>, row: &'c SpanRow, ids: &SpanIds) -> Span<'c> 
 /// Begin, end, index in `Spans::said`.
 type Held = (u64, u64, usize);
 
-/// Finds the span around an instant or a stretch of time, by thread and request.
+/// Finds the span around an instant or interval, by thread and request.
 pub(crate) struct Holders {
     /// By begin, outer ones first.
     spans: HashMap<(u32, u64), Vec<Held>>,
@@ -189,8 +190,8 @@ impl Holders {
         self.roots.get(&request).copied()
     }
 
-    /// Of each stretch (begin, end; by begin) that belongs to `request` on `tid`, the innermost span
-    /// that holds it, or the request's root.
+    /// For each interval (begin, end; by begin) of `request` on `tid`: the innermost span that
+    /// holds it, or the request's root.
     pub(crate) fn around(
         &self,
         (tid, request): (u32, u64),
@@ -259,7 +260,7 @@ fn moments<'c>(
     }
 }
 
-/// Told apart from a span that begins at the same instant.
+/// Distinct from a span that begins at the same instant.
 const EVENT: u64 = 0x13_198a_2e03_7073;
 
 /// An event with no span around it: a span without length.
@@ -293,7 +294,7 @@ fn links<'c>(capture: &'c Capture, said: &mut [Span<'c>]) {
     }
     let by_id: HashMap<u64, usize> = said.iter().enumerate().map(|(i, s)| (s.id, i)).collect();
     for row in &capture.links {
-        // A link of a span that the capture does not have says nothing.
+        // A link whose span is not in the capture is left out.
         if let Some(index) = by_id.get(&row.link.span) {
             let (trace, span) = (row.link.to_trace, row.link.to_span);
             let attributes = attributes(capture, &row.attributes);

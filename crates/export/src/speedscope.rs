@@ -1,9 +1,9 @@
-//! speedscope's file format: one sampled profile a thread, in the order of time.
+//! speedscope's file format: one sampled profile for each thread, in the order of time.
 //!
 //! The schema is https://www.speedscope.app/file-format-schema.json. Each sample is a stack, root
 //! first, and its weight; with `Value::Wall` the weights follow one another without gaps, so "Time
-//! Order" is a timeline. The format has no labels: requests, spans and waits are left out; the notes
-//! stand in `exporter`'s neighbour `dashcam`, which viewers skip.
+//! Order" is a timeline. The format has no labels: requests, spans and waits are left out. The
+//! notes are in the field `dashcam` beside `exporter`, which viewers skip.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -28,7 +28,7 @@ pub fn write(
     let frames = Frames::new(capture);
     let mut frames = Known { frames, ids: HashMap::new(), rows: Vec::new() };
     let threads = Threads::new(capture);
-    // Profiles first: what their frames are is known behind them.
+    // Profiles first: the frames in use are known only after them.
     write!(out, "{{\"$schema\":\"{SCHEMA}\",\n\"profiles\":[")?;
     let (mut count, mut active, mut most) = (0usize, 0usize, 0u64);
     for (done, tid) in threads.ids().enumerate() {
@@ -87,7 +87,7 @@ fn profile(
     .to_string();
     out.write_all(head.strip_suffix('}').unwrap_or(&head).as_bytes())?;
     out.write_all(b",\"samples\":[")?;
-    // Neighbours with one stack are one sample.
+    // Adjacent samples with one stack are one sample.
     let runs: Vec<&[Weighted<'_>]> = rows.chunk_by(|a, b| a.stack() == b.stack()).collect();
     let mut known: HashMap<Option<u32>, String> = HashMap::new();
     for (i, run) in runs.iter().enumerate() {

@@ -1,15 +1,14 @@
-//! Stacks with the time spent in them: what flame graphs and pprof are made of.
+//! Stacks with the time spent in them: the input of flame graphs and pprof.
 //!
 //! | value | with switch records | without |
 //! | --- | --- | --- |
 //! | samples | 1 a sample | 1 a sample |
-//! | wall | the thread's time in the window, cut at every switch; the stack is the one sampled in or nearest to each piece | time since the thread's own sample before, shared by the two |
-//! | cpu | CPU time since its own sample before (`schedstat`), shared by the two; before the first and after the last sample, the pieces on a CPU | the first half |
-//! | off-cpu | the pieces between leaving the CPU and coming back | wall - cpu: an estimate |
+//! | wall | the thread's time in the window, cut at every switch; each interval has the stack sampled in it or nearest to it | time since the thread's previous sample, shared by the two |
+//! | cpu | CPU time since the thread's previous sample (`schedstat`), shared by the two; before the first and after the last sample, the intervals on a CPU | the first half |
+//! | off-cpu | the intervals between leaving the CPU and coming back | wall - cpu: an estimate |
 //!
-//! So the sums of a thread are true whatever the sampling rate was: wall is the time it was there,
-//! cpu is what the kernel charged it. Off-CPU counts every reason,
-//! being preempted too.
+//! So the sums of a thread are true whatever the sampling rate was: wall is the time it existed,
+//! cpu is what the kernel charged it. Off-CPU counts every reason, also preemption.
 
 use analysis::states::{Long, Threads};
 use analysis::timeline::{Segment, State};
@@ -18,14 +17,14 @@ use format::wait::WaitKind;
 
 use crate::Value;
 
-/// One stack of one thread and what was spent in it.
+/// One stack of one thread and the time spent in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Weighted<'c> {
     /// Thread.
     pub tid: u32,
-    /// When the thread was seen or left the CPU: what it worked on then is what this belongs to.
+    /// When the thread was sampled or left the CPU: the request that it worked on then is charged.
     pub t_ns: u64,
-    /// The sample that tells stack and wait; None: nothing was sampled near.
+    /// The sample with the stack and the wait; None: nothing was sampled near.
     pub sample: Option<&'c Sample>,
     /// It was runnable and had no CPU.
     pub ready: bool,
@@ -45,8 +44,8 @@ impl Weighted<'_> {
         self.sample.map(|s| s.stack)
     }
 
-    /// Adds time between two samples. `timed`: the kernel told the CPU time; without that it is no
-    /// measurement, and only wall time is.
+    /// Adds time between two samples. `timed`: the kernel gave the CPU time; without it, only wall
+    /// time is a measurement.
     fn add(&mut self, cpu_ns: u64, off_ns: u64, exact: bool, timed: bool) {
         let wall_ns = if exact { 0 } else { cpu_ns.saturating_add(off_ns) };
         self.cpu_ns = self.cpu_ns.saturating_add(if timed { cpu_ns } else { 0 });
@@ -54,7 +53,7 @@ impl Weighted<'_> {
         self.wall_ns = self.wall_ns.saturating_add(wall_ns);
     }
 
-    /// The value asked for.
+    /// The value that was chosen.
     pub fn value(&self, value: Value) -> u64 {
         match value {
             Value::Wall => self.wall_ns,
@@ -64,7 +63,7 @@ impl Weighted<'_> {
         }
     }
 
-    /// What the thread waited for, in a word; None while it ran or when that is not known.
+    /// The thread's wait, in a word; None while it ran or when that is not known.
     pub fn wait(&self) -> Option<&'static str> {
         match self.sample.map(|s| s.wait) {
             _ if self.ready => Some(NO_CPU),
@@ -100,14 +99,14 @@ pub fn of_thread<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Weighted<'c>> {
     out
 }
 
-/// The time whose CPU time the samples tell.
+/// The time for which samples give the CPU time.
 fn told(samples: &[Sample]) -> Option<(u64, u64)> {
     let (first, last) = (samples.first()?, samples.last()?);
     let before = if first.flags & flag::TIMES != 0 { first.wall_ns } else { 0 };
     Some((first.t_ns.saturating_sub(before), last.t_ns))
 }
 
-/// How much of a segment lies outside of that.
+/// The part of a segment outside of that time.
 fn outside(segment: &Segment<'_>, told: Option<(u64, u64)>) -> u64 {
     let inside = told.map_or(0, |(from_ns, to_ns)| {
         segment.to_ns.min(to_ns).saturating_sub(segment.from_ns.max(from_ns))
@@ -115,11 +114,12 @@ fn outside(segment: &Segment<'_>, told: Option<(u64, u64)>) -> u64 {
     segment.ns() - inside
 }
 
-/// One row a sample. What a thread did since its own sample before lies between two looks: CPU time
-/// goes to the one that saw it run, time off the CPU to the one that saw it wait; where both saw the
-/// same, each gets what is nearer to it, but a look inside of a long request none of the time outside
-/// of it, since such a request's thread is looked at more often than others. So a stack's part does
-/// not grow with how often it was looked at (`tests/weights_are_unbiased.rs`).
+/// One row for each sample. The time since the thread's previous sample lies between two samples.
+/// CPU time goes to the sample that saw it run, time off the CPU to the one that saw it wait. Where
+/// both saw the same, each gets the time nearer to it; but a sample inside of a long request gets
+/// none of the time outside of it, since such a request's thread is sampled more often than others.
+/// So the weight of a stack does not grow with its number of samples
+/// (`tests/weights_are_unbiased.rs`).
 fn of_samples<'c>(samples: &'c [Sample], long: &[Long], exact: bool) -> Vec<Weighted<'c>> {
     let mut out: Vec<Weighted<'c>> = Vec::with_capacity(samples.len());
     for sample in samples {
@@ -131,12 +131,12 @@ fn of_samples<'c>(samples: &'c [Sample], long: &[Long], exact: bool) -> Vec<Weig
             false => 0,
         };
         let off_ns = if exact { 0 } else { sample.wall_ns.saturating_sub(cpu_ns) };
-        // The sample before may be overwritten; then all of it is this one's.
+        // The previous sample may be overwritten; then all of it belongs to this one.
         let begin_ns = sample.t_ns.saturating_sub(sample.wall_ns);
         let before = out.last_mut().filter(|before| before.t_ns >= begin_ns);
         let nearer = before.as_ref().map(|before| nearer(before.t_ns, sample.t_ns, long));
         let ran = before.as_ref().and_then(|b| b.sample).map(|b| b.wait == WaitKind::Running);
-        // What of each goes to the sample before.
+        // The part of each that goes to the previous sample.
         let share = |ns: u64, is: bool| match (ran, nearer) {
             (Some(ran), Some(nearer)) if ran == runs => (ns as f64 * nearer) as u64,
             (Some(ran), _) => ns * u64::from(ran == is),
@@ -162,7 +162,7 @@ fn of_samples<'c>(samples: &'c [Sample], long: &[Long], exact: bool) -> Vec<Weig
     out
 }
 
-/// The part, 0 to 1, of the time between two looks that the first one speaks for.
+/// The part, 0 to 1, of the time between two samples that belongs to the first one.
 fn nearer(first_ns: u64, second_ns: u64, long: &[Long]) -> f64 {
     let around = |t_ns: u64| {
         let next = long.partition_point(|l| l.begin_ns <= t_ns);

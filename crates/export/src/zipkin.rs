@@ -1,6 +1,6 @@
 //! Zipkin's v2 JSON: the list that its `/api/v2/spans` takes.
 //!
-//! What OpenTelemetry's specification says of Zipkin exporters holds: status and scope are tags
+//! It follows OpenTelemetry's specification of Zipkin exporters: status and scope are tags
 //! (`otel.status_code`, `error`, `otel.scope.name`), moments are annotations, attributes are texts.
 //! Times are whole microseconds. Links have no place in the format; each is a tag, `link.N`.
 
@@ -35,7 +35,7 @@ pub fn write(
             let mut told = of_span(span, scope);
             told.insert("localEndpoint".to_owned(), local.clone());
             if span.parent == 0 {
-                // Who recorded stands in the root: there is no other place for it.
+                // The recording process is described in the root: there is no other place for it.
                 if let Some(Json::Object(tags)) = told.get_mut("tags") {
                     notes.iter().for_each(|(key, value)| {
                         tags.entry(key.clone()).or_insert_with(|| value.clone());
@@ -95,7 +95,7 @@ fn annotation(moment: &Moment<'_>) -> Json {
     json!({ "timestamp": (moment.t_ns / 1000).max(1), "value": value })
 }
 
-/// Attributes, and what Zipkin has no field for.
+/// Attributes, and everything that has no field in Zipkin.
 fn all_tags(span: &Span<'_>, scope: &str) -> Map<String, Json> {
     let mut all: Map<String, Json> = tags(&span.attributes).into_iter().collect();
     let mut tag = |key: String, value: String| {
@@ -122,7 +122,7 @@ fn all_tags(span: &Span<'_>, scope: &str) -> Map<String, Json> {
     all
 }
 
-/// Attributes as texts; of a key that comes again the first one.
+/// Attributes as texts; if a key occurs again, the first value counts.
 fn tags(list: &[Attribute<'_>]) -> Vec<(String, Json)> {
     let mut out: Vec<(String, Json)> = Vec::with_capacity(list.len());
     for (key, value) in list {

@@ -12,7 +12,7 @@ use export::{Format, Value};
 use prost::Message;
 use serde_json::Value as Json;
 
-/// A slice: where it stands, its kind, its name, begin and length in ms of the window.
+/// A slice: its track, kind, name, begin and length in ms of the window.
 type Seen = (String, String, String, i64, i64);
 
 fn wanted() -> Vec<Seen> {

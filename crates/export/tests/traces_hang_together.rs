@@ -1,5 +1,5 @@
-//! Every request and span is in the traces once, below what it ran in; what the recorder saw hangs
-//! below what it belongs to.
+//! Every request and span is in the traces once, below its parent; what the recorder observed is
+//! below the request or span it belongs to.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -13,7 +13,8 @@ use export::spans::Spans;
 use format::trace::{Link, SpanKind, Status, Trace};
 use otlp::{Span, Value};
 
-/// A line a span: how deep, name, milliseconds since the window began, how long; moments behind it.
+/// One line for each span: depth, name, milliseconds since the window began, length; its moments
+/// behind it.
 fn tree(capture: &Capture) -> String {
     let threads = Threads::new(capture);
     let spans = Spans::of(&threads);
@@ -136,7 +137,8 @@ fn an_event_without_a_span_is_a_span_without_length() {
     made.meta.from_ns = T0;
     made.requests.push(request(64, 1, WORKER, 10, 20));
     made.spans.push(span(2, WORKER, 0, 30, 40));
-    // Outside of everything; of a request that is not here; in a request; in a span without one.
+    // Outside of everything; of a request that is not here; in a request; in a span without a
+    // request.
     made.events = vec![event(0, 5), event(99, 6), event(64, 15), event(0, 35)];
     let threads = Threads::new(&made);
     let spans = Spans::of(&threads);

@@ -1,13 +1,14 @@
-//! Threads of slow requests are looked at first, yet their stacks weigh what they took.
+//! Threads of slow requests are sampled first, yet the weights of their stacks are their times.
 //!
-//! Simulations: 65 threads for a minute, at most 16 looked at in a pass, chosen by the sampler's own
-//! rule. What the weights say is compared with what the threads did, step by step, over 30 seeds: with
-//! and without switch records, and for a step that takes a thousandth of the time.
+//! Simulations: 65 threads for a minute, at most 16 sampled in a pass, chosen by the sampler's own
+//! rule. The weights are compared with what the threads did, step by step, over 30 seeds: with and
+//! without switch records, and for a step that takes a thousandth of the time.
 //!
-//! A look speaks for what is nearer to it than to the next, and looks come more often inside of slow requests:
-//! so a short step in front of a long one is told a little too short, and the error does not vanish with the
-//! number of seeds. Without switch records what a thread computed between two looks that both saw it wait is
-//! told where it waited: steps of some milliseconds lose the most. How much, is bounded here.
+//! A sample gets the time that is nearer to it than to the next, and samples come more often inside
+//! of slow requests: so a short step in front of a long one gets a little too little, and the error
+//! does not vanish with the number of seeds. Without switch records, CPU time between two samples
+//! that both saw the thread wait is charged to where it waited: steps of some milliseconds lose the
+//! most. The test bounds both errors.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -24,20 +25,20 @@ const MOST: usize = 16;
 const WINDOW_MS: u64 = 60_000;
 /// A request that is older is urgent: twice the median of these.
 const USUAL_MS: u64 = 56;
-/// A thread that stands is due again.
+/// A waiting thread is due again after this.
 const REPEAT_MS: u64 = 100;
 
-/// What a thread does in turn; the others but the first are a request's.
+/// The steps of a thread, in turn; all but the first are a request's.
 const STEPS: [&str; 5] = ["idles", "prepares", "waits", "seldom", "finishes"];
 const WAITS: usize = 2;
 const SELDOM: usize = 3;
 
-/// A kind of program, and what is recorded of it.
+/// A kind of program, and the sources of its recording.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Nothing ever computes; no switch records.
+    /// No thread computes; no switch records.
     AllWait,
-    /// Only what idles or waits leaves the CPU.
+    /// A thread leaves the CPU only to idle or wait.
     Computes {
         /// Switch records are on.
         exact: bool,
@@ -53,7 +54,7 @@ impl Kind {
         matches!(self, Kind::Computes { exact: true })
     }
 
-    /// How far off a step may be told over all seeds: part of all time, and of what it takes itself.
+    /// Bounds of a step's error over all seeds: as part of all time, and of its own time.
     fn most_off(self) -> (f64, f64) {
         match self {
             Kind::AllWait => (0.005, 0.25),
@@ -63,7 +64,7 @@ impl Kind {
     }
 }
 
-/// A thread, and what is known of it.
+/// A thread, and what is known about it.
 #[derive(Clone, Copy, Default)]
 struct Thread {
     /// Index in `STEPS`, and when it began and will end.
@@ -71,7 +72,7 @@ struct Thread {
     since_ms: u64,
     until_ms: u64,
     request_ms: u64,
-    /// CPU time so far, and at the last look.
+    /// CPU time so far, and at the last sample.
     cpu_ms: u64,
     cpu_told_ms: u64,
     looked_ms: Option<u64>,
@@ -88,7 +89,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    /// A minute of it.
+    /// Simulates a minute.
     fn run(kind: Kind, seed: u64) -> Simulation {
         let thread = Thread { ran: true, ..Thread::default() };
         let mut made = Simulation {
@@ -130,7 +131,8 @@ impl Simulation {
         while self.at(tid).until_ms <= now_ms {
             let done = *self.at(tid);
             let mut step = (done.step + 1) % STEPS.len();
-            // One request in four waits long, and one in sixty takes another way; the others are over at once.
+            // One request in four waits long, and one in sixty takes another way; the others end at
+            // once.
             if step == SELDOM && self.random.below(60) != 0 {
                 step += 1;
             }
@@ -161,7 +163,8 @@ impl Simulation {
         }
     }
 
-    /// Adds to the truth: all of it with switch records, else what lies behind a thread's first look.
+    /// Adds to the truth: all of it with switch records, else the time after a thread's first
+    /// sample.
     fn account(&mut self, tid: u32) {
         let kind = self.kind;
         let thread = self.at(tid);
@@ -206,7 +209,8 @@ impl Simulation {
         parts(self.truth_ms.map(|ms| ms as f64))
     }
 
-    /// What a step weighs, and the sum of all weights: some time without any look near is no step's.
+    /// The weight of a step, and the sum of all weights: time without a sample near belongs to no
+    /// step.
     fn weighs(&self, value: Value) -> ([f64; STEPS.len()], f64) {
         let folded = text(&self.capture, Format::Folded, value);
         let (mut weighs, mut all) = ([0.0; STEPS.len()], 0.0);
@@ -222,7 +226,8 @@ impl Simulation {
         (weighs, all)
     }
 
-    /// What the time since the sample before would say, given to the later sample as a whole.
+    /// A biased rule for comparison: the time since the previous sample goes to the later sample as
+    /// a whole.
     fn of_later(&self) -> [f64; STEPS.len()] {
         let mut weighs = [0.0; STEPS.len()];
         for sample in self.capture.samples.values().flatten() {
@@ -232,7 +237,7 @@ impl Simulation {
     }
 }
 
-/// Nothing recorded yet; names, code and a stack a step.
+/// An empty recording; names, code and a stack for each step.
 fn empty(exact: bool) -> Capture {
     let mut capture = common::capture(exact);
     capture.samples.clear();
@@ -261,7 +266,7 @@ fn parts(weighs: [f64; STEPS.len()]) -> [f64; STEPS.len()] {
     weighs.map(|weight| weight / all)
 }
 
-/// One step over all seeds: its part of the time, and how far off it was told.
+/// One step over all seeds: its part of the time, and its error.
 struct Told {
     name: &'static str,
     truth: f64,
@@ -270,7 +275,7 @@ struct Told {
 }
 
 impl Told {
-    /// Of each step, as told `by`.
+    /// For each step, by the rule `by`.
     fn of(all: &[Simulation], by: impl Fn(&Simulation) -> [f64; STEPS.len()]) -> Vec<Told> {
         let count = all.len() as f64;
         let runs: Vec<_> = all.iter().map(|made| (made.truth(), parts(by(made)))).collect();
@@ -284,7 +289,7 @@ impl Told {
         (0..STEPS.len()).map(of_step).collect()
     }
 
-    /// Whether it is further off than it may be: by more than chance explains.
+    /// Whether the error is over its bound by more than chance explains.
     fn is_off(&self, (of_all, of_itself): (f64, f64)) -> bool {
         let sure = (self.mean.abs() - 3.0 * self.standard_error).max(0.0);
         sure > of_all || sure > of_itself * self.truth
@@ -308,13 +313,15 @@ fn check(kind: Kind) {
     for told in &told {
         assert!(!told.is_off(kind.most_off()), "{kind:?}: {told}; wanted {:?}", kind.most_off());
     }
-    // The sums: 65 threads, a minute each, less the moments before the first and after the last look.
+    // The sums: 65 threads, a minute each, less the moments before the first and after the last
+    // sample.
     let minute = f64::from(THREADS) * (WINDOW_MS * MS) as f64;
     for (seed, made) in (1..).zip(&all) {
         let off = made.weighs(Value::Wall).1 / minute - 1.0;
         assert!(off.abs() < 0.005, "{kind:?}, seed {seed}: sum off by {:.3} %", off * 100.0);
     }
-    // Would it be noticed? Slow requests have far more than their share of the looks, and of the time before.
+    // The test would find a bias: slow requests have far more than their share of the samples, and
+    // of the time before samples.
     let counted = Told::of(&all, |made| made.weighs(Value::Samples).0);
     let later = Told::of(&all, Simulation::of_later);
     for (what, told) in [("looks are counted", counted), ("the later look has it all", later)] {

@@ -1,5 +1,5 @@
-//! Records are written while the ring is copied. That some rows are of a later instant than the copy's begin gives no
-//! time to threads of which nothing is known from there on: they were asleep and have not woken up.
+//! Records are written while the ring is copied. Rows later than the begin of the copy give no CPU
+//! time to threads without records from then on: those were asleep and have not woken up.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -11,7 +11,7 @@ use export::{Format, Value};
 #[test]
 fn a_row_behind_the_end_lengthens_nobodys_run() {
     let mut made = common::capture(true);
-    // The worker went to sleep 10 ms before the copy began: until then is all that is known.
+    // The worker went to sleep 10 ms before the copy began: nothing is known after that.
     let off = made.off_cpu.get_mut(&WORKER).expect("switch records");
     let (out_ns, in_ns) = (T0 + 2090 * MS, T0 + 2100 * MS);
     off.push(OffCpu { out_ns, in_ns, preempted: false, cpu: None });

@@ -1,6 +1,6 @@
 //! Perfetto's protobuf trace: ui.perfetto.dev and `trace_processor`.
 //!
-//! Everything stands on one clock, CLOCK_MONOTONIC; a snapshot ties it to the wall clock.
+//! All times are of one clock, CLOCK_MONOTONIC; a clock snapshot relates it to the wall clock.
 //!
 //! | of the capture | in the trace |
 //! | --- | --- |
@@ -12,15 +12,16 @@
 //! | work handed to another thread | a flow from the request's track to the thread's slice |
 //! | vitals | counters below the process |
 //!
-//! Why states are slices and not `sched_switch`: Perfetto's own thread states come from ftrace, whose
-//! events name the CPU and everybody else who ran on it. A capture knows neither, and an invented CPU
-//! would show an idle machine. Slices say what is known, and they can carry what was waited for.
+//! Why states are slices and not `sched_switch`: Perfetto's own thread states come from ftrace,
+//! whose events name the CPU and every other thread that ran on it. A capture has neither, and an
+//! invented CPU would show an idle machine. Slices show what is known, and they can name the
+//! resource of a wait.
 //!
-//! Why `PerfSample` and not `StreamingProfilePacket`: it names its thread (a streaming packet needs a
-//! sequence a thread) and keeps nanoseconds. Samples are of wall time, and a waiting thread is
-//! sampled less often than a busy one: a flame graph that counts them shows where threads were seen,
-//! the counter `wall_ns` (time since the thread's sample before, summed up) how long. For times by
-//! stack take pprof.
+//! Why `PerfSample` and not `StreamingProfilePacket`: it names its thread (streaming packets need a
+//! sequence for each thread) and keeps nanoseconds. Samples are of wall time, and a waiting thread
+//! is sampled less often than a busy one: a flame graph that counts them shows where threads were
+//! seen, the counter `wall_ns` (time since the thread's previous sample, summed up) shows how long.
+//! For times by stack use pprof.
 
 pub mod proto;
 mod stacks;
@@ -133,7 +134,7 @@ impl Packets<'_> {
         self.last_track
     }
 
-    /// `thread`: the track of the thread that was written last, below which its others stand.
+    /// `thread`: the track of the thread that was written last, the parent of its other tracks.
     fn track(&mut self, track: &Track<'_>, thread: &mut u64) -> io::Result<()> {
         let uuid = self.new_track();
         let below = |uuid| Some(uuid);
@@ -165,7 +166,7 @@ impl Packets<'_> {
         track.marks.iter().try_for_each(|mark| self.mark(uuid, mark))
     }
 
-    /// Begins and ends: slices nest, so an end belongs to the latest begin.
+    /// Begin and end events: slices nest, so an end belongs to the latest begin.
     fn slices(&mut self, track: u64, slices: &[Slice<'_>]) -> io::Result<()> {
         let mut open: Vec<u64> = Vec::new();
         for slice in slices {
@@ -236,7 +237,7 @@ impl Packets<'_> {
     }
 }
 
-/// The unit that ends a vital's name: one that Perfetto knows, or its word.
+/// The unit at the end of a vital's name: one that Perfetto knows, or the word itself.
 fn unit_of(name: &str) -> (Option<i32>, Option<String>) {
     match name.rsplit('_').next() {
         Some("ns") => (Some(unit::TIME_NS), None),

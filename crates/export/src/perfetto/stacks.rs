@@ -1,5 +1,5 @@
-//! Samples of stacks, by time over all threads, and what they refer to, each told when it is first
-//! needed.
+//! Samples of stacks, by time over all threads, and the entries they refer to, each written before
+//! its first use.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -45,7 +45,7 @@ pub fn write(threads: &Threads<'_>, packets: &mut Packets<'_>) -> io::Result<()>
     Ok(())
 }
 
-/// What was told already. Ids are those of the capture, or count up from 1.
+/// The entries that were written already. Ids are those of the capture, or count up from 1.
 #[derive(Default)]
 struct Known {
     stacks: HashSet<u32>,
@@ -55,7 +55,7 @@ struct Known {
 }
 
 impl Known {
-    /// What has to be told before the stack can be named; None: it has no frames.
+    /// The entries that must be written before the stack can be named; None: it has no frames.
     fn stack(&mut self, frames: &mut Frames<'_>, stack: u32) -> Option<InternedData> {
         let mut told = InternedData::default();
         if self.stacks.contains(&stack) {
@@ -82,7 +82,7 @@ impl Known {
         let new_file = !self.files.contains_key(frame.file);
         let file = interned(&mut self.files, frame.file, &mut told.source_paths);
         if new_file {
-            // Older readers show the mapping for want of a file; they put a slash in front.
+            // Older readers show the mapping where a file is missing; they put a slash in front.
             let path = frame.file.strip_prefix('/').unwrap_or(frame.file).as_bytes().to_vec();
             told.mapping_paths.push(InternedString { iid: Some(file), str: Some(path) });
             told.mappings.push(Mapping { iid: Some(file), path_string_ids: vec![file] });
@@ -93,7 +93,7 @@ impl Known {
             iid: Some(iid),
             function_name_id: Some(function),
             mapping_id: Some(file),
-            // Older readers tell frames of one function apart by it.
+            // Older readers distinguish frames of one function by it.
             rel_pc: Some(u64::from(frame.line)),
             source_path_iid: Some(file),
             line_number: Some(frame.line),

@@ -1,11 +1,11 @@
-//! Laying slices into lanes, so that those of one lane nest.
+//! Places slices in lanes, so that the slices of a lane nest.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::Slice;
 
-/// Lanes of a group that are tried before a new one is taken.
+/// Lanes of a group that are tried before a new lane is taken.
 const MOST_TRIED: usize = 16;
 
 struct Lane<'c> {
@@ -17,8 +17,8 @@ struct Lane<'c> {
     until_ns: u64,
 }
 
-/// Lays slices into as few lanes as is simple. In a lane two slices are apart, or of one group and
-/// one within the other. A group's first lane is kept as long as it nests. Each lane is sorted by
+/// Places slices in few lanes. Two slices of a lane are apart, or belong to one group and one lies
+/// within the other. A group's first lane is used as long as it nests. Each lane is sorted by
 /// begin, outer slices first.
 pub fn nested(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
     slices.sort_by_key(|s| (s.begin_ns, Reverse(s.end_ns)));
@@ -54,17 +54,17 @@ pub fn nested(mut slices: Vec<Slice<'_>>) -> Vec<Vec<Slice<'_>>> {
     lanes.into_iter().map(|lane| lane.slices).collect()
 }
 
-/// Finds lanes whose slices are over.
+/// Finds lanes with no open slice.
 #[derive(Default)]
 struct Free {
     /// By the end of the outermost slice, with the lane.
     busy: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Over, by lane: the first one is taken, so that the upper ones are full.
+    /// Finished, by lane: the first one is taken, so that the upper lanes are full.
     over: BinaryHeap<Reverse<usize>>,
 }
 
 impl Free {
-    /// A lane in which nothing is open any more, or a new one; empty.
+    /// A lane with no open slice, or a new one; empty.
     fn take(&mut self, lanes: &mut Vec<Lane<'_>>, begin_ns: u64) -> usize {
         while let Some(Reverse((until_ns, i))) = self.busy.peek().copied() {
             if until_ns > begin_ns {
@@ -74,7 +74,7 @@ impl Free {
             self.over.push(Reverse(i));
         }
         while let Some(Reverse(i)) = self.over.pop() {
-            // Its group may have gone on in it meanwhile.
+            // Its group may have continued in it since.
             if lanes[i].until_ns <= begin_ns {
                 lanes[i].open.clear();
                 return i;

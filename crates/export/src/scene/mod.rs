@@ -1,14 +1,15 @@
-//! What timelines show: tracks of nested slices, marks and counters; shared by Chrome and Perfetto.
+//! The content of timelines: tracks of nested slices, marks and counters; shared by Chrome and
+//! Perfetto.
 //!
 //! | track | slices | marks |
 //! | --- | --- | --- |
 //! | requests | each request from its arrival, the time it lay in its queue, spans of an event loop | work handed to another thread |
-//! | awaits | what the task of a request awaited, from one look to the next | |
+//! | awaits | what the task of a request awaited, from one sample to the next | |
 //! | a thread | handlers of requests, work for others' requests, spans, collections | events |
 //! | its states | running, runnable, waiting and for what: `analysis::timeline` | |
 //!
-//! Slices of one track nest: what overlaps without nesting (an event loop's spans, damage) goes to
-//! a further track of the same name. One thread's tracks live at a time.
+//! Slices of one track nest: slices that overlap without nesting (an event loop's spans, damage) go
+//! to a further track of the same name. Only one thread's tracks are in memory at a time.
 
 mod lanes;
 mod slices;
@@ -23,7 +24,7 @@ use capture::read::{Capture, Text};
 
 pub use lanes::nested;
 
-/// A value beside a slice.
+/// A value of a slice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arg {
     /// Whole number.
@@ -52,22 +53,22 @@ impl From<&Text> for Arg {
 /// Names and values.
 pub type Args<'c> = Vec<(Cow<'c, str>, Arg)>;
 
-/// A stretch of time with a name.
+/// An interval with a name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice<'c> {
     /// Begin.
     pub begin_ns: u64,
     /// End, not before the begin.
     pub end_ns: u64,
-    /// What is shown on it.
+    /// Its label.
     pub name: Cow<'c, str>,
-    /// What kind it is: request, queued, handler, task, span, gc, state, state.estimated, await.
+    /// Its kind: request, queued, handler, task, span, gc, state, state.estimated, await.
     pub category: &'static str,
-    /// What is known besides.
+    /// Further values.
     pub args: Args<'c>,
-    /// What belongs together: slices of one group nest in one track. Of requests, their id.
+    /// Its group: slices of one group nest in one track. For requests, the request's id.
     pub group: u64,
-    /// The mark it was handed over by.
+    /// The mark at which it was handed over.
     pub flow: Option<u64>,
 }
 
@@ -76,19 +77,19 @@ pub struct Slice<'c> {
 pub struct Mark<'c> {
     /// When.
     pub t_ns: u64,
-    /// The thread that it happened on.
+    /// Its thread.
     pub tid: u32,
-    /// What is shown on it.
+    /// Its label.
     pub name: Cow<'c, str>,
-    /// What kind it is: event, handed.
+    /// Its kind: event, handed.
     pub category: &'static str,
-    /// What is known besides.
+    /// Further values.
     pub args: Args<'c>,
-    /// The slice that goes on elsewhere.
+    /// The slice that continues the work elsewhere.
     pub flow: Option<u64>,
 }
 
-/// Where a track stands.
+/// The position of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stand {
     /// Beside the threads.
@@ -97,7 +98,7 @@ pub enum Stand {
     Awaits,
     /// The thread itself.
     Thread(u32),
-    /// Below that thread: what did not nest.
+    /// Below that thread: slices that did not nest.
     Overflow(u32),
     /// Below that thread: its states.
     States(u32),
@@ -106,11 +107,11 @@ pub enum Stand {
 /// Slices that nest, by begin, outer ones first; and marks by time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Track<'c> {
-    /// Where it stands.
+    /// Its position.
     pub stand: Stand,
-    /// What is shown on it.
+    /// Its label.
     pub name: String,
-    /// Tells tracks that stand at one place apart.
+    /// Distinguishes tracks at one position.
     pub lane: usize,
     /// Slices.
     pub slices: Vec<Slice<'c>>,
@@ -148,7 +149,7 @@ pub fn tracks<'c>(
 /// A counter and its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counter<'c> {
-    /// The vital's name; the unit ends it.
+    /// The vital's name, which ends with its unit.
     pub name: &'c str,
     /// Values by time.
     pub points: Vec<(u64, f64)>,

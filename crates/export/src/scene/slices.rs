@@ -9,7 +9,7 @@ use capture::read::{RequestRow, SpanRow};
 
 use super::{arg, attributes, nested, Arg, Args, Mark, Slice, Stand, Track, Visit};
 
-/// Group of everything that nests on a thread.
+/// Group of all slices of a thread that nest.
 const ON_THREAD: u64 = 0;
 
 /// The requests' tracks.
@@ -42,7 +42,7 @@ pub fn requests<'c>(
             slices.push(Slice { group: row.request, ..span(threads, row) });
         }
     }
-    // A mark stands on the lane of its request.
+    // A mark is on the lane of its request.
     let mut handed: HashMap<u64, Vec<Mark<'c>>> = HashMap::new();
     for (i, task) in capture.tasks.iter().enumerate() {
         if let Some(owner) = by_id.get(&task.request) {
@@ -126,7 +126,7 @@ fn span<'c>(threads: &Threads<'c>, row: &'c SpanRow) -> Slice<'c> {
     }
 }
 
-/// What stands on each thread, by thread; taken as the threads are visited.
+/// The rows of each thread; taken as the threads are visited.
 pub struct ThreadRows<'c> {
     slices: HashMap<u32, Vec<Slice<'c>>>,
     marks: HashMap<u32, Vec<Mark<'c>>>,
@@ -192,7 +192,7 @@ impl<'c> ThreadRows<'c> {
     }
 }
 
-/// A thread's own track, and those for what does not nest on it.
+/// A thread's own track, and the tracks for slices that do not nest on it.
 pub fn thread<'c>(
     threads: &Threads<'c>,
     tid: u32,
@@ -202,7 +202,7 @@ pub fn thread<'c>(
     let mut lanes = nested(rows.slices.remove(&tid).unwrap_or_default()).into_iter();
     let (stand, name) = (Stand::Thread(tid), threads.name(tid));
     let slices = lanes.next().unwrap_or_default();
-    // Events are read by time over all threads, so by time on each.
+    // Events are read in the order of time over all threads, so each thread's are in order too.
     let marks = rows.marks.remove(&tid).unwrap_or_default();
     visit(Track { stand, name, lane: 0, slices, marks })?;
     for (lane, slices) in lanes.enumerate() {

@@ -1,4 +1,4 @@
-//! States of threads, and what tasks of event loops awaited.
+//! States of threads, and the awaits of event loops' tasks.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,17 +13,17 @@ use format::wait::{HolderSource, WaitKind};
 
 use super::{arg, nested, Arg, Args, Slice, Stand, Track, Visit};
 
-/// A task that waits is looked at again at least this often; past it, silence means not seen.
+/// A waiting task is sampled again at least this often; a longer gap means that nothing was seen.
 const STALE_NS: u64 = 300_000_000;
 
-/// Frames of a task that are told, innermost first: its own and those of the tasks that await it.
+/// Frames of a task that are shown, innermost first: its own and those of the tasks that await it.
 const MOST_FRAMES: usize = 32;
 
-/// What is left of a wait's time limit when it was first seen.
+/// The rest of a wait's time limit when it was first seen.
 const LIMIT: &str = "timeout_ns";
 
-/// A thread's states, by time. Neighbours of one state that do not contradict each other are one
-/// slice: of a long wait, later looks know more, and only its time limit runs down.
+/// A thread's states, by time. Adjacent states that do not contradict each other are one slice: in
+/// a long wait, later samples know more, and only its time limit decreases.
 pub fn states<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Slice<'c>> {
     let mut out: Vec<Slice<'c>> = Vec::new();
     for segment in threads.states(tid) {
@@ -46,7 +46,7 @@ pub fn states<'c>(threads: &Threads<'c>, tid: u32) -> Vec<Slice<'c>> {
     out
 }
 
-/// Whether `next` is the same state, and nothing that both know of it differs.
+/// Whether `next` is the same state, and no fact known in both differs.
 fn goes_on(last: &Slice<'_>, next: &Slice<'_>) -> bool {
     let same = |(name, value): &(Cow<'_, str>, Arg)| {
         name == LIMIT || last.args.iter().all(|(known, told)| known != name || told == value)
@@ -63,7 +63,7 @@ fn state<'c>(threads: &Threads<'c>, segment: &Segment<'c>) -> Slice<'c> {
         (_, kind) => Cow::Owned(format!("waiting: {}", kind.text())),
     };
     let mut args = Vec::new();
-    // A running thread is at many places; those are the samples'.
+    // A running thread is at many places; samples show those.
     if let Some(sample) = segment.sample.filter(|_| segment.state != State::Run) {
         place(&mut args, threads.capture, sample.stack);
         if let Some(task) = words::task(threads.capture, sample.task) {
@@ -133,7 +133,7 @@ fn source(source: HolderSource) -> &'static str {
     }
 }
 
-/// The tracks of what requests on event loops awaited, from one look at a task to the next.
+/// The tracks with the awaits of requests on event loops, from one sample of a task to the next.
 pub fn awaits<'c>(threads: &Threads<'c>, visit: &mut Visit<'_, 'c>) -> io::Result<()> {
     let capture = threads.capture;
     let ends: HashMap<u64, u64> =

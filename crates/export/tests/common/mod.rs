@@ -1,5 +1,5 @@
-//! A capture made by hand: a worker thread that runs 1 s and sleeps 1 s inside of a request, an event
-//! loop with two requests at once, work handed to an executor, and names that are hostile.
+//! A capture made by hand: a worker thread that runs 1 s and sleeps 1 s inside of a request, an
+//! event loop with two requests at once, work handed to an executor, and hostile names.
 #![allow(dead_code)]
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub const WORKER: u32 = 7;
 pub const LOOP: u32 = 8;
 pub const HELPER: u32 = 9;
 
-/// Names that break careless writers: quotes, tags, line breaks, separators, controls.
+/// Names that break careless writers: quotes, tags, line breaks, separators, control characters.
 pub const HOSTILE: &str = "a\"b;c</script><script>\n\r\t\u{0}\u{1b}\u{2028}\\ d;";
 
 pub const NAMES: [&str; 16] = [
@@ -233,7 +233,7 @@ pub fn text(capture: &Capture, format: Format, value: Value) -> String {
     String::from_utf8(export(capture, format, value)).expect("UTF-8")
 }
 
-/// Every byte is of a field, all the way down to where messages end.
+/// Every byte belongs to a field, also in nested messages.
 pub fn check_otlp(bytes: &[u8]) {
     use otlp::wire::{fields, Field};
     let mut told = 0;
@@ -252,7 +252,7 @@ fn length_of_length(length: usize) -> usize {
     (1..).find(|n| length >> (7 * n) == 0).unwrap_or(10)
 }
 
-/// What Zipkin's API description wants of each span.
+/// The rules of Zipkin's API description for each span.
 pub fn check_zipkin(bytes: &[u8]) {
     let all: Vec<serde_json::Value> = serde_json::from_slice(bytes).expect("a list");
     let hex = |value: &serde_json::Value, length: usize| {
