@@ -1,6 +1,6 @@
-//! Rows for a terminal: columns as wide as what is in them, times as UTC, no control characters.
+//! Rows for a terminal: columns as wide as their content, times as UTC, no control characters.
 
-/// A line for the head and one for each row, ends of lines included.
+/// One line for the head and one for each row, with line ends.
 pub fn columns(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut lines: Vec<Vec<String>> = vec![head.iter().map(|name| (*name).to_owned()).collect()];
     lines.extend(rows);
@@ -13,7 +13,7 @@ pub fn columns(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
     lines.iter().map(line).collect()
 }
 
-/// Control characters of another process's text are not for this terminal.
+/// Control characters in another process's text must not reach this terminal.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! `dashcam doctor`: which sources work here, for this user, and what would help.
+//! `dashcam doctor`: which sources work here, for this user, and what would enable the others.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ struct Check {
     gives: &'static str,
 }
 
-/// Tries every source and prints what came of it.
+/// Tries every source and prints the result.
 pub fn doctor(as_json: bool) -> ExitCode {
     let checks = [
         switches(),
@@ -79,7 +79,7 @@ fn memory() -> Check {
 }
 
 fn running() -> Check {
-    /// Any will do: the watch is never started.
+    /// Any values will do: the watch is never started.
     const PERIOD_NS: u64 = 10_000_000;
     let works = match sys::perf::Watch::open(sys::thread::tid(), PERIOD_NS) {
         _ if !cfg!(target_arch = "x86_64") => {
@@ -144,7 +144,7 @@ fn control() -> Check {
 fn own_descriptors() -> Check {
     let (tell, told) = std::sync::mpsc::channel();
     let tried = sys::thread::spawn_quiet("dashcam-doctor", move || {
-        // Whoever waits has gone only if this process ends.
+        // A waiting thread is gone only when this process ends.
         let _ = tell.send(sys::ours::move_apart().map_err(|error| {
             let most = sys::ours::most();
             format!(

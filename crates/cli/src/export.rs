@@ -1,8 +1,9 @@
 //! `dashcam export`: a capture in a format that other tools open.
 //!
-//! Where it goes: to the file of `-o`; else to stdout when that is a pipe or a file; else, at a
-//! terminal, to a file beside the capture, whose name is printed. A file is there whole or not at
-//! all, whenever we are interrupted.
+//! How it works: the export goes to the file of `-o`; else to stdout when stdout is a pipe or a
+//! file; else, at a terminal, to a file beside the capture, whose name is printed.
+//!
+//! What it promises: a file is there whole or not at all, even after an interruption.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -24,13 +25,13 @@ pub enum To {
     Pprof,
     /// speedscope.app.
     Speedscope,
-    /// flamegraph.pl and its kin: a line a stack.
+    /// flamegraph.pl and similar tools: one line for each stack.
     Folded,
     /// chrome://tracing (trace event JSON).
     Chrome,
     /// ui.perfetto.dev (protobuf).
     Perfetto,
-    /// A folder of Parquet files, one a table (docs/tables.md).
+    /// A folder of Parquet files, one for each table (docs/tables.md).
     Parquet,
     /// OpenTelemetry: traces (protobuf).
     Otlp,
@@ -41,7 +42,7 @@ pub enum To {
 }
 
 impl To {
-    /// The format of one file; None: tables, which are many.
+    /// The format, if it is one file; None: tables, which are many files.
     fn format(self) -> Option<Format> {
         Some(match self {
             To::Pprof => Format::Pprof,
@@ -64,7 +65,7 @@ pub enum By {
     Wall,
     /// CPU time, ns.
     Cpu,
-    /// Time off the CPU, any reason, ns.
+    /// Time off the CPU, for any reason, ns.
     OffCpu,
     /// Number of samples.
     Samples,
@@ -130,7 +131,7 @@ pub fn export(path: &Path, to: To, by: Option<By>, output: Option<&Path>) -> Exi
     match (written, place) {
         (Ok(()), Place::File(target)) if output.is_none() => println!("{}", target.display()),
         (Ok(()), _) => (),
-        // Whoever read our output has seen enough.
+        // The reader of our output has closed it.
         (Err(error), Place::Stdout) if error.kind() == io::ErrorKind::BrokenPipe => (),
         (Err(error), place) => {
             let target = match place {
@@ -143,7 +144,7 @@ pub fn export(path: &Path, to: To, by: Option<By>, output: Option<&Path>) -> Exi
     ExitCode::SUCCESS
 }
 
-/// Opens what is to be exported, and says on stderr what of it is damaged.
+/// Opens the capture, and reports its damage on stderr.
 pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
     let (file, capture) = read::open(path)?;
     for what in &capture.damage {
@@ -152,7 +153,7 @@ pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
     Ok((file, capture))
 }
 
-/// `--value` for a format that has no use for it.
+/// `--value` with a format that does not use it.
 pub fn refuse_value(format: &str) -> ExitCode {
     eprintln!(
         "dashcam: --value: {format} holds every value already; it is for folded and speedscope"
@@ -160,7 +161,7 @@ pub fn refuse_value(format: &str) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// The place of an export could not be written.
+/// The error for a target that cannot be written.
 pub fn not_written(target: &str, error: &io::Error) -> ExitCode {
     eprintln!(
         "dashcam: cannot write {target}: {error}; give another place with -o; nothing half is left"

@@ -1,10 +1,11 @@
 //! `dashcam ps`, `status`, `snap` and `set`: talks to the recorded processes of this user.
 //!
-//! How it works: each recorded process listens on a socket named after its number, in a folder that
-//! only its user can enter. A question is one line, the answer is one line of JSON. All folders that
-//! a service may have chosen are looked in, since its environment may differ from this shell's.
+//! How it works: each recorded process listens on a socket named after its process id, in a folder
+//! that only its user can enter. A request is one line, the answer is one line of JSON. All folders
+//! that a service may have chosen are searched, since its environment may differ from this shell's.
 //!
-//! What it promises: an answer, or a message within seconds: no process that hangs makes this hang.
+//! What it promises: an answer, or a message within seconds: a process that hangs does not make the
+//! command hang.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -17,11 +18,11 @@ use sys::local;
 use crate::columns::{columns, plain, utc};
 use crate::read::{NOTHING, UNREADABLE, USAGE};
 
-/// A process that is alive answers within this time.
+/// A live process answers within this time.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// And has written a capture within this.
+/// It has written a capture within this time.
 const CAPTURE: Duration = Duration::from_secs(40);
-/// Longest answer taken.
+/// Answers longer than this are refused.
 const LONGEST: u64 = 16 << 20;
 
 /// Lists the recorded processes of this user, and removes sockets of dead ones.
@@ -84,7 +85,7 @@ pub fn status(pid: u32, as_json: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `name: value` lines; what has parts, indented.
+/// `name: value` lines; nested values are indented.
 fn described(status: &Value) -> String {
     let mut out = String::new();
     for (name, value) in status.as_object().into_iter().flatten() {
@@ -92,7 +93,7 @@ fn described(status: &Value) -> String {
             Value::Object(parts) => {
                 out += &format!("{name}:\n");
                 for (name, value) in parts {
-                    // Counters at zero say nothing.
+                    // Counters at zero are left out.
                     if !(status["losses"].get(name).is_some() && value == 0) {
                         out += &format!("  {}: {}\n", plain(name), one(value));
                     }
@@ -131,7 +132,7 @@ pub fn snap(pid: u32, reason: Option<&str>) -> ExitCode {
     }
 }
 
-/// Changes settings of a process; prints those that hold now.
+/// Changes settings of a process; prints the settings that are in effect.
 pub fn set(pid: u32, words: &[String]) -> ExitCode {
     let pair = |text: &String| match text.as_str() {
         "on" | "off" => format!("enabled={text}"),
@@ -160,13 +161,13 @@ fn word(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Asks process `pid`. Errors are told on stderr: 1 there is no such process, 2 it refused what was
-/// asked, 3 it could not be asked.
+/// Sends a request to process `pid`. Errors are reported on stderr: 1 there is no such process, 2
+/// it refused the request, 3 it could not be reached.
 fn question(pid: u32, line: &str, patience: Duration) -> Result<Value, ExitCode> {
     let paths = local::folders().into_iter().flat_map(|folder| local::sockets(&folder));
     let mut paths: Vec<PathBuf> = paths.filter(|(p, _)| *p == pid).map(|(_, path)| path).collect();
     paths.retain(|path| local::is_alive(path));
-    // Of several (other pid namespaces) the one that this namespace knows by the number.
+    // Of several sockets (other pid namespaces), the one whose pid is that of this namespace.
     let known = |path: &PathBuf| {
         let peer = local::connect(path).and_then(|stream| local::peer(&stream));
         peer.is_ok_and(|(found, _)| found == pid)
@@ -204,13 +205,13 @@ fn looked() -> String {
 }
 
 enum Failure {
-    /// It could not be asked.
+    /// The request could not be sent.
     Io(PathBuf, io::Error),
     /// It did not answer in time.
     Silent(Duration),
     /// It answered with an error.
     Refused(String),
-    /// It answered something else.
+    /// Its answer could not be understood.
     Odd(String),
 }
 
@@ -236,7 +237,7 @@ fn ask(path: &Path, line: &str, patience: Duration) -> Result<Value, Failure> {
     let mut stream = local::connect(path).map_err(io)?;
     stream.set_nonblocking(false).map_err(io)?;
     stream.set_write_timeout(Some(patience)).map_err(io)?;
-    // Who is turned away at once has an answer waiting although nothing could be written.
+    // A process that refuses at once has sent an answer, although nothing could be written to it.
     let asked = stream.write_all(format!("{line}\n").as_bytes());
     let mut answer = Vec::new();
     let mut piece = [0; 16 * 1024];

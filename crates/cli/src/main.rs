@@ -1,7 +1,7 @@
-//! The `dashcam` command: parses and calls. Data on stdout, the rest on stderr.
+//! The `dashcam` command: parses arguments and calls. Data on stdout, everything else on stderr.
 //!
-//! Exit codes: 0 fine; 1 a finding that there is nothing (no cause, no capture); 2 usage, or output
-//! that cannot be written; 3 input that cannot be read. `run` exits as its child does.
+//! Exit codes: 0 success; 1 nothing was found (no cause, no capture); 2 wrong usage, or output that
+//! cannot be written; 3 input that cannot be read. `run` exits as its child does.
 
 mod columns;
 mod doctor;
@@ -55,7 +55,8 @@ enum Command {
         /// Judge by these rules instead of the capture's own (as `run --slow`).
         #[arg(long)]
         slow: Option<String>,
-        /// Also say why: intervals, candidates for the blocker with their evidence, rules, thresholds.
+        /// Also say why: intervals, candidates for the blocker with their evidence, rules,
+        /// thresholds.
         #[arg(long)]
         explain: bool,
     },
@@ -99,7 +100,7 @@ enum Command {
         /// A capture, or a folder (its newest capture).
         #[arg(value_name = "CAPTURE|DIR")]
         path: PathBuf,
-        /// What to ask, in DuckDB's SQL.
+        /// The query, in DuckDB's SQL.
         query: String,
         /// Print JSON: a list of rows.
         #[arg(long)]
@@ -139,7 +140,7 @@ enum Command {
     },
     /// State of a recorded process: settings, sources, losses, own cost
     Status {
-        /// Its number, as in `dashcam ps`.
+        /// Its process id, as in `dashcam ps`.
         #[arg(value_parser = process_number)]
         pid: u32,
         /// Print JSON, as `dashcam.status()` gives it.
@@ -148,19 +149,20 @@ enum Command {
     },
     /// Make a recorded process save a capture now; prints its path
     Snap {
-        /// Its number, as in `dashcam ps`.
+        /// Its process id, as in `dashcam ps`.
         #[arg(value_parser = process_number)]
         pid: u32,
-        /// Why; stands in the capture.
+        /// The reason; recorded in the capture.
         reason: Option<String>,
     },
     /// Change settings of a recorded process: `dashcam set PID slow=250ms`, `dashcam set PID off`
     Set {
-        /// Its number, as in `dashcam ps`.
+        /// Its process id, as in `dashcam ps`.
         #[arg(value_parser = process_number)]
         pid: u32,
         /// name=value of enabled, slow, window, post, cooldown, keep, keep_bytes, rate_hz,
-        /// budget_percent, threads, on_error, on_metric, per_day, repeat_after, decay, at_exit; on or off.
+        /// budget_percent, threads, on_error, on_metric, per_day, repeat_after, decay, at_exit; on
+        /// or off.
         #[arg(required = true)]
         settings: Vec<String>,
     },
@@ -183,7 +185,8 @@ struct Run {
     /// Which metrics make a capture: queue.depth>100, errors>5/s/10s, p99(db.query)>50ms/30s.
     #[arg(long)]
     on_metric: Option<String>,
-    /// Where scrapers find the metrics: 127.0.0.1:9464, 127.0.0.1:9464-9479, unix:/run/app-{pid}.sock.
+    /// Where scrapers find the metrics: 127.0.0.1:9464, 127.0.0.1:9464-9479,
+    /// unix:/run/app-{pid}.sock.
     #[arg(long)]
     openmetrics: Option<String>,
     /// A command to run with the path of each capture.
@@ -294,8 +297,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is printed goes through `println!`, which panics when it cannot be written: a reader that
-/// closes our stdout early (`| head`) is no error of ours, a full disk is one.
+/// `println!` panics when it cannot write. A reader that closes our stdout early (`| head`) is no
+/// error of ours; a full disk is one.
 fn tell_lost_output() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

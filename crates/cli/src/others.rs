@@ -1,11 +1,12 @@
-//! What the other captures of a folder say: the same cause again, when and in which processes, or others.
+//! What the other captures of a folder show: the same cause again, when and in which processes, or
+//! other causes.
 //!
-//! One capture shows some seconds of one process. Whether that is how the service is shows in the rest: by
-//! fingerprint, which is the same for the same cause at the same place in every capture. Captures of
-//! other services in the folder are left out.
+//! How it works: one capture shows some seconds of one process; the others show whether it is
+//! typical of the service. They are compared by fingerprint, which is the same for the same cause
+//! at the same place in every capture. Captures of other services in the folder are left out.
 //!
-//! What it costs: the newest ones are read until `FOR` has passed, none over `LARGEST`; how many were
-//! not read is said.
+//! What it costs: captures are read, the newest first, until `FOR` has passed, and none over
+//! `LARGEST`. The number of unread captures is reported.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,39 +22,39 @@ use crate::read::{captures_in, default_rules};
 
 const FOR: Duration = Duration::from_millis(500);
 const LARGEST: u64 = 16 << 20;
-/// Other causes that are told on the screen.
+/// Other causes that are shown on the screen.
 const MOST: usize = 3;
 
-/// One cause that came first in some of them.
+/// A cause that is the first finding of some of the captures.
 struct First {
     fingerprint: String,
     cause: &'static str,
-    /// `app.py:31 ask()`, where it was seen.
+    /// `app.py:31 ask()`, its place.
     place: Option<String>,
     captures: usize,
     pids: BTreeSet<u32>,
-    /// When the first and the last slow request that has it began, Unix epoch.
+    /// When the first and the last slow request with this cause began, Unix epoch.
     first_ns: u64,
     last_ns: u64,
-    /// The newest of them.
+    /// The newest of these captures.
     newest: PathBuf,
 }
 
-/// All of them.
+/// All of these captures.
 pub struct Others {
-    /// Fingerprint of what comes first in the capture asked for.
+    /// Fingerprint of the first finding in the requested capture.
     main: Option<String>,
     firsts: Vec<First>,
-    /// Read, of the same service.
+    /// Captures that were read, of the same service.
     read: usize,
-    /// Of these, without a cause.
+    /// How many of these have no cause.
     healthy: usize,
-    /// Not read: there was no time, or they are large, or no captures.
+    /// Not read: no time was left, or they are large, or no captures.
     unread: usize,
 }
 
 impl Others {
-    /// Judges the captures beside `file`, the newest first, by `slow` or their own rules.
+    /// Judges the captures beside `file`, the newest first, by the rules of `slow` or their own.
     pub fn beside(file: &Path, main: &Diagnosis<'_>, slow: Option<&Rules>) -> Others {
         let mut others = Others {
             main: main.findings.first().map(|f| f.fingerprint.clone()),
@@ -66,14 +67,15 @@ impl Others {
         paths.sort_unstable();
         let began = Instant::now();
         for (_, bytes, path) in paths.into_iter().rev().filter(|(_, _, path)| path != file) {
-            // A pipe would be waited for.
+            // Opening a pipe would block.
             let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file());
             let told = is_file && began.elapsed() < FOR && bytes <= LARGEST;
             let told = told.then(|| Capture::open_for(&path, Wanted::Causes, &mut |_, _| ()));
             match told {
                 Some(Ok(capture)) if capture.meta.service != main.capture.meta.service => (),
                 Some(Ok(mut capture)) => {
-                    // Native places have their names, and so the same fingerprint, from the binaries only.
+                    // Native places get their names, and so the same fingerprint, only from the
+                    // binaries.
                     let _ = symbols::name_native(&mut capture);
                     others.add(&capture, slow, path);
                 }
@@ -125,7 +127,7 @@ impl Others {
         self.main.as_ref() == Some(&first.fingerprint)
     }
 
-    /// One line, or nothing where there are no others.
+    /// One line, or nothing if there are no others.
     pub fn to_text(&self) -> String {
         let read = self.read;
         let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! Where a file goes that was asked for.
+//! Writing the file that the user named.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -6,9 +6,9 @@ use std::path::Path;
 
 use sys::whole_file::WholeFile;
 
-/// Fills the file `target`: it is there whole or not at all, whenever we are interrupted. A device
-/// or a named pipe is written to as it is, and never replaced by a file. Errors: those of `fill`,
-/// and of the place; a folder is refused.
+/// Fills the file `target`: it is there whole or not at all, even after an interruption. A device
+/// or a named pipe is written to directly, and never replaced by a file. Errors: those of `fill`,
+/// and of the target; a folder is refused.
 pub fn write<T>(
     target: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,

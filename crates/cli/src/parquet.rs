@@ -1,7 +1,7 @@
 //! `dashcam export --to parquet`: the tables of a capture, one Parquet file each, in a folder.
 //!
-//! The folder is there whole or not at all, whenever we are interrupted. One that an earlier export
-//! made is replaced; a folder with anything else in it is refused.
+//! What it promises: the folder is there whole or not at all, even after an interruption. The
+//! folder of an earlier export is replaced; a folder with anything else in it is refused.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -16,7 +16,7 @@ use crate::export::{not_written, open, refuse_value};
 use crate::progress;
 use crate::read::{judged_by, USAGE};
 
-/// How the folders end that are named after a capture.
+/// Suffix of folders that are named after a capture.
 const ENDING: &str = "parquet";
 
 /// Exports the capture at `path`, or the newest in that folder.

@@ -1,7 +1,7 @@
 //! `dashcam export --to otlp --post URL`: a capture to a collector, by OTLP over HTTP or HTTPS.
 //!
-//! Traces and metrics go in requests of a size that a collector takes with its usual settings. One
-//! that is busy is asked again, a few times; what it refuses ends the sending, and is told.
+//! Traces and metrics go in requests of a size that a collector takes with its default settings. A
+//! busy collector is tried again, a few times; a refusal ends the sending, and is reported.
 
 use std::io;
 use std::path::Path;
@@ -16,12 +16,12 @@ use otlp::{http, Endpoint};
 use crate::read::{self, USAGE};
 use crate::tls::Tls;
 
-/// Times a request is tried while the collector is busy.
+/// How often a request is tried while the collector is busy.
 const TRIES: u32 = 5;
-/// Most that is waited between two tries, whatever the collector asks for.
+/// The longest pause between two tries, whatever the collector asks for.
 const MOST_WAIT: Duration = Duration::from_secs(30);
 
-/// What became of one signal.
+/// The result of one signal.
 #[derive(Default)]
 struct Sent {
     items: u64,
@@ -33,7 +33,7 @@ struct Sent {
 /// Posts the capture at `path`, or the newest in that folder.
 pub fn post(path: &Path, url: &str) -> ExitCode {
     let settings = otlp::env::load_with_tls(url, |name| std::env::var(name).ok());
-    // What is wrong for traces is wrong for metrics too.
+    // An error in the settings for traces is one for metrics too.
     let mut complaints = settings.complaints.clone();
     complaints.dedup();
     for complaint in &complaints {

@@ -1,20 +1,20 @@
-//! How far long work is: one line on stderr, if a terminal is there, once it takes long.
+//! The progress of long work: one line on stderr, if it is a terminal, once the work takes long.
 //!
-//! A command does one thing after the other, so there is one line in the process. A thread of its own
-//! draws it, also while the work has nothing to tell. Whoever prints something else calls `clear`.
+//! A command does one thing after the other, so there is one line in the process. A thread of its
+//! own draws it, also while the work has nothing to report. Other output has to call `clear` first.
 
 use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Work shorter than this is not told of.
+/// Shorter work is not shown.
 const QUIET: Duration = Duration::from_millis(400);
-/// Between two drawings.
+/// Time between two drawings.
 const TICK: Duration = Duration::from_millis(100);
 
 struct Line {
     text: String,
-    /// Done and all of it, where that is known.
+    /// The amount done and the whole, if known.
     part: Option<(u64, u64)>,
     began: Instant,
     drawn: bool,
@@ -26,33 +26,33 @@ fn line() -> MutexGuard<'static, Option<Line>> {
     LINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is being done from here on: `reading a.dashcam`.
+/// Begins a stage, like `reading a.dashcam`.
 pub fn stage(text: impl Into<String>) {
     let mut line = line();
     let (began, drawn) = line.as_ref().map_or((Instant::now(), false), |l| (l.began, l.drawn));
     let first = line.replace(Line { text: text.into(), part: None, began, drawn }).is_none();
     drop(line);
     if first && std::io::stderr().is_terminal() {
-        // Without the thread there is no line, and the work is done all the same.
+        // Without the thread there is no line; the work is done all the same.
         let _ = std::thread::Builder::new().spawn(draw);
     }
 }
 
-/// How much of the stage is done.
+/// The amount of the stage that is done.
 pub fn at(done: u64, all: u64) {
     if let Some(line) = line().as_mut() {
         line.part = Some((done, all));
     }
 }
 
-/// Takes the line away; there is none until the next stage.
+/// Removes the line; there is none until the next stage.
 pub fn clear() {
     if line().take().is_some_and(|line| line.drawn) {
         eprint!("\r\x1b[K");
     }
 }
 
-/// Something else for stderr; the line goes on below.
+/// Writes other text to stderr; the line continues below it.
 pub fn note(text: &str) {
     let mut line = line();
     if let Some(line) = line.as_mut().filter(|line| line.drawn) {

@@ -1,4 +1,4 @@
-//! `dashcam why`, and finding the capture that is meant.
+//! `dashcam why`, and finding the capture that an argument names.
 
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -19,10 +19,10 @@ pub const NOTHING: u8 = 1;
 /// Exit code for wrong usage.
 pub const USAGE: u8 = 2;
 
-/// Rules for captures that carry none that can be read.
+/// Rules for captures without readable rules of their own.
 const DEFAULT_SLOW: &str = "500ms";
 
-/// How a verdict is printed.
+/// The form in which a verdict is printed.
 #[derive(Clone, Copy)]
 pub enum Form {
     /// For a terminal.
@@ -33,9 +33,9 @@ pub enum Form {
     Markdown,
 }
 
-/// Names the cause of the slow requests in a capture; with `explain` also why it is that one.
+/// Names the cause of the slow requests in a capture; with `explain` also the reasons for it.
 pub fn why(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> ExitCode {
-    // A wrong word is the caller's, whatever the file is.
+    // Wrong rules are the caller's error, whatever the file is.
     if let Err(code) = slow.map_or(Ok(()), |text| parsed(text).map(drop)) {
         return code;
     }
@@ -54,9 +54,9 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> ExitCo
         false => diagnosis::diagnose(&capture, limit_ns),
     };
     progress::clear();
-    // Empty unless it was asked for.
+    // Empty unless it was requested.
     let explanation = diagnosis::to_explanation(&diagnosis);
-    // The answer first; how the rest of the folder judges comes behind it.
+    // The answer first; the verdicts on the rest of the folder follow it.
     let others = || path.is_dir().then(|| Others::beside(&file, &diagnosis, slow.map(|_| &rules)));
     let name = file.display().to_string();
     match form {
@@ -82,14 +82,14 @@ pub fn why(path: &Path, form: Form, slow: Option<&str>, explain: bool) -> ExitCo
         }
     }
     ExitCode::from(match diagnosis.findings.is_empty() {
-        // "Nothing to blame" would be a guess: what there was to judge is lost.
+        // "Nothing to blame" would be a guess: the records to judge by are lost.
         true if diagnosis.total == 0 && !capture.damage.is_empty() => UNREADABLE,
         true => NOTHING,
         false => 0,
     })
 }
 
-/// The rules given on the command line; without any the capture's own. Says on stderr what is wrong.
+/// The rules given on the command line, else the capture's own. Reports wrong rules on stderr.
 pub fn judged_by(capture: &Capture, slow: Option<&str>) -> Result<Rules, ExitCode> {
     match slow {
         Some(text) => parsed(text),
@@ -97,13 +97,13 @@ pub fn judged_by(capture: &Capture, slow: Option<&str>) -> Result<Rules, ExitCod
     }
 }
 
-/// A capture's own rules. A recovered box whose settings were lost is judged by the default.
+/// A capture's own rules. A recovered box that lost its settings is judged by the default.
 pub fn default_rules(capture: &Capture) -> Rules {
     let own = Rules::parse(&capture.meta.slow);
     own.or_else(|_| Rules::parse(DEFAULT_SLOW)).unwrap_or_default()
 }
 
-/// The rules of `--slow`; says on stderr what is wrong with them.
+/// The rules of `--slow`; reports wrong ones on stderr.
 pub fn parsed(text: &str) -> Result<Rules, ExitCode> {
     Rules::parse(text).map_err(|wrong| {
         eprintln!("dashcam: --{wrong}");
@@ -111,15 +111,15 @@ pub fn parsed(text: &str) -> Result<Rules, ExitCode> {
     })
 }
 
-/// Opens a capture, or the newest in a folder; says on stderr why not.
+/// Opens a capture, or the newest in a folder; reports an error on stderr.
 pub fn open(path: &Path) -> Result<(PathBuf, Capture), ExitCode> {
     open_for(path, Wanted::All)
 }
 
-/// Opens of a capture what is wanted.
+/// Opens the wanted parts of a capture.
 fn open_for(path: &Path, wanted: Wanted) -> Result<(PathBuf, Capture), ExitCode> {
     let file = if path.is_dir() { newest(path)? } else { path.to_owned() };
-    // A pipe would be waited for, and cannot be read twice.
+    // Opening a pipe would block, and it cannot be read twice.
     if std::fs::metadata(&file).is_ok_and(|found| found.file_type().is_fifo()) {
         eprintln!("dashcam: {}: is a pipe, wanted a capture (FILE.dashcam)", file.display());
         return Err(ExitCode::from(UNREADABLE));
@@ -159,7 +159,7 @@ pub fn newest(folder: &Path) -> Result<PathBuf, ExitCode> {
     })
 }
 
-/// The captures in a folder: when it was written, how many bytes, where.
+/// The captures in a folder: time of writing, size in bytes, path.
 pub fn captures_in(folder: &Path) -> Vec<(SystemTime, u64, PathBuf)> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let captures = entries.filter_map(|entry| {
@@ -171,7 +171,7 @@ pub fn captures_in(folder: &Path) -> Vec<(SystemTime, u64, PathBuf)> {
     captures.collect()
 }
 
-/// Says why there is nothing to read at `path`, and what would help.
+/// Reports why there is nothing to read at `path`, with the remedy.
 fn unreadable(path: &Path, error: &io::Error) {
     let help = match error.kind() {
         io::ErrorKind::PermissionDenied => "ask as the user that the service runs as",

@@ -1,4 +1,4 @@
-//! `dashcam recover`: a capture out of the black box of a process that was killed.
+//! `dashcam recover`: a capture from the black box of a process that was killed.
 
 use std::fs;
 use std::io;
@@ -81,7 +81,7 @@ fn write(region: &DeadRegion, file: &Path, path: &Path) -> io::Result<u64> {
     output::write(path, |out| region.write_capture(out))
 }
 
-/// A box that lies in shared memory.
+/// A box in shared memory.
 struct Found {
     path: PathBuf,
     /// From its name, `SERVICE-PID-MS.box`.
@@ -94,7 +94,7 @@ struct Found {
     runs: bool,
 }
 
-/// Lists the boxes that this user may read, the newest first: for root those of all users.
+/// Lists the boxes that this user may read, the newest first; for root those of all users.
 pub fn list(as_json: bool) -> ExitCode {
     let mut found = boxes(&shared_memory());
     found.sort_by(|a, b| (b.started_ms, &b.path).cmp(&(a.started_ms, &a.path)));
@@ -158,8 +158,8 @@ fn one(path: PathBuf) -> Option<Found> {
     Some(Found { path, service, pid, started_ms, uid, runs })
 }
 
-/// Whether process `pid` has the file in its memory: another process may have got a dead one's
-/// number. Where that cannot be read, whether there is such a process.
+/// Whether process `pid` has the file mapped: another process may have the number of a dead one. If
+/// its maps cannot be read: whether there is such a process.
 fn is_mapped(pid: u32, file: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
@@ -185,7 +185,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("dashcam-boxes-{}", std::process::id()));
         let of_user = folder.join("dashcam-1000");
         fs::create_dir_all(&of_user).expect("a folder");
-        // A process of this number runs, and has nothing to do with the box.
+        // A process of this number runs, and does not map the box.
         let name = format!("a-shop-{}-1795256043000.box", std::process::id());
         for name in [name.as_str(), "odd.box", "shop-1-2.txt", "shop-x-2.box"] {
             fs::write(of_user.join(name), "x").expect("written");

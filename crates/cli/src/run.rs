@@ -1,11 +1,11 @@
-//! `dashcam run`: puts dashcam into a Python program that does not know of it.
+//! `dashcam run`: puts dashcam into a Python program without changing the program.
 //!
-//! How it works: environment variables carry the settings, PYTHONPATH brings a `sitecustomize` of
-//! ours into the interpreter, and then this process *becomes* the program (exec): its pid, its
-//! signals, its exit code are its own, and no process of ours stands in between.
+//! How it works: environment variables carry the settings, PYTHONPATH brings dashcam's
+//! `sitecustomize` into the interpreter, and then this process *becomes* the program (exec): its
+//! pid, signals and exit code are the program's own, and no process of dashcam's lies in between.
 //!
-//! What it promises: the program runs whatever is wrong with us, with one line on stderr that says
-//! what will not be recorded and why.
+//! What it promises: the program runs whatever is wrong with dashcam, with one line on stderr that
+//! says what will not be recorded and why.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -23,7 +23,7 @@ use crate::read::USAGE;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// What `run` was asked to do.
+/// The arguments of `run`.
 pub struct RunArgs {
     /// Settings given as flags: name, value.
     pub knobs: Vec<(String, String)>,
@@ -31,7 +31,7 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-/// Becomes the program. Returns only when that is not possible.
+/// Becomes the program. Returns only if that is not possible.
 pub fn run(args: &RunArgs) -> ExitCode {
     if let Err(wrong) = check(&args.knobs) {
         eprintln!("dashcam: {wrong}");
@@ -69,8 +69,8 @@ pub fn run(args: &RunArgs) -> ExitCode {
     ExitCode::from(NOT_EXECUTABLE)
 }
 
-/// Refuses wrong flags before the program starts. By the rules that the recorder has for settings,
-/// and what only a flag is asked for: a folder, and a command that is there. Errors: the whole line.
+/// Refuses wrong flags before the program starts, by the recorder's rules for settings, and by two
+/// rules for flags: a folder that can be used, and a command that exists. Errors: the whole line.
 fn check(knobs: &[(String, String)]) -> Result<(), String> {
     for (name, value) in knobs {
         let judged = match name.as_str() {
@@ -95,7 +95,7 @@ fn check(knobs: &[(String, String)]) -> Result<(), String> {
     Ok(())
 }
 
-/// `-m module` and `app.py` get a Python in front: the one beside this binary, else python3.
+/// `-m module` and `app.py` get a Python in front: the Python beside this binary, else python3.
 fn with_interpreter(command: &[OsString]) -> Vec<OsString> {
     let Some(first) = command.first() else { return Vec::new() };
     let is_script = first.to_string_lossy().ends_with(".py") && !is_executable(Path::new(first));
@@ -107,7 +107,7 @@ fn with_interpreter(command: &[OsString]) -> Vec<OsString> {
     std::iter::once(python).chain(command.iter().cloned()).collect()
 }
 
-/// The file that a command names, as a shell would find it.
+/// The file of a command, as a shell would find it.
 fn find(program: &OsStr) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         let path = PathBuf::from(program);
@@ -121,7 +121,7 @@ fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// What to say before a program starts that may not be recorded.
+/// A warning before the program starts, if it may not be recorded.
 fn notice(path: &Path, rest: &[OsString]) -> Option<String> {
     match interpreter(path) {
         Program::Python(flags) => {
@@ -143,7 +143,7 @@ fn notice(path: &Path, rest: &[OsString]) -> Option<String> {
 }
 
 enum Program {
-    /// A Python interpreter or a script for one; flags in its first line.
+    /// A Python interpreter, or a script for a Python; with the flags in its first line.
     Python(Vec<String>),
     /// Something else, in words.
     Other(&'static str),
@@ -195,13 +195,14 @@ fn absolute(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |p| p.display().to_string())
 }
 
-/// Captures could not be written: said before the program starts, which runs all the same.
+/// Captures could not be written: reported before the program starts; it runs all the same.
 fn warn_unwritable(out: &Path) {
     let existing = out.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/"));
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
     let probe = existing.join(format!(".dashcam-{}-{nanos}", std::process::id()));
     let tried = match existing.is_dir() {
-        // A new file: who else may write here must not be able to name one that would be cut.
+        // A new file: another user with write access here must not be able to choose a file that
+        // would be truncated.
         true => fs::File::create_new(&probe)
             .map(|_| fs::remove_file(&probe))
             .map(drop)

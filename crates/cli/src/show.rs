@@ -1,4 +1,4 @@
-//! `dashcam show`: what a capture holds and what it lacks.
+//! `dashcam show`: the contents of a capture, and its losses.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,15 +12,15 @@ use crate::{show_metrics, show_request};
 
 /// Threads listed; the rest are counted.
 const MOST_THREADS: usize = 20;
-/// A request's collections shorter than this are counted, and not listed.
+/// Shorter collections of a request are only counted.
 const SHORT_GC_NS: u64 = 100_000;
 
-/// A request of a capture.
+/// Selects a request of a capture.
 #[derive(Clone, Copy)]
 pub enum One {
-    /// The slowest.
+    /// The slowest request.
     Slowest,
-    /// That of this id, as exemplars of the OpenMetrics endpoint have it.
+    /// The request with this id, as in exemplars of the OpenMetrics endpoint.
     Id(u64),
 }
 
@@ -108,7 +108,7 @@ fn print(capture: &Capture, file: &str) {
     }
 }
 
-/// Everything seen of all threads while a request ran, by time.
+/// Everything that all threads did while a request ran, by time.
 fn print_request(capture: &Capture, request: &RequestRow) {
     let (from, to) = (request.begin_ns, request.end_ns.unwrap_or(capture.meta.to_ns));
     let at = |t_ns: u64| (t_ns as f64 - from as f64) / 1e6;

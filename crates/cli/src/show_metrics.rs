@@ -1,4 +1,4 @@
-//! Metrics in `dashcam show`: a line for each.
+//! Metrics in `dashcam show`: one line for each.
 
 use capture::read::{Capture, MetricRow};
 use format::metric::Numbers;
@@ -7,7 +7,7 @@ use tables::summary::{kind_text, series};
 /// Series listed; the rest are counted.
 const MOST: usize = 40;
 
-/// A line for each metric: what all windows of the capture told.
+/// A line for each metric: its values over all windows of the capture.
 pub fn print(capture: &Capture) {
     let all = series(capture);
     if all.is_empty() {
@@ -28,7 +28,7 @@ pub fn print(capture: &Capture) {
     }
 }
 
-/// What the windows say together.
+/// The values of the windows together.
 fn line(rows: &[&MetricRow]) -> String {
     let count = rows.len();
     let windows = format!("in {count} window{}", if count == 1 { "" } else { "s" });

@@ -1,9 +1,10 @@
-//! `dashcam show --slowest --json`: one request with its spans, events and links, and who they are.
+//! `dashcam show --slowest --json`: one request with its spans, events and links, and their
+//! identities.
 
 use capture::read::{Capture, RequestRow, SpanIds, Text, Traces};
 use serde_json::{json, Map, Value};
 
-/// Spans, events and links told of it, of each at most so many.
+/// At most this many spans, events and links are shown, of each.
 const MOST: usize = 1000;
 
 /// The request as an object; times in ms from its begin.

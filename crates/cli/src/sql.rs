@@ -1,7 +1,8 @@
-//! `dashcam sql`: hands the question to `dashcam.sql` of the Python that we are installed in.
+//! `dashcam sql`: hands the query to `dashcam.sql` of the Python package that this command belongs
+//! to.
 //!
-//! DuckDB is an extra of the Python package, not a part of this binary (it is fifty times its size).
-//! The Python beside this binary is asked first, then the one in PATH.
+//! DuckDB is an extra of the Python package, not a part of this binary (it is fifty times its
+//! size). The Python beside this binary is tried first, then the Python in PATH.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 use crate::read::{newest, USAGE};
 
-/// What Python is told to do: the folder that we stand in holds no modules of ours.
+/// The program for Python. The current folder is not searched for modules.
 const CODE: &str = "\
 import sys
 sys.path = [p for p in sys.path if p]
@@ -18,9 +19,9 @@ try:
 except ImportError:
     sys.exit(97)
 sys.exit(sql.main(sys.argv[1:]))";
-/// That Python has no package dashcam with `sql` in it.
+/// The exit code of a Python without a package dashcam with `sql` in it.
 const NO_PACKAGE: i32 = 97;
-/// What shells say of a command that a signal ended.
+/// The exit code that shells give to a command ended by a signal.
 const SIGNALLED: u8 = 130;
 
 /// Answers `query` from the capture at `path`, or the newest in that folder; `form` is table, json
@@ -52,7 +53,7 @@ pub fn sql(path: &Path, query: &str, form: &str) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// The Pythons to ask, in order.
+/// The Pythons to try, in order.
 fn pythons() -> Vec<OsString> {
     let folder = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
     let beside = folder.iter().flat_map(|f| ["python3", "python"].map(|name| f.join(name)));

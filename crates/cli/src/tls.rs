@@ -1,11 +1,11 @@
 //! TLS for `export --post https://...`, by rustls.
 //!
 //! How it works: the collector's certificate is checked against the authorities that this system
-//! trusts (`SSL_CERT_FILE`, `SSL_CERT_DIR`, else where the distribution keeps them), or against the
-//! file that OpenTelemetry's own variables name. A client certificate is shown where they name one.
+//! trusts (`SSL_CERT_FILE`, `SSL_CERT_DIR`, else the distribution's folders), or against the file
+//! in OpenTelemetry's own variables. A client certificate is sent if they name one.
 //!
-//! What it promises: no connection without a check; a file that cannot be used is told with its
-//! variable. Missing on purpose: a way to turn the check off, proxies.
+//! What it promises: no connection without a check; an error in a file names the file's variable.
+//! Missing on purpose: a way to turn the check off, proxies.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// What all connections for one signal have in common.
+/// The part that all connections for one signal share.
 pub struct Tls(Arc<ClientConfig>);
 
 /// A connection.
@@ -63,7 +63,7 @@ impl Tls {
         Ok(Tls(Arc::new(config)))
     }
 
-    /// TLS around a connection to `host`; the peers greet each other with the first bytes sent.
+    /// TLS around a connection to `host`; the handshake is made with the first bytes sent.
     pub fn around(&self, host: &str, socket: TcpStream) -> io::Result<Secured> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let connection = ClientConnection::new(self.0.clone(), name).map_err(io::Error::other)?;
@@ -75,7 +75,7 @@ fn unusable(name: &str, path: &str, error: &dyn std::fmt::Display, wanted: &str)
     format!("{name}: found {path:?} ({error}), wanted a PEM file with {wanted}")
 }
 
-/// All of a file; at least one.
+/// All certificates of a file; at least one.
 fn certificates(name: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let wanted = "certificates";
     let all = CertificateDer::pem_file_iter(path)
@@ -97,7 +97,7 @@ fn named_roots(name: &str, path: &str) -> Result<RootCertStore, String> {
 
 fn system_roots() -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    // Some that cannot be read do not matter while others can.
+    // Unreadable certificates do not matter while others can be read.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     match roots.is_empty() {
         true => Err("TLS: found no certificates of authorities on this system, wanted some (the \
@@ -108,8 +108,8 @@ fn system_roots() -> Result<RootCertStore, String> {
 }
 
 impl Secured {
-    /// What the peer said before it closed (that it wants a certificate) is there to be read, though what is still to
-    /// be sent cannot be any more. `closed`, if it said nothing.
+    /// The peer's message before it closed (that it wants a certificate) can still be read, though
+    /// nothing can be sent any more. `closed`, if there is none.
     fn last_words(&mut self, into: &mut [u8], closed: io::Error) -> io::Result<usize> {
         let StreamOwned { conn, sock } = &mut self.0;
         while conn.wants_read() && conn.read_tls(sock).is_ok_and(|count| count > 0) {

@@ -12,7 +12,7 @@ use crate::read::{judged_by, open, parsed, USAGE};
 
 /// Writes the page of a capture beside it, or to `to`; with a terminal, opens it.
 pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {
-    // A wrong word is the caller's, whatever the file is.
+    // Wrong rules are the caller's error, whatever the file is.
     if let Err(code) = slow.map_or(Ok(()), |text| parsed(text).map(drop)) {
         return code;
     }
@@ -50,8 +50,7 @@ pub fn view(path: &Path, to: Option<&Path>, slow: Option<&str>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Opens the page where there is a screen. That it cannot be opened is no failure: its path was
-/// printed.
+/// Opens the page if there is a screen. A failure to open it is ignored: its path was printed.
 fn show(page: &Path) {
     let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     if !(set("DISPLAY") || set("WAYLAND_DISPLAY")) {

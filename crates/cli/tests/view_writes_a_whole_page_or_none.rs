@@ -1,4 +1,4 @@
-//! `dashcam view`: where the page goes, what is said, and that nothing is left when it fails.
+//! `dashcam view`: where the page goes, what is printed, and that nothing remains when it fails.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -11,7 +11,7 @@ use common::{told, Folder};
 
 fn view(capture: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dashcam"));
-    // A screen there is, but stdout is no terminal: no browser may be started.
+    // There is a screen, but stdout is no terminal: no browser may be started.
     command.env("DISPLAY", ":99").env("PATH", "/nowhere");
     command.arg("view").arg(capture).args(more).output().expect("dashcam runs")
 }

@@ -1,4 +1,5 @@
-//! Wrong input and lost output: what it is, what was wanted, what helps; and the exit code says which.
+//! Wrong input and lost output are reported: the value found, the value wanted, the remedy; the
+//! exit code says which it is.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod common;
@@ -75,7 +76,7 @@ fn what_else_lies_in_the_folder_is_not_waited_for() {
     assert!(made.is_ok_and(|status| status.success()));
     fs::create_dir(folder.0.join("folder.dashcam")).expect("a folder");
     std::os::unix::fs::symlink("nowhere", folder.0.join("link.dashcam")).expect("a link");
-    // Clocks of files go in steps of some ms, and the newest is to be the capture.
+    // File times advance in steps of some ms, and the new file must be the newest.
     std::thread::sleep(std::time::Duration::from_millis(50));
     folder.capture();
     let (code, out, err) = run(&folder, &["why", "."]);
@@ -164,7 +165,7 @@ fn a_device_is_written_to_and_never_replaced() {
     use std::os::unix::fs::FileTypeExt;
     let folder = Folder::new("device");
     folder.capture();
-    // A device of our own may not be had; a named pipe is what a device is to us.
+    // A test may not be able to make a device; a named pipe is treated like one.
     let pipe = folder.0.join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
     assert!(made.success());

@@ -10,7 +10,7 @@ use capture::write::CaptureWriter;
 const META: &str = r#"{"service":"<b>billy</b>","pid":7,"start_ns":1000,"to_ns":9000,
     "settings":{"slow":"500ms"},"sources":{"switches":"on"},"losses":{}}"#;
 
-/// A folder of its own for each test, gone at its end.
+/// A folder of its own for each test, removed at its end.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -30,7 +30,7 @@ impl Folder {
         path
     }
 
-    /// Names of the files in it.
+    /// Names of the files in the folder.
     pub fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("the folder").flatten();
         let mut names: Vec<String> =
@@ -46,7 +46,7 @@ impl Drop for Folder {
     }
 }
 
-/// `dashcam` with these words, in the folder.
+/// `dashcam` with these arguments, in the folder.
 pub fn dashcam(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dashcam"));
     command.current_dir(folder).args(words);
