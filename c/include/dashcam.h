@@ -1,6 +1,6 @@
 // dashcam: the black box of a running service, for C (C99 and later) and C++.
 //
-// Texts become names once, with dashcam_name; then:
+// Convert each text into a name once, with dashcam_name; then:
 //
 //     dashcam_setting settings[] = {{"service", "billy"}, {"slow", "500ms"}};
 //     dashcam_start(settings, 2);
@@ -12,10 +12,11 @@
 //
 // Every function may be called at any time from any thread: before dashcam_start, after
 // dashcam_stop and in a forked child a call returns its code and does nothing else. Codes are
-// negative for errors; none of them is a reason to stop a service. Functions that may be called in
-// a signal handler say so; if the library came by dlopen, only on threads that called it before (the
-// C library allocates a thread's variables at the first use). Compile with `pkg-config --cflags --libs dashcam`. The library stays
-// loaded after dlclose, since its threads run in it.
+// negative for errors; no error is a reason to stop a service. Functions that may be called in a
+// signal handler say so; after dlopen they may be called there only on threads that called the
+// library before (the C library allocates a thread's variables at the first use). Compile with
+// `pkg-config --cflags --libs dashcam`. The library remains loaded after dlclose, since its threads
+// run in it.
 //
 // Generated from c/src by `cargo test -p dashcam-c`; do not edit.
 
@@ -26,18 +27,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What functions return. Errors are negative.
+// Return codes of functions. Errors are negative.
 typedef enum dashcam_code {
     // Done.
     DASHCAM_OK = 0,
-    // Done, and it was so already: `dashcam_start` while recording is on.
+    // Done before: `dashcam_start` while recording is on.
     DASHCAM_ALREADY = 1,
-    // Nothing records: before `dashcam_start`, after `dashcam_stop`, or with `DASHCAM_ENABLED=0`. No
-    // reason to stop a service: the call did nothing.
+    // Nothing records: before `dashcam_start`, after `dashcam_stop`, or with `DASHCAM_ENABLED=0`.
+    // No reason to stop a service: the call did nothing.
     DASHCAM_E_OFF = -1,
     // A forked child that does not record yet; see `dashcam_start`.
     DASHCAM_E_FORKED = -2,
-    // A pointer that must not be NULL was.
+    // A pointer that must not be NULL was NULL.
     DASHCAM_E_NULL = -3,
     // A text is not UTF-8.
     DASHCAM_E_TEXT = -4,
@@ -67,8 +68,8 @@ typedef enum dashcam_kind {
 } dashcam_kind;
 
 // A setting: `{"slow", "500ms"}`. Names and values are those of the environment variables
-// `DASHCAM_<NAME>`, which win: service, out, slow, memory, window, post, cooldown, keep,
-// keep_bytes, rate_hz, budget_percent, switches, stacks, threads, metrics_series, on_error,
+// `DASHCAM_<NAME>`, which take precedence: service, out, slow, memory, window, post, cooldown,
+// keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads, metrics_series, on_error,
 // on_metric, openmetrics, signal, per_day, repeat_after, decay, at_exit, hook, control, otlp,
 // otlp_share, propagate, otel, enabled.
 typedef struct dashcam_setting {
@@ -81,18 +82,18 @@ typedef struct dashcam_setting {
 // A text as a number; from dashcam_name. 0 is none.
 typedef uint32_t dashcam_name_t;
 
-// An open span. The caller keeps it; nothing is allocated. Captures tell it as open until it or its
-// thread ends; one that is never ended is told as open. All zero: none.
+// An open span, owned by the caller; nothing is allocated. Captures show it as open until it or
+// its thread ends; a span that is never ended is shown as open. All zero: none.
 typedef struct dashcam_span {
-    // When it began, of dashcam_now_ns.
+    // Its begin, from dashcam_now_ns.
     uint64_t begin_ns;
     // The request it belongs to, 0 none.
     uint64_t request;
     // Its name.
     dashcam_name_t name;
-    // Which recorder it belongs to.
+    // The epoch of its recorder.
     uint32_t epoch;
-    // Where captures find it while it is open.
+    // Its place in the table of open spans.
     uint32_t place;
 } dashcam_span;
 
@@ -119,17 +120,17 @@ typedef struct dashcam_attribute {
     union dashcam_value value;
 } dashcam_attribute;
 
-// An open request. The caller keeps it and ends it once.
+// An open request, owned by the caller, to be ended once.
 typedef struct dashcam_request {
     // Unique in this process, 0 none. For dashcam_task_begin.
     uint64_t id;
     // When it began.
     uint64_t begin_ns;
-    // The request this thread worked for before.
+    // The request that this thread worked for before.
     uint64_t outer;
     // Its name.
     dashcam_name_t name;
-    // Which recorder it belongs to.
+    // The epoch of its recorder.
     uint32_t epoch;
 } dashcam_request;
 
@@ -141,11 +142,11 @@ typedef struct dashcam_task {
     uint64_t queued_ns;
     // When it began.
     uint64_t begin_ns;
-    // The request this thread worked for before.
+    // The request that this thread worked for before.
     uint64_t outer;
     // Its name.
     dashcam_name_t name;
-    // Which recorder it belongs to.
+    // The epoch of its recorder.
     uint32_t epoch;
 } dashcam_task;
 
@@ -154,25 +155,25 @@ extern "C" {
 #endif // __cplusplus
 
 // Starts recording with `count` settings (NULL and 0: the environment and the defaults). Starts
-// three threads that take no signals, and removes the black box when the process ends in order.
+// three threads that block all signals, and removes the black box when the process exits normally.
 //
 // A forked child does not record until it calls one of dashcam_start, dashcam_name,
 // dashcam_thread_name, dashcam_request_begin, dashcam_task_begin, dashcam_snap or dashcam_status,
-// and then with its parent's settings unless it gives its own here. Names stay valid in it.
+// and then with its parent's settings unless it gives its own here. Names remain valid in it.
 //
 // Cost: milliseconds; locks and allocates. Not in a signal handler. Returns DASHCAM_OK,
 // DASHCAM_ALREADY, DASHCAM_E_OFF (turned off by DASHCAM_ENABLED), DASHCAM_E_NULL, DASHCAM_E_TEXT,
 // DASHCAM_E_SETTING.
 int dashcam_start(const struct dashcam_setting *settings, size_t count);
 
-// Stops recording and waits for our threads, at most two seconds; writes a capture that was due.
-// What was recorded stays in the black box; a later dashcam_start goes on in it. Not in a signal
-// handler. Returns DASHCAM_OK, also when nothing records.
+// Stops recording and waits for the library's threads, at most two seconds; writes a capture that
+// was due. The recording remains in the black box; a later dashcam_start continues it. Not in a
+// signal handler. Returns DASHCAM_OK, also when nothing records.
 int dashcam_stop(void);
 
 // Saves a capture now and waits for it (tens of milliseconds; at most 30 s). `reason` may be NULL.
-// The path goes into `path` (NULL: not wanted) of `size` bytes. Locks, allocates, writes. Not in a
-// signal handler. Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_TEXT, DASHCAM_E_WRITE, and
+// The path is copied into `path` (NULL: not wanted) of `size` bytes. Locks, allocates, writes. Not
+// in a signal handler. Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_TEXT, DASHCAM_E_WRITE, and
 // DASHCAM_E_SMALL when the capture was written and its path was cut.
 int dashcam_snap(const char *reason, char *path, size_t size);
 
@@ -185,18 +186,18 @@ int dashcam_status(char *buffer, size_t size);
 // Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_NULL, DASHCAM_E_TEXT.
 int dashcam_thread_name(const char *name);
 
-// What the last call of this thread that failed had to say, in English; "" when none did. Valid
+// The error text of the last call of this thread that failed, in English; "" when none did. Valid
 // until its next call that fails; never NULL. Async-signal-safe.
 const char *dashcam_last_error(void);
 
 // Nanoseconds of the recorder's clock, CLOCK_MONOTONIC. Async-signal-safe, 10-25 ns.
 uint64_t dashcam_now_ns(void);
 
-// The number of a text (UTF-8; at most 1000 bytes count), for names and keys: the same for equal
-// texts, for the life of the process, also before dashcam_start, after dashcam_stop and in forked
-// children. Call it once for each text and keep the number: it locks and allocates when the text
-// is new, and a process has 8192 of them. Not in a signal handler. Returns 0 on an error (NULL, not
-// UTF-8, too many); dashcam_last_error says which.
+// The number of a text (UTF-8; at most 1000 bytes count), for names and keys: equal texts have the
+// same number for the life of the process, also before dashcam_start, after dashcam_stop and in
+// forked children. Call it once for each text and keep the number: it locks and allocates when the
+// text is new, and a process has 8192 of them. Not in a signal handler. Returns 0 on an error
+// (NULL, not UTF-8, too many); dashcam_last_error gives the reason.
 dashcam_name_t dashcam_name(const char *name);
 
 // Begins a span of this thread's request. All zero when nothing records, and dashcam_span_end then
@@ -204,11 +205,11 @@ dashcam_name_t dashcam_name(const char *name);
 // Async-signal-safe.
 struct dashcam_span dashcam_span_begin(dashcam_name_t name);
 
-// Ends a span and records it, on the calling thread, as failed when `failed` is not 0, with `count`
-// attributes (NULL and 0: none). Cost: one clock read and one append; no lock, allocation or
-// syscall after the thread's first record. Async-signal-safe. Returns DASHCAM_OK, DASHCAM_E_OFF,
-// DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_TEXT, DASHCAM_E_HANDLE (begun before a fork, or by
-// another recorder); then nothing is recorded.
+// Ends a span and records it, on the calling thread, as failed when `failed` is not 0, with
+// `count` attributes (NULL and 0: none). Cost: one clock read and one append; no lock, allocation
+// or syscall after the thread's first record. Async-signal-safe. Returns DASHCAM_OK,
+// DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_TEXT, DASHCAM_E_HANDLE (begun before
+// a fork, or by another recorder); then nothing is recorded.
 int dashcam_span_end(struct dashcam_span span,
                      int failed,
                      const struct dashcam_attribute *attributes,
@@ -220,34 +221,35 @@ int dashcam_event(dashcam_name_t name, const struct dashcam_attribute *attribute
 
 // Begins a request, whose latency is judged (setting `slow`). Spans and events of this thread
 // belong to it until dashcam_request_end; requests nest. All zero when nothing records or the name
-// is wrong. Cost: a clock read, a slot in a table of 4095, one append; the first request of a name
-// also locks and allocates. Not in a signal handler.
+// is invalid. Cost: a clock read, a slot in a table of 4095, one append; the first request of a
+// name also locks and allocates. Not in a signal handler.
 struct dashcam_request dashcam_request_begin(dashcam_name_t name);
 
 // Ends a request, on any thread, as failed when `failed` is not 0, with `count` attributes. Cost
-// and errors as dashcam_span_end; DASHCAM_E_HANDLE also when it was ended before.
+// and errors as dashcam_span_end; DASHCAM_E_HANDLE also for a request that was ended before.
 int dashcam_request_end(struct dashcam_request request,
                         int failed,
                         const struct dashcam_attribute *attributes,
                         size_t count);
 
-// Makes an open request part of its caller's trace, which the header `traceparent` of W3C Trace
-// Context tells; `tracestate` may be NULL. One record; allocates and locks for a `tracestate` only.
-// Not in a signal handler. Returns DASHCAM_OK, DASHCAM_E_NULL, DASHCAM_E_TEXT, and DASHCAM_E_HANDLE
-// when there is no such request or the header is not valid: its trace begins here then.
+// Makes an open request part of its caller's trace, given by the header `traceparent` of W3C Trace
+// Context; `tracestate` may be NULL. Writes one record; allocates and locks for a `tracestate`
+// only. Not in a signal handler. Returns DASHCAM_OK, DASHCAM_E_NULL, DASHCAM_E_TEXT, and
+// DASHCAM_E_HANDLE when there is no such request or the header is not valid: then the request
+// begins a trace of its own.
 int dashcam_request_continue(struct dashcam_request request,
                              const char *traceparent,
                              const char *tracestate);
 
-// The header `traceparent` for calls that this thread makes now, into `buffer` of `size` bytes; 56
-// are enough. Empty outside of requests and spans. Allocates. Not in a signal handler. Returns
-// DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_SMALL.
+// Writes the header `traceparent` for calls that this thread makes now into `buffer` of `size`
+// bytes; 56 are enough. Empty outside of requests and spans. Allocates. Not in a signal handler.
+// Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_SMALL.
 int dashcam_traceparent(char *buffer, size_t size);
 
 // Works for a request on the calling thread until dashcam_task_end: its spans and events belong to
-// the request. `request` is dashcam_request.id; `queued_ns` is when the work was handed over (of
-// dashcam_now_ns; 0: just now), so that time in a queue is seen. All zero when nothing records.
-// Cost: one clock read. Not in a signal handler.
+// the request. `request` is dashcam_request.id; `queued_ns` is when the work was handed over (from
+// dashcam_now_ns; 0: just now), so that time in a queue is recorded. All zero when nothing
+// records. Cost: one clock read. Not in a signal handler.
 struct dashcam_task dashcam_task_begin(dashcam_name_t name, uint64_t request, uint64_t queued_ns);
 
 // Ends and records a task, on the thread it began on. Cost and errors as dashcam_span_end.

@@ -1,23 +1,23 @@
-//! What functions return, and the text beside it.
+//! The return codes of functions, and the error text of each thread.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// What functions return. Errors are negative.
+/// Return codes of functions. Errors are negative.
 #[repr(C)]
 #[allow(clippy::upper_case_acronyms)]
 pub enum dashcam_code {
     /// Done.
     DASHCAM_OK = 0,
-    /// Done, and it was so already: `dashcam_start` while recording is on.
+    /// Done before: `dashcam_start` while recording is on.
     DASHCAM_ALREADY = 1,
-    /// Nothing records: before `dashcam_start`, after `dashcam_stop`, or with `DASHCAM_ENABLED=0`. No
-    /// reason to stop a service: the call did nothing.
+    /// Nothing records: before `dashcam_start`, after `dashcam_stop`, or with `DASHCAM_ENABLED=0`.
+    /// No reason to stop a service: the call did nothing.
     DASHCAM_E_OFF = -1,
     /// A forked child that does not record yet; see `dashcam_start`.
     DASHCAM_E_FORKED = -2,
-    /// A pointer that must not be NULL was.
+    /// A pointer that must not be NULL was NULL.
     DASHCAM_E_NULL = -3,
     /// A text is not UTF-8.
     DASHCAM_E_TEXT = -4,
@@ -54,19 +54,19 @@ thread_local! {
     static TEXT: [Cell<u8>; LAST] = const { [const { Cell::new(0) }; LAST] };
 }
 
-/// Why a call failed.
+/// The reason for a failed call.
 pub(crate) struct Failed(c_int);
 
 pub(crate) type Done<T> = Result<T, Failed>;
 
 impl Failed {
-    /// With this text.
+    /// An error with this text.
     pub(crate) fn new(code: c_int, text: &str) -> Failed {
         tell(text);
         Failed(code)
     }
 
-    /// `what` was NULL.
+    /// The error that `what` was NULL.
     pub(crate) fn null(what: &'static str) -> Failed {
         tell(what);
         Failed(DASHCAM_E_NULL)
@@ -93,7 +93,7 @@ pub(crate) fn last() -> *const c_char {
     TEXT.try_with(|cells| cells.as_ptr().cast()).unwrap_or(c"".as_ptr())
 }
 
-/// Runs the body of a function that C calls: a panic ends here.
+/// Runs the body of a function that C calls; catches its panics.
 pub(crate) fn guarded<T>(body: impl FnOnce() -> Done<T>) -> Done<T> {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(done) => done,
@@ -105,7 +105,7 @@ pub(crate) fn guarded<T>(body: impl FnOnce() -> Done<T>) -> Done<T> {
     }
 }
 
-/// `guarded`, as a code.
+/// `guarded`, with the result as a code.
 pub(crate) fn code(body: impl FnOnce() -> Done<c_int>) -> c_int {
     guarded(body).unwrap_or_else(|failed| failed.code())
 }

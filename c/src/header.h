@@ -1,6 +1,6 @@
 // dashcam: the black box of a running service, for C (C99 and later) and C++.
 //
-// Texts become names once, with dashcam_name; then:
+// Convert each text into a name once, with dashcam_name; then:
 //
 //     dashcam_setting settings[] = {{"service", "billy"}, {"slow", "500ms"}};
 //     dashcam_start(settings, 2);
@@ -12,10 +12,11 @@
 //
 // Every function may be called at any time from any thread: before dashcam_start, after
 // dashcam_stop and in a forked child a call returns its code and does nothing else. Codes are
-// negative for errors; none of them is a reason to stop a service. Functions that may be called in
-// a signal handler say so; if the library came by dlopen, only on threads that called it before (the
-// C library allocates a thread's variables at the first use). Compile with `pkg-config --cflags --libs dashcam`. The library stays
-// loaded after dlclose, since its threads run in it.
+// negative for errors; no error is a reason to stop a service. Functions that may be called in a
+// signal handler say so; after dlopen they may be called there only on threads that called the
+// library before (the C library allocates a thread's variables at the first use). Compile with
+// `pkg-config --cflags --libs dashcam`. The library remains loaded after dlclose, since its threads
+// run in it.
 //
 // Generated from c/src by `cargo test -p dashcam-c`; do not edit.
 

@@ -52,24 +52,24 @@ pub struct dashcam_attribute {
     pub value: dashcam_value,
 }
 
-/// An open span. The caller keeps it; nothing is allocated. Captures tell it as open until it or its
-/// thread ends; one that is never ended is told as open. All zero: none.
+/// An open span, owned by the caller; nothing is allocated. Captures show it as open until it or
+/// its thread ends; a span that is never ended is shown as open. All zero: none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct dashcam_span {
-    /// When it began, of dashcam_now_ns.
+    /// Its begin, from dashcam_now_ns.
     pub begin_ns: u64,
     /// The request it belongs to, 0 none.
     pub request: u64,
     /// Its name.
     pub name: dashcam_name_t,
-    /// Which recorder it belongs to.
+    /// The epoch of its recorder.
     pub epoch: u32,
-    /// Where captures find it while it is open.
+    /// Its place in the table of open spans.
     pub place: u32,
 }
 
-/// An open request. The caller keeps it and ends it once.
+/// An open request, owned by the caller, to be ended once.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct dashcam_request {
@@ -77,11 +77,11 @@ pub struct dashcam_request {
     pub id: u64,
     /// When it began.
     pub begin_ns: u64,
-    /// The request this thread worked for before.
+    /// The request that this thread worked for before.
     pub outer: u64,
     /// Its name.
     pub name: dashcam_name_t,
-    /// Which recorder it belongs to.
+    /// The epoch of its recorder.
     pub epoch: u32,
 }
 
@@ -95,24 +95,24 @@ pub struct dashcam_task {
     pub queued_ns: u64,
     /// When it began.
     pub begin_ns: u64,
-    /// The request this thread worked for before.
+    /// The request that this thread worked for before.
     pub outer: u64,
     /// Its name.
     pub name: dashcam_name_t,
-    /// Which recorder it belongs to.
+    /// The epoch of its recorder.
     pub epoch: u32,
 }
 
-/// The number of a text (UTF-8; at most 1000 bytes count), for names and keys: the same for equal
-/// texts, for the life of the process, also before dashcam_start, after dashcam_stop and in forked
-/// children. Call it once for each text and keep the number: it locks and allocates when the text
-/// is new, and a process has 8192 of them. Not in a signal handler. Returns 0 on an error (NULL, not
-/// UTF-8, too many); dashcam_last_error says which.
+/// The number of a text (UTF-8; at most 1000 bytes count), for names and keys: equal texts have the
+/// same number for the life of the process, also before dashcam_start, after dashcam_stop and in
+/// forked children. Call it once for each text and keep the number: it locks and allocates when the
+/// text is new, and a process has 8192 of them. Not in a signal handler. Returns 0 on an error
+/// (NULL, not UTF-8, too many); dashcam_last_error gives the reason.
 #[no_mangle]
 pub unsafe extern "C" fn dashcam_name(name: *const c_char) -> dashcam_name_t {
     let found = guarded(|| {
         awake();
-        // SAFETY: the caller's promise: NULL, or a text that ends.
+        // SAFETY: the caller promises NULL, or a text ended by NUL.
         let name = unsafe { text(name, "name is NULL")? };
         match dashcam::handle(name) {
             0 => Err(Failed::new(DASHCAM_E_HANDLE, "more than 8192 names")),
@@ -140,11 +140,11 @@ pub extern "C" fn dashcam_span_begin(name: dashcam_name_t) -> dashcam_span {
     begun.unwrap_or_default()
 }
 
-/// Ends a span and records it, on the calling thread, as failed when `failed` is not 0, with `count`
-/// attributes (NULL and 0: none). Cost: one clock read and one append; no lock, allocation or
-/// syscall after the thread's first record. Async-signal-safe. Returns DASHCAM_OK, DASHCAM_E_OFF,
-/// DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_TEXT, DASHCAM_E_HANDLE (begun before a fork, or by
-/// another recorder); then nothing is recorded.
+/// Ends a span and records it, on the calling thread, as failed when `failed` is not 0, with
+/// `count` attributes (NULL and 0: none). Cost: one clock read and one append; no lock, allocation
+/// or syscall after the thread's first record. Async-signal-safe. Returns DASHCAM_OK,
+/// DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_TEXT, DASHCAM_E_HANDLE (begun before
+/// a fork, or by another recorder); then nothing is recorded.
 #[no_mangle]
 pub unsafe extern "C" fn dashcam_span_end(
     span: dashcam_span,
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn dashcam_span_end(
     code(|| {
         let done = same(span.epoch).and_then(|epoch| {
             let name = known(span.name, epoch)?;
-            // SAFETY: the caller's promise: NULL, or `count` attributes with texts that end.
+            // SAFETY: the caller promises NULL, or `count` attributes whose texts end with NUL.
             unsafe {
                 listed(attributes, count, epoch, |list| {
                     dashcam::span(name, span.begin_ns, span.request, failed != 0, list);
@@ -179,15 +179,15 @@ pub unsafe extern "C" fn dashcam_event(
         let epoch = epoch()?;
         let name = known(name, epoch)?;
         let request = dashcam::current_request();
-        // SAFETY: the caller's promise: NULL, or `count` attributes with texts that end.
+        // SAFETY: the caller promises NULL, or `count` attributes whose texts end with NUL.
         unsafe { listed(attributes, count, epoch, |list| dashcam::event(name, request, list)) }
     })
 }
 
 /// Begins a request, whose latency is judged (setting `slow`). Spans and events of this thread
 /// belong to it until dashcam_request_end; requests nest. All zero when nothing records or the name
-/// is wrong. Cost: a clock read, a slot in a table of 4095, one append; the first request of a name
-/// also locks and allocates. Not in a signal handler.
+/// is invalid. Cost: a clock read, a slot in a table of 4095, one append; the first request of a
+/// name also locks and allocates. Not in a signal handler.
 #[no_mangle]
 pub extern "C" fn dashcam_request_begin(name: dashcam_name_t) -> dashcam_request {
     let begun = guarded(|| {
@@ -202,7 +202,7 @@ pub extern "C" fn dashcam_request_begin(name: dashcam_name_t) -> dashcam_request
 }
 
 /// Ends a request, on any thread, as failed when `failed` is not 0, with `count` attributes. Cost
-/// and errors as dashcam_span_end; DASHCAM_E_HANDLE also when it was ended before.
+/// and errors as dashcam_span_end; DASHCAM_E_HANDLE also for a request that was ended before.
 #[no_mangle]
 pub unsafe extern "C" fn dashcam_request_end(
     request: dashcam_request,
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn dashcam_request_end(
     count: usize,
 ) -> c_int {
     code(|| {
-        // Also while nothing records any more: what was opened must not stay open for ever.
+        // Also while nothing records any more: an open request must not remain open for ever.
         if request.epoch == 0 || request.epoch != dashcam::epoch() {
             same(request.epoch)?;
         }
@@ -224,21 +224,22 @@ pub unsafe extern "C" fn dashcam_request_end(
             return Err(Failed::new(DASHCAM_E_HANDLE, "the request was ended before"));
         }
         let open = Request { id: request.id, begin_ns: request.begin_ns };
-        // SAFETY: the caller's promise: NULL, or `count` attributes with texts that end.
+        // SAFETY: the caller promises NULL, or `count` attributes whose texts end with NUL.
         let done =
             unsafe { listed(attributes, count, epoch, |list| open.end(name, failed != 0, list)) };
         if done.is_err() {
-            // The wrong attributes are left out; a request that began must end.
+            // Invalid attributes are left out; a request that began must end.
             open.end(name, failed != 0, &[]);
         }
         same(epoch).and(done)
     })
 }
 
-/// Makes an open request part of its caller's trace, which the header `traceparent` of W3C Trace
-/// Context tells; `tracestate` may be NULL. One record; allocates and locks for a `tracestate` only.
-/// Not in a signal handler. Returns DASHCAM_OK, DASHCAM_E_NULL, DASHCAM_E_TEXT, and DASHCAM_E_HANDLE
-/// when there is no such request or the header is not valid: its trace begins here then.
+/// Makes an open request part of its caller's trace, given by the header `traceparent` of W3C Trace
+/// Context; `tracestate` may be NULL. Writes one record; allocates and locks for a `tracestate`
+/// only. Not in a signal handler. Returns DASHCAM_OK, DASHCAM_E_NULL, DASHCAM_E_TEXT, and
+/// DASHCAM_E_HANDLE when there is no such request or the header is not valid: then the request
+/// begins a trace of its own.
 #[no_mangle]
 pub unsafe extern "C" fn dashcam_request_continue(
     request: dashcam_request,
@@ -247,7 +248,7 @@ pub unsafe extern "C" fn dashcam_request_continue(
 ) -> c_int {
     code(|| {
         same(request.epoch)?;
-        // SAFETY: the caller's promise: NULL, or a text that ends.
+        // SAFETY: the caller promises NULL, or a text ended by NUL.
         let parent = unsafe { text(traceparent, "traceparent is NULL")? };
         let state = match tracestate.is_null() {
             true => "",
@@ -261,9 +262,9 @@ pub unsafe extern "C" fn dashcam_request_continue(
     })
 }
 
-/// The header `traceparent` for calls that this thread makes now, into `buffer` of `size` bytes; 56
-/// are enough. Empty outside of requests and spans. Allocates. Not in a signal handler. Returns
-/// DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_SMALL.
+/// Writes the header `traceparent` for calls that this thread makes now into `buffer` of `size`
+/// bytes; 56 are enough. Empty outside of requests and spans. Allocates. Not in a signal handler.
+/// Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_FORKED, DASHCAM_E_NULL, DASHCAM_E_SMALL.
 #[no_mangle]
 pub unsafe extern "C" fn dashcam_traceparent(buffer: *mut c_char, size: usize) -> c_int {
     code(|| {
@@ -278,9 +279,9 @@ pub unsafe extern "C" fn dashcam_traceparent(buffer: *mut c_char, size: usize) -
 }
 
 /// Works for a request on the calling thread until dashcam_task_end: its spans and events belong to
-/// the request. `request` is dashcam_request.id; `queued_ns` is when the work was handed over (of
-/// dashcam_now_ns; 0: just now), so that time in a queue is seen. All zero when nothing records.
-/// Cost: one clock read. Not in a signal handler.
+/// the request. `request` is dashcam_request.id; `queued_ns` is when the work was handed over (from
+/// dashcam_now_ns; 0: just now), so that time in a queue is recorded. All zero when nothing
+/// records. Cost: one clock read. Not in a signal handler.
 #[no_mangle]
 pub extern "C" fn dashcam_task_begin(
     name: dashcam_name_t,
@@ -311,7 +312,7 @@ pub extern "C" fn dashcam_task_end(task: dashcam_task) -> c_int {
     })
 }
 
-/// The recorder's epoch, when it is the one that `epoch` belongs to.
+/// The recorder's epoch, if it equals `epoch`.
 fn same(epoch: u32) -> Done<u32> {
     let now = self::epoch()?;
     match epoch {
@@ -329,8 +330,8 @@ fn off_then() -> Failed {
     }
 }
 
-/// Whether a request that stood in the table of open ones does so no more. Those that the table had
-/// no room for cannot be told.
+/// Whether a request has left the table of open requests. For a request that the table had no room
+/// for this is not known.
 fn ended(id: u64) -> bool {
     let Some(recorder) = dashcam::current() else { return true };
     id == 0 || recorder.open_requests().has_ended(id)
@@ -345,7 +346,7 @@ fn unknown_name() -> Failed {
     Failed::new(DASHCAM_E_HANDLE, "a name that is not from dashcam_name")
 }
 
-/// Attributes passed on: one more than a record takes, so that it counts the cut.
+/// Attributes passed on: one more than a record takes, so that the record counts the cut.
 const MOST: usize = 9;
 
 /// Calls `with` with the attributes. Those past `MOST` are counted as left out.
@@ -358,12 +359,12 @@ unsafe fn listed(
     epoch: u32,
     with: impl FnOnce(&[Attribute<'_>]),
 ) -> Done<c_int> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise, stated above.
     let given = unsafe { slice(at, count, "attributes is NULL")? };
     let mut list: [Attribute<'_>; MOST] = [(0, Value::Bool(false)); MOST];
     let mut len = 0;
     for attribute in given {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise, stated above.
         let Some(value) = (unsafe { value(attribute)? }) else { continue };
         match list.get_mut(len) {
             Some(place) => *place = (known(attribute.key, epoch)?, value),
@@ -386,7 +387,7 @@ unsafe fn value(attribute: &dashcam_attribute) -> Done<Option<Value<'_>>> {
     const TRUTH: c_int = dashcam_kind::DASHCAM_TRUTH as c_int;
     const TEXT: c_int = dashcam_kind::DASHCAM_TEXT as c_int;
     // SAFETY: `kind` says which member was written, and any bytes are a valid integer, number or
-    // pointer; a text is as the caller promises.
+    // pointer; the caller promises that a text is NULL or ends with NUL.
     unsafe {
         Ok(Some(match attribute.kind {
             INTEGER => Value::Int(attribute.value.integer),

@@ -1,4 +1,4 @@
-//! Starting, stopping, saving, asking.
+//! Start, stop, capture, status, and the calling thread's name and error.
 
 use std::ffi::{c_char, c_int};
 
@@ -9,8 +9,8 @@ use crate::codes::{
 use crate::text::{copy_out, slice, text};
 
 /// A setting: `{"slow", "500ms"}`. Names and values are those of the environment variables
-/// `DASHCAM_<NAME>`, which win: service, out, slow, memory, window, post, cooldown, keep,
-/// keep_bytes, rate_hz, budget_percent, switches, stacks, threads, metrics_series, on_error,
+/// `DASHCAM_<NAME>`, which take precedence: service, out, slow, memory, window, post, cooldown,
+/// keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads, metrics_series, on_error,
 /// on_metric, openmetrics, signal, per_day, repeat_after, decay, at_exit, hook, control, otlp,
 /// otlp_share, propagate, otel, enabled.
 #[repr(C)]
@@ -22,11 +22,11 @@ pub struct dashcam_setting {
 }
 
 /// Starts recording with `count` settings (NULL and 0: the environment and the defaults). Starts
-/// three threads that take no signals, and removes the black box when the process ends in order.
+/// three threads that block all signals, and removes the black box when the process exits normally.
 ///
 /// A forked child does not record until it calls one of dashcam_start, dashcam_name,
 /// dashcam_thread_name, dashcam_request_begin, dashcam_task_begin, dashcam_snap or dashcam_status,
-/// and then with its parent's settings unless it gives its own here. Names stay valid in it.
+/// and then with its parent's settings unless it gives its own here. Names remain valid in it.
 ///
 /// Cost: milliseconds; locks and allocates. Not in a signal handler. Returns DASHCAM_OK,
 /// DASHCAM_ALREADY, DASHCAM_E_OFF (turned off by DASHCAM_ENABLED), DASHCAM_E_NULL, DASHCAM_E_TEXT,
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn dashcam_start(settings: *const dashcam_setting, count: 
             return Ok(DASHCAM_ALREADY);
         }
         let mut config = dashcam::Config::new();
-        // SAFETY: the caller's promise: `count` settings with texts that end.
+        // SAFETY: the caller promises `count` settings whose texts end with NUL.
         for setting in unsafe { slice(settings, count, "settings is NULL")? } {
             // SAFETY: as above.
             let name = unsafe { text(setting.name, "the name of a setting is NULL")? };
@@ -58,9 +58,9 @@ pub unsafe extern "C" fn dashcam_start(settings: *const dashcam_setting, count: 
     })
 }
 
-/// Stops recording and waits for our threads, at most two seconds; writes a capture that was due.
-/// What was recorded stays in the black box; a later dashcam_start goes on in it. Not in a signal
-/// handler. Returns DASHCAM_OK, also when nothing records.
+/// Stops recording and waits for the library's threads, at most two seconds; writes a capture that
+/// was due. The recording remains in the black box; a later dashcam_start continues it. Not in a
+/// signal handler. Returns DASHCAM_OK, also when nothing records.
 #[no_mangle]
 pub extern "C" fn dashcam_stop() -> c_int {
     code(|| {
@@ -70,8 +70,8 @@ pub extern "C" fn dashcam_stop() -> c_int {
 }
 
 /// Saves a capture now and waits for it (tens of milliseconds; at most 30 s). `reason` may be NULL.
-/// The path goes into `path` (NULL: not wanted) of `size` bytes. Locks, allocates, writes. Not in a
-/// signal handler. Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_TEXT, DASHCAM_E_WRITE, and
+/// The path is copied into `path` (NULL: not wanted) of `size` bytes. Locks, allocates, writes. Not
+/// in a signal handler. Returns DASHCAM_OK, DASHCAM_E_OFF, DASHCAM_E_TEXT, DASHCAM_E_WRITE, and
 /// DASHCAM_E_SMALL when the capture was written and its path was cut.
 #[no_mangle]
 pub unsafe extern "C" fn dashcam_snap(
@@ -83,14 +83,14 @@ pub unsafe extern "C" fn dashcam_snap(
         awake();
         let reason = match reason.is_null() {
             true => "dashcam_snap",
-            // SAFETY: the caller's promise: a text that ends.
+            // SAFETY: the caller promises a text ended by NUL.
             false => unsafe { text(reason, "reason is NULL")? },
         };
         if !dashcam::is_started() {
             return Err(off());
         }
         let saved = dashcam::snap(reason).map_err(|why| Failed::new(DASHCAM_E_WRITE, &why))?;
-        // SAFETY: the caller's promise: `path` is NULL or has `size` bytes.
+        // SAFETY: the caller promises that `path` is NULL or has `size` bytes.
         unsafe { copy_out(&saved.display().to_string(), path, size)? };
         Ok(DASHCAM_OK)
     })
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn dashcam_status(buffer: *mut c_char, size: usize) -> c_i
 pub unsafe extern "C" fn dashcam_thread_name(name: *const c_char) -> c_int {
     code(|| {
         awake();
-        // SAFETY: the caller's promise: NULL, or a text that ends.
+        // SAFETY: the caller promises NULL, or a text ended by NUL.
         let name = unsafe { text(name, "name is NULL")? };
         if !dashcam::is_on() {
             return Err(off());
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn dashcam_thread_name(name: *const c_char) -> c_int {
     })
 }
 
-/// What the last call of this thread that failed had to say, in English; "" when none did. Valid
+/// The error text of the last call of this thread that failed, in English; "" when none did. Valid
 /// until its next call that fails; never NULL. Async-signal-safe.
 #[no_mangle]
 pub extern "C" fn dashcam_last_error() -> *const c_char {
@@ -141,14 +141,14 @@ pub extern "C" fn dashcam_now_ns() -> u64 {
     dashcam::now_ns()
 }
 
-/// In a forked child: starts recording afresh.
+/// In a forked child: starts a new recording.
 pub(crate) fn awake() {
     if dashcam::is_forked() {
         dashcam::after_fork_child();
     }
 }
 
-/// The epoch that records now, without waking a forked child.
+/// The epoch of the active recorder; does not start one in a forked child.
 pub(crate) fn epoch() -> Done<u32> {
     match dashcam::on_epoch() {
         0 => Err(off()),

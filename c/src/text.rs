@@ -7,12 +7,12 @@ use crate::codes::{Done, Failed, DASHCAM_E_SMALL, DASHCAM_E_TEXT};
 /// The text at `at`.
 ///
 /// # Safety
-/// `at` is NULL, or a text ended by NUL that stays as it is for `'a`.
+/// `at` is NULL, or a text ended by NUL that does not change during `'a`.
 pub(crate) unsafe fn text<'a>(at: *const c_char, what: &'static str) -> Done<&'a str> {
     if at.is_null() {
         return Err(Failed::null(what));
     }
-    // SAFETY: not NULL; the rest is the caller's promise.
+    // SAFETY: not NULL; the caller promises the rest.
     let text = unsafe { CStr::from_ptr(at) };
     text.to_str().map_err(|_| Failed::new(DASHCAM_E_TEXT, "a text is not UTF-8"))
 }
@@ -20,12 +20,12 @@ pub(crate) unsafe fn text<'a>(at: *const c_char, what: &'static str) -> Done<&'a
 /// The `count` objects at `at`; NULL only when there are none.
 ///
 /// # Safety
-/// `at` is NULL, or points to `count` objects that stay as they are for `'a`.
+/// `at` is NULL, or points to `count` objects that do not change during `'a`.
 pub(crate) unsafe fn slice<'a, T>(at: *const T, count: usize, what: &'static str) -> Done<&'a [T]> {
     match (at.is_null(), count) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Failed::null(what)),
-        // SAFETY: not NULL; the rest is the caller's promise.
+        // SAFETY: not NULL; the caller promises the rest.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(at, count) }),
     }
 }
@@ -43,7 +43,7 @@ pub(crate) unsafe fn copy_out(text: &str, to: *mut c_char, size: usize) -> Done<
         end -= 1;
     }
     // SAFETY: `end` is below `size`, so the text and its NUL fit; the two do not overlap, since
-    // the text is ours.
+    // Rust owns the text.
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast::<u8>(), end);
         to.add(end).write(0);

@@ -1,4 +1,4 @@
-// What the test programs share: they say what a capture must hold, and c/tests/run.py looks.
+// What the test programs share: they print what a capture must hold, and c/tests/run.py checks it.
 
 #ifndef CHECK_H
 #define CHECK_H
@@ -9,7 +9,7 @@
 
 #include <dashcam.h>
 
-// Ends the program when `left` is not `right`.
+// Ends the program when `left` differs from `right`.
 #define SAME(left, right) same(#left, (long)(left), (long)(right), __LINE__)
 
 static inline void same(const char *what, long found, long wanted, int line) {
@@ -31,7 +31,7 @@ static inline void start(const char *out) {
     SAME(dashcam_start(settings, 3), DASHCAM_OK);
 }
 
-// Saves a capture and says what it must hold.
+// Saves a capture and prints what it must hold.
 static inline void saved(long requests, long spans, long events, long tasks) {
     char path[4096];
     SAME(dashcam_snap("test", path, sizeof path), DASHCAM_OK);

@@ -1,4 +1,4 @@
-// Parent and child record, each for itself, with names made before the fork.
+// Parent and child record, each in its own recorder, with names made before the fork.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ static void record(dashcam_name_t name, int times) {
     }
 }
 
-// Threads of a child that wake it up at once find one recorder.
+// Threads of a child that start it at the same time find one recorder.
 static void *wakes(void *unused) {
     for (int i = 0; i < 100; i++) {
         dashcam_request request = dashcam_request_begin(dashcam_name("both"));
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
         record(dashcam_name("of the child"), 5);
         dashcam_request own = dashcam_request_begin(name);
         SAME(dashcam_request_end(own, 0, NULL, 0), DASHCAM_OK);
-        // The span begun above is never ended: it is told, as open.
+        // The span begun above is never ended: it is recorded as open.
         saved(1, 57, 0, 0);
         return 0;
     }
@@ -73,7 +73,7 @@ int main(int argc, char **argv) {
     if (child == 0) return many_threads();
     SAME(waitpid(child, &status, 0), child);
     SAME(status, 0);
-    // A child that does not wake up leaves nothing behind.
+    // A child that does not start a recorder leaves nothing behind.
     child = fork();
     if (child == 0) return dashcam_stop() == DASHCAM_OK ? 0 : 1;
     SAME(waitpid(child, &status, 0), child);

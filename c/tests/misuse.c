@@ -86,8 +86,8 @@ int main(int argc, char **argv) {
     start(argv[1]);
     SAME(dashcam_span_begin(name).request, 0);
     SAME(dashcam_span_end(dashcam_span_begin(name), 0, NULL, 0), DASHCAM_OK);
-    // One request with wrong attributes ended without them; the other's end came while off.
-    // One span ended, one is open.
+    // One request ended, without its wrong attributes; the other's end came while off. One span
+    // ended, one is open.
     saved(2, 2, 2, 0);
     return 0;
 }

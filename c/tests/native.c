@@ -1,5 +1,6 @@
-// Waits three calls deep, for `dashcam why` to name by function, file and line: a pause, a mutex that
-// another thread holds, a peer that answers late; and computing, inlined and not. Lines marked WAIT-... are where the test looks.
+// Waits three calls deep, for `dashcam why` to name by function, file and line: a pause, a mutex
+// that another thread holds, a peer that answers late; and CPU time, inlined and not. The test
+// reads the lines marked WAIT-...
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -53,7 +54,8 @@ APART static void digest(long ms) {
 }
 
 static inline __attribute__((always_inline)) void mix(volatile unsigned long *table) {
-    for (unsigned long i = 0; i < 100000; i++) table[i % 64] += i ^ table[(i + 7) % 64]; // WAIT-inlined
+    // WAIT-inlined
+    for (unsigned long i = 0; i < 100000; i++) table[i % 64] += i ^ table[(i + 7) % 64];
 }
 
 APART static void total(long ms) {
@@ -72,7 +74,7 @@ static void on_tick(int number) {
     turns += number;
 }
 
-// Is interrupted all the while: nearly all of it is the handler's.
+// Is interrupted all the time: nearly all of its time is the handler's.
 APART static void serve_signals(long ms) {
     for (long end = cpu_ms() + ms; cpu_ms() < end; turns++)
         if (ms > 1) kill(getpid(), SIGUSR2);
@@ -154,7 +156,7 @@ int main(int argc, char **argv) {
     pthread_t thread;
     SAME(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     SAME(pthread_create(&thread, NULL, locks ? holder : peer, NULL), 0);
-    // The sampler is up by then.
+    // The sampler has started by then.
     rest(100);
     for (int turn = 0; turn < 160; turn++) {
         int slow = turn % 40 == 39;

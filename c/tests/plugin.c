@@ -1,4 +1,4 @@
-// A host that loads the library by hand, and lets go of it while its threads run.
+// A host that loads the library with dlopen, and closes it while its threads run.
 #include <dlfcn.h>
 #include <time.h>
 

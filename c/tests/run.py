@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The C library from the outside: installed, compiled against with pkg-config as C11 and as C++,
-run, and its captures read with the real command. Prints a line a case; 0 when all went well.
+run, and its captures read with the real command. Prints a line for each case; 0 when all passed.
 
     c/tests/run.py [--live] [WORD ...]      only the cases whose names have one of the words
 
-Without `--live` what has one right result on any machine: what a program recorded is in its capture.
-With it the programs whose waits `why` is to name, which takes real time.
+Without `--live`: cases with one right result on any machine, where a program's records are in its
+capture. With `--live`: programs whose waits `why` has to name, which takes real time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LANGUAGES = {
     "c": ["cc", "-std=c11", "-D_GNU_SOURCE"],
     "c++": ["g++", "-std=c++17", "-x", "c++"],
 }
-# The waits of native.c, and its computing: what they are called and where they stand.
+# The waits of native.c, and its CPU time: their causes and places.
 WAITS = {
     "sleep": ("sleep", "rest"),
     "lock": ("lock-wait", "reserve"),
@@ -40,11 +40,11 @@ WAITS = {
     "inlined": ("cpu", "mix"),
     "ticks": ("cpu", "tally"),
 }
-# What a signal interrupted: it is told as what called the handler.
+# Code that a signal interrupted: it is shown as the handler's caller.
 INTERRUPTED = {"ticks": {"serve_signals", "on_tick"}}
-# Where the holders of the lock stand: one sleeps, one computes.
+# The places of the lock's holders: one sleeps, one computes.
 HOLDERS = {"lock": "rest", "held": "digest"}
-# How native.c is compiled, and what `why` must still know of it.
+# How native.c is compiled, and what `why` must still name.
 BUILDS = {
     "optimised": ["-O2", "-g"],
     "unoptimised": ["-O0", "-g"],
@@ -58,15 +58,15 @@ PROGRAMS = ["threads", "signals", "forks", "misuse", "plugin", "guide"]
 
 
 class Failed(Exception):
-    """One line for people."""
+    """One line of progress."""
 
 
-# Seconds for building on a machine with much else to do.
+# Seconds for a build on a machine with other load.
 BUILD_S = 1500
 
 
 def run(command: list[str], timeout: float = 300, **options: object) -> str:
-    """The output of a command that must go well."""
+    """The output of a command that must succeed."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)
     if done.returncode != 0:
         raise Failed(f"{shlex.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
@@ -74,7 +74,7 @@ def run(command: list[str], timeout: float = 300, **options: object) -> str:
 
 
 def tools_here() -> None:
-    """Fetches what a bare Debian lacks, where that may be done; says what is missing otherwise."""
+    """Installs what a bare Debian lacks, if that is allowed; otherwise reports what is missing."""
     wanted = {"cc": "gcc", "g++": "g++", "pkg-config": "pkg-config"}
     lacking = [package for tool, package in wanted.items() if shutil.which(tool) is None]
     if lacking and os.getuid() == 0 and shutil.which("apt-get"):
@@ -86,14 +86,14 @@ def tools_here() -> None:
 
 
 class Setting:
-    """An installation in a folder of its own, and the command beside it."""
+    """An installation in a folder of its own, with the command beside it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.prefix = folder / "prefix"
         profile = {"DASHCAM_PROFILE": os.environ.get("DASHCAM_PROFILE", "dev")}
         run([str(ROOT / "tools/install_c"), str(self.prefix)], env=os.environ | profile, timeout=BUILD_S)
-        # As `tools/test` builds everything: that build of it is used again.
+        # As `tools/test` builds everything: its build is used again.
         whole = ["--workspace", "--exclude", "dashcam-python", "--all-features"]
         run(["cargo", "build", "--quiet", *whole, "--lib", "--bins", "--tests"], cwd=ROOT, timeout=BUILD_S)
         self.command = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug/dashcam"
@@ -129,7 +129,7 @@ class Setting:
         return out
 
     def try_program(self, program: str, language: str, static: bool = False) -> None:
-        """Runs it and holds what it says against its captures."""
+        """Runs it and compares its output with its captures."""
         binary = self.compile(program, language, static)
         captures = self.folder / f"{binary.name}-captures"
         arguments = [str(self.prefix / "lib/libdashcam.so")] if program == "plugin" else []
@@ -147,13 +147,13 @@ class Setting:
             self.check_counts(binary.name, line)
 
     def check_counts(self, who: str, said: dict) -> None:
-        """The capture holds what the program did."""
+        """The capture holds the program's records."""
         shown = json.loads(run([str(self.command), "show", "--json", said["capture"]]))
         losses = shown["meta"]["losses"]
         lost = dict(losses if isinstance(losses, dict) else [(loss["name"], loss["count"]) for loss in losses])
         for what in ("requests", "spans", "events", "tasks"):
             found, wanted = shown["counts"][what], said[what]
-            # What a signal handler could not record is counted.
+            # Events that a signal handler could not record are counted.
             dropped = lost.get("dropped_reentrant", 0) if (what, "signals" in who) == ("events", True) else 0
             if found + dropped != wanted:
                 raise Failed(f"{who}: {found} {what} and {dropped} dropped in the capture, wanted {wanted}")
@@ -187,7 +187,8 @@ class Setting:
             if build == "without debug information":
                 wanted |= {"file": str(binary), "line": 0}
                 wanted["function"] = {"mix": "total"}.get(function, function)
-            # A busy machine starves what computes: that is told too, and may come first.
+            # A busy machine keeps computing threads off the CPU: that is reported too, and may come
+            # first.
             found = self.first_cause(captures, cause if cause == "cpu" else None)
             path, culprit = found.pop("path"), found.pop("culprit")
             holder = HOLDERS.get(mark)
@@ -195,7 +196,7 @@ class Setting:
                 raise Failed(f"native {mark}: why blames {culprit}; wanted {holder}(), which runs under the lock")
             if found != wanted or not {"price", *INTERRUPTED.get(mark, ())} <= set(path):
                 raise Failed(f"native {mark}: why says {found}, reached by {path}; wanted {wanted}, by price")
-        # Another file under the same name is not taken for the one that ran.
+        # Another file of the same name is not used in place of the one that ran.
         binary.write_bytes((self.prefix / "lib/libdashcam.so").read_bytes())
         done = subprocess.run(
             [str(self.command), "why", "--json", str(captures)], capture_output=True, text=True, check=False

@@ -21,7 +21,7 @@ fn one_recorder_serves_both() {
     let config = dashcam::Config::new().memory("4MiB").out(out.display());
     assert!(dashcam::start(config).expect("starts"));
     let request = dashcam::request!("of Rust");
-    // SAFETY: NULL with a count of 0, and a text that ends, are what the functions ask for.
+    // SAFETY: the functions accept NULL with a count of 0, and a text ended by NUL.
     unsafe {
         assert_eq!(dashcam_start(std::ptr::null(), 0), 1, "it is on already");
         let name = dashcam_name(c"of C".as_ptr());

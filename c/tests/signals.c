@@ -1,4 +1,4 @@
-// Signal handlers record: a timer's while the main thread does, and one on a thread that records
+// Signal handlers record: a timer's on the recording main thread, and one on a thread that records
 // nothing else. Each of their events is in the capture or counted as dropped.
 #include <pthread.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ static void on_user(int number) {
     alone = dashcam_event(event_name, NULL, 0) == DASHCAM_OK ? 1 : -1;
 }
 
-// Records nothing but what the handler does.
+// Records nothing except in the handler.
 static void *waits(void *unused) {
     struct timespec pause = {0, 1000 * 1000};
     while (alone == 0) nanosleep(&pause, NULL);
@@ -54,10 +54,10 @@ int main(int argc, char **argv) {
     SAME(setitimer(ITIMER_REAL, &often, NULL), 0);
     // However long the machine takes to deliver so many.
     while (handled < SIGNALS) {
-        // What the black box holds: the rest of the signals interrupt nothing.
+        // The capacity of the black box: further signals interrupt nothing.
         if (spans == 200 * 1000) continue;
         dashcam_span span = dashcam_span_begin(span_name);
-        // Names intern under a lock that the handler must not need.
+        // Names are interned under a lock that the handler must not need.
         for (int i = 0; i < 20; i++) {
             char text[24];
             snprintf(text, sizeof text, "name %ld", (spans * 20 + i) % 4000);

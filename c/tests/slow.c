@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
         pause_ms(turn % 40 == 39 ? 150 : 1);
         SAME(dashcam_request_end(request, 0, NULL, 0), DASHCAM_OK);
     }
-    // Writes the capture that the last slow requests are due.
+    // Writes the capture that is due for the last slow requests.
     SAME(dashcam_stop(), DASHCAM_OK);
     return 0;
 }

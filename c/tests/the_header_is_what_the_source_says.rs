@@ -1,4 +1,4 @@
-//! c/include/dashcam.h is made from c/src and from nothing else.
+//! c/include/dashcam.h is generated from c/src alone.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::path::Path;

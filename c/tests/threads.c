@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
     join(other);
     SAME(dashcam_request_end(outer, 0, NULL, 0), DASHCAM_OK);
     for (int i = 0; i < THREADS; i++) join(workers[i]);
-    // One span of this thread was never ended: it is told, as open.
+    // One span of this thread was never ended: it is recorded as open.
     saved(THREADS * TURNS + 2, 2 * THREADS * TURNS + 1, THREADS * TURNS + 2, 1);
     return 0;
 }
