@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Every destructor and every callback from the collector of the Python module has a row in the table of
-python/src/safe_point.rs, which says what may run there; and the table names no other."""
+"""Checks that every destructor, and every callback from the collector, of the Python module has a
+row in the table of python/src/safe_point.rs, which says what may run there.
+
+The table must not name any other. Reads only."""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "python" / "src"
 TABLE = SOURCE / "safe_point.rs"
-# A slot of a type laid out by hand, a `Drop`, a callback from `gc.callbacks`, a capsule's destructor.
+# A slot of a type whose layout is written by hand, a `Drop`, a callback from `gc.callbacks`, a
+# capsule's destructor.
 FOUND = re.compile(
     r"Py_tp_(?:dealloc|finalize|clear|del|free), (\w+)"
     r"|^impl(?:<[^>]*>)? (Drop for \w+)"
@@ -28,7 +31,7 @@ def found_in(path: Path) -> "set[tuple[str, str]]":
 
 
 def main() -> int:
-    """Prints what is missing; 1 when something is."""
+    """Prints findings; 1 if there are any."""
     there = set().union(*(found_in(path) for path in SOURCE.rglob("*.rs") if path != TABLE))
     rows = set(ROW.findall(TABLE.read_text(encoding="utf-8")))
     for file, what in sorted(there - rows):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Who may import whom: holds ARCHITECTURE.md's picture against the code.
+"""Holds the picture of rooms and their imports in ARCHITECTURE.md against the code.
 
-Five rules, each with its own message: a crate depends only on the rooms named here; the host's
-side never reaches the reading side; unsafe code lives in the rooms that may have it; only the two
-Python modules can ask for the GIL; imports inside a crate go one way (`import_cycles`). Files past the
-limit of lines are told too.
+Five rules, each with its own message: a crate depends only on the rooms named here; the host's side
+never reaches the reading side; unsafe code is only in the rooms that may have it; only the two
+Python modules can acquire the GIL; imports inside a crate go one way (`import_cycles`). Files over
+the limit of lines are reported too.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ ROOMS: dict[str, set[str]] = {
     "cli": {"format", "sys", "trigger", "capture", "diagnosis", "export", "symbols", "tables", "view", "otlp",
             "openmetrics"},
 }
-# What a host carries besides our own rooms. Each new one needs a line in ARCHITECTURE.md.
+# The dependencies that a host carries besides our own rooms. A new one needs a line in
+# ARCHITECTURE.md.
 HOST = {"format", "sys", "trigger", "metrics", "openmetrics", "otlp", "statsd", "ring", "recorder", "sampler", "samplers",
         "capture", "dashcam", "python", "tracing-layer", "metrics-facade", "c"}
 HOST_MAY_LINK = {"libc", "crc32fast"}
-# What one room alone may link besides.
+# Further dependencies of a single room.
 MAY_LINK = {
     "python": {"pyo3"},
     "tracing-layer": {"tracing", "tracing-subscriber"},
@@ -69,15 +70,16 @@ MAY_LINK = {
 }
 READERS_MAY_LINK = HOST_MAY_LINK | {"serde_json", "clap"}
 UNSAFE = {"sys", "ring", "python", "samplers", "c", "testkit"}
-# The other rooms, the sampler's above all, must work while the interpreter is stopped or dying: whatever they need
-# of it they read from memory. Wherever they name its API (optional, for tests, as a function of their own), it is wrong.
+# The other rooms, above all the sampler's, must work while the interpreter is stopped or dying:
+# they read it from memory. It is an error if they name its API anywhere (optional, for tests, as a
+# function of their own).
 CALLS_PYTHON = {"python", "reader"}
 PYTHON_API = re.compile(r"\bpyo3\b|\bPy(?:GILState|Eval|Thread|ThreadState|Interpreter(?:State)?|Runtime|Err|Object|Import)_\w+")
 # Rooms that are not in crates/, and where they are.
 BESIDE = {"python": "python", "reader": "python/reader", "c": "c"}
 MOST_LINES = 600
-# Modules that import each other in a circle, of rooms that have such; every other room has none. A number
-# only gets smaller: what has left a circle stays out.
+# Modules that import each other in a cycle, for rooms that have cycles; every other room has none.
+# A number only gets smaller: a module that left a cycle does not return to it.
 IN_CYCLES = {
     "capture": 7,
     "cli": 4,
@@ -96,7 +98,7 @@ IN_CYCLES = {
     "tables": 16,
     "view": 3,
 }
-# Nothing but tests and people runs these: no other room may depend on them, in any section of its manifest.
+# Only tests and people run these: no other room may depend on them, in any section of its manifest.
 TOOLS = {"sim"}
 
 
@@ -106,7 +108,7 @@ def manifest(room: str) -> Path:
 
 
 def dependencies(room: str) -> dict[str, str]:
-    """Name -> the line that asks for it, of the `[dependencies]` of a room."""
+    """Name -> the line that requires it, of the `[dependencies]` of a room."""
     text = manifest(room).read_text(encoding="utf-8")
     section = re.search(r"^\[dependencies\]\n(.*?)(?=^\[|\Z)", text, re.M | re.S)
     lines = section.group(1).splitlines() if section else []
@@ -120,7 +122,7 @@ def sources(room: str) -> list[Path]:
 
 
 def check_room(room: str) -> list[str]:
-    """What is wrong in one room."""
+    """The findings in one room."""
     wrong = []
     may_link = (HOST_MAY_LINK if room in HOST else READERS_MAY_LINK) | MAY_LINK.get(room, set())
     for name, line in dependencies(room).items():
@@ -150,7 +152,7 @@ def check_room(room: str) -> list[str]:
 
 
 def check_cycles(room: str, allowed: int) -> list[str]:
-    """What is wrong with the way that a room's modules import each other."""
+    """The findings about the imports between a room's modules."""
     src = manifest(room).parent / "src"
     edges = import_cycles.graph([path for path in (src / "lib.rs", src / "main.rs") if path.is_file()])
     cycles = import_cycles.cycles(edges)
@@ -164,7 +166,7 @@ def check_cycles(room: str, allowed: int) -> list[str]:
 
 
 def main() -> int:
-    """Prints what is wrong; 0 when nothing is."""
+    """Prints findings; 0 if there are none."""
     known = {p.parent.name for p in (ROOT / "crates").glob("*/Cargo.toml")} | set(BESIDE)
     wrong = [f"crates/{room} is not in the picture of tools/check_rooms.py" for room in known - set(ROOMS)]
     wrong += [line for room in sorted(ROOMS) for line in check_room(room)]

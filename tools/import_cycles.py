@@ -1,11 +1,13 @@
 """Import cycles between the modules of a crate.
 
-How it works: from each root (lib.rs, main.rs) the `mod` declarations give the tree of files. A file imports another
-when its code, but for comments, strings and `#[cfg(test)]` modules, names a path through `crate::`, `super::`,
-`self::` or a child module that ends there. A name that a module only passes on (`pub use`) counts as its
-definer's, so a crate's list of re-exports is no cycle by itself. Modules that reach each other form a cycle.
+How it works: from each root (lib.rs, main.rs) the `mod` declarations give the tree of files. A file
+imports another when its code, without comments, strings and `#[cfg(test)]` modules, names a path
+through `crate::`, `super::`, `self::` or a child module that ends in the other file. A name that a
+module re-exports (`pub use`) counts as an import from the file that defines it, so a crate's list
+of re-exports is no cycle by itself. Modules that reach each other form a cycle.
 
-What it does not see: what macros write, and paths through an alias (`use a as b; b::c()` counts for `a` alone).
+Missing: code that macros generate, and paths through an alias (`use a as b; b::c()` counts for `a`
+alone).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Comments, raw strings, strings, characters (not lifetimes): everything that is no code.
+# Comments, raw strings, strings, characters (not lifetimes): everything that is not code.
 NO_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|\bb?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\(?:u\{[^}]*\}|x..|.)|[^\'\\\n])\'',
     re.S,
@@ -41,7 +43,7 @@ def code_of(text: str) -> str:
 
 
 def closing(text: str, at: int) -> int:
-    """Behind the brace that closes the block which `at` is inside of."""
+    """The index after the brace that closes the block around `at`."""
     depth = 1
     while depth and at < len(text):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
@@ -50,7 +52,7 @@ def closing(text: str, at: int) -> int:
 
 
 def leaves(tree: str) -> list[tuple[list[str], str]]:
-    """The paths of a `use` and the name each is known by: `a::{b, c as d}` is a::b as b, a::c as d."""
+    """The paths of a `use`, each with its local name: `a::{b, c as d}` is a::b as b, a::c as d."""
     tree = tree.strip()
     front, brace, rest = tree.partition("{")
     if brace:
@@ -79,18 +81,18 @@ class Module:
     parent: Module | None
     code: str
     children: dict[str, Module] = field(default_factory=dict)
-    # Name -> path, of everything that it imports; paths of globs.
+    # Name -> path, for everything it imports; paths of globs.
     names: dict[str, list[str]] = field(default_factory=dict)
     globs: list[list[str]] = field(default_factory=list)
     defines: set[str] = field(default_factory=set)
 
     def root(self) -> Module:
-        """The module that `crate::` means."""
+        """The module of `crate::`."""
         return self.parent.root() if self.parent else self
 
 
 def read(file: Path, parent: Module | None = None) -> Module:
-    """A module and those it declares."""
+    """A module and the modules it declares."""
     code = code_of(file.read_text(encoding="utf-8"))
     module = Module(file, parent, code)
     folder = file.parent if file.stem in ("lib", "main", "mod") else file.parent / file.stem
@@ -109,7 +111,7 @@ def read(file: Path, parent: Module | None = None) -> Module:
 
 
 def resolve(at: Module, path: list[str], met: frozenset[tuple[Path, str]] = frozenset()) -> Module | None:
-    """The file that defines what a path names, as seen from a module. None: another crate's, or unknown."""
+    """The file that defines a path, as seen from a module. None: another crate's, or unknown."""
     words = list(path)
     if words and words[0] == "crate":
         at, words = at.root(), words[1:]
@@ -135,7 +137,7 @@ def resolve(at: Module, path: list[str], met: frozenset[tuple[Path, str]] = froz
 
 
 def scopes(module: Module) -> list[tuple[str, int]]:
-    """The code of a file, divided by how many modules written inside it surround each part."""
+    """The code of a file, split by the number of inline modules around each part."""
     parts, rest = [], [(module.code, 0)]
     while rest:
         code, depth = rest.pop()
@@ -158,7 +160,7 @@ def imports(module: Module) -> set[Path]:
         for path in paths:
             words = path[:-1] if path and path[-1] == "*" else path
             inside = depth
-            # `super` inside a module that is written in the file is the file.
+            # `super` in an inline module is the file itself.
             while inside and words[:1] == ["super"]:
                 words, inside = words[1:] or ["self"], inside - 1
                 if words[0] != "super":
@@ -170,7 +172,7 @@ def imports(module: Module) -> set[Path]:
 
 
 def graph(roots: list[Path]) -> dict[Path, set[Path]]:
-    """File -> the files it imports, of a crate with these roots."""
+    """File -> the files it imports, for a crate with these roots."""
     edges: dict[Path, set[Path]] = {}
     rest = [read(root) for root in roots]
     while rest:
@@ -181,7 +183,9 @@ def graph(roots: list[Path]) -> dict[Path, set[Path]]:
 
 
 def cycles(edges: dict[Path, set[Path]]) -> list[list[Path]]:
-    """Sets of files in which each reaches each other, the largest first. (Few files: reach of each by a walk.)"""
+    """Sets of files in which each reaches each other, the largest first. (Few files: reach of each
+    by a walk.)
+    """
     reach: dict[Path, set[Path]] = {}
     for start in edges:
         seen: set[Path] = set()
@@ -202,7 +206,7 @@ def cycles(edges: dict[Path, set[Path]]) -> list[list[Path]]:
 
 
 def shortest(edges: dict[Path, set[Path]], group: list[Path]) -> list[Path]:
-    """The shortest way round a cycle, its first file again at the end."""
+    """The shortest path around a cycle, its first file again at the end."""
     best: list[Path] = []
     for start in group:
         rest, met = deque([[start]]), {start}

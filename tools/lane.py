@@ -1,13 +1,13 @@
 """A lane of checks: parts that run one after the other, each once, and the report of all of them.
 
 A part is a command. It runs in a process group of its own with its output passed on and kept in
-build/<lane>/<part>.log; one that is not done in PART_S seconds is ended, with what it started. Its
-tests come from JUnit files it leaves (nextest, pytest, node) or from lines `ok NAME (SECONDS s)`
-and `FAILED NAME (SECONDS s)`. The report names what failed, the time of each part, the slowest
-tests, and closes with two lines of totals.
+build/<lane>/<part>.log; a part that takes over PART_S seconds is ended, together with the processes
+it started. Its tests come from JUnit files it leaves (nextest, pytest, node) or from lines `ok NAME
+(SECONDS s)` and `FAILED NAME (SECONDS s)`. The report names what failed, the time of each part, the
+slowest tests, and closes with two lines of totals.
 
-It promises that nothing is run again to pass. Missing on purpose: which parts there are
-(tools/test, tools/test_live), and parts side by side: they would disturb each other's times.
+It promises that nothing is run again to pass. Missing on purpose: the list of parts (tools/test,
+tools/test_live), and parts in parallel: they would disturb each other's times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Far above what a part takes: it only ends what hangs.
+# Far above the time of any part: it only ends parts that hang.
 PART_S = float(os.environ.get("DASHCAM_TEST_PART_SECONDS", "1800"))
 KILL_AFTER_S = 10
 TAIL_LINES = 12
@@ -44,7 +44,7 @@ class Case:
 
 @dataclass
 class Part:
-    """A part that ran: whether its command went well, and its tests."""
+    """A part that ran: whether its command succeeded, and its tests."""
 
     name: str
     ok: bool
@@ -55,14 +55,14 @@ class Part:
     tail: list[str] = field(default_factory=list)
 
     def failures(self) -> list[str]:
-        """What failed, by name; the last lines where no test is to blame."""
+        """The failed tests by name; the last lines of output if no test failed."""
         named = [case.name for case in self.cases if case.outcome == "failed"]
         return named or ([] if self.ok else self.tail)
 
 
 class Crowding:
-    """How many tasks were runnable for each CPU, sampled while a part runs: the factor by which
-    the machine slows down whatever computes."""
+    """Samples the number of runnable tasks for each CPU while a part runs: the factor by which the
+    machine slows down computing."""
 
     def __init__(self) -> None:
         self._done = threading.Event()
@@ -95,7 +95,7 @@ def junit_cases(part: str, path: Path) -> list[Case]:
 
 
 def printed_cases(part: str, lines: list[str]) -> list[Case]:
-    """The tests that a command of ours reports a line each."""
+    """The tests that a command of ours reports, one line each."""
     found = (LINE.fullmatch(line.rstrip()) for line in lines)
     return [
         Case(part, m[2], float(m[3] or 0.0), "passed" if m[1] == "ok" else "failed") for m in found if m
@@ -128,7 +128,7 @@ def children_cpu_s() -> float:
 
 
 def run_command(command: list[str], log: Path, env: dict[str, str]) -> tuple[int, list[str]]:
-    """Exit code and lines of a command, which is ended when it is not done in time."""
+    """Exit code and lines of a command, which is ended if it is not done in time."""
     lines: list[str] = []
     process = subprocess.Popen(command, cwd=ROOT, env=os.environ | env, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -143,7 +143,7 @@ def run_command(command: list[str], log: Path, env: dict[str, str]) -> tuple[int
                 kept.write(line)
                 lines.append(line)
 
-    # What the part leaves running may hold the pipe: only the command is waited for.
+    # Processes that the part leaves running may hold the pipe: only the command is waited for.
     copier = threading.Thread(target=copy, daemon=True)
     copier.start()
     try:
@@ -174,7 +174,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def times(parts: list[Part]) -> str:
-    """A line for each part: how long it took, what it cost, how busy the machine was."""
+    """One line for each part: its time, its CPU time, the load of the machine."""
     rows = [f"{part.seconds:6.0f} s  {part.cpu_s:6.0f} s of CPU  {part.crowding:4.1f} runnable tasks a CPU  {part.name}"
             f"{'' if part.ok else '  FAILED'}" for part in parts]
     return "\n".join(["\n==== time of each part:", *rows])
