@@ -23,7 +23,7 @@ async function bundle(entry, more = {}) {
     logLevel: "warning",
     ...more,
   });
-  // A tag's end inside of its own element would end it.
+  // The end tag of an element inside of its content would end it.
   return made.outputFiles[0].text.trim().replaceAll(/<\/(script|style)/gi, "<\\/$1");
 }
 

@@ -1,7 +1,7 @@
-// The page's data: what crates/view/src/whole.rs writes, unpacked.
+// The page's data, unpacked. crates/view/src/whole.rs writes it.
 //
 // Times are ns since the page's time zero. `stack` 0 is none; `holder` and `culprit` are a thread's
-// place plus 1, 0 none. Lists of times come as differences and are summed up here, once.
+// index plus 1, 0 none. Lists of times arrive as differences and are summed up here, once.
 
 export type Ints = number[];
 
@@ -105,7 +105,7 @@ function gather(requests: Ints, into: Map<number, Ints>): void {
   });
 }
 
-/** Data and the questions the views ask of it. */
+/** Data, and the queries of the views. */
 export class Book {
   readonly detailOf = new Map<number, Detail>();
   readonly statesOf = new Map<number, States>();

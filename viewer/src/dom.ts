@@ -1,4 +1,4 @@
-// Elements, made without ever parsing markup: text from a capture is text and nothing else.
+// Elements, made without parsing markup: text from a capture is never anything but text.
 
 type Child = Node | string | null | undefined | false;
 type Props = Record<string, string | number | boolean | ((event: any) => void) | undefined>;
@@ -17,12 +17,12 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** Replaces what is in an element. */
+/** Replaces an element's content. */
 export function fill(element: HTMLElement, ...children: Child[]): void {
   element.replaceChildren(...children.filter((c): c is Node | string => Boolean(c)));
 }
 
-/** A canvas that keeps the size of its box, sharp on every screen; `draw` gets CSS pixels. */
+/** A canvas of the size of its box, sharp on every screen; `draw` gets CSS pixels. */
 export class Sheet {
   readonly canvas: HTMLCanvasElement;
   readonly context: CanvasRenderingContext2D;
@@ -35,7 +35,7 @@ export class Sheet {
     new ResizeObserver(() => this.ask()).observe(this.canvas);
   }
 
-  /** Draws at the next frame, once however often it is asked. */
+  /** Draws at the next frame, once for any number of calls. */
   ask(): void {
     if (this.asked) return;
     this.asked = true;
@@ -61,10 +61,10 @@ export class Sheet {
   }
 }
 
-/** `text`, cut with an ellipsis to `width`; "" when not even a few letters fit. */
+/** `text`, cut with an ellipsis to `width`; "" if not even a few letters fit. */
 export function cut(context: CanvasRenderingContext2D, text: string, width: number): string {
   if (width < 14) return "";
-  // About six pixels a letter: measuring long texts letter by letter would be what costs most.
+  // About six pixels a letter: measuring long texts letter by letter would be the largest cost.
   const room = Math.floor(width / 6.2);
   if (text.length <= room) return text;
   if (context.measureText(text).width <= width) return text;

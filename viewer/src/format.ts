@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers and times in the form that people read.
 
 /** `1,006 ms` of nanoseconds; one digit below 10 ms, µs below 1 ms. */
 export function duration(ns: number): string {
@@ -15,7 +15,7 @@ export function count(n: number): string {
   return String(Math.round(n)).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
-/** `10:09:12` UTC of a Unix epoch time; with ms where the step asks for it. */
+/** `10:09:12` UTC of a Unix epoch time; with ms if the step needs it. */
 export function clock(epochMs: number, digits = 0): string {
   const date = new Date(epochMs);
   if (Number.isNaN(date.getTime())) return "?";

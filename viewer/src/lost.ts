@@ -1,4 +1,5 @@
-// What was lost or off: the capture's own account, and what the page leaves out of it.
+// Losses and sources that were off: the capture's own report, and what the page leaves out of the
+// capture.
 
 import type { Book } from "./data.ts";
 import { h } from "./dom.ts";

@@ -1,4 +1,4 @@
-// Puts the page together: data, store, views. Everything is in the file; nothing is loaded.
+// Assembles the page: data, store, views. Everything is in the file; nothing is loaded.
 
 import { Book, unpack } from "./data.ts";
 import { fill, h } from "./dom.ts";
@@ -49,7 +49,7 @@ async function start(): Promise<void> {
 }
 
 start().catch((error: unknown) => {
-  // The verdict's text stands in the page already; say why there is no more.
+  // The page shows the verdict's text already; say why there is no more.
   document.getElementById("page")!.append(
     h("p", { class: "broken" }, `The charts could not be drawn: ${String(error)}. ` +
       "Wanted a browser of 2023 or later (DecompressionStream)."));

@@ -1,6 +1,6 @@
-// Latency over time: a dot a request. uPlot has the axes, the scales and the brush; the dots are
-// drawn here, since a slow request must stand out by its shape: a filled triangle among small
-// rings. A cross is an error, a hollow triangle a request that still ran.
+// Latency over time: a dot for each request. uPlot has the axes, the scales and the brush. The dots
+// are drawn here, since a slow request must be visible by its shape: a filled triangle among small
+// rings. A cross is an error, a hollow triangle a request that had not ended.
 
 import uPlot from "uplot";
 import { ERROR, OPEN, SLOW } from "./data.ts";
@@ -12,7 +12,7 @@ import { colours, onTheme } from "./theme.ts";
 const HEIGHT = 230;
 /** Steps of the time axis, s. */
 const STEPS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 3600];
-/** How near a click must be to a dot, pixels. */
+/** The largest distance of a click from its dot, pixels. */
 const REACH = 14;
 
 export function scatterView(store: Store): HTMLElement {
@@ -37,7 +37,7 @@ export function scatterView(store: Store): HTMLElement {
     const everything = store.selection.length === 0;
     const at = (i: number) => [plot.valToPos(xs[i], "x", true), plot.valToPos(ys[i], "y", true)] as const;
     const plain = (i: number) => (requests.flags[i] & (SLOW | ERROR)) === 0;
-    // The many plain ones in one stroke: a path for each would be what costs most.
+    // The many normal dots in one stroke: a path for each would be the largest cost.
     for (const on of [0, 1]) {
       pen.globalAlpha = everything || on ? 1 : 0.38;
       pen.strokeStyle = colours().normal;
@@ -78,7 +78,7 @@ export function scatterView(store: Store): HTMLElement {
       plot.bbox.left + 4 * scale, y - 4 * scale);
   }
 
-  /** Around the chosen one; an element of its own, so that choosing draws nothing again. */
+  /** Around the chosen dot; an element of its own, so that choosing redraws nothing. */
   const mark = h("div", { class: "chosen", hidden: true });
   function ring(): void {
     mark.hidden = store.chosen < 0 || !plot;
@@ -87,7 +87,7 @@ export function scatterView(store: Store): HTMLElement {
     mark.style.top = `${plot!.valToPos(ys[store.chosen], "y")}px`;
   }
 
-  /** The dot nearest to a place in the chart, -1 when none is near. */
+  /** The dot nearest to a place in the chart, -1 if none is near. */
   function nearest(plot: uPlot, left: number, top: number): number {
     let [best, found] = [REACH * REACH, -1];
     const from = plot.posToVal(left - REACH, "x");
@@ -95,7 +95,7 @@ export function scatterView(store: Store): HTMLElement {
     for (let i = first(xs, from); i < xs.length && xs[i] <= to; i++) {
       const dx = plot.valToPos(xs[i], "x") - left;
       const dy = plot.valToPos(ys[i], "y") - top;
-      // Of two as near, the one with a timeline.
+      // Of two at the same distance, the one with a timeline.
       const away = dx * dx + dy * dy - (book.detailOf.has(i) ? 9 : 0);
       if (away < best) [best, found] = [away, i];
     }
@@ -198,7 +198,7 @@ function legend(): HTMLElement {
   return h("span", { class: "legend" }, "▲ slow  ○ normal  △ still running  ✕ error; drag selects, a click shows one");
 }
 
-/** Digits behind the second that a step needs. */
+/** Decimals of a second that a step needs. */
 function digits(step: number): number { return Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)); }
 
 function pad(a: number, b: number, by: number): [number, number] { return [a - by, b + by]; }
@@ -220,7 +220,7 @@ function logRange(ys: number[], limit: number | null): [number, number] {
   return [10 ** Math.floor(Math.log10(low)), high * 2.5];
 }
 
-/** The first place in a sorted list that is not below `value`. */
+/** The first index in a sorted list whose value is not below `value`. */
 export function first(sorted: number[], value: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {

@@ -1,4 +1,4 @@
-// "/": requests by name, spans, events, functions, files; Enter selects what was found.
+// "/": requests by name, spans, events, functions, files; Enter selects the results.
 
 import { h } from "./dom.ts";
 import { count } from "./format.ts";

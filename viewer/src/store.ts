@@ -1,4 +1,4 @@
-// What is selected, chosen and searched for; views subscribe.
+// The selection, the chosen request and the search; views subscribe to changes.
 
 import type { Book } from "./data.ts";
 
@@ -7,7 +7,7 @@ export type Change = "selection" | "chosen" | "search" | "theme" | "focus";
 export class Store {
   /** Selected requests, by begin. Flame graph and waits are about these. */
   selection: number[] = [];
-  /** How they came to be selected, in words. */
+  /** The reason for the selection, in words. */
   selectedBy = "";
   /** Rank of the cause they were selected by, 0 none. */
   cause = 0;
@@ -15,7 +15,7 @@ export class Store {
   chosen = -1;
   /** Lower case; "" none. */
   search = "";
-  /** A stretch the timeline is asked to show, ns. */
+  /** An interval that the timeline should show, ns. */
   focus: [number, number] | null = null;
   private readonly listeners = new Map<Change, (() => void)[]>();
 
@@ -42,7 +42,7 @@ export class Store {
     }
   }
 
-  /** All slow requests, or all of them when none was slow. */
+  /** All slow requests, or all requests if none was slow. */
   selectAll(): void {
     const all = this.book.data.requests.begin.map((_, i) => i);
     const slow = all.filter((i) => this.book.isSlow(i));

@@ -1,7 +1,7 @@
-// Light and dark: as the system says, or as the button does. Canvases read their colours here.
+// Light and dark: the system's choice, or the button's. Canvases read their colours here.
 //
-// Colours are the ones of style.css (its custom properties), so that there is one list. States are
-// told apart by height and label as well, estimates by hatching: nothing hangs on colour alone.
+// The colours are those of style.css (its custom properties), so that there is one list. States
+// differ by height and label as well, estimates by hatching: nothing depends on colour alone.
 
 const NAMES = [
   "paper", "panel", "ink", "soft", "line", "accent", "slow", "normal", "run", "ready", "wait",
@@ -15,7 +15,7 @@ const listeners: (() => void)[] = [];
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 dark.addEventListener("change", changed);
 
-/** The colours in force. */
+/** The active colours. */
 export function colours(): Palette {
   if (palette) return palette;
   const style = getComputedStyle(document.documentElement);
@@ -61,7 +61,7 @@ export function hatch(context: CanvasRenderingContext2D, colour: string): Canvas
   return made;
 }
 
-/** A colour for a name, the same for the same name, told apart in both themes. */
+/** A colour for a name: always the same for a name, distinct in both themes. */
 export function hue(text: string): string {
   let hash = 0;
   for (let i = 0; i < text.length; i++) hash = (hash * 31 + text.charCodeAt(i)) | 0;

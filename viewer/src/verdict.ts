@@ -1,7 +1,7 @@
 // The verdict, in the words of `dashcam why`; each cause is a button that selects its requests.
 //
-// The text came with the page and stands there before any script ran; here its lines are handed
-// out: the headline, a block for each cause, the rest.
+// The text is part of the page and visible before any script runs; here its lines are divided: the
+// headline, a block for each cause, the rest.
 
 import type { Cause } from "./data.ts";
 import { h } from "./dom.ts";
@@ -42,7 +42,7 @@ export function verdictView(store: Store): HTMLElement {
     parts.rest.length > 0 && h("div", { class: "rest" }, ...parts.rest.map((l) => h("p", {}, l))));
 }
 
-/** Selects the requests of a cause, by rank; false when there is none. */
+/** Selects the requests of a cause, by rank; false if there is none. */
 export function selectCause(store: Store, rank: number): boolean {
   const at = store.book.data.verdict.causes.findIndex((c) => c.rank === rank);
   if (at < 0) return false;

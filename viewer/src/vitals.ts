@@ -10,7 +10,7 @@ import { toLine, type Line } from "./timeline/model.ts";
 
 export function vitalsView(book: Book): HTMLElement {
   const all = book.data.vitals.map(toLine).filter((line): line is Line => line !== null);
-  // A line that never moved says nothing; it is named beneath.
+  // A line without change shows nothing; its counter is named below the charts.
   const moving = all.filter((line) => line.value.some((v) => v !== line.value[0]));
   const still = all.filter((line) => !moving.includes(line));
   const boxes = h("div", { class: "vitals" });

@@ -1,5 +1,5 @@
-// Where the selected requests spent their time, as a table: cause, place, what was waited for, and
-// how that is in normal requests. A row opens to its stacks.
+// Where the selected requests spent their time, as a table: cause, place, resource, and the same
+// for normal requests. A row opens to show its stacks.
 
 import { RUN, type Book } from "./data.ts";
 import { fill, h } from "./dom.ts";
@@ -40,7 +40,7 @@ export function rows(book: Book, requests: number[]): Row[] {
       row.exact += p.exact[i] ? p.length[i] : 0;
       row.requests.add(request);
       const end = p.from[i] + p.length[i];
-      // Pieces that touch are one stretch: they were cut between samples only.
+      // Touching segments are one interval: they were only cut between samples.
       const touches = last.key === key && last.end === p.from[i];
       last = { key, begin: touches ? last.begin : p.from[i], end };
       if (end - last.begin <= row.longest) continue;

@@ -1,5 +1,5 @@
-// The system's Chromium, headless, with everything it says collected: what a page must not do
-// (errors on the console, requests to anywhere) is checked after every test.
+// The system's Chromium, headless. Its errors on the console and its requests to anywhere are
+// collected, and every test ends by checking that there are none.
 import assert from "node:assert/strict";
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -22,11 +22,11 @@ export function program() {
 }
 
 export async function launch() {
-  // As root there is no sandbox to be had; the pages are our own.
+  // As root there is no sandbox; the pages are our own.
   return chromium.launch({ executablePath: program(), args: ["--no-sandbox", "--disable-gpu"], timeout: 90_000 });
 }
 
-/** Opens a file; `seen` collects what it must not do. */
+/** Opens a file; `seen` collects everything that must not happen. */
 export async function open(browser, path, options = {}) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 900 }, offline: true, ...options,
@@ -43,7 +43,7 @@ export async function open(browser, path, options = {}) {
   return { page, seen, close: () => context.close() };
 }
 
-/** Nothing on the console, no request, no dialog; and the page was put together. */
+/** Nothing on the console, no request, no dialog; and the page was assembled. */
 export async function quiet({ page, seen }) {
   assert.equal(await page.getAttribute("html", "data-ready"), "yes");
   assert.deepEqual(seen, { console: [], requests: [], dialogs: [] });

@@ -1,5 +1,6 @@
-// The page of real captures in a real browser: what it shows, what hands can do with it, and that it
-// is quiet: no errors on the console, no request to anywhere, no script of a capture's names.
+// The page of real captures in a real browser: what it shows, how it reacts to mouse and keyboard,
+// and that it is quiet: no errors on the console, no request to anywhere, no script from a
+// capture's names.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync, mkdtempSync, rmSync } from "node:fs";
@@ -23,7 +24,7 @@ function view(captures, name, ...more) {
   return { page, text: why(largest) };
 }
 
-/** The verdict as text; it exits 1 when there is nothing to blame. */
+/** The verdict as text; the command exits 1 if there is nothing to blame. */
 function why(capture) {
   return spawnSync(DASHCAM, ["why", capture], { encoding: "utf8", timeout: 60_000 }).stdout;
 }
@@ -41,7 +42,7 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A test on a page of its own; quiet at its end whatever was done. */
+/** A test on a page of its own; the page must be quiet at its end, whatever was done. */
 function on(name, options, act) {
   test(name, async () => {
     const it = await open(browser, options.page?.() ?? exact.page, options.context);
@@ -61,7 +62,7 @@ const sight = async (page) => {
   return [Number(await canvas.getAttribute("data-from")), Number(await canvas.getAttribute("data-to"))];
 };
 const told = (page) => page.locator("section[aria-label='Requests over time'] .told").textContent();
-/** Different colours among the pixels of an element: an empty canvas has one. */
+/** Number of colours among the pixels of an element: an empty canvas has one. */
 async function colours(page, selector) {
   return page.locator(selector).first().evaluate((canvas) => {
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -162,7 +163,7 @@ on("a click on a thread's bar shows its state and stack", {}, async (page) => {
   const canvas = page.locator(`${timeline} canvas`);
   const box = await canvas.boundingBox();
   let found = "";
-  // Down the middle of the request: one of the rows is the keeper's.
+  // Down the middle of the request: one of the rows is the holder's.
   for (let y = 40; y < box.height && !found.includes("sleep in linger()"); y += 8) {
     await canvas.click({ position: { x: box.width * 0.6, y } });
     found = await page.locator(".inspector").textContent();
@@ -266,7 +267,7 @@ on("counters and threads open", {}, async (page) => {
 on("collections, events, spans and their attributes are shown", {}, async (page) => {
   const canvas = page.locator(`${timeline} canvas`);
   const box = await canvas.boundingBox();
-  // In a normal request of less than a millisecond the spans fill the sight.
+  // In a normal request of less than a millisecond the spans fill the visible range.
   await page.keyboard.press("/");
   await page.keyboard.type("cache.miss");
   await page.keyboard.press("Enter");

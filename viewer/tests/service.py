@@ -1,6 +1,6 @@
 """A service with a bit of everything, recorded for the page's tests: spans in spans, attributes,
-events, a lock that one thread keeps, work on a pool, collections, an error; and names that would
-break out of a page that is careless with them.
+events, a lock that one thread holds for long, work on a pool, collections, an error; and names that
+a careless page would run as markup or script.
 
 Run under `dashcam run`; ends by itself after about three seconds.
 """
@@ -23,13 +23,13 @@ POOL = ThreadPoolExecutor(1, "pool</script>")
 
 
 def linger() -> None:
-    """Keeps the lock while it sleeps."""
+    """Holds the lock while it sleeps."""
     with LOCK:
         time.sleep(0.4)
 
 
 def fold(items: int) -> int:
-    """Own work."""
+    """Computes."""
     return sum(i * i % 7 for i in range(items))
 
 
@@ -54,7 +54,7 @@ def fail() -> None:
 
 
 def main() -> None:
-    """The story: fast ones, a lock that is kept, fast ones."""
+    """Fast requests, then a lock that is held, then fast requests."""
     for number in range(120):
         handle(number, False)
         time.sleep(0.002)

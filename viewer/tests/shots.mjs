@@ -1,4 +1,4 @@
-// Screenshots to look at: node tests/shots.mjs PAGE.html FOLDER
+// Screenshots for a person: node tests/shots.mjs PAGE.html FOLDER
 import { mkdirSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { launch, open } from "./browser.mjs";

@@ -1,5 +1,5 @@
-// How long a page takes to open and what a frame costs: node tests/speed.mjs PAGE.html
-// Prints figures; says nothing about right or wrong, since they depend on the machine.
+// The time to open a page and the cost of a frame: node tests/speed.mjs PAGE.html Prints figures
+// without a judgement, since they depend on the machine.
 import { resolve } from "node:path";
 import { launch, open } from "./browser.mjs";
 

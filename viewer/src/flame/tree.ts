@@ -1,7 +1,7 @@
-// Flame graph of pieces: a tree of frames, weighed by time.
+// Flame graph of claimed segments: a tree of frames, weighed by time.
 //
-// Four weighings: all time, on CPU, off CPU, and the difference: what a slow request spends more
-// than a normal one, on average. Frames are told apart by function and file, not by line.
+// Four weights: all time, on CPU, off CPU, and the difference: the excess of a slow request over a
+// normal one, on average. Frames are distinguished by function and file, not by line.
 
 import { RUN, type Book } from "../data.ts";
 
@@ -31,7 +31,7 @@ export function grow(book: Book, requests: number[], mode: Mode, short: boolean)
     return root;
   }
   const slow = known.filter((r) => book.isSlow(r));
-  // Where only slow ones are selected, all normal ones are what they are compared with.
+  // If only slow requests are selected, all normal ones are compared with them.
   let normal = known.filter((r) => !book.isSlow(r));
   if (normal.length === 0) normal = [...book.detailOf.keys()].filter((r) => !book.isSlow(r));
   for (const request of slow) add(book, root, request, mode, short, 1 / slow.length, 0);
@@ -62,7 +62,7 @@ function add(
     };
     if (whole.length === 0) step("?", "stack not seen", -1);
     for (const f of stack) step(`${frames.function[f]} ${frames.file[f]}`, book.functionName(f), f);
-    // The leaf says what it was, so that a wait is told from work in the same function.
+    // The leaf names its state, so that a wait differs from work in the same function.
     if (mode !== "cpu") step(`= ${pieces.cause[i]}`, book.cause(pieces.cause[i]), -2);
   }
 }
@@ -70,12 +70,13 @@ function add(
 /** A box of the graph, `left` and `right` from 0 to 1. */
 export interface Box { node: Node; depth: number; left: number; right: number }
 
-/** Width of a node: in `difference` the larger of both, so that what became less shows too. */
+/** Width of a node: in `difference` the larger of both, so that decreases are visible too. */
 export function width(node: Node, mode: Mode): number {
   return mode === "difference" ? Math.max(node.value, node.normal) : node.value;
 }
 
-/** Boxes under `root`, by depth; those narrower than `least` (0 to 1) are left out with what is on them. */
+/** Boxes under `root`, by depth; boxes narrower than `least` (0 to 1) are left out, with their
+   children. */
 export function lay(root: Node, mode: Mode, least: number): Box[] {
   const out: Box[] = [];
   const place = (node: Node, depth: number, left: number, right: number) => {

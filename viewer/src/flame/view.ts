@@ -1,9 +1,9 @@
 // The flame graph on a canvas of its own.
 //
-// Why not a library: the ones that are kept (d3-flame-graph, speedscope's) draw one SVG element or
-// one WebGL scene a frame and bring more code than the rest of the page; a difference beside wall,
-// CPU and off-CPU time, hatching and the page's search would have to be bent into them. Laying out
-// and drawing what is in sight is this file.
+// Why not a library: the maintained ones (d3-flame-graph, speedscope's) draw an SVG element or a
+// WebGL scene for each frame and have more code than the rest of the page. A difference beside
+// wall, CPU and off-CPU time, hatching and the page's search would need changes to them. This file
+// only lays out and draws the visible part.
 
 import { cut, fill, h, Sheet } from "../dom.ts";
 import { duration, percent } from "../format.ts";

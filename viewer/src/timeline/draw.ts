@@ -1,5 +1,5 @@
-// Draws a model between two times: only rows' parts that are in sight, and of what is narrower than
-// a pixel one mark a pixel, so that the cost follows the width of the screen.
+// Draws a model between two times. Only the visible part of rows is drawn, and for items narrower
+// than a pixel one mark for each pixel, so that the cost follows the width of the screen.
 //
 // Readable without colour: on CPU is a full bar, ready a bar of two thirds, a wait a third with its
 // kind written in it, not seen a dotted line. Estimates are hatched.
@@ -64,7 +64,7 @@ function ruler(pen: Pen, book: Book, model: Model, view: View): void {
   pen.textAlign = "left";
 }
 
-/** What is before and after the request is darker. */
+/** The time before and after the request is darker. */
 function shade(pen: Pen, model: Model, view: View): void {
   const ink = colours();
   const [begin, end] = [x(view, model.begin), x(view, model.end)];
@@ -120,7 +120,7 @@ function pieces(pen: Pen, book: Book, model: Model, row: Row, view: View): void 
   const p = model.detail.pieces;
   let i = 0;
   while (i < p.from.length) {
-    // Pieces of one cause and place are one bar.
+    // Claimed segments of one cause and place are one bar.
     let [end, length] = [i + 1, p.length[i]];
     while (end < p.from.length && p.cause[end] === p.cause[i] && p.exact[end] === p.exact[i] &&
       p.stack[end] === p.stack[i]) length += p.length[end++];
@@ -152,7 +152,7 @@ function spans(pen: Pen, book: Book, row: Row, view: View, search: string): void
   }
 }
 
-/** Diamonds; the name beside one where there is room. */
+/** Diamonds; the name beside a diamond if there is room. */
 function events(pen: Pen, book: Book, row: Row, view: View, search: string): void {
   const ink = colours();
   const { at, name } = book.data.events;
@@ -179,7 +179,7 @@ function events(pen: Pen, book: Book, row: Row, view: View, search: string): voi
   }
 }
 
-/** What is not in the page looks like what was not seen. */
+/** Time that is not in the page is drawn like time that was not seen. */
 function gaps(pen: Pen, states: States | undefined, row: Row, view: View): void {
   const ink = colours();
   pen.strokeStyle = ink.unknown;
@@ -273,7 +273,7 @@ function holders(pen: Pen, book: Book, row: Row, view: View): void {
     if (b - a < 1 && Math.floor(a) === drawn) continue;
     drawn = Math.floor(a);
     const name = book.thread(thread[i]);
-    // Looks of the sampler: always an estimate.
+    // Samples: always an estimate.
     bar(pen, a, b, row.top, row.height, hue(name), name, true, view);
   }
 }
@@ -303,7 +303,7 @@ function vital(pen: Pen, row: Row, view: View): void {
   const from = Math.max(0, first(line.at, view.from) - 1);
   let begun = false;
   for (let i = from; i < line.at.length; i++) {
-    // A value stands for the time since the one before.
+    // A value covers the time since the previous one.
     const [a, b] = [x(view, line.at[i - 1] ?? line.at[i]), x(view, line.at[i])];
     if (begun) pen.lineTo(a, y(line.value[i])); else pen.moveTo(a, y(line.value[i]));
     begun = true;
@@ -313,7 +313,7 @@ function vital(pen: Pen, row: Row, view: View): void {
   pen.stroke();
 }
 
-/** Its value at the middle of what is in sight. */
+/** Its value at the middle of the visible part. */
 export function vitalText(line: Line, view: View): string {
   const middle = first(line.at, (view.from + view.to) / 2);
   return amount(line.value[Math.min(middle, line.value.length - 1)], line.unit);
@@ -325,21 +325,22 @@ export function amount(value: number, unit: string): string {
   return `${text} ${unit}`.trim();
 }
 
-/** Widest edges drawn; the rest would be a black carpet. */
+/** At most this many edges, the widest, are drawn; more would cover the rows. */
 const MOST_EDGES = 20;
 
 interface Edge { from: number; to: number; up: number; down: number; measured: boolean }
 
-/** From each wait to the thread that held what it waited for: full where read, dashed where inferred. */
+/** From each wait to the holder of its resource: full where the holder was read, dashed where it
+   was inferred. */
 function edges(pen: Pen, book: Book, model: Model, view: View): void {
   const least = ((view.to - view.from) / view.width) * 6;
   const seen = joined(collect(book, model, view), least).filter((e) => e.to - e.from >= least);
-  // The request's own waits first, then the chain behind them; of each the longest.
+  // The request's own waits first, then the blocking chain behind them; the longest first.
   const own = model.rowOf.get(model.detail.lanes[0]);
   seen.sort((a, b) => Number(b.up === own) - Number(a.up === own) || (b.to - b.from) - (a.to - a.from));
   const used: number[] = [];
   for (const edge of seen.slice(0, MOST_EDGES)) {
-    // Waits of one chain have one middle: side by side they can be told apart.
+    // Waits of one chain have the same middle: side by side they are distinct.
     let at = Math.round(x(view, (Math.max(edge.from, view.from) + Math.min(edge.to, view.to)) / 2)) + 0.5;
     while (used.some((other) => Math.abs(other - at) < 12)) at += 12;
     used.push(at);
@@ -373,7 +374,7 @@ function collect(book: Book, model: Model, view: View): Edge[] {
   return found;
 }
 
-/** Edges between the same threads that touch are one; it is measured if any part of it is. */
+/** Touching edges between the same threads are one; it is measured if any part of it is. */
 function joined(edges: Edge[], slack: number): Edge[] {
   edges.sort((a, b) => a.up - b.up || a.down - b.down || a.from - b.from);
   const out: Edge[] = [];

@@ -1,4 +1,4 @@
-// What is known of one bar, as text: times, cause, target, holder, stacks.
+// What is known about one bar, as text: times, cause, target, holder, stacks.
 
 import { STATE_NAMES, type Book, type Pieces, type States } from "../data.ts";
 import { h } from "../dom.ts";
@@ -7,7 +7,7 @@ import { stateText } from "./draw.ts";
 
 export function inspectText(text: string): HTMLElement { return h("p", { class: "soft" }, text); }
 
-/** A stack, innermost first; the program's own frames stand out. */
+/** A stack, innermost first; the program's own frames are highlighted. */
 export function stackList(book: Book, stack: number): HTMLElement {
   const frames = book.frames(stack);
   if (frames.length === 0) return inspectText("No stack was seen.");
@@ -38,7 +38,7 @@ export function inspectState(book: Book, s: States, i: number): HTMLElement {
 
 export function inspectPiece(book: Book, p: Pieces, i: number): HTMLElement {
   if (p.from.length === 0) return inspectText("Nothing is known of its time.");
-  // Pieces are cut between samples; the stretch around this one is what a reader means.
+  // Segments are cut between samples; a reader means the whole interval around this one.
   const same = (a: number) => p.cause[a] === p.cause[i] && p.stack[a] === p.stack[i];
   let [begin, end] = [i, i];
   while (begin > 0 && same(begin - 1)) begin--;
@@ -58,7 +58,7 @@ export function inspectPiece(book: Book, p: Pieces, i: number): HTMLElement {
     p.culprit_stack[i] > 0 && stackList(book, p.culprit_stack[i]));
 }
 
-/** `begin`: of the request the event belongs to. */
+/** `begin`: of the event's request. */
 export function inspectEvent(book: Book, event: number, begin: number): HTMLElement {
   const e = book.data.events;
   return h("div", {}, h("h3", {}, book.name(e.name[event])), facts([

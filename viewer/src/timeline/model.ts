@@ -1,7 +1,7 @@
-// The rows beneath a request: what there is to draw, without drawing it.
+// The rows below a request: what is drawn, without drawing it.
 //
 // From top to bottom: the request's time by cause; its spans, nested; the states of its own thread
-// and of those it waited for; who held the GIL; collections; counters.
+// and of the threads it waited for; the GIL's holder; collections; counters.
 
 import type { Book, Detail, States, Vital } from "../data.ts";
 import { unitOf } from "../format.ts";
@@ -18,7 +18,7 @@ export interface Row {
   events?: number[];
   vital?: Line;
 }
-/** A counter as a line: a rate where it only counts up. */
+/** A counter as a line: a rate if it only counts up. */
 export interface Line { name: string; unit: string; at: number[]; value: number[]; most: number }
 export interface Model {
   request: number;
@@ -27,14 +27,14 @@ export interface Model {
   height: number;
   begin: number;
   end: number;
-  /** Thread -> place in `rows`. */
+  /** Thread -> index in `rows`. */
   rowOf: Map<number, number>;
 }
 
 const MOST_DEPTH = 8;
 export const RULER = 26;
 const GAP = 4;
-/** Beneath threads, for the arrows between them. */
+/** Below threads, for the arrows between them. */
 const WIDE_GAP = 14;
 
 export function model(book: Book, request: number): Model | null {
@@ -93,7 +93,7 @@ function nested(book: Book, request: number): number[][] {
   for (const span of spans) {
     let depth = ends.findIndex((end) => end <= begin[span]);
     if (depth < 0) depth = ends.length;
-    // The deepest row takes what is nested deeper still.
+    // The deepest row also takes spans nested deeper still.
     depth = Math.min(depth, MOST_DEPTH - 1);
     (depths[depth] ??= []).push(span);
     ends[depth] = begin[span] + length[span];
@@ -104,7 +104,7 @@ function nested(book: Book, request: number): number[][] {
 const SHOWN = ["process_cpu_ns", "psi_cpu_some_avg10_percent", "cgroup_throttled_ns", "major_faults", "rss_bytes", "threads"];
 const COUNTERS = /^(process_cpu_ns|minor_faults|major_faults|cgroup_|.*_total_us|host_steal|.*_switches)/;
 
-/** The counters worth a row: those that say something, rates of those that only count up. */
+/** The counters worth a row: those whose values vary, and rates of those that only count up. */
 export function lines(vitals: Vital[], shown: string[] = SHOWN): Line[] {
   const wanted = shown.map((name) => vitals.find((v) => v.name === name));
   return wanted.flatMap((vital) => {
@@ -124,7 +124,7 @@ export function toLine(vital: Vital): Line | null {
   }
   const rate = rows.slice(1).map(([t, v], i) =>
     Math.max(0, v - rows[i][1]) / Math.max((t - rows[i][0]) / 1e9, 1e-3));
-  // Nanoseconds a second are a part of one CPU.
+  // Nanoseconds per second are a share of one CPU.
   const value = unit === "ns" ? rate.map((v) => v / 1e7) : rate;
   const told = unit === "ns" ? "% of a CPU" : `${unit} a second`.trim();
   return { name, unit: told, at: rows.slice(1).map((row) => row[0]), value, most: Math.max(...value) };

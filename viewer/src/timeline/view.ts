@@ -1,4 +1,4 @@
-// The chosen request as a timeline: what is in sight, and the hands on it.
+// The chosen request as a timeline: the visible part, and mouse and keyboard control.
 
 import type { Book, Pieces } from "../data.ts";
 import { cut, fill, h, Sheet } from "../dom.ts";
@@ -23,7 +23,7 @@ export class Timeline {
   private to = 1;
   /** Where the pointer is, pixels from the left of the canvas. */
   private pointer = -1;
-  /** The piece of the request that the inspector tells of, -1 none. */
+  /** The segment of the request that the inspector shows, -1 none. */
   private told = -1;
 
   constructor(private readonly store: Store) {
@@ -113,7 +113,7 @@ export class Timeline {
     this.sheet.ask();
   }
 
-  /** Below 1 is in, above 1 is out; around the pointer where it is over the canvas. */
+  /** Below 1 zooms in, above 1 zooms out; around the pointer if it is over the canvas. */
   zoom(factor: number, at = this.pointer): void {
     const view = this.view();
     const inside = at >= view.left && at <= view.left + view.width;
@@ -123,8 +123,8 @@ export class Timeline {
     this.set(middle - span * part, middle + span * (1 - part));
   }
 
-  /** The next or the one before, of the request's stretches of one cause and stack: what a click on
-   * its bar tells, for hands without a pointer. */
+  /** The next or the previous of the request's intervals of one cause and stack: shows by key
+   * what a click on its bar shows. */
   stretch(by: number): void {
     const p = this.model?.detail.pieces;
     if (!p || p.from.length === 0) return;
@@ -135,7 +135,7 @@ export class Timeline {
     fill(this.inspector, inspectPiece(this.book, p, this.told));
   }
 
-  /** By a part of what is in sight. */
+  /** By a part of the visible range. */
   pan(part: number): void {
     const by = (this.to - this.from) * part;
     this.set(this.from + by, this.to + by);
@@ -219,7 +219,7 @@ export class Timeline {
     return { row, t: this.from + ((left - view.left) / view.width) * (this.to - this.from) };
   }
 
-  /** The place in sorted intervals that holds `t`, -1 none. */
+  /** The index of the interval, in a sorted list, that holds `t`, -1 none. */
   private within(from: number[], length: number[], t: number): number {
     const i = first(from, t + 0.5) - 1;
     const slack = ((this.to - this.from) / this.view().width) * 2;
@@ -264,7 +264,7 @@ export class Timeline {
   }
 }
 
-/** The middle of the longest stretch of the cause that took most. */
+/** The middle of the longest interval of the cause that took most. */
 function longest(p: Pieces): number {
   const sums: number[] = [];
   p.cause.forEach((cause, i) => { sums[cause] = (sums[cause] ?? 0) + p.length[i]; });

@@ -1,4 +1,4 @@
-// The flame graph's tree: what each weighing adds up, and how its boxes are laid.
+// The flame graph's tree: the sum of each weight, and the layout of its boxes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { source } from "./source.mjs";
