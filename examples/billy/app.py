@@ -1,4 +1,4 @@
-"""Billy: a small shop. Prices depend on where the customer is; the lookup is a library's business.
+"""Billy: a small shop. Prices depend on the customer's place, which a library looks up.
 
     gunicorn -c gunicorn.conf.py app:app
 """
@@ -29,12 +29,12 @@ def ask_stock(sku: str) -> int:
 
 
 def sign(text: str) -> str:
-    """The receipt's signature: some milliseconds of honest work."""
+    """The receipt's signature: some milliseconds of computing."""
     return hashlib.pbkdf2_hmac("sha256", text.encode(), b"billy", 12000).hex()
 
 
 def price(sku: str, address: str) -> float:
-    """What it costs there."""
+    """The price at the customer's place."""
     return ask_stock(sku) * geocache.lookup(address).tax
 
 
@@ -47,11 +47,11 @@ def checkout() -> object:
 
 @app.get("/price/<sku>")
 def show_price(sku: str) -> object:
-    """A customer looks."""
+    """A customer reads the catalogue."""
     return jsonify(sku=sku, price=price(sku, "10.4.5.6"), tag=sign(sku))
 
 
 @app.get("/health")
 def health() -> object:
-    """Still there."""
+    """The health check."""
     return jsonify(ok=True)

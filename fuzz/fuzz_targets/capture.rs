@@ -1,4 +1,4 @@
-//! Any bytes as a capture: as they are, and as chunks with right checksums.
+//! Any bytes as a capture: unchanged, and as chunks with right checksums.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,4 +1,4 @@
-//! Inputs for the readers, made from a fuzzer's bytes so that most of them get past the checksums.
+//! Inputs for the readers, made from a fuzzer's bytes so that most of them pass the checksums.
 
 use capture::read::Capture;
 use capture::region::DeadRegion;
@@ -10,7 +10,7 @@ use view::Limits;
 /// Requests slower than this are judged; short, so that fuzzed times count.
 const LIMIT_NS: u64 = 1000;
 
-/// Reads `bytes` as a capture and looks at everything in it, as `show`, `why` and `view` do.
+/// Reads `bytes` as a capture and all of its content, as `show`, `why` and `view` do.
 pub fn read(bytes: &[u8]) {
     let Ok(capture) = Capture::parse(bytes) else { return };
     let _ = capture.common_horizon_ns();
@@ -26,8 +26,8 @@ pub fn read(bytes: &[u8]) {
     assert!(page.ends_with("</html>\n"), "the page's end is missing");
 }
 
-/// `data` as chunks with right checksums: (tag, length, payload) one behind the other. A META with a
-/// little sense in it comes first.
+/// `data` as chunks with right checksums: (tag, length, payload), one after the other. A mostly
+/// valid META comes first.
 pub fn chunks(mut data: &[u8]) -> Vec<u8> {
     let tags = [
         chunk::META,
@@ -61,7 +61,8 @@ fn put(out: &mut Vec<u8>, tag: [u8; 4], payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// A box with `data` laid over it, twelve bytes a word: where (4) and what (8); recovered and read.
+/// A box overwritten with `data`, twelve bytes for each word: place (4) and value (8); recovered
+/// and read.
 pub fn recover(data: &[u8]) {
     let layout = Layout::of(MIN_BYTES);
     let mut words = vec![0u64; MIN_BYTES / 8];
@@ -70,7 +71,7 @@ pub fn recover(data: &[u8]) {
     for patch in data.chunks_exact(12) {
         let at = u32::from_le_bytes([patch[0], patch[1], patch[2], patch[3]]) as usize;
         let value = patch[4..].iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
-        // Half of them where it matters most: the header, and the first words of blocks.
+        // Half of them where they have the most effect: the header, and the first words of blocks.
         let at = match at % 4 {
             0 => 2 + (at / 4) % 60,
             1 => layout.blocks + (at / 4) % 4096,

@@ -1,4 +1,4 @@
-"""geocache: where is an address, and what does that mean. A library, not part of Billy."""
+"""geocache: the country of an address and its tax. A library, not part of Billy."""
 
 from __future__ import annotations
 

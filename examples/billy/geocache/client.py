@@ -1,4 +1,4 @@
-"""The front of the library."""
+"""The public functions of the library."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def lookup(address: str) -> Place:
 
 
 def prefix(address: str) -> str:
-    """The first two parts decide."""
+    """The first two parts decide the place."""
     return ".".join(address.split(".")[:2])

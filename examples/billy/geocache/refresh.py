@@ -1,4 +1,4 @@
-"""Renewing an entry from the upstream, politely."""
+"""Renews an entry from the upstream service, with pauses between tries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PAUSE_S = 1.0
 
 
 def renew(key: str, known: str) -> str:
-    """Asks upstream; keeps what is known when it does not answer."""
+    """Asks the upstream; keeps the known value if it does not answer."""
     for attempt in range(ATTEMPTS):
         answer = ask(key, attempt)
         if answer is not None:
@@ -24,5 +24,5 @@ def ask(key: str, attempt: int) -> str | None:
 
 
 def backoff(attempt: int) -> None:
-    """Gives the upstream a moment."""
+    """Pauses before the next try."""
     time.sleep(PAUSE_S * (attempt + 1))
