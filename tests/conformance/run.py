@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Whether a server's clients, its application and its log see any difference under `dashcam run`.
+"""Checks that a server's clients, its application and its log see no difference under `dashcam
+run`.
 
-How it works: each service of `servers.py` (a server, or a program that ends by itself) is started twice, bare and recorded, and asked the same, one exchange after
-the other. Compared are the bytes on the wire, what the application has noted of each exchange (`applications/noting.py`:
-what it was called with, from where, in which order, what was raised, how many threads there are), what was
-written to stderr (as a set of lines: threads write it), and the exit code.
+How it works: each service of `servers.py` (a server, or a program that ends by itself) is started
+twice, bare and recorded, and gets the same requests, one exchange after the other. Compared are the
+bytes on the wire, what the application recorded of each exchange (`applications/noting.py`: its
+arguments, its callers, the order, exceptions, the number of threads), stderr (as a set of lines:
+threads write it), and the exit code.
 
-What it promises: an exchange that differs is a failure, and so is a service that cannot be run at all; services whose
-packages are not installed are named. A difference is shown as both sides.
+What it promises: an exchange that differs is a failure, and so is a service that cannot be run at
+all; services whose packages are not installed are named. A difference is shown as both sides.
 
-Missing on purpose: times. `run.py [SERVICE ...]` takes parts of names; `--list` counts the exchanges.
+Missing on purpose: times. `run.py [SERVICE ...]` takes parts of names; `--list` counts the
+exchanges.
 """
 
 from __future__ import annotations
@@ -33,15 +36,15 @@ import limited  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
 
-# For a server to end, on a busy machine.
+# Time for a server to end, on a busy machine.
 END_S = 30.0
-# For a program to run.
+# Time for a program to run.
 PROGRAM_S = 120.0
 SHOWN = 700
 
 
 class Seen(NamedTuple):
-    """What one run has shown."""
+    """The results of one run."""
 
     wire: dict[str, bytes]
     notes: dict[str, list[str]]
@@ -50,7 +53,7 @@ class Seen(NamedTuple):
 
 
 def free_port() -> int:
-    """A port nobody uses at this moment."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -71,7 +74,7 @@ def _notes(path: Path) -> dict[str, list[str]]:
 
 
 def _records(group: int) -> bool:
-    """Whether a process of this group has threads of the recorder's."""
+    """Whether a process of this group has threads of the recorder."""
     for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
         with contextlib.suppress(OSError):
             if (task / "comm").read_text().startswith("dashcam-") and os.getpgid(int(task.parts[2])) == group:
@@ -80,11 +83,11 @@ def _records(group: int) -> bool:
 
 
 def seen(service: servers.Service, recorded: bool) -> Seen:
-    """Runs a service, and asks it everything."""
+    """Runs a service and makes all its exchanges."""
     with tempfile.TemporaryDirectory(prefix="conformance") as name:
         folder, port = Path(name), free_port()
         notes = folder / "notes"
-        # Where a file that nobody closed is noticed depends on when garbage is collected.
+        # When an unclosed file is noticed depends on when garbage is collected.
         env = {**os.environ, "CONFORMANCE_NOTES": str(notes), "PYTHONHASHSEED": "0",
                "PYTHONWARNINGS": "always,ignore::ResourceWarning",
                "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(servers.APPLICATIONS)}
@@ -121,7 +124,7 @@ def _shown(what: str, bare: Any, recorded: Any) -> str:
 
 
 def differences(service: servers.Service, bare: Seen, recorded: Seen) -> dict[str, list[str]]:
-    """Of each exchange, and of the whole ("")."""
+    """The differences of each exchange, and of the whole ("")."""
     found: dict[str, list[str]] = collections.defaultdict(list)
     for case in service.exchanges:
         if bare.wire[case] != recorded.wire[case]:
@@ -144,7 +147,7 @@ def differences(service: servers.Service, bare: Seen, recorded: Seen) -> dict[st
 
 
 def _where(one: str, other: str) -> tuple[str, str]:
-    """Both, from shortly before where they differ."""
+    """Both sides, from shortly before their first difference."""
     at = next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), 0)
     return one[max(0, at - 150):], other[max(0, at - 150):]
 

@@ -1,4 +1,4 @@
-"""The servers and what each of them is asked: one entry a server and application."""
+"""The servers and their exchanges: one entry for each server and application."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ import wire
 APPLICATIONS = Path(__file__).parent / "applications"
 sys.path.insert(0, str(APPLICATIONS))
 
-# What is done in an exchange: (port, the case's name) -> what came.
+# The client's part of an exchange: (port, the case's name) -> the bytes that came back.
 Exchange = Callable[[int, str], bytes]
 
 
 class Service(NamedTuple):
-    """A server with an application, or a program that ends by itself: that one has no exchanges."""
+    """A server with an application, or a program that ends by itself, which has no exchanges."""
 
     # The interpreter's arguments; `{port}` is the port.
     words: list[str]
     exchanges: dict[str, Exchange]
-    # Modules without which it cannot be run.
+    # Modules that it needs.
     needs: list[str] = []
 
 
 def asks(path: str, **request: object) -> Exchange:
     """One request."""
-    return lambda port, case: wire.exchange(port, wire.request(case, path, **request))  # type: ignore[arg-type]
+    # type: ignore[arg-type]
+    return lambda port, case: wire.exchange(port, wire.request(case, path, **request))
 
 
 def _leaves(path: str) -> Exchange:
@@ -93,8 +94,8 @@ _STARLETTE = ["/plain", "/raises", "/streams", "/streams_plainly", "/streams_and
 _GUNICORN = ["-m", "gunicorn", "-w1", "-b", "127.0.0.1:{port}", "--graceful-timeout", "5"]
 _UVICORN = ["-m", "uvicorn", "--port", "{port}"]
 _HYPERCORN = ["-m", "hypercorn", "-b", "127.0.0.1:{port}", "--graceful-timeout", "1"]
-# granian reads a body in one thread and sends it in another: how far a body is read that is not sent to its end,
-# and whether the client's end is seen, is a matter of time there.
+# granian reads a body in one thread and sends it in another: how far an unsent body is read, and
+# whether the client's end is noticed, depends on timing there.
 _GRANIAN_LEAVES_OPEN = ("too_large", "too_small", "not_modified", "leaves", "HEAD")
 _GRANIAN = ["-m", "granian", "--port", "{port}", "--workers", "1"]
 

@@ -1,4 +1,6 @@
-"""The client's side of an exchange, byte by byte, and what is taken out of it before it is compared."""
+"""The client's side of an exchange, byte by byte, and the removal of varying values before the
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ import socket
 import struct
 import time
 
-# Far above what an exchange takes on a busy machine.
+# Far longer than an exchange takes on a busy machine.
 PATIENCE_S = 20.0
 
-# What differs from run to run, and what stands for it.
+# Values that differ from run to run, and their replacements.
 _CHANGING = [
     (re.compile(rb"(?i)(date|expires|last-modified): [^\r\n]*"), rb"\1: DATE"),
     (re.compile(rb"0x[0-9a-f]{6,16}"), b"0xADDRESS"),
@@ -20,8 +22,8 @@ _CHANGING = [
     (re.compile(rb"\d\d/\w\w\w/\d{4}[: ]\d\d:\d\d:\d\d( [+-]\d{4})?"), b"TIME"),
     (re.compile(rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d([.,]\d+)?( ?[+-]\d{4})?"), b"TIME"),
     (re.compile(rb"[A-Z][a-z]+ \d\d?, \d{4} - \d\d:\d\d:\d\d"), b"TIME"),
-    # Said when a thread was not quick enough: waitress of a request that had to wait, granian of a client that
-    # has closed before it was done.
+    # Written when a thread was not fast enough: by waitress for a request that had to wait, by
+    # granian for a client that closed before the response was complete.
     (re.compile(rb"(?m)^[^\n]*Task queue depth is \d+\n"), b""),
     (re.compile(rb"(?m)^[^\n]*ASGI transport error: \"Closed\(\.\.\)\"\n"), b""),
     (re.compile(rb"\b\d+\.\d+ ?ms\b|\b\d+\.\d{2,}s?\b"), b"SECONDS"),
@@ -29,7 +31,7 @@ _CHANGING = [
     (re.compile(rb"Thread-\d+|Dummy-\d+|_\d+ \(|ThreadPoolExecutor-\d+_\d+|waitress-\d+|(?:CP Server )?Thread \d+"),
      b"THREAD"),
     (re.compile(rb"Task-\d+"), b"TASK"),
-    # The number depends on how soon the connection before was closed.
+    # The number depends on how soon the previous connection was closed.
     (re.compile(rb"socket at 0xADDRESS object, fd=\d+"), b"socket"),
     # How much was sent to a client that has left.
     (re.compile(rb"/very_large HTTP/1.1\" 200 \d+"), b"/very_large BYTES"),
@@ -38,7 +40,7 @@ _CHANGING = [
 
 
 def steady(said: bytes) -> bytes:
-    """Without what differs from run to run."""
+    """The text without values that differ from run to run."""
     for changing, name in _CHANGING:
         said = changing.sub(name, said)
     return said
@@ -60,7 +62,7 @@ def _receive(connection: socket.socket, enough: int = 1 << 30) -> bytes:
 
 
 def exchange(port: int, request: bytes, leaves_after: int = 0) -> bytes:
-    """What a server sends in answer, until it closes; all of it has come before this returns."""
+    """A server's answer, until it closes; all of it has arrived before this returns."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
         connection.sendall(request)
         if leaves_after:
@@ -83,7 +85,9 @@ def _frame(kind: int, payload: bytes) -> bytes:
 
 
 def websocket(port: int, case: str, path: str, *texts: str) -> bytes:
-    """A conversation: each text is sent once the answer to the one before has come, then the end is."""
+    """A conversation: each text is sent once the answer to the previous one has arrived, then the
+    end is.
+    """
     key = base64.b64encode(b"0123456789abcdef").decode()
     asked = (f"GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Case: {case}\r\nUpgrade: websocket\r\n"
              f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n").encode()
@@ -110,8 +114,9 @@ def websocket(port: int, case: str, path: str, *texts: str) -> bytes:
         return steady(got + _receive(connection))
 
 
-def answers(port: int, alive: "callable[[], bool]", seconds: float = 60.0) -> bool:  # type: ignore[valid-type]
-    """Waits until a server listens. False: it has ended, or does not in time."""
+# type: ignore[valid-type]
+def answers(port: int, alive: "callable[[], bool]", seconds: float = 60.0) -> bool:
+    """Waits until a server listens. False: it has ended, or is not ready in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and alive():  # type: ignore[operator]
         try:

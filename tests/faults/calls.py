@@ -1,9 +1,11 @@
-"""System calls of a process tree, one by one, and which line of ours made each: a supervisor by seccomp's user
-notification. No code of the package takes part, and calls of the program itself are let through.
+"""System calls of a process tree, one by one, and the line of dashcam that made each: a supervisor
+by seccomp's user notification. No code of the package takes part, and calls of the program itself
+are let through.
 
-A filter hands the calls of one number over. For each, the caller stands still; its stack is read, and the first
-return address in a library other than the C library says whose call it is. If it is our library's, debug
-information names the lines; the innermost one in a file of ours is the call's *site*.
+A filter hands the calls of one number over. For each, the caller is blocked; its stack is read, and
+the first return address in a library other than the C library shows which library made the call. If
+it is dashcam's, debug information names the lines; the innermost line in a file of dashcam is the
+call's *site*.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ LOAD, EQUAL, GIVE = 0x20, 0x15, 0x06
 ALLOW, NOTIFY = 0x7FFF0000, 0x7FC00000
 RECEIVE, SEND, IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 LET_THROUGH = 1
-# Bytes of a stack that are looked through: pthread_create stands deep.
+# Bytes of a stack that are searched: pthread_create is deep in it.
 STACK = 6144
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -55,7 +57,7 @@ def supported() -> None:
 
 
 def hand_over(numbers: Sequence[int]) -> None:
-    """In a child before it becomes the program: these calls go to the listener."""
+    """In a child before it becomes the program: sends these calls to the listener."""
     code = [(LOAD, 0, 0, 0)]
     code += [(EQUAL, len(numbers) - i, 0, number) for i, number in enumerate(numbers)]
     code += [(GIVE, 0, 0, ALLOW), (GIVE, 0, 0, NOTIFY)]
@@ -80,7 +82,7 @@ class Call:
 
 @dataclass
 class Maps:
-    """What is mapped where in a process."""
+    """The mappings of a process."""
 
     rows: "list[tuple[int, int, int, str]]" = field(default_factory=list)
 
@@ -93,7 +95,7 @@ class Maps:
                 if len(words) < 6:
                     continue
                 begin, end = (int(part, 16) for part in words[0].split("-"))
-                # Where a library's address 0 is.
+                # The load address of a library.
                 base = first.setdefault(words[5], begin)
                 if "x" in words[1]:
                     maps.rows.append((begin, end, base, words[5]))
@@ -107,14 +109,14 @@ class Maps:
 
 
 class Lines:
-    """File and line of addresses in our library, by addr2line; each is asked once."""
+    """File and line of addresses in dashcam's library, by addr2line; each is resolved once."""
 
     def __init__(self) -> None:
         self.tools: "dict[str, subprocess.Popen[str]]" = {}
         self.known: "dict[tuple[str, int], list[str]]" = {}
 
     def at(self, path: str, offset: int) -> "list[str]":
-        """Innermost first: `room/src/file.rs:12`; of ours alone."""
+        """Innermost first: `room/src/file.rs:12`; only lines of dashcam."""
         key = (path, offset)
         if key not in self.known:
             self.known[key] = self.ask(path, offset)
@@ -149,14 +151,14 @@ LINES = Lines()
 
 
 class Caller:
-    """Whose call it is."""
+    """The library that made the call."""
 
     def __init__(self, ours: str) -> None:
         self.ours = re.compile(ours)
         self.maps: "dict[int, Maps]" = {}
 
     def site(self, call: Call) -> Optional[str]:
-        """The lines of ours that made it; None: it is the program's."""
+        """The lines of dashcam that made it; None: the program made it."""
         try:
             with open(f"/proc/{call.tid}/syscall", encoding="utf-8") as file:
                 words = file.read().split()
@@ -181,7 +183,7 @@ class Caller:
             if not self.ours.search(path):
                 break
             begun = True
-            # The standard library's own lines are not ours, nor is what has no lines.
+            # The standard library's lines are not dashcam's, nor are calls without lines.
             for line in LINES.at(path, offset - 1):
                 return line
         return "?" if begun else None
@@ -189,7 +191,7 @@ class Caller:
     def learn(self, tid: int) -> Maps:
         maps = Maps.of(tid)
         if any(self.ours.search(path) for *_, path in maps.rows):
-            # It stays where it is once it is loaded.
+            # Its address does not change once it is loaded.
             self.maps[tid] = maps
         return maps
 
@@ -220,7 +222,9 @@ def run(
     seconds: float,
     **options: object,
 ) -> Outcome:
-    """Runs a command; `answer` says for each call with one of `numbers` which errno it fails with; 0: let through."""
+    """Runs a command. `answer` gives for each call with one of `numbers` the errno it fails with;
+    0: it is let through.
+    """
     go_read, go_write = os.pipe()
 
     def prepare() -> None:
@@ -230,7 +234,7 @@ def run(
 
     out = open_temporary()
     err = open_temporary()
-    # What `Popen` waits for comes only when calls are served: on a thread of its own.
+    # The events that `Popen` waits for come only while calls are served: on a thread of its own.
     pid = os.fork()
     if pid == 0:
         try:
@@ -290,7 +294,7 @@ def listener_of(pid: int) -> int:
 
 
 def serve(listener: int, pid: int, answer: "Callable[[Call], int]", until: float) -> bool:
-    """Until all of the tree have ended, or the time is over: True."""
+    """Waits until the whole tree has ended (True), or the time is over."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     while True:
@@ -315,7 +319,7 @@ def one(listener: int, answer: "Callable[[Call], int]") -> None:
     try:
         fcntl.ioctl(listener, RECEIVE, notice)
     except OSError:
-        # Who called was killed meanwhile.
+        # The caller was killed meanwhile.
         return
     id, tid, _, number, _, _, *args = struct.unpack("<QIIiIQ6Q", notice)
     errno = answer(Call(id, tid, number, tuple(args)))

@@ -1,12 +1,12 @@
-"""Which system calls are handed over, and which errors each is made to fail with. x86-64."""
+"""The system calls that are handed over, and the errors each is made to fail with. x86-64."""
 
 from __future__ import annotations
 
 from errno import (EACCES, EADDRINUSE, EAGAIN, EBADF, EINTR, EINVAL, EIO, EMFILE, ENOENT, ENOMEM, ENOSPC,
                    ENOSYS, EPERM)
 
-# Besides EPERM, which a seccomp profile may answer to any. `close` is not among them: on Linux it closes also when it
-# fails, which an answer in its place cannot.
+# Besides EPERM, which a seccomp profile may return for any call. `close` is left out: on Linux it
+# closes also when it fails, which a substituted error cannot do.
 CALLS: "dict[str, tuple[int, tuple[int, ...]]]" = {
     "read": (0, (EIO, EINTR)),
     "write": (1, (EIO, ENOSPC, EINTR)),
@@ -79,7 +79,7 @@ CALLS: "dict[str, tuple[int, tuple[int, ...]]]" = {
 NAMES = {number: name for name, (number, _) in CALLS.items()}
 
 
-# What is not held, and why: it is tried all the same, and said.
+# Failures that are not promised, with reasons: they are tried all the same, and reported.
 KNOWN: "dict[tuple[str, int], str]" = {
     ("fcntl", EPERM): "a descriptor that cannot be duplicated stays at the lowest free number",
     ("fcntl", EMFILE): "a descriptor that cannot be duplicated stays at the lowest free number",
@@ -90,5 +90,7 @@ KNOWN: "dict[tuple[str, int], str]" = {
 
 
 def errors(name: str) -> "tuple[int, ...]":
-    """What a call is made to fail with. A futex that is refused ends any process: the C library aborts."""
+    """The errors a call is made to fail with. A refused futex ends any process: the C library
+    aborts.
+    """
     return CALLS[name][1] if name == "futex" else (EPERM, *CALLS[name][1])

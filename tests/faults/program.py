@@ -1,5 +1,5 @@
-"""A small real program: threads, a lock, requests, metrics, sockets, files, a fork, a subprocess. What it
-prints, and that it exits with 3, is the same each time; whether dashcam records it changes nothing."""
+"""A small real program: threads, a lock, requests, metrics, sockets, files, a fork, a subprocess.
+Its output is the same each time, and it exits with 3; a recording by dashcam changes nothing."""
 
 import os
 import socket

@@ -1,13 +1,14 @@
-"""One fault at a time, of everything that can fail below dashcam: what a recorded program prints, its exit code
-and its stderr, but for lines of ours, must be those of the bare run.
+"""One fault at a time, of everything that can fail below dashcam: a recorded program's output, exit
+code and stderr, without dashcam's lines, must be those of the bare run.
 
     python3 tests/faults/run.py                  all of it (`make test-live`)
-    python3 tests/faults/run.py calls            each call site of ours, each error (see calls.py, errnos.py)
+    python3 tests/faults/run.py calls            each call site of dashcam, each error (see calls.py, errnos.py)
     python3 tests/faults/run.py worlds           full disks, limits, signals, ends at any moment (see worlds.py)
-    python3 tests/faults/run.py calls openat     some of them
-    python3 tests/faults/run.py --quick          one error a system call, a few worlds
+    python3 tests/faults/run.py calls openat     some of these
+    python3 tests/faults/run.py --quick          one error for each system call, a few worlds
 
-Prints a table, and what was not survived. Needs an installed dashcam: run it with that environment's Python.
+Prints a table, and the faults that were not survived. Needs an installed dashcam: run it with that
+environment's Python.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import worlds
 
 HERE = Path(__file__).resolve().parent
 OURS = r"/dashcam/_native"
-# What is ours on stderr: one line each.
+# dashcam's lines on stderr: one for each message.
 OWN_LINE = "dashcam: "
 SECONDS = 60.0
 # System calls handed over in one run, when sites are looked for.
@@ -45,12 +46,12 @@ def bare(*program: str) -> "list[str]":
 
 
 def lines_of_program(err: str) -> str:
-    """Of a stderr what is not ours."""
+    """The lines of a stderr that are not dashcam's."""
     return "".join(line for line in err.splitlines(True) if not line.startswith(OWN_LINE))
 
 
 class Table:
-    """What was tried, and what was not survived."""
+    """The faults that were tried, and those that were not survived."""
 
     def __init__(self) -> None:
         self.tried: "collections.Counter[str]" = collections.Counter()
@@ -77,7 +78,7 @@ class Table:
 
 
 def differs(expected: calls.Outcome, got: calls.Outcome) -> Optional[str]:
-    """What is not as in the bare run."""
+    """The differences from the bare run."""
     if got.late:
         return f"no end within {SECONDS:.0f} s"
     if got.code != expected.code:
@@ -90,7 +91,7 @@ def differs(expected: calls.Outcome, got: calls.Outcome) -> Optional[str]:
 
 
 class Sites:
-    """Runs the program with calls of ours handed over."""
+    """Runs the program; dashcam's calls are handed over."""
 
     def __init__(self, table: Table, quick: bool) -> None:
         self.table, self.quick = table, quick
@@ -100,7 +101,7 @@ class Sites:
         self.words = recorded(self.folder.name, program)
 
     def find(self, names: "list[str]") -> "dict[tuple[str, str], int]":
-        """Call sites of ours, and how often each calls."""
+        """dashcam's call sites, and how often each calls."""
         found: "collections.Counter[tuple[str, str]]" = collections.Counter()
         caller = calls.Caller(OURS)
 
@@ -117,7 +118,7 @@ class Sites:
         return found
 
     def fail(self, name: str, site: str, error: int) -> int:
-        """One run in which each call of a site fails; how often that was."""
+        """One run in which each call of a site fails; returns how often that was."""
         caller, hit = calls.Caller(OURS), 0
 
         def answer(call: calls.Call) -> int:
@@ -137,7 +138,8 @@ class Sites:
         print(f"{len(sites)} call sites of ours in {len({name for name, _ in sites})} system calls", flush=True)
         for (name, site), times in sorted(sites.items()):
             print(f"{name}: {site}: {times} calls", flush=True)
-        # The first error of each, then the second: who stops it half way has seen every site.
+        # The first error of each site, then the second: a run that is stopped halfway has covered
+        # every site.
         most = 1 if self.quick else max(len(errnos.errors(name)) for name, _ in sites)
         for turn in range(most):
             for name, site in sorted(sites):

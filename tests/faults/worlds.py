@@ -1,5 +1,6 @@
-"""Worlds in which something is missing, full, limited or disturbing: each runs a program bare and recorded, in the
-same world, and compares what it prints, its exit code and its stderr but for our lines."""
+"""Worlds in which something is missing, full, limited or disturbing. A program runs bare and
+recorded in the same world; its output, exit code and stderr, without dashcam's lines, must be
+equal."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Note = Callable[[str, str, Optional[str]], None]
 
 @dataclass
 class World:
-    """What a program finds around it."""
+    """The environment of a program."""
 
     name: str
     # The program; None: the one of the call sites.
@@ -39,7 +40,7 @@ class World:
     options: "tuple[str, ...]" = ()
     # Runs beside it, with its process id.
     beside: "Optional[Callable[[subprocess.Popen[str]], None]]" = None
-    # Only that it ends, and how, is compared: what it prints depends on the moment.
+    # Compares only that and how it ends: its output depends on the moment.
     only_code: bool = False
     quick: bool = False
 
@@ -190,7 +191,7 @@ ANY_MOMENT = """
 
 
 def stop_and_go(process: "subprocess.Popen[str]") -> None:
-    """Stops it and lets it go on, at moments of no order."""
+    """Stops it and lets it continue, at moments of no order."""
     moments = random.Random(7)
     while process.poll() is None:
         time.sleep(moments.uniform(0.001, 0.03))
@@ -280,7 +281,7 @@ def run(world: World, words: Sequence[str], env: "dict[str, str]", folder: str) 
         for which, most in world.limits:
             resource.setrlimit(which, (most, most))
 
-    # A program may close its stdout or stderr, and be compared by files all the same.
+    # A program may close its stdout or stderr: its output is compared by files.
     with open(f"{folder}/said.out", "w+", encoding="utf-8") as out, \
             open(f"{folder}/said.err", "w+", encoding="utf-8") as err:
         process = subprocess.Popen(command(world, words), stdin=subprocess.DEVNULL, stdout=out, stderr=err,

@@ -16,7 +16,7 @@ _kept: set[Any] = set()
 
 
 def kind(made: Kind) -> Kind:
-    """Enters one under its function's name."""
+    """Registers an application under its function's name."""
     KINDS[made.__name__.strip("_")] = made
     return made
 

@@ -1,7 +1,9 @@
-"""WSGI bodies of every kind, each of which notes what it is asked for. `application` gives the one that the path names.
+"""WSGI bodies of every kind, each of which records how it is used. `application` serves the kind
+that the path names.
 
-The kinds are put together: what it is (an iterator, something iterable, something with `__getitem__` only), what it has
-besides (`__len__`, `__length_hint__`, `close`), where it fails, how `start_response` is called.
+The kinds combine: what a body is (an iterator, something iterable, something with `__getitem__`
+only), what else it has (`__len__`, `__length_hint__`, `close`), where it fails, how
+`start_response` is called.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from typing import Any, Callable, Iterable
 from noting import frames, kinds, note, stack, threads
 
 CHUNKS = [b"first ", b"", b"second ", b"x" * 3000, b" last"]
-# Copied for each call: servers change the list they are given.
+# Copied for each call: servers change the list.
 PLAIN = [("Content-Type", "text/plain")]
 LENGTH = [*PLAIN, ("Content-Length", str(sum(map(len, CHUNKS))))]
 
 
 class _Asked:
-    """What every body has: it notes attributes that it has not."""
+    """The base of all bodies: records attributes that are requested and missing."""
 
     def __init__(self, case: str, fails_at: int = -1) -> None:
         self.case, self.at, self.fails_at = case, 0, fails_at
@@ -105,7 +107,7 @@ KINDS: dict[str, Kind] = {}
 
 
 def kind(name: str) -> Callable[[Kind], Kind]:
-    """Enters one under its name."""
+    """Registers a body under its name."""
 
     def enter(made: Kind) -> Kind:
         KINDS[name] = made
@@ -178,7 +180,7 @@ KINDS.update({
     "failure": _simple(_generator, PLAIN, "503 Gone For Now"),
     "bad status": _simple(_generator, PLAIN, "abc"),
     "large": _simple(lambda case: (b"y" * 10_000 for _ in range(50))),
-    # More than a connection's buffers hold: its server sees that the client has left.
+    # More than a connection's buffers hold: the server notices that the client has left.
     "very large": _simple(lambda case: (b"y" * 100_000 for _ in range(1000))),
 })
 

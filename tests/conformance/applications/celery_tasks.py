@@ -1,4 +1,6 @@
-"""Celery: a worker in a thread of this program, and tasks of every kind, called and called in place."""
+"""Celery: a worker in a thread of this program, and tasks of every kind, called and called in
+place.
+"""
 
 from __future__ import annotations
 

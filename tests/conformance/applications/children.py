@@ -1,4 +1,4 @@
-"""A program that makes threads and processes in every way, and notes what it sees of them."""
+"""A program that makes threads and processes in every way, and records what it sees of them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def _process(method: str, what: str) -> Any:
 def _pooled(kind: Any, what: str) -> Any:
     with kind(1) as pool:
         future = pool.submit(_child, what)
-        concurrent.futures.wait([future])  # `result` has one line for who waits and one for who need not
+        # `result` has one line for who waits and one for who need not
+        concurrent.futures.wait([future])
         return future.result()
 
 

@@ -1,4 +1,6 @@
-"""A program that asks an HTTP server by every client, and notes the very bytes that came there."""
+"""A program that calls an HTTP server with every client, and records the very bytes that arrive
+there.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from noting import frames, kinds, note
 
 
 def _server() -> tuple[int, list[bytes]]:
-    """A port that answers everything, and what came there."""
+    """A port that answers everything, and the bytes that arrived."""
     listening = socket.create_server(("127.0.0.1", 0))
     came: list[bytes] = []
 
@@ -62,7 +64,7 @@ async def _with_httpx(url: str) -> bytes:
 
 
 def main() -> None:
-    """All clients, a server that is there and one that is not."""
+    """All clients, with a server that exists and one that does not."""
     port, came = _server()
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

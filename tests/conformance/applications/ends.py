@@ -1,4 +1,4 @@
-"""A program that ends: `ends.py HOW`. What is noted is the order of what comes last."""
+"""A program that ends: `ends.py HOW`. It records the order of the last steps."""
 
 from __future__ import annotations
 

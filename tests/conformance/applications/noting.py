@@ -1,7 +1,8 @@
-"""What an application sees, written down for the comparison: one line of JSON a note, in one write.
+"""What an application sees, written down for the comparison: one line of JSON for each note, in one
+write.
 
-A note belongs to the exchange that the client's header `X-Case` names; "" is none. What differs from run to run
-(addresses, ports, ids, times) is taken out by whoever compares, not here.
+A note belongs to the exchange that the client's header `X-Case` names; "" is none. Values that
+differ from run to run (addresses, ports, ids, times) are removed by the comparison, not here.
 """
 
 from __future__ import annotations
@@ -61,18 +62,18 @@ def stack() -> str:
 
 
 def frames(error: BaseException) -> str:
-    """Where an exception has come through, and what it is."""
+    """The path of an exception through the code, and what it is."""
     passed = [f"{os.path.basename(f.filename)}:{f.name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
     return json.dumps([repr(error), repr(error.__cause__), repr(error.__context__), passed])
 
 
 def threads() -> str:
-    """The calling thread, and any of ours that the program knows of. How long pools' threads live depends on when
-    garbage is collected."""
+    """The calling thread, and any thread of dashcam's that the program knows. How long pools'
+    threads live depends on when garbage is collected."""
     ours = [thread.name for thread in threading.enumerate() if "dashcam" in thread.name]
     return json.dumps([threading.current_thread().name, ours])
 
 
 def all_threads() -> str:
-    """All threads that the program knows of, where it has no others than it made."""
+    """All threads that the program knows, if it made them all itself."""
     return json.dumps([threading.active_count(), sorted(thread.name for thread in threading.enumerate())])

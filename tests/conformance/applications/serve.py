@@ -1,4 +1,6 @@
-"""Servers that have no command of their own, or one that does too much: `serve.py SERVER PORT [MODULE]`."""
+"""Servers without a command of their own, or with one that does too much: `serve.py SERVER PORT
+[MODULE]`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Starlette and FastAPI: handlers of every kind; `application` is Starlette's with FastAPI mounted in it."""
+"""Starlette and FastAPI: handlers of every kind; `application` is Starlette's with FastAPI mounted
+in it.
+"""
 
 from __future__ import annotations
 
