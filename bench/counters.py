@@ -1,5 +1,5 @@
-"""Tables of the way `metrics`: what one more on a counter costs by handle, by name and with a tag;
-counts/s of 1, 2 and 8 threads; and where the counts went."""
+"""Tables of the way `metrics`: the cost of one call on a counter by handle, by name and with a tag;
+counts/s of 1, 2 and 8 threads; and how many counts arrived."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CALLS = (("handle", "by handle"), ("name", "by name"), ("tag", "with a tag"))
 
 
 class Found:
-    """The rounds of one client; a key that it has not is None."""
+    """The rounds of one client; a missing key is None."""
 
     def __init__(self, program: Program, rounds: "list[Any]") -> None:
         self.title, self.note = program.title, program.note
@@ -38,12 +38,12 @@ class Found:
 
 
 def shown(value: "float | int | None", width: int, digits: int = 0) -> str:
-    """A number, or a dash, so wide."""
+    """A number, or a dash, padded to the width."""
     return ("-" if value is None else f"{value:,.{digits}f}").rjust(width)
 
 
 def verdict(what: str, values: "dict[str, float]", ours: "float | None", most: bool = False) -> str:
-    """Ours beside the best of the others."""
+    """Dashcam's figure beside the best of the others."""
     if ours is None or not values:
         return f"{what}: nothing to compare"
     best = (max if most else min)(values, key=lambda title: values[title])
@@ -68,7 +68,7 @@ def costs(clients: "list[Found]") -> "dict[str, Any]":
     said = []
     ours = next((c for c in clients if c.name == "dashcam"), None)
     for key, head in CALLS:
-        # Who sends nothing has less to do: StatsD clients are told apart.
+        # A client that sends nothing has less to do: StatsD clients are marked.
         for what, chosen in ((head, [c for c in clients if c.counted]),
                              (f"{head}, StatsD clients", [c for c in clients if c.name.startswith("cadence")])):
             nets = {c.title: c.net(key) for c in chosen if c.name != "dashcam"}
@@ -82,7 +82,7 @@ def costs(clients: "list[Found]") -> "dict[str, Any]":
 
 
 def rates(clients: "list[Found]") -> "dict[str, Any]":
-    """Counts a second of several threads."""
+    """Counts per second of several threads."""
     title = "Counter, Rust: million counts/s of so many threads, the cheapest way of each; (until all was sent)"
     print(f"\n{title}")
     print(f"  {'':48}" + "".join(f"{head:>18}" for head in THREADS.values()))
@@ -125,7 +125,7 @@ def books(clients: "list[Found]") -> "dict[str, Any]":
 
 
 def show(found: "dict[str, Any]", everything: "list[Program]") -> "list[dict[str, Any]]":
-    """Prints the tables; what they hold, for the file."""
+    """Prints the tables; returns their content for the file."""
     programs = [p for p in everything if "metrics" in p.ways]
     clients = [Found(p, found["results"][p.name]) for p in programs if p.name in found["results"]]
     clients = [client for client in clients if client.rounds]

@@ -1,5 +1,5 @@
 """Instructions of one call, by callgrind: the difference of two runs divided by the difference in
-turns. They do not wobble with the machine."""
+turns. Unlike times they do not vary from run to run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ QUICK = ("empty loop", "two clock reads (dashcam::now_ns)", "dashcam span + attr
 
 
 def collected(binary: Path, out: Path, case: str, turns: int) -> int:
-    """Instructions of the loop of a whole run."""
-    # Only inside the loops: what a rival does before main, or a thread of ours beside them, is no
+    """Instructions of the loop in a whole run."""
+    # Only inside the loops: a tool's work before main, and threads of dashcam beside them, are no
     # part of a call.
     loops = [f"--toggle-collect=*dashcam_bench::{room}::*" for room in ("calls", "limits")]
     command = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *loops, str(binary),
@@ -29,7 +29,7 @@ def collected(binary: Path, out: Path, case: str, turns: int) -> int:
 
 
 def count(binary: Path, out: Path, quick: bool) -> "dict[str, float]":
-    """Case -> instructions a call, beyond the empty loop; nothing without valgrind."""
+    """Case -> instructions for each call, beyond the empty loop; nothing without valgrind."""
     if not shutil.which("valgrind"):
         return {}
     listed = subprocess.run((str(binary), "count", "list"), capture_output=True, text=True, check=True)

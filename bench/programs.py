@@ -1,4 +1,4 @@
-"""The programs that are measured: how each is built and run, or why it is left out."""
+"""The measured programs: how each is built and run, or why it is left out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Program:
     env: "dict[str, str]" = field(default_factory=dict)
 
 
-# Name, title, crate whose version is told, ways, ways in which it can be first, note.
+# Name, title, crate whose version is shown, ways, ways in which it can be first, note.
 RUST: "list[tuple[str, str, str, tuple[str, ...], tuple[str, ...], str]]" = [
     ("dashcam", "dashcam", "", WAYS, WAYS, ""),
     ("plain", "limit: two rdtsc + 32-byte record", "", WAYS, (),
@@ -51,7 +51,7 @@ RUST: "list[tuple[str, str, str, tuple[str, ...], tuple[str, ...], str]]" = [
      "a processor that drops; no events outside spans, no dump"),
 ]
 
-# Clients that count: name, title, crate whose version is told, note.
+# Clients that count: name, title, crate whose version is shown, note.
 CLIENTS: "list[tuple[str, str, str, str]]" = [
     ("dashcam", "dashcam", "", "the recorder on as by default, and its StatsD sink"),
     ("dashcam-facade", "metrics facade, over dashcam", "", "by name is its macro; ours too"),
@@ -76,19 +76,19 @@ def locked(crate: str) -> str:
 
 
 def output(*command: str) -> str:
-    """What a command says, on both streams."""
+    """A command's output, both streams."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
 
 def built(*command: str, cwd: Path) -> str:
-    """Runs a build; empty when it worked, else the last lines of what it said."""
+    """Runs a build; empty on success, else the last lines of its output."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else " / ".join((done.stdout + done.stderr).split("\n")[-4:])
 
 
 def rust(binary: Path) -> "list[Program]":
-    """Ourselves and the rivals in Rust."""
+    """Dashcam and the compared tools in Rust."""
     programs = []
     for name, title, crate, ways, counted, note in RUST:
         title = f"{title} {locked(crate)}" if crate else title
@@ -103,7 +103,7 @@ def rust(binary: Path) -> "list[Program]":
     for name, title, crate, note in CLIENTS:
         title = f"{title} {locked(crate)}" if crate else title
         command = (str(binary), "run", "metrics", name)
-        # Two of ours cannot both be first.
+        # Two variants of dashcam cannot both be first.
         counted = () if name == "dashcam-facade" else ("metrics",)
         programs.append(Program(name, title, command, ("metrics",), counted, note))
     big = {"BENCH_RING_MIB": "1024"}
@@ -117,12 +117,14 @@ def rust(binary: Path) -> "list[Program]":
 
 
 def churn_of_ours(command: "tuple[str, ...]") -> "list[Program]":
-    """The recorder, as the rivals are recorders; and with the kernel's records of every switch, which
-    it has on by default and they have not at all."""
-    # Three percent of threads/s are to be told apart: ours is measured longer than the others.
+    """The recorder in the same role as the compared recorders; and with the kernel's records of
+    every switch, which are on by default and which the others do not have."""
+    # A difference of three percent in threads/s must be visible: dashcam is measured longer than
+    # the others.
     env = {"BENCH_CHURN_TURNS": "4"}
     off = {**env, "DASHCAM_SWITCHES": "off"}
-    # A storm that lasts: after its first second the records pause (docs/decisions/0014).
+    # A lasting burst of thread creation: after its first second the records pause
+    # (docs/decisions/0014).
     on = {**env, "DASHCAM_SWITCHES": "on", "BENCH_CHURN_STORM_MS": "1700"}
     alone = Program("dashcam", "dashcam, recorder and sampler", command, ("churn",), WAYS, "", off)
     title = "dashcam, and the kernel's switch records"
@@ -148,7 +150,7 @@ def lttng(folder: Path) -> "tuple[list[Program], str]":
 
 
 def jfr(folder: Path) -> "tuple[list[Program], str]":
-    """JFR of the JDK that is here."""
+    """JFR of the installed JDK."""
     if not (shutil.which("java") and shutil.which("javac")):
         return [], "JFR: no JDK (java and javac)"
     failed = built("javac", "-d", str(folder / "jfr"), str(RIVALS / "jfr" / "Bench.java"), cwd=ROOT)
@@ -178,7 +180,7 @@ def go(folder: Path) -> "tuple[list[Program], str]":
 
 
 class LttngSession:
-    """A session in snapshot mode with a ring of `64 MiB / cores` a core, and its daemon."""
+    """A session in snapshot mode with a ring of `64 MiB / cores` for each core, and its daemon."""
 
     def __init__(self, out: Path) -> None:
         self.out = out

@@ -1,5 +1,5 @@
-"""Recorders side by side, taken in turn (A B C, B C A ...), so that the machine's moods meet all of
-them; prints tables, writes every figure to build/bench.json. See docs/overhead.md.
+"""Recorders side by side, taken in turn (A B C, B C A ...), so that changes of the machine meet all
+of them; prints tables, writes every figure to build/bench.json. See docs/overhead.md.
 
     python3 bench/run.py BINARY [--quick] [--only calls|churn|snapshot|metrics] [--rivals a,b]
 """
@@ -26,7 +26,7 @@ from programs import LttngSession, Program
 
 # Rounds of each way: full, quick.
 ROUNDS = {"calls": (7, 2), "churn": (3, 1), "snapshot": (3, 1), "metrics": (5, 1)}
-# A program that takes longer is ended, and told as skipped.
+# A program that takes longer is ended, and reported as skipped.
 MOST_SECONDS = 120
 
 
@@ -77,7 +77,7 @@ def interleave(way: str, chosen: "list[Program]", rounds: int, out: Path, quick:
 
 
 def machine() -> "dict[str, Any]":
-    """What this ran on."""
+    """The machine of this run."""
     info = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     cpu = next((line.split(":")[1].strip() for line in info if line.startswith("model name")), "?")
     cores = len(os.sched_getaffinity(0))
@@ -85,7 +85,7 @@ def machine() -> "dict[str, Any]":
 
 
 def main() -> int:
-    """Builds what there is, measures, prints."""
+    """Builds the programs that can be built, measures, prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binary", type=Path)
     parser.add_argument("--quick", action="store_true")

@@ -1,4 +1,4 @@
-"""Figures -> tables, and for each row who is first. Ratios first: machines differ."""
+"""Figures -> tables, with the first of each row. Ratios first: machines differ."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from programs import Program
 
 Metric = Callable[["dict[str, Any]"], "float | None"]
 
-# Nearer than this is a draw: a part of the best, or a part of a cycle.
+# A smaller difference is a draw: a part of the best, or a part of a cycle.
 DRAW_PART, DRAW_NS = 0.03, 0.3
 SPAWNERS = (1, 8, 64)
 
 
 @dataclass
 class Row:
-    """One recorder in one table. `values`: one a round, in step with everybody else's rounds."""
+    """One recorder in one table. `values`: one for each round, in step with the rounds of all
+    others.
+    """
 
     name: str
     title: str
@@ -53,13 +55,13 @@ def less(figures: "dict[str, Any]", name: str, base: str) -> "float | None":
 
 
 def off(figures: "dict[str, Any]", name: str) -> "float | None":
-    """Ns over the empty loop; a loop that came out faster than the empty one is no faster than it."""
+    """Ns over the empty loop; a loop that was faster than the empty loop counts as equal to it."""
     found = less(figures, name, "empty_off")
     return None if found is None else max(found, 0.0)
 
 
 def scaling(figures: "dict[str, Any]") -> "float | None":
-    """Throughput of two threads beside one; by thread and CPU where the program tells."""
+    """Throughput of two threads beside one; by thread and CPU if the program reports it."""
     if "event_2_threads" not in figures:
         return None
     if "scaling" in figures:
@@ -76,7 +78,7 @@ class Way:
         self.programs = [p for p in everything if name in p.ways and p.name in self.results]
 
     def rows(self, metric: Metric, without: "tuple[str, ...]" = ()) -> "list[Row]":
-        """A row for everybody who has this figure."""
+        """A row for each program with this figure."""
         rows = []
         for program in self.programs:
             values = [metric(f) if f is not None else None for f in self.results[program.name]]
@@ -104,7 +106,7 @@ def number(value: "float | None", digits: int = 2) -> str:
 
 
 def verdict(rows: "list[Row]", most: bool = False) -> str:
-    """Who is first among those that count."""
+    """The first among those that count."""
     counted = sorted((r for r in rows if r.counted), key=lambda r: r.middle, reverse=most)
     ours = next((r for r in counted if r.name == "dashcam"), None)
     if ours is None or not counted:
@@ -119,7 +121,7 @@ def verdict(rows: "list[Row]", most: bool = False) -> str:
 
 
 def ns_table(title: str, rows: "list[Row]", yard: "dict[str, Row]", digits: int = 1) -> "dict[str, Any]":
-    """A table of ns with ratios to yardsticks; what it holds, for the file."""
+    """A table of ns with ratios to yardsticks; returns its content for the file."""
     ours = next((r for r in rows if r.name == "dashcam"), None)
     columns = {"x dashcam": ours, **yard}
     print(f"\n{title}")
@@ -134,7 +136,7 @@ def ns_table(title: str, rows: "list[Row]", yard: "dict[str, Row]", digits: int 
 
 
 def yardsticks(way: Way) -> "dict[str, Row]":
-    """Two clock reads: dashcam's own clock, and the raw counter; one value a round."""
+    """Two clock reads: dashcam's own clock, and the raw counter; one value for each round."""
     def row(metric: Metric) -> Row:
         values = [metric(f) if f else None for f in way.results["dashcam"]]
         return Row("", "", values, False)
@@ -176,7 +178,7 @@ def calls(way: Way) -> "list[dict[str, Any]]":
 
 
 def limits(way: Way) -> "dict[str, float]":
-    """What the machine allows."""
+    """The limits of the machine."""
     told = {}
     print("\nLimits of the machine")
     for name, key, source, base in [
@@ -199,12 +201,12 @@ def limits(way: Way) -> "dict[str, float]":
 
 
 def churn(way: Way) -> "list[dict[str, Any]]":
-    """Threads that come and go."""
+    """Threads that start and end."""
     told = []
     for spawners in SPAWNERS:
         def kept(f: "dict[str, Any]", n: int = spawners) -> float:
-            # On and off alternate, so the k-th of each are neighbours in time.
-            # A recorder makes no threads faster: what comes out above 1 is noise.
+            # On and off alternate, so the k-th of each are neighbours in time. A recorder makes no
+            # threads faster: a result above 1 is noise.
             return min(median(a / b for a, b in zip(f[f"on_{n}"], f[f"off_{n}"]) if b), 1.0)
         rows = way.rows(kept)
         print(f"\nThread churn {{spawn, 3 events, join}}, {spawners} spawners: threads/s on / off")
@@ -226,7 +228,7 @@ def every(way: Way, name: str, key: str) -> "list[float]":
 
 
 class Dump:
-    """One program's dumps with so many writers."""
+    """One program's dumps with that many writers."""
 
     def __init__(self, way: Way, program: Program, writers: str) -> None:
         self.name, self.title = program.name, program.title
@@ -241,11 +243,11 @@ class Dump:
         return median(self.during) / max(median(self.quiet), 1e-9)
 
     def row(self, values: "list[float]") -> Row:
-        """For a verdict."""
+        """As text for a verdict."""
         return Row(self.name, self.title, list(values), self.counted)
 
     def line(self) -> str:
-        """For the table."""
+        """As text for the table."""
         speed = median(b / (1 << 20) / (t / 1e3) for b, t in zip(self.size, self.took))
         gap = f"{median(self.during):,.0f} ({max(self.during):,.0f})"
         noise = f"{median(self.quiet):,.0f} ({max(self.quiet):,.0f})"
@@ -255,7 +257,7 @@ class Dump:
 
 
 def snapshot(way: Way) -> "list[dict[str, Any]]":
-    """Dumps under fire."""
+    """Dumps while writers record."""
     told = []
     for writers, title in (("one", "one writer flat out"), ("all", "a writer on every core")):
         print(f"\nSnapshot of a full 64 MiB, {title}")
@@ -285,7 +287,7 @@ def snapshot(way: Way) -> "list[dict[str, Any]]":
 
 
 def goals(ways: "dict[str, Way]") -> "list[str]":
-    """What was promised, and what was found."""
+    """What was promised, and the measured figures."""
     lines = []
 
     def goal(what: str, values: "list[float]", limit: float, most: bool = False, digits: int = 2) -> None:
@@ -324,7 +326,7 @@ def goals(ways: "dict[str, Way]") -> "list[str]":
 
 def show(machine: "dict[str, Any]", found: "dict[str, Any]", everything: "list[Program]",
          counts: "dict[str, float]") -> "list[dict[str, Any]]":
-    """Prints all; what the tables hold, for the file."""
+    """Prints all; returns the tables' content for the file."""
     print(f"{machine['cpu']}, {machine['cores']} cores, kernel {machine['kernel']}, load {machine['load']:.1f} "
           "at the start; medians of interleaved rounds")
     ways = {name: Way(name, way, everything) for name, way in found.items()}

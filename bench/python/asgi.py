@@ -1,6 +1,7 @@
-"""What recording adds to a request on an event loop: uvicorn's own protocol class is fed one request
-after another through a real socket pair's descriptor, with dashcam's hooks on, off and absent. Rounds
-take turns; medians. Each variant is a process of its own, since hooks are not taken out again."""
+"""The cost that recording adds to a request on an event loop. uvicorn's own protocol class gets one
+request after another through a real socket pair's descriptor, with dashcam's hooks on, off and
+absent. Rounds alternate; medians. Each variant is a process of its own, since hooks cannot be
+removed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ REQUEST = b"GET /price/12345 HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class Transport(asyncio.Transport):
-    """Takes what is written; its socket is real."""
+    """Takes the written bytes; its socket is real."""
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__({"socket": connection, "peername": ("127.0.0.1", 1),
@@ -60,7 +61,7 @@ def fastapi_app() -> Any:
 
 @contextlib.asynccontextmanager
 async def calls(app: Any, implementation: str) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
-    """A function that serves so many requests."""
+    """A function that serves that many requests."""
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
@@ -84,7 +85,7 @@ async def calls(app: Any, implementation: str) -> AsyncIterator[Callable[[int], 
 
 
 async def measure(app: Any, implementation: str) -> float:
-    """us a request."""
+    """us for each request."""
     async with calls(app, implementation) as some:
         await some(500)
         began = time.perf_counter()
@@ -106,7 +107,7 @@ def child(variant: str, app: str, implementation: str) -> None:
 
 
 def main() -> None:
-    """A row a server and application: us a request."""
+    """A row for each server and application: us for each request."""
     env = {**os.environ, "DASHCAM_OUT": "build/bench-captures"}
     print(f"{'':24}{'absent':>9}{'off':>9}{'on':>9}   us a request")
     for implementation, app in (("httptools", "bare"), ("h11", "bare"), ("httptools", "fastapi")):

@@ -1,7 +1,8 @@
-"""What a span, an event and a request cost in Python, beside an empty loop, a context manager that
-does nothing, and OpenTelemetry's SDK (batch processor, exporter that drops). One run, rounds
+"""The cost of a span, an event and a request in Python, beside an empty loop, a context manager
+that does nothing, and OpenTelemetry's SDK (batch processor, exporter that drops). One run, rounds
 interleaved; the median round, and the least one, which a busy machine disturbs less. "two threads":
-both do half of the calls at once, taking turns with the GIL; time of all by all calls."""
+both do half of the calls at once, taking turns with the GIL; the time of all divided by all calls.
+"""
 
 from __future__ import annotations
 
@@ -125,12 +126,13 @@ def opentelemetry() -> "Callable[[int], None] | None":
 
 
 def measure(cases: "dict[str, Callable[[int], None]]") -> "dict[str, tuple[float, float]]":
-    """Median and least ns a turn of the loop."""
+    """Median and least ns for each turn of the loop."""
     times: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(ROUNDS):
         for name, case in cases.items():
             turns = TIMES // 20 if "OpenTelemetry" in name else TIMES
-            # The gates cost what some hundred calls do: shared by more of these.
+            # The start and end barriers cost as much as some hundred calls: more calls share that
+            # cost.
             turns *= 10 if "two threads" in name else 1
             begin = time.perf_counter_ns()
             case(turns)

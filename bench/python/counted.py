@@ -1,8 +1,9 @@
-"""Instructions a request, by callgrind: what the thread that serves executes, Python and native, without
-threads of ours. The difference of two runs divided by the difference in requests; it does not wobble
-with the machine. `python bench/python/counted.py [case ...]` prints a table: absent, off, on.
+"""Instructions for each request, by callgrind: those that the serving thread executes, Python and
+native, without dashcam's threads. The difference of two runs divided by the difference in requests;
+it does not vary with the machine. `python bench/python/counted.py [case ...]` prints a table:
+absent, off, on.
 
-The code that is compared must be built with optimisation (`make setup`)."""
+The compared code must be built with optimisation (`make setup`)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ CASES = ("wsgi bare", "wsgi flask", "asgi httptools bare", "asgi h11 bare", "asg
 
 
 def switch(state: str) -> None:
-    """Tells callgrind, around this process, to count or not."""
+    """Switches callgrind's counting around this process on or off."""
     subprocess.run(["callgrind_control", "-i", state, str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
 
 
@@ -48,7 +49,7 @@ async def run_asgi(implementation: str, app: str, times: int) -> None:
 
 
 def child(variant: str, times: int, kind: str, *how: str) -> None:
-    """Serves, counted."""
+    """Serves; instructions are counted."""
     sys.path.insert(0, str(Path(__file__).parent))
     if variant != "absent":
         import dashcam
@@ -77,7 +78,7 @@ def collected(variant: str, case: str, times: int) -> int:
 
 
 def table(cases: list[str], count: Callable[[str, str, int], int] = collected) -> None:
-    """A row a case."""
+    """A row for each case."""
     variants = ("absent", "off", "on")
     print(f"{'instructions a request':28}" + "".join(f"{v:>10}" for v in variants) + f"{'added':>10}")
     for case in cases:

@@ -1,17 +1,21 @@
-"""What many threads cost: one pass over deep stacks, and a thread that computes amid 256 others.
+"""The cost of many threads: one pass over deep stacks, and a thread that computes among 256 others.
 
 First table: a pass of the stack reader over 16 threads of 500 frames, beside walking
 `sys._current_frames()` in the same process.
-Second table: passes a second with 16, 64 and 256 threads, in the first five seconds and, when savings are spent, later.
-Third table: what a thread that computes amid 256 others loses to whoever samples it 100 times a second:
-dashcam, py-spy, ddtrace's profiler. One process computes a short turn with it and one without, again and
-again: neither where its memory lies (some percent between two processes that do the same) nor a machine whose
-speed changes is in the figures, which are medians over all such pairs, with their 95 % interval, of two
-processes. "kept off": the part of the time in which the thread did not compute since it was stopped, or waited
-for the GIL or a CPU, by its CPU clock; a machine whose neighbours are loud does not blur it. "in all": how
-much less it did, which is blurred by them. dashcam is told `dashcam set PID on|off`, so the kernel's switch
-records stay while it is off; the others are started and ended, in longer turns. "nothing", where neither turn
-has one, tells what the method cannot see. A rival that is not installed is SKIPPED.
+
+Second table: passes per second with 16, 64 and 256 threads, in the first five seconds and, when the
+token bucket is empty, later.
+
+Third table: what a thread that computes among 256 others loses to a sampler at 100 Hz: dashcam,
+py-spy, ddtrace's profiler. One process computes a short turn with the sampler and one without,
+again and again. So neither the place of its memory (some percent between two processes that do the
+same) nor a machine whose speed changes is in the figures, which are medians over all such pairs,
+with their 95 % interval, of two processes. "kept off": the part of the time in which the thread did
+not compute since it was stopped, or waited for the GIL or a CPU, by its CPU clock; other load on
+the machine does not blur it. "in all": how much less the thread did, which other load does blur.
+dashcam is switched by `dashcam set PID on|off`, so the kernel's switch records remain while it is
+off; the others are started and ended, in longer turns. "nothing", where neither turn has a sampler,
+shows what the method cannot resolve. A tool that is not installed is SKIPPED.
 
     python bench/python/crowd.py [--quick] [PROBE]
 
@@ -37,7 +41,9 @@ MEASURE = HERE.parents[2] / "crates/samplers/tests/python/measure.py"
 
 
 def deep(depth: int, turn: threading.Event, stop: threading.Event) -> None:
-    """Sits at the bottom of a stack of `depth` frames; wakes five times a second while it is its turn."""
+    """Sits at the bottom of a stack of `depth` frames; wakes five times a second while it is its
+    turn.
+    """
     if depth:
         deep(depth - 1, turn, stop)
         return
@@ -46,7 +52,9 @@ def deep(depth: int, turn: threading.Event, stop: threading.Event) -> None:
 
 
 def compute(seconds: float) -> tuple[float, float]:
-    """How often a loop goes round in a second of wall time, and which part of it the thread had a CPU."""
+    """How often a loop runs in a second of wall time, and the part of it in which the thread had a
+    CPU.
+    """
     count = 0
     begin, cpu = time.perf_counter(), time.thread_time()
     end = begin + seconds
@@ -58,7 +66,9 @@ def compute(seconds: float) -> tuple[float, float]:
 
 
 class Sampler:
-    """Who samples this process a hundred times a second: "dashcam", "py-spy", "ddtrace"; or "nothing"."""
+    """The sampler of this process, a hundred times a second: "dashcam", "py-spy", "ddtrace"; or
+    "nothing".
+    """
 
     def __init__(self, way: str) -> None:
         self.way = way
@@ -67,7 +77,7 @@ class Sampler:
         self.is_on = False
 
     def on(self) -> None:
-        """Begins, unless it has."""
+        """Begins, if it has not begun."""
         if self.is_on:
             return
         self.is_on = True
@@ -91,7 +101,7 @@ class Sampler:
             time.sleep(0.7)  # it reads the interpreter's binary first
 
     def off(self) -> None:
-        """Ends, unless it has; it may begin again."""
+        """Ends, if it has not ended; it may begin again."""
         if not self.is_on:
             return
         self.is_on = False
@@ -119,9 +129,9 @@ class Sampler:
 
 
 def child(way: str, threads: int) -> None:
-    """One process: `threads` deep threads, one that computes. For each number on stdin it computes so many
-    seconds and prints what it did as JSON; "on" and "off" are for whoever samples, who is on first; it ends with
-    its stdin."""
+    """One process: `threads` deep threads, and one that computes. For each number on stdin it
+    computes for that many seconds and prints the result as JSON; "on" and "off" switch the sampler,
+    which is on first; it ends with its stdin."""
     stop, turn = threading.Event(), threading.Event()
     threading.stack_size(16 << 20)
     sys.setrecursionlimit(2000)
@@ -171,11 +181,11 @@ class Child:
         self.process.communicate()
 
     def compute(self, seconds: float) -> dict[str, Any]:
-        """What it did in so many seconds."""
+        """The result of computing for that many seconds."""
         return self.ask(str(seconds))
 
     def switch(self, state: str) -> None:
-        """Whoever samples goes "on" or "off"."""
+        """Switches the sampler "on" or "off"."""
         if self.way == "dashcam":
             tool = Path(sys.executable).with_name("dashcam")
             subprocess.run([tool, "set", str(self.process.pid), state], check=True, stdout=subprocess.DEVNULL)
@@ -195,20 +205,21 @@ class Child:
 
 
 def py_spy() -> str:
-    """py-spy beside this Python or on PATH; "" where there is none."""
+    """py-spy beside this Python or on PATH; "" if there is none."""
     beside = Path(sys.executable).with_name("py-spy")
     return str(beside) if beside.exists() else shutil.which("py-spy") or ""
 
 
 def lost(way: str, pairs: int, seconds: float) -> list[tuple[float, float]] | None:
-    """What a thread amid 256 others lost in each pair of turns of so many seconds: the share of the time it
-    was kept off, and of what it did. None: who samples has ended."""
+    """The loss of a thread among 256 others in each pair of turns of that many seconds: the share
+    of time it was kept off, and of its work. None: the sampler has ended."""
     shares = []
     with Child(way, 256) as process:
         process.compute(1)
         for pair in range(pairs):
             done = {}
-            for state in ("off", "on") if pair % 2 else ("on", "off"):  # the other one first each time
+            # the other one first each time
+            for state in ("off", "on") if pair % 2 else ("on", "off"):
                 process.switch(state)
                 said = process.compute(seconds)
                 if not said["alive"]:
@@ -220,7 +231,9 @@ def lost(way: str, pairs: int, seconds: float) -> list[tuple[float, float]] | No
 
 
 def told(shares: list[float]) -> str:
-    """Median and its interval by ranks: half of the pairs, give or take 1.96 standard deviations of a coin."""
+    """Median and its interval by ranks: half of the pairs, plus or minus 1.96 standard deviations
+    of a coin.
+    """
     shares = sorted(shares)
     half, reach = len(shares) / 2, 0.98 * len(shares) ** 0.5
     low, high = shares[max(0, round(half - reach))], shares[min(len(shares) - 1, round(half + reach))]

@@ -1,9 +1,10 @@
 """How long `dashcam why` takes for a full box of 64 MiB and of 1 GiB, and how much memory.
 
-Each box is filled by a service of 24 threads: requests of three spans and eight events that take turns at a lock,
-and every 20,000 times or so one that holds it while it sleeps, so that many requests wait for one (a convoy is
-what costs a diagnosis most). A capture is asked for when the box has gone round once; then `dashcam why --json`
-reads it, twice: the second time its file is surely in memory. "peak" is the kernel's `ru_maxrss`.
+Each box is filled by a service of 24 threads: requests of three spans and eight events that take
+turns at a lock, and about every 20,000 times a request that holds the lock while it sleeps, so that
+many requests wait for it (a convoy costs a diagnosis most). A capture is saved when the whole box
+was written once; then `dashcam why --json` reads it, twice: the second time its file is surely in
+memory. "peak" is the kernel's `ru_maxrss`.
 
     python bench/python/diagnosed.py [--quick]      (--quick: 64 MiB only)
 """
@@ -28,7 +29,7 @@ BYTES_A_REQUEST = 300  # at least
 
 
 def serve(out: str, mib: int) -> None:
-    """The process that is recorded: prints the capture's path."""
+    """The recorded process: prints the capture's path."""
     import dashcam
 
     dashcam.start(service="full", out=out, memory=f"{mib}MiB", slow="100ms", per_day=1, at_exit="never",

@@ -1,9 +1,10 @@
-"""What a metric call costs in Python: dashcam by name, by handle and through its doors, beside
-`statsd`, `datadog`, prometheus_client and OpenTelemetry; and whether what was sent arrived.
+"""The cost of a metric call in Python: dashcam by name, by handle and through its compatible APIs,
+beside `statsd`, `datadog`, prometheus_client and OpenTelemetry; and whether everything that was
+sent arrived.
 
-One process, rounds in turn (A B C, B C A ...), medians. Every client that sends has a receiver of its
-own on this machine, a process that reads and counts, so that none of them meets a dead port. Options:
---quick. The receivers share the machine's cores with the callers, as an agent does."""
+One process, rounds in turn (A B C, B C A ...), medians. Every client that sends has a receiver of
+its own on this machine, a process that reads and counts, so that no client meets a dead port.
+Options: --quick. The receivers share the machine's cores with the callers, as an agent does."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ CHEAP, DEAR = 100_000, 5_000
 
 @dataclass
 class Case:
-    """A loop of calls. `rival`: a StatsD client that is compared."""
+    """A loop of calls. `rival`: a StatsD client for comparison."""
 
     name: str
     loop: Loop
@@ -37,7 +38,9 @@ class Case:
 
 
 def receive(pipe: Any) -> None:
-    """Reads datagrams until told to end; then tells how many, and the sums of counters by name."""
+    """Reads datagrams until it is ended; then reports how many, and the sums of counters by
+    name.
+    """
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
     server.bind(("127.0.0.1", 0))
@@ -73,7 +76,7 @@ class Receiver:
         self.port = int(self.pipe.recv())
 
     def end(self) -> "tuple[int, int, dict[str, float]]":
-        """Packets, lines, name -> sum of what came."""
+        """Packets, lines, name -> sum of what arrived."""
         self.pipe.send(None)
         found: "tuple[int, int, dict[str, float]]" = self.pipe.recv()
         self.process.join()
@@ -86,7 +89,7 @@ def empty(n: int) -> None:
 
 
 def dashcam_cases() -> "list[Case]":
-    """By name, by handle, with a tag, and through the doors."""
+    """By name, by handle, with a tag, and through the compatible APIs."""
     import dashcam
     from dashcam.compat import datadog, statsd
 
@@ -133,7 +136,7 @@ def dashcam_cases() -> "list[Case]":
 
 
 def statsd_cases(port: int) -> "list[Case]":
-    """PyPI's statsd: one datagram a call, and a pipeline of 50 calls."""
+    """PyPI's statsd: one datagram for each call, and a pipeline of 50 calls."""
     import statsd
 
     client = statsd.StatsClient("127.0.0.1", port, prefix="rival")
@@ -153,7 +156,7 @@ def statsd_cases(port: int) -> "list[Case]":
 
 
 def datadog_cases(port: int) -> "list[Case]":
-    """datadog: a datagram a call, buffered, aggregated."""
+    """datadog: a datagram for each call, buffered, aggregated."""
     from datadog.dogstatsd.base import DogStatsd
 
     def of(title: str, **how: Any) -> Case:
@@ -172,7 +175,7 @@ def datadog_cases(port: int) -> "list[Case]":
 
 
 def prometheus_cases() -> "list[Case]":
-    """prometheus_client: the counter alone, and with labels looked up at each call."""
+    """prometheus_client: the counter alone, and with labels that are looked up at each call."""
     from prometheus_client import CollectorRegistry, Counter
 
     registry = CollectorRegistry()
@@ -212,7 +215,7 @@ def otel_cases() -> "list[Case]":
 
 
 def measure(cases: "list[Case]", rounds: int) -> "tuple[dict[str, list[float]], dict[str, int]]":
-    """Name -> ns a turn of each round; name -> turns in all."""
+    """Name -> ns for each turn of each round; name -> turns in all."""
     times: "dict[str, list[float]]" = {case.name: [] for case in cases}
     turns = {case.name: 0 for case in cases}
     for turn in range(rounds):
@@ -228,7 +231,7 @@ def measure(cases: "list[Case]", rounds: int) -> "tuple[dict[str, list[float]], 
 
 
 def threads_rate(threads: int, turns: int) -> float:
-    """Counts a second by that many threads together, by handle."""
+    """Counts per second by that many threads together, by handle."""
     import dashcam
 
     counter = dashcam.counter("threads")
@@ -250,7 +253,9 @@ def threads_rate(threads: int, turns: int) -> float:
 
 
 def many_series(series: int, windows: int) -> int:
-    """Counts in so many series, a window after each turn, so that many lines are sent; how often."""
+    """Counts in that many series, a window after each turn, so that many lines are sent; returns
+    how often.
+    """
     import dashcam
 
     handles = [dashcam.counter("series", tags={"n": n}) for n in range(series)]
@@ -262,7 +267,7 @@ def many_series(series: int, windows: int) -> int:
 
 
 def books(turns: "dict[str, int]", more: int, receiver: Receiver) -> bool:
-    """Ours: calls = arrived, and lines sent = lines arrived + lines lost. Prints both."""
+    """Dashcam: calls = arrived, and lines sent = lines arrived + lines lost. Prints both."""
     import dashcam
 
     whole = dashcam.flush()
@@ -272,7 +277,7 @@ def books(turns: "dict[str, int]", more: int, receiver: Receiver) -> bool:
     lost = sum(told["dropped_lines"].values())
     ours = {name: n for name, n in turns.items() if name.startswith(OURS)}
     called = sum(ours.values()) + more
-    # What the sink and the doors tell of themselves is not the bench's.
+    # Metrics of the sink and of the compatible APIs about themselves are left out.
     own = ("dashcam.",)
     arrived = sum(v for name, v in sums.items() if not name.startswith(own))
     print(f"\ncounted {called:,}; arrived {arrived:,.0f}, in {lines:,} lines")
@@ -280,8 +285,8 @@ def books(turns: "dict[str, int]", more: int, receiver: Receiver) -> bool:
           f"waiting {told['waiting_lines']:,}; arrived {lines:,}")
     fine = whole and told["lines"] == told["sent_lines"] + lost + told["waiting_lines"]
     if told["sent_lines"] != lines:
-        # UDP: what a receiver had no room for is lost between kernel and receiver, and nobody can
-        # count it but by this difference.
+        # UDP: datagrams for which the receiver had no room are lost between kernel and receiver;
+        # only this difference shows their number.
         print(f"  {told['sent_lines'] - lines:,} lines were lost by the receiver's socket")
     elif lost == 0:
         fine = fine and arrived == called
@@ -290,8 +295,8 @@ def books(turns: "dict[str, int]", more: int, receiver: Receiver) -> bool:
 
 
 def gone() -> int:
-    """The receiver ends in the middle; the queue has room for one window. What did not arrive is
-    counted."""
+    """The receiver ends in the middle; the queue has room for one window. Everything that did not
+    arrive is counted."""
     receiver = Receiver()
     only_this_target(receiver.port)
     os.environ["DASHCAM_STATSD_QUEUE"] = "300KiB"
@@ -309,7 +314,7 @@ def gone() -> int:
     window()
     before = dashcam.status()["statsd"]
     _, lines, sums = receiver.end()
-    # Nobody listens: each waits its two seconds in vain.
+    # There is no receiver: each waits its two seconds in vain.
     window()
     window()
     told = dashcam.status()["statsd"]
@@ -325,7 +330,7 @@ def gone() -> int:
 
 
 def only_this_target(port: int) -> None:
-    """The environment names our receiver and nothing else."""
+    """The environment names the bench's receiver and nothing else."""
     for name in [n for n in os.environ if n.startswith(("DD_", "STATSD_", "DASHCAM_"))]:
         del os.environ[name]
     os.environ["DASHCAM_STATSD"] = f"udp://127.0.0.1:{port}"

@@ -1,19 +1,20 @@
-"""What metrics cost a service's requests: latency of a small server whose handlers count 100,000 times
-a second, beside the same server without metrics, and with other clients.
+"""The cost of metrics for a service's requests: latency of a small server whose handlers count
+100,000 times a second, beside the same server without metrics, and with other clients.
 
-Each variant is a server in a process of its own, all started before; they are driven in turns, round
-by round, so that what else the machine does meets all of them. Who is not driven is stopped (SIGSTOP), so
-that no server's threads run beside another's round; a stopped one is woken, and driven for a moment that
-is not kept, before its round. A request is sent at its planned time
-whatever became of the one before; its latency counts from that time. Four connections, a thread each;
-every handler does a little work and counts `--metrics` times. StatsD clients send to a receiver on this
-machine that reads and drops.
+Each variant is a server in a process of its own, all started before; load goes to them in turns,
+round by round, so that other load on the machine meets all of them. A server without load is
+stopped (SIGSTOP), so that its threads do not run during another's round; before its round it is
+continued, and loaded for a moment that is not counted. A request is sent at its planned time
+whatever became of the previous one; its latency counts from that time. Four connections, a thread
+each; every handler does a little work and counts `--metrics` times. StatsD clients send to a
+receiver on this machine that reads and drops.
 
-A tail of one round is a handful of requests, so tails are those of all rounds together; what a
-variant adds to p99.9 is told with the interval that nine of ten resamplings of the rounds (drawn in
-pairs with those of the server without metrics) fall into. The server without metrics is there twice:
-what the second one "adds" is what this run cannot tell from nothing. Below the table is said of dashcam
-whether p99.9 is unchanged as far as this run can tell, and how fine that is. Options: --quick, --rate, --metrics, --rounds, --seconds."""
+The tail of one round is a handful of requests, so tails are those of all rounds together. The
+addition of a variant to p99.9 is given with the interval of nine in ten resamplings of the rounds
+(drawn in pairs with those of the server without metrics). The server without metrics is there
+twice: what the second one "adds" is the resolution of this run. Below the table follows for dashcam
+whether p99.9 is unchanged as far as this run shows, and its resolution. Options: --quick, --rate,
+--metrics, --rounds, --seconds."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def nothing() -> Count:
 
 
 def dashcam_quiet() -> Count:
-    """Recording, but no metric is counted."""
+    """Records, but counts no metric."""
     import dashcam
 
     dashcam.start(service="bench", out="/tmp", slow="1h")
@@ -118,7 +119,7 @@ def datadog() -> Count:
 
 
 def statsd() -> Count:
-    """A datagram a call."""
+    """A datagram for each call."""
     from statsd import StatsClient
 
     client = StatsClient("127.0.0.1", int(os.environ["RECEIVER"]))
@@ -154,7 +155,9 @@ VARIANTS: "list[tuple[str, Callable[[], Count]]]" = [
 
 
 def serve(make: "Callable[[], Count]", metrics: int, pipe: Any) -> None:
-    """A server: one byte asks, one byte answers; in between some work and so many metrics."""
+    """A server: one byte is a request, one byte the answer; in between some work and that many
+    metrics.
+    """
     try:
         count = make()
     except ImportError as error:
@@ -203,14 +206,14 @@ class Server:
                 self.connections.append(connection)
 
     def rest(self, rests: bool) -> None:
-        """Stops the process, or lets it go on."""
+        """Stops the process, or continues it."""
         if self.process.pid:
             os.kill(self.process.pid, signal.SIGSTOP if rests else signal.SIGCONT)
 
     def turn(self, rate: float, seconds: float) -> None:
         """A round of its own."""
         self.rest(False)
-        # What it has put off: a window, a flush, a scrape.
+        # Its postponed work: a window, a flush, a scrape.
         time.sleep(0.2)
         self.drive(rate, 0.3, keep=False)
         gc.collect()
@@ -254,10 +257,10 @@ def part(sorted_ms: "list[float]", share: float) -> float:
     return sorted_ms[min(len(sorted_ms) - 1, int(share * len(sorted_ms)))]
 
 
-# Of a round's requests, the share of the slowest that tails are read from; at most what p99 needs
-# of rounds that differ.
+# Of a round's requests, the share of the slowest from which tails are read; at most what p99 needs
+# if rounds differ.
 TAIL = 0.05
-# A run in which equal servers differ by more than this says nothing of small changes.
+# If equal servers differ by more than this, a run says nothing about small changes.
 FINE_MS = 3.0
 RESAMPLED = 400
 
@@ -276,7 +279,7 @@ def of_all(tails: "list[tuple[int, list[float]]]", share: float) -> float:
 
 
 def added(mine: "list[list[float]]", base: "list[list[float]]", share: float) -> "tuple[float, float, float]":
-    """What the percentile of all rounds is above the base's, ms, and 5 % and 95 % of resamplings."""
+    """The percentile of all rounds minus the base's, ms, and 5 % and 95 % of resamplings."""
     pairs = [(tail(a), tail(b)) for a, b in zip(mine, base)]
 
     def difference(some: "list[Any]") -> float:
@@ -288,7 +291,7 @@ def added(mine: "list[list[float]]", base: "list[list[float]]", share: float) ->
 
 
 def verdicts(servers: "list[Server]", rate: float) -> "list[str]":
-    """What this run says of dashcam's p99.9, and how fine it is."""
+    """The result of this run for dashcam's p99.9, and its resolution."""
     base, again = servers[0], servers[1]
     _, low, high = added(again.rounds, base.rounds, 0.999)
     noise = max(abs(low), abs(high))
@@ -311,7 +314,7 @@ def verdicts(servers: "list[Server]", rate: float) -> "list[str]":
 
 
 def main() -> int:
-    """Drives, prints."""
+    """Sends the load, prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rate", type=float, default=1000, help="requests a second")

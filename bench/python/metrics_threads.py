@@ -1,12 +1,13 @@
-"""Counts/s of 1, 2 and 8 threads in Python: dashcam beside `statsd`, `datadog`, prometheus_client and
-OpenTelemetry; and the experiment of the model (a StatsD client of another language whose authors moved
-the sending off the caller): a datagram a call, a thread with a queue, batched, beside ours.
+"""Counts/s of 1, 2 and 8 threads in Python: dashcam beside `statsd`, `datadog`, prometheus_client
+and OpenTelemetry; and the experiment of the model, a StatsD client of another language whose
+authors moved the sending off the caller: a datagram for each call, a thread with a queue, and
+batched.
 
 Each client runs in a process of its own, the processes in turn (A B C, B C A ...), medians of the
-rounds. Those that send have a server on this machine, a process that reads and counts, and at the end
-their books are closed: calls = arrived + lost and counted by the client + lost by the server's socket
-(the kernel counts those datagrams) + unknown. Two rates: of the callers, and until all of it was sent;
-a client that only queues is fast in the first alone. Options: --quick."""
+rounds. Each client that sends has a server on this machine, a process that reads and counts. At the
+end its accounts are checked: calls = arrived + lost and counted by the client + lost by the
+server's socket (the kernel counts those datagrams) + unknown. Two rates: of the callers, and until
+all of it was sent; a client that only queues is fast in the first alone. Options: --quick."""
 
 from __future__ import annotations
 
@@ -29,18 +30,20 @@ from typing import Any, Callable
 from metrics import only_this_target
 
 THREADS = (1, 2, 8)
-# Calls of one run, all threads together: cheap calls (so many that threads take turns with the GIL), calls
-# that make a system call or wait for one.
+# Calls of one run, all threads together: cheap calls (enough that threads take turns with the GIL),
+# and calls that make a system call or wait for one.
 CHEAP, DEAR = 4_000_000, 24_000
-# SO_RCVBUFFORCE, for which socket has no name: more room than the machine gives, if it may be had.
+# SO_RCVBUFFORCE, for which socket has no name: a larger buffer than the machine's limit, if
+# permitted.
 FORCE_ROOM, ROOM = 33, 1 << 28
 PACKET = 1432
 
 
 @dataclass
 class Client:
-    """`loop` makes so many calls. `settle` waits until they are sent; `lost`: counts it tells to have
-    lost; `kept`: of those that send nothing, the sum. `packs`: a datagram is more than one count."""
+    """`loop` makes that many calls. `settle` waits until they are sent. `lost`: the client's own
+    number of lost counts. `kept`: for clients that send nothing, the sum. `packs`: a datagram is
+    more than one count."""
 
     loop: "Callable[[int], None]"
     turns: int = DEAR
@@ -61,7 +64,9 @@ def dropped(port: int) -> int:
 
 
 def receive(pipe: Any) -> None:
-    """Reads datagrams until told to end; then tells how many, the sum of all counters, and what was dropped."""
+    """Reads datagrams until it is ended; then reports how many, the sum of all counters, and the
+    number dropped.
+    """
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for option in (socket.SO_RCVBUF, FORCE_ROOM):
         try:
@@ -96,7 +101,9 @@ def dashcam_started() -> Any:
 
 
 def dashcam_lost() -> int:
-    """Lines: here each has many counts, so with one lost the books say so but not how many."""
+    """Lines: here each has many counts, so a lost line is reported, but not how many counts it
+    had.
+    """
     import dashcam
 
     return sum(dashcam.status()["statsd"]["dropped_lines"].values())
@@ -137,7 +144,7 @@ def statsd_plain(port: int) -> Client:
 
 
 def statsd_pipeline(port: int) -> Client:
-    """A pipeline of 50 calls, each thread its own."""
+    """A pipeline of 50 calls, for each thread its own."""
     from statsd import StatsClient
 
     client = StatsClient("127.0.0.1", port)
@@ -220,7 +227,7 @@ class Wire:
 
     @staticmethod
     def line(name: str, value: int) -> bytes:
-        """As each call makes it."""
+        """Sent by each call itself."""
         return f"{name}:{value}|c".encode()
 
 
@@ -236,7 +243,9 @@ def model_plain(port: int) -> Client:
 
 
 def model_dispatcher(port: int) -> Client:
-    """A queue without bound, as the model began; a thread sends a datagram a line."""
+    """A queue without bound, as in the model's first version; a thread sends a datagram for each
+    line.
+    """
     wire = Wire(port)
     waiting: "queue.Queue[bytes]" = queue.Queue()
 
@@ -254,8 +263,8 @@ def model_dispatcher(port: int) -> Client:
 
 
 def model_batched(port: int) -> Client:
-    """A queue of 5,000 lines, as the model is today: a thread packs what waits into datagrams; the
-    caller that finds the queue full sends by itself."""
+    """A queue of 5,000 lines, as in the model today: a thread packs the queued lines into
+    datagrams; a caller that finds the queue full sends itself."""
     wire = Wire(port)
     waiting: "queue.Queue[bytes]" = queue.Queue(5000)
 
@@ -305,7 +314,7 @@ MODEL = tuple(name for name in CLIENTS if name.startswith("model"))
 
 
 def at_once(client: Client, threads: int) -> "tuple[float, float, int]":
-    """Calls/s of so many threads, the same until all was sent, and the calls."""
+    """Calls/s of that many threads, the rate until all was sent, and the calls."""
     each = client.turns // threads
     gate = threading.Barrier(threads)
     times: "list[tuple[float, float]]" = []
@@ -331,7 +340,7 @@ def at_once(client: Client, threads: int) -> "tuple[float, float, int]":
 def one(name: str) -> int:
     """Measures one client; prints a line of JSON."""
     pipe, theirs = multiprocessing.Pipe()
-    # Before anything of the client runs: a fork takes no threads along.
+    # Before the client starts: a fork copies no threads.
     server = multiprocessing.Process(target=receive, args=(theirs,), daemon=True)
     server.start()
     port = int(pipe.recv())
@@ -348,7 +357,7 @@ def one(name: str) -> int:
         rate, through, calls = at_once(client, threads)
         called += calls
         figures[str(threads)] = [rate, through]
-    # What a thread of the client has in its hands this moment goes out, too.
+    # Lines that a thread of the client holds at this moment are sent, too.
     time.sleep(0.2)
     client.settle()
     lost = client.lost()
@@ -357,11 +366,11 @@ def one(name: str) -> int:
     if client.kept is not None:
         arrived = client.kept()
     missing = called - arrived - lost
-    # How much was in a datagram of many lines nobody knows any more.
+    # The number of counts in a lost datagram of many lines is not known any more.
     in_socket = missing if client.packs and by_socket else by_socket
     print(json.dumps({"rates": figures, "called": called, "arrived": arrived, "lost": lost, "socket": in_socket,
                       "unknown": missing - in_socket, "packets": packets}), flush=True)
-    # Threads of clients are daemons or not: nobody waits for them here.
+    # Threads of clients are daemons or not: nothing waits for them here.
     os._exit(0)
 
 
@@ -402,7 +411,7 @@ def thousands(rows: "list[dict[str, Any]]", threads: int) -> str:
 
 
 def show_rates(found: "dict[str, list[dict[str, Any]]]") -> None:
-    """Everybody's counts a second."""
+    """Counts per second of all clients."""
     heads = "".join(f"{f'{n} thread' + 's' * (n > 1):>20}" for n in THREADS)
     print(f"  {'thousand counts/s; (until all was sent)':42}{heads}")
     clients = [name for name in found if name not in MODEL]
@@ -432,7 +441,7 @@ def show_model(found: "dict[str, list[dict[str, Any]]]") -> None:
 
 
 def show_books(found: "dict[str, list[dict[str, Any]]]") -> bool:
-    """Called = arrived + lost, of all rounds. False: ours are wrong."""
+    """Called = arrived + lost, of all rounds. False: dashcam's accounts are wrong."""
     keys = ("called", "arrived", "lost", "socket", "unknown")
     heads = ("called", "arrived or kept", "lost, counted", "lost by socket", "unknown")
     print("\n  " + " " * 42 + "".join(f"{head:>17}" for head in heads))

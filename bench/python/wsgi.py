@@ -1,7 +1,7 @@
-"""What recording adds to a WSGI request: an application is loaded by gunicorn's own worker class, with
-dashcam's hooks in it, and called in a row on one thread, through a real socket's descriptor, without a
-server around it. CPU time of that thread, the best of ten runs each. Rounds take turns; medians. Each
-variant is a process of its own, since hooks are not taken out again."""
+"""The cost that recording adds to a WSGI request. An application is loaded by gunicorn's own worker
+class, with dashcam's hooks in it, and called in a row on one thread, through a real socket's
+descriptor, without a server around it. CPU time of that thread, the best of ten runs each. Rounds
+alternate; medians. Each variant is a process of its own, since hooks cannot be removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROUNDS, RUNS, TIMES = 7, 10, 500
 
 
 class Once:
-    """A body of one piece."""
+    """A body of one part."""
 
     def __init__(self) -> None:
         self.left = [b"ok"]
@@ -32,7 +32,7 @@ class Once:
         return self.left.pop()
 
     def close(self) -> None:
-        """As bodies have it."""
+        """As most bodies have one."""
 
 
 def bare(environ: Any, start_response: Any) -> Once:
@@ -70,7 +70,7 @@ def loaded(app: Any) -> Any:
 
 @contextlib.contextmanager
 def calls(app: Any) -> Iterator[Callable[[int], None]]:
-    """A function that makes so many calls."""
+    """A function that makes that many calls."""
     listener = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(listener.getsockname())
     connection, _ = listener.accept()
@@ -103,7 +103,7 @@ def calls(app: Any) -> Iterator[Callable[[int], None]]:
 
 
 def measure(app: Any) -> float:
-    """us of CPU a request."""
+    """us of CPU for each request."""
     with calls(app) as some:
         some(100)
         best = float("inf")
@@ -126,7 +126,7 @@ def child(variant: str, app: str) -> None:
 
 
 def main() -> None:
-    """A row an application: us a request."""
+    """A row for each application: us for each request."""
     env = {**os.environ, "DASHCAM_OUT": "build/bench-captures"}
     print(f"{'':24}{'absent':>9}{'off':>9}{'on':>9}   us of CPU a request, gunicorn's call without its server")
     for app in ("bare", "flask"):

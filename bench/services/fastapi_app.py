@@ -11,5 +11,5 @@ app = FastAPI()
 
 @app.get("/price/{sku}")
 async def show_price(sku: str) -> Any:
-    """What a shop would answer."""
+    """A typical answer of a shop."""
     return price(sku)

@@ -1,4 +1,4 @@
-"""One endpoint as they come: a query, a template's worth of text, JSON. Some 300 us."""
+"""One typical endpoint: a query, a template's worth of text, JSON. About 300 us."""
 
 from work import price
 
@@ -9,5 +9,5 @@ app = Flask(__name__)
 
 @app.get("/price/<sku>")
 def show_price(sku: str) -> dict[str, object]:
-    """What a shop would answer."""
+    """A typical answer of a shop."""
     return price(sku)

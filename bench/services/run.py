@@ -1,16 +1,19 @@
-"""What a recorder costs a service: throughput and p50, p99, p99.9 of a Flask service on gunicorn and a
-FastAPI service on uvicorn, with nothing, with dashcam, with py-spy attached, with ddtrace's profiler and
-with OpenTelemetry's instrumentation, in one run.
+"""The cost of a recorder for a service: throughput and p50, p99, p99.9 of a Flask service on
+gunicorn and a FastAPI service on uvicorn, with nothing, with dashcam, with py-spy attached, with
+ddtrace's profiler and with OpenTelemetry's instrumentation, in one run.
 
-The servers of all variants run side by side, on one CPU with what records them, and are started anew now and
-then: the memory of each lies elsewhere, which alone makes some percent. wrk with 8 connections has the other. They are asked in turn, for a second or two each time, and each round begins with
-another variant: a machine whose speed changes meanwhile does so for all of them. A turn has two blocks: flat
-out, which gives throughput and CPU time a request (of the server, its children and what records them: it
-says more than throughput where the machine's host takes CPU away), and at a quarter of what the bare service
-does, which gives latencies: flat out they tell the length of the queue. Ratios are those inside a round, then
-their median; latencies are of all requests of all rounds. Who waits for its turn is idle; py-spy, which
-looks at who is idle as often, is attached when its turn begins.
-Needs two CPUs, wrk (Debian), and the venv that `tools/bench_services` makes.
+The servers of all variants run side by side, on one CPU together with their recorders. They are
+started anew now and then: the memory of each lies elsewhere, which alone makes some percent. wrk
+with 8 connections has the other CPU. Load goes to them in turn, for a second or two each time, and
+each round begins with another variant: a change of the machine's speed meets all of them.
+
+A turn has two blocks. The first is flat out, which gives throughput and CPU time for each request
+(of the server, its children and its recorder: it says more than throughput where the machine's host
+takes CPU away). The second runs at a quarter of the bare service's rate, which gives latencies:
+flat out they show the length of the queue. Ratios are those inside a round, then their median;
+latencies are of all requests of all rounds. A server that waits for its turn is idle; py-spy, which
+samples an idle process as often, is attached when its turn begins. Needs two CPUs, wrk (Debian),
+and the venv that `tools/bench_services` makes.
 
     python bench/services/run.py [--quick] [--service flask|fastapi]
 """
@@ -59,7 +62,7 @@ OTEL = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_METRICS_EXPORTER": "none", "OTEL_L
         "OTEL_PYTHON_LOG_LEVEL": "critical"}
 DD_PROFILER = {"DD_PROFILING_ENABLED": "true", "DD_TRACE_ENABLED": "false",
                "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false"}
-#: Name -> (words in front of the command, environment).
+# : Name -> (words in front of the command, environment).
 VARIANTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "nothing": ([], {}),
     "dashcam": (["dashcam", "run", "--slow", "10s", "--service", "bench", "--out", "{out}", "--"], {}),
@@ -72,14 +75,16 @@ VARIANTS: dict[str, tuple[list[str], dict[str, str]]] = {
 
 
 def free_port() -> int:
-    """A port nobody uses at this moment."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Collector:
-    """Takes what OpenTelemetry sends and throws it away: a dead collector would cost its client retries."""
+    """Accepts and drops what OpenTelemetry sends: a missing collector would cost its client
+    retries.
+    """
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -121,7 +126,7 @@ class Server:
         self.spy: subprocess.Popen[bytes] | None = None
 
     def wait(self) -> None:
-        """Until it answers."""
+        """Waits until it answers."""
         end = time.monotonic() + 60
         while time.monotonic() < end:
             try:
@@ -135,7 +140,7 @@ class Server:
         raise SystemExit(f"bench: the service did not start: {told[-2000:]}")
 
     def attach(self) -> "subprocess.Popen[bytes]":
-        """py-spy on the process that serves: gunicorn's worker."""
+        """Attaches py-spy to the serving process: gunicorn's worker."""
         workers = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()
         pid = workers[0] if workers else str(self.process.pid)
         return subprocess.Popen(["taskset", "-c", SERVER_CPU, BIN / "py-spy", "record", "--rate", "100", "--format", "raw",
@@ -155,7 +160,7 @@ class Server:
             time.sleep(1)  # it reads the symbols first
 
     def cpu_s(self) -> float:
-        """CPU time of its processes, and of what looks at them, so far."""
+        """CPU time of its processes, and of their recorder, so far."""
         spy = self.spy.pid if self.spy else None
         ticks = 0
         for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -176,7 +181,7 @@ class Server:
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """Asks it to end, and sees to it."""
+    """Asks it to end, and ends it if it does not."""
     process.terminate()
     try:
         process.wait(10)
@@ -218,7 +223,9 @@ print(*(round(seconds * 1e6) for seconds in took))
 
 
 def paced(port: int, rate: float, seconds: int) -> list[float]:
-    """Latencies in ms at a fixed rate, from when each was due: a stall delays those behind it."""
+    """Latencies in ms at a fixed rate, from when each request was due: a stall delays the requests
+    behind it.
+    """
     result = subprocess.run(["taskset", "-c", LOAD_CPU, sys.executable, "-c", PACED, str(port), str(rate), str(seconds),
                              str(CONNECTIONS)], capture_output=True, text=True, check=True)
     return [int(word) / 1e3 for word in result.stdout.split()]
@@ -239,7 +246,7 @@ def turns(rounds: int) -> Iterator[list[str]]:
 
 @dataclass
 class Figures:
-    """Of a variant: a figure a round, and the latencies of each round."""
+    """For a variant: a figure for each round, and the latencies of each round."""
 
     rate: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
@@ -247,12 +254,12 @@ class Figures:
     took_ms: list[list[float]] = field(default_factory=list)
 
     def tail(self, share: float, rounds: slice = slice(None)) -> float:
-        """The latency that this share of the requests of these rounds is below."""
+        """The latency below which this share of the requests of these rounds lies."""
         took = sorted(ms for round in self.took_ms[rounds] for ms in round)
         return took[min(len(took) - 1, int(len(took) * share))]
 
     def tails(self, share: float) -> list[float]:
-        """The same of each of at most five parts of the run."""
+        """The same for each of at most five parts of the run."""
         step = max(1, len(self.took_ms) // 5)
         return [self.tail(share, slice(at, at + step)) for at in range(0, len(self.took_ms), step)]
 
@@ -301,7 +308,7 @@ def ask(server: Server, figures: Figures, seconds: int, rate: float, script: Pat
 
 
 def show(service: str, figures: dict[str, Figures]) -> None:
-    """Medians; throughput and CPU as medians of ratios inside a round, with the quarter they lie between; the
+    """Medians; throughput and CPU as medians of ratios inside a round, with their quartiles; the
     spread of p99.9 between parts of the run."""
     print(f"\n{service}: {CONNECTIONS} connections, servers and recorders on one CPU")
     print(f"{'':24}{'req/s':>8}{'of nothing':>20}{'CPU us':>9}{'of nothing':>20}{'p50 ms':>9}{'p99 ms':>9}{'p99.9 ms':>10}"

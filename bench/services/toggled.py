@@ -1,12 +1,13 @@
-"""What recording costs a request: one server under `dashcam run`, recording on and off in turn.
+"""The cost of recording for a request: one server under `dashcam run`, recording on and off in
+turn.
 
-Servers differ from one another by some percent, since the memory of each lies elsewhere; here the same
-threads of one server answer a thousand requests with recording on (`dashcam set PID on`) and then off,
-again and again. CPU time is that of its threads by the kernel's count, ours apart. What stays in place while
-off is not in the figure: the wrappers around the application (see bench/python/wsgi.py), and the kernel's
-switch records, if on. Beside it what the clients saw: p99.9 of all requests of either kind, and what recording
-adds to it, with the interval of nineteen of twenty resamplings of the pairs.
-Needs what run.py needs.
+Servers differ from one another by some percent, since the memory of each lies elsewhere. Here the
+same threads of one server answer a thousand requests with recording on (`dashcam set PID on`) and
+then off, again and again. CPU time is that of its threads by the kernel's count, without dashcam's
+threads. The parts that remain while off are not in the figure: the wrappers around the application
+(see bench/python/wsgi.py), and the kernel's switch records, if on. Beside it the clients' figures:
+p99.9 of all requests of either kind, and what recording adds to it, with the interval of nineteen
+of twenty resamplings of the pairs. Needs what run.py needs.
 
     python bench/services/toggled.py [--quick]
 """
@@ -33,8 +34,8 @@ LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 class Clients:
-    """CONNECTIONS connections that stay open: to set one up takes a server longer than most requests, and would be all
-    there is at p99.9."""
+    """CONNECTIONS connections that remain open: setting one up takes a server longer than most
+    requests, and would dominate p99.9."""
 
     def __init__(self, port: int) -> None:
         self.selector = selectors.DefaultSelector()
@@ -44,7 +45,7 @@ class Clients:
             self.selector.register(connection, selectors.EVENT_READ, bytearray())
 
     def ask(self, requests: int) -> list[float]:
-        """So many requests over all of them at once; ms that each answer took."""
+        """Sends that many requests over all of them at once; the ms that each answer took."""
         took: list[float] = []
         left = requests
         for key in self.selector.get_map().values():
@@ -63,7 +64,7 @@ class Clients:
         return took
 
     def send(self, connection: object) -> int:
-        """Asks over one of them; 1."""
+        """Sends requests over one of them."""
         assert isinstance(connection, socket.socket)
         self.sent[connection.fileno()] = time.perf_counter()
         connection.sendall(REQUEST)
@@ -78,7 +79,7 @@ class Clients:
 
 @dataclass
 class Turn:
-    """us of CPU a request, the service's and ours; ms that each request took."""
+    """us of CPU for each request, the service's and dashcam's; ms that each request took."""
 
     own: float
     ours: float
@@ -90,7 +91,7 @@ class Turn:
 
 
 def cpu_ns(pid: int) -> tuple[int, int]:
-    """CPU time of a process's threads so far: the service's, and ours."""
+    """CPU time of a process's threads so far: the service's, and dashcam's."""
     sums = [0, 0]
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -103,7 +104,7 @@ def cpu_ns(pid: int) -> tuple[int, int]:
 
 
 def turn(clients: Clients, pid: int, state: str, requests: int) -> Turn:
-    """So many requests in one state."""
+    """That many requests in one state."""
     subprocess.run([run.BIN / "dashcam", "set", str(pid), state], check=True, stdout=subprocess.DEVNULL)
     clients.ask(requests // 8)
     before = cpu_ns(pid)
@@ -114,14 +115,16 @@ def turn(clients: Clients, pid: int, state: str, requests: int) -> Turn:
 
 def tail(turns: Sequence[Turn]) -> float:
     """p99.9 of all their requests, ms."""
-    # A turn's slowest quarter: a turn may have more than its share of the slowest thousandth.
+    # The slowest quarter of a turn: a turn may have more than its share of the slowest thousandth.
     slowest = sorted(ms for turn in turns for ms in turn.slowest)
     requests = sum(turn.requests for turn in turns)
     return slowest[-max(1, requests // 1000)]
 
 
 def added(found: dict[str, list[Turn]]) -> tuple[float, float]:
-    """The middle nineteen of twenty of what recording adds to p99.9, ms, by resampling the pairs."""
+    """The middle nineteen of twenty values for what recording adds to p99.9, ms, by resampling the
+    pairs.
+    """
     dice, differences = random.Random(1), []
     pairs = range(len(found["on"]))
     for _ in range(2000):

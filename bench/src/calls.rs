@@ -1,5 +1,5 @@
-//! What one call costs: spans and events, on and off, around nothing and around real work, on one
-//! thread and on two. Every rival runs in these loops.
+//! The cost of one call: spans and events, on and off, around nothing and around real work, on one
+//! thread and on two. Every compared tool runs in these loops.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ pub fn work(seed: u64) -> u64 {
 /// Steps of `work`; the programs in other languages take as many.
 const WORK_STEPS: u32 = 68;
 
-/// `turns` calls of `call`, with the rival's scope renewed around every thousand.
+/// `turns` calls of `call`, with the tool's scope renewed around every thousand.
 #[inline(always)]
 pub fn turn<R: Rival>(rival: &R, turns: u64, mut call: impl FnMut(u64)) {
     let mut at = 0;
@@ -53,7 +53,7 @@ pub fn turn<R: Rival>(rival: &R, turns: u64, mut call: impl FnMut(u64)) {
     }
 }
 
-/// Nothing, as often.
+/// The empty loop, with as many turns.
 #[inline(never)]
 pub fn empty<R: Rival>(rival: &R, turns: u64) {
     turn(rival, turns, |i| {
@@ -108,13 +108,13 @@ pub fn medians(cases: &[Case<'_>], effort: &Effort, figures: &mut Figures) {
     }
 }
 
-/// The middle one.
+/// The median.
 pub fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]
 }
 
-/// Ns an event takes the threads pinned to those CPUs, each by its own clock, while all record.
+/// Ns for each event on threads pinned to those CPUs, each by its own clock, while all record.
 fn events_on<R: Rival>(rival: R, cpus: &[usize], turns: u64) -> Vec<f64> {
     let (barrier, done) = (Barrier::new(cpus.len()), AtomicUsize::new(0));
     let one = |cpu: usize| {
@@ -124,7 +124,7 @@ fn events_on<R: Rival>(rival: R, cpus: &[usize], turns: u64) -> Vec<f64> {
         let begin = Instant::now();
         events(&rival, turns);
         let took = begin.elapsed().as_nanos() as f64 / turns as f64;
-        // The other one is not to be measured alone.
+        // The other one must not be measured alone.
         done.fetch_add(1, Ordering::Relaxed);
         while done.load(Ordering::Relaxed) < cpus.len() {
             events(&rival, SCOPE);
@@ -138,8 +138,8 @@ fn events_on<R: Rival>(rival: R, cpus: &[usize], turns: u64) -> Vec<f64> {
     })
 }
 
-/// One thread on either of two CPUs, then both at once, in turn: the CPUs of a shared machine are
-/// not equally fast for long. Throughput of both, times the mean of either one's.
+/// One thread on either of two CPUs, then both at once, in turn: the CPUs of a shared machine do
+/// not remain equally fast. Throughput of both, as a multiple of the mean of the single ones.
 fn two_threads<R: Rival>(rival: R, effort: &Effort, figures: &mut Figures) {
     let turns = effort.turns * 3;
     let mut rows: [Vec<f64>; 3] = Default::default();
@@ -156,7 +156,7 @@ fn two_threads<R: Rival>(rival: R, effort: &Effort, figures: &mut Figures) {
     }
 }
 
-/// Everything of one rival. `more` names loops of its own beside the common ones.
+/// All figures of one tool. `more` names loops of its own beside the common ones.
 pub fn measure<R: Rival>(
     setup: &Setup,
     effort: &Effort,
@@ -174,10 +174,10 @@ pub fn measure<R: Rival>(
         cases.push(("event_off", Box::new(|n| events(&off, n))));
     }
     medians(&cases, &quick, figures);
-    // Threads that a rival starts must not all sit on the core that is measured.
+    // Threads that a tool starts must not all run on the measured core.
     machine::unpin();
     let on = R::on(setup);
-    // A recorder that is always on: what its first half second costs is not asked here.
+    // For a recorder that is always on, the cost of the first half second is not measured here.
     std::thread::sleep(SETTLE);
     machine::pin(0);
     let mut cases: Vec<Case<'_>> = vec![
@@ -199,7 +199,7 @@ pub fn measure<R: Rival>(
     on
 }
 
-/// Two raw clock reads: the yardstick that each process carries along.
+/// Two raw clock reads: the yardstick that each process measures itself.
 #[inline(never)]
 pub fn two_rdtsc<R: Rival>(rival: &R, turns: u64) {
     turn(rival, turns, |_| {

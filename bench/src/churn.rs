@@ -1,5 +1,5 @@
-//! Threads that come and go: {spawn, 3 events, join} by 1, 8 and 64 spawners; threads a second with
-//! the recorder on and off, and what each thread leaves behind in memory.
+//! Threads that start and end: {spawn, 3 events, join} by 1, 8 and 64 spawners; threads per second
+//! with the recorder on and off, and the memory that each thread leaves behind.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::rivals::{Rival, Setup};
 
 /// Numbers of spawners.
 const SPAWNERS: [usize; 3] = [1, 8, 64];
-/// On and off in an order that a drift of the machine favours neither of.
+/// On and off in an order in which a drift of the machine favours neither.
 const ORDER: [bool; 8] = [false, true, true, false, true, false, false, true];
 
 /// How long and how often.
@@ -22,13 +22,13 @@ pub struct Effort {
     pub block: Duration,
     /// Turns of the order of eight blocks.
     pub turns: usize,
-    /// Threads come and go this long before the blocks of a turn: what is measured is a storm that
-    /// lasts, not its first second.
+    /// Threads start and end for this long before the blocks of a turn: a lasting burst is
+    /// measured, not its first second.
     pub storm: Duration,
 }
 
-/// Threads a second, threads a second of CPU time of this process (which a busy machine changes
-/// less), and how many. `silent`: they record nothing, for rivals that are always on.
+/// Threads per second, threads per second of CPU time of this process (which a busy machine changes
+/// less), and their number. `silent`: they record nothing, for tools that are always on.
 fn block<R: Rival>(rival: R, silent: bool, spawners: usize, length: Duration) -> (f64, f64, u64) {
     let stop = AtomicBool::new(false);
     let count = AtomicU64::new(0);
@@ -110,7 +110,7 @@ pub fn measure<R: Rival>(setup: &Setup, effort: &Effort, figures: &mut Figures) 
     if mixed {
         for state in ORDER.repeat(effort.turns) {
             on.toggle(state);
-            // What a start costs is another question than what recording does.
+            // The cost of a start is another question than the cost of recording.
             std::thread::sleep(SETTLE);
             round(on, state, &mut rates);
         }

@@ -1,5 +1,6 @@
 //! One loop a given number of times, for callgrind: the difference of two runs, divided by the
-//! difference of turns, is the instructions of one call. Unlike ns it does not wobble.
+//! difference of turns, is the instructions of one call. Unlike ns it does not vary from run to
+//! run.
 
 use crate::calls::{empty, events, spans};
 use crate::limits::{bare_events, bare_spans, two_now_ns};

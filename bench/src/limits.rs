@@ -1,4 +1,4 @@
-//! What the machine allows: clock reads, memory, files, threads. Nothing that records can beat these.
+//! The machine's limits: clock reads, memory, files, threads. No recorder can be faster.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -18,7 +18,7 @@ fn two_clock_gettime(turns: u64) {
     });
 }
 
-/// Two reads of the clock that dashcam stamps with.
+/// Two reads of the clock that dashcam uses.
 #[inline(never)]
 pub fn two_now_ns(turns: u64) {
     turn(&Plain, turns, |_| {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The raw cycle counter, as the fastest recorder could stamp with.
+/// The raw cycle counter, as the fastest recorder could use for timestamps.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn rdtsc() -> u64 {
@@ -60,7 +60,7 @@ pub fn cpus() -> &'static [usize] {
     })
 }
 
-/// Keeps the calling thread on one of `cpus()`, counted from the last: the first one has the
+/// Pins the calling thread to one of `cpus()`, counted from the last: the first CPU has the
 /// machine's interrupts more often.
 pub fn pin(from_last: usize) {
     let cpus = cpus();

@@ -1,5 +1,5 @@
-//! Recorders side by side. One process measures one rival in one way and prints one line of JSON;
-//! `bench/run.py` takes them in turn and makes the tables.
+//! Recorders side by side. One process measures one tool in one way and prints one line of JSON;
+//! `bench/run.py` runs the processes in turn and makes the tables.
 //!
 //! ```text
 //! dashcam-bench run calls|churn|snapshot RIVAL    (RIVAL `limits`, with `calls`: the machine)
@@ -7,8 +7,8 @@
 //! dashcam-bench count CASE TURNS                  for callgrind; `count list` names the cases
 //! ```
 //! Environment: BENCH_OUT (folder for dumps), BENCH_RING_MIB (64), BENCH_QUICK (1: fewer turns),
-//! BENCH_CHURN_TURNS (1), BENCH_CHURN_STORM_MS (0: how long threads come and go before each turn),
-//! BENCH_TURNS (set: the limit's dump rests as often as dashcam's).
+//! BENCH_CHURN_TURNS (1), BENCH_CHURN_STORM_MS (0: for how long threads start and end before each
+//! turn), BENCH_TURNS (set: the limit's dump pauses as often as dashcam's).
 
 mod calls;
 mod churn;
@@ -48,7 +48,7 @@ fn order() -> Order {
 
 type More<R> = fn(&R, &calls::Effort, &mut Figures);
 
-/// Measures and prints. False: no such way for this rival.
+/// Measures and prints. False: this tool cannot be measured in this way.
 fn run<R: Rival>(order: &Order, way: &str, more: More<R>) -> bool {
     let mut figures = Figures::default();
     let rival = match way {
@@ -73,7 +73,7 @@ fn run<R: Rival>(order: &Order, way: &str, more: More<R>) -> bool {
     true
 }
 
-/// A rival that has no loops of its own.
+/// A tool without loops of its own.
 fn plainly<R: Rival>(order: &Order, way: &str) -> bool {
     run::<R>(order, way, |_, _, _| ())
 }

@@ -1,4 +1,4 @@
-//! Figures on their way out: one line of JSON.
+//! A process's figures: one line of JSON.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ impl Figures {
         let _ = write!(self.0, "{comma}\"{name}\": ");
     }
 
-    /// One number; what is not finite is left out, since JSON has no word for it.
+    /// One number; a number that is not finite is left out, since JSON cannot hold it.
     pub fn number(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             self.key(name);

@@ -1,5 +1,5 @@
-//! A dump of a full ring while one writer, or one on every core, records flat out: how long it
-//! takes, and the largest gap a writer sees meanwhile beside the largest gap in an equal time
+//! A dump of a full ring while one writer, or a writer on every core, records flat out: how long it
+//! takes, and the largest gap that a writer sees meanwhile beside the largest gap in an equal time
 //! without a dump, which is the machine's own noise.
 
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use crate::machine;
 use crate::report::Figures;
 use crate::rivals::{Rival, Setup};
 
-/// What writers tell of one window of time.
+/// The figures of writers about one window of time.
 #[derive(Default)]
 struct Window {
     gap: AtomicU64,
     events: AtomicU64,
 }
 
-/// Writers look here: the number of the window, `usize::MAX` to stop.
+/// Read by writers: the number of the window, `usize::MAX` to stop.
 struct Stage {
     at: AtomicUsize,
     windows: Vec<Window>,
@@ -52,7 +52,7 @@ fn writer<R: Rival>(rival: R, stage: &Stage) {
     }
 }
 
-/// Fills the ring from every core, so that rings a core are full too.
+/// Fills the ring from every core, so that rings of single cores are full too.
 fn fill<R: Rival>(rival: R, bytes: usize) {
     let cores = machine::cpus().len();
     let turns = (bytes / R::EVENT_BYTES / cores) as u64 * 5 / 4;
@@ -97,7 +97,7 @@ fn dumps<R: Rival>(rival: R, writers: usize, path: &PathBuf, dumps: usize) -> (V
                     break;
                 }
             }
-            // What was written goes to the disk now, not during the quiet window.
+            // The written data goes to the disk now, not during the quiet window.
             if let Ok(file) = std::fs::File::open(path) {
                 let _ = file.sync_all();
             }

@@ -1,8 +1,8 @@
 // Go's FlightRecorder in the loops of bench/src: calls, churn, snapshot; prints one line of JSON.
 //
 // A span is a region; its integer attribute costs a log message of its own (`span`), so the region
-// alone is told too (`region`). Churn starts goroutines, which is what a Go program does; they are
-// no threads, so only the ratio of on to off can be compared.
+// alone is measured too (`region`). Churn starts goroutines, as a Go program does; they are no
+// threads, so only the ratio of on to off can be compared.
 package main
 
 import (
@@ -59,7 +59,7 @@ func loopRegion(n uint64) {
 	}
 }
 
-// The log is asked for only while somebody listens: its text costs without that too.
+// The log is requested only while a consumer listens: its text costs without that too.
 func loopSpan(n uint64) {
 	for i := uint64(0); i < n; i++ {
 		region := trace.StartRegion(ctx, "bench")

@@ -1,7 +1,7 @@
 /* LTTng-UST in the loops of bench/src: calls, churn, snapshot; prints one line of JSON.
  *
- * bench/run.py has made the session BENCH_SESSION (snapshot mode, a ring a core); this program
- * starts and stops it with the `lttng` command and asks it for snapshots. */
+ * bench/run.py has made the session BENCH_SESSION (snapshot mode, a ring for each core); this
+ * program starts and stops it with the `lttng` command and requests snapshots from it. */
 #define _GNU_SOURCE
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
@@ -168,7 +168,7 @@ static void *events_thread(void *cpu_)
     return NULL;
 }
 
-/* ns an event on each of the CPUs from first to last, in `took` */
+/* ns for each event on each of the CPUs from first to last, in `took` */
 static void events_on(int first, int last)
 {
     pthread_t ids[2];

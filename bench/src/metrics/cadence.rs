@@ -1,5 +1,5 @@
-//! cadence, a StatsD client: a datagram a call, buffered, and both behind its queue with a thread. The
-//! queue has no bound, as it is made by default. It has no handles.
+//! cadence, a StatsD client: a datagram for each call, buffered, and both behind its queue with a
+//! thread. The queue has no bound, as by default. It has no handles.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use cadence::{
 use super::Client;
 use crate::rivals::Setup;
 
-/// The client takes its sink; this is a second way to it.
+/// The client takes ownership of its sink; this is a second way to it.
 struct Shared<S>(Arc<S>);
 
 impl<S: MetricSink> MetricSink for Shared<S> {
@@ -106,7 +106,7 @@ macro_rules! of_cadence {
 }
 
 of_cadence!(
-    /// A datagram a call, by the caller.
+    /// A datagram for each call, by the caller.
     Udp, UdpMetricSink, 20_000, true, udp, |_| ()
 );
 of_cadence!(
@@ -116,7 +116,7 @@ of_cadence!(
     }
 );
 of_cadence!(
-    /// A thread sends a datagram a line.
+    /// A thread sends a datagram for each line.
     Queuing, QueuingMetricSink, 50_000, true,
     |port| Ok(QueuingMetricSink::from(udp(port)?)), wait_for
 );

@@ -1,4 +1,4 @@
-//! Ourselves, recording as by default, with the StatsD sink on.
+//! dashcam, recording as by default, with the StatsD sink on.
 
 use super::Client;
 use crate::rivals::{dashcam::Dashcam as Recorder, Rival, Setup};
@@ -9,7 +9,7 @@ pub struct Dashcam {
     orders: dashcam::Counter,
 }
 
-/// Starts the recorder; its sink sends to `port` and tells nothing of itself.
+/// Starts the recorder; its sink sends to `port`, without metrics about itself.
 pub fn start(setup: &Setup, port: u16) -> Recorder {
     let others = ["DD_", "STATSD_", "DASHCAM_"];
     for (name, _) in std::env::vars_os() {
@@ -22,7 +22,7 @@ pub fn start(setup: &Setup, port: u16) -> Recorder {
     Recorder::on(setup)
 }
 
-/// A number of `status`'s part about StatsD, all values of an object added.
+/// A number of `status`'s part about StatsD; the values of an object are added up.
 fn number(status: &str, name: &str) -> u64 {
     let Some((_, rest)) = status.split_once(&format!("\"{name}\":")) else { return 0 };
     let rest = rest.trim_start();
@@ -33,8 +33,8 @@ fn number(status: &str, name: &str) -> u64 {
     text.split(',').filter_map(|part| part.rsplit(':').next()?.trim().parse::<u64>().ok()).sum()
 }
 
-/// Lines that the sink tells to have lost; here a line is more than one count, so with one lost the
-/// books cannot be closed to the count, and say so.
+/// Lines that the sink reports as lost. Here a line is more than one count, so with a lost line the
+/// accounts cannot be closed to the count, and that is reported.
 pub fn lost() -> u64 {
     number(&dashcam::status_json(), "dropped_lines")
 }

@@ -5,7 +5,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use super::{dashcam as ours, Client};
 use crate::rivals::{dashcam::Dashcam as Recorder, Rival, Setup};
 
-/// Through our recorder of the facade.
+/// Through dashcam's recorder of the facade.
 pub struct OverDashcam {
     recorder: Recorder,
     orders: metrics::Counter,

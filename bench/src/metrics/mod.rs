@@ -1,10 +1,12 @@
-//! What a counter costs: by handle, by name, and with a tag; and events/s of 1, 2 and 8 threads. Every
-//! client runs in these loops; those that send have a receiver of their own, a process that reads.
+//! The cost of a counter: by handle, by name, and with a tag; and events/s of 1, 2 and 8 threads.
+//! Every client runs in these loops; clients that send have a receiver of their own, a process that
+//! reads.
 //!
-//! How it works: one process measures one client, runs of the ways interleaved, and at the end closes
-//! its books: calls made = arrived + counted as lost by the client + lost by the receiver's socket
-//! (the kernel counts those datagrams). `lost_unknown` is what is missing then. What a client does later (windows, a scrape) is not in its
-//! ns; what it has to send before the next run is waited for between runs (`rest`), untimed.
+//! How it works: one process measures one client, runs of the ways interleaved, and at the end
+//! checks its accounts: calls made = arrived + counted as lost by the client + lost by the
+//! receiver's socket (the kernel counts those datagrams). `lost_unknown` is the rest. Later work of
+//! a client (windows, a scrape) is not in its ns; between runs the bench waits, untimed, until
+//! everything is sent (`rest`).
 
 mod cadence;
 mod dashcam;
@@ -31,9 +33,9 @@ const THREADS: [usize; 3] = [1, 2, 8];
 
 /// A client under test: one counter `orders`.
 pub trait Client: Sync + Sized {
-    /// Its calls end at a server, so it gets one.
+    /// Its calls end at a server, so it gets a receiver.
     const SENDS: bool = false;
-    /// A datagram is one call, so what a socket dropped is known to the call.
+    /// A datagram is one call, so datagrams dropped by a socket are dropped calls.
     const DATAGRAM_A_CALL: bool = false;
     /// It has a bound counter.
     const HAS_HANDLE: bool = true;
@@ -41,7 +43,7 @@ pub trait Client: Sync + Sized {
     const HAS_NAME: bool = true;
     /// It counts with a tag.
     const HAS_TAG: bool = true;
-    /// Calls of one run; fewer for those that make a system call.
+    /// Calls of one run; fewer for clients that make a system call.
     const TURNS: u64 = 1_000_000;
 
     /// Starts it; its server listens on that port of this machine.
@@ -54,11 +56,11 @@ pub trait Client: Sync + Sized {
     fn tag(&self);
     /// Waits until what is queued was sent.
     fn rest(&self) {}
-    /// Counts it tells to have lost.
+    /// Its own number of lost counts.
     fn lost(&self) -> u64 {
         0
     }
-    /// Of those that send nothing: the sum of all counters.
+    /// For clients that send nothing: the sum of all counters.
     fn kept(&self) -> Option<u64> {
         None
     }
@@ -189,7 +191,7 @@ fn measure<C: Client>(setup: &Setup, runs: usize, figures: &mut Figures) -> Resu
         figures.number("lost_counted", lost);
         let missing = called - arrived - lost;
         let packed = by_socket > 0.0 && !C::DATAGRAM_A_CALL;
-        // How much was in a datagram of many lines nobody knows any more.
+        // The number of counts in a lost datagram of many lines is not known any more.
         let in_socket = if packed { missing } else { by_socket };
         figures.number("socket_dropped_packets", by_socket);
         figures.number("lost_socket", in_socket);

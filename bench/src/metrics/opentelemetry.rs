@@ -1,5 +1,5 @@
-//! OpenTelemetry's counter. Without a reader its instruments do nothing, so there is one, which does
-//! not read while calls are measured. It counts by instrument, not by name.
+//! OpenTelemetry's counter. Without a reader its instruments do nothing, so there is a reader that
+//! does not read while calls are measured. It counts by instrument, not by name.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use opentelemetry_sdk::Resource;
 use super::Client;
 use crate::rivals::Setup;
 
-/// An exporter that adds up what it is given.
+/// An exporter that adds up the exported values.
 struct Adds(Arc<AtomicU64>);
 
 impl PushMetricExporter for Adds {

@@ -1,5 +1,5 @@
-//! The `prometheus` crate, and `prometheus-client`. Neither counts by name; with labels looked up at
-//! each call stands for the tag.
+//! The `prometheus` crate, and `prometheus-client`. Neither counts by name; labels that are looked
+//! up at each call take the tag's place.
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,5 +1,5 @@
-//! A StatsD server that reads and sums, in a process of its own: as an agent it takes CPU, but not the
-//! caller's locks.
+//! A StatsD server that reads and sums, in a process of its own: like an agent it takes CPU, but
+//! not the caller's locks.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What it got.
+/// The received totals.
 pub struct Found {
     /// Datagrams read.
     pub packets: f64,
@@ -20,7 +20,7 @@ pub struct Found {
 
 /// The process, from the caller's side.
 pub struct Receiver {
-    /// Where it listens, on 127.0.0.1.
+    /// Its port on 127.0.0.1.
     pub port: u16,
     child: Child,
     answer: BufReader<ChildStdout>,
@@ -60,7 +60,7 @@ impl Receiver {
     }
 }
 
-/// Bytes that may wait in the socket: as many as a run sends. Without privileges the machine's most.
+/// Bytes that the socket may hold: as many as a run sends. Without privileges the machine's limit.
 const ROOM: libc::c_int = 1 << 28;
 
 fn make_room(socket: &UdpSocket) {
@@ -119,7 +119,7 @@ fn read_all() -> std::io::Result<()> {
     Ok(())
 }
 
-/// This process is the server. False: it could not be.
+/// This process is the server. False: it could not start.
 pub fn serve() -> bool {
     match read_all() {
         Ok(()) => true,

@@ -1,4 +1,4 @@
-//! backbeat: rings a core, records of [time, event id, fields].
+//! backbeat: a ring for each core, records of [time, event id, fields].
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Ourselves, through the public interface.
+//! dashcam, through its public interface.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn start(given: &[(String, String)]) {
 }
 
 impl Dashcam {
-    /// A span without attributes: what the tightest rows of the documents speak of.
+    /// A span without attributes: the tightest rows of the documents are about these.
     #[inline]
     pub fn bare_span<T>(&self, inside: impl FnOnce() -> T) -> T {
         let begin = if dashcam::is_on() { dashcam::now_ns() } else { 0 };

@@ -1,5 +1,5 @@
-//! fastrace: local spans under a root, sent to a collector thread; the reporter drops them.
-//! Properties are texts: that is its interface, so the integer is printed.
+//! fastrace: local spans under a root, sent to a collector thread; the reporter drops them. Its
+//! interface takes properties as texts, so the integer is formatted.
 
 use fastrace::collector::{Config, Reporter, SpanContext, SpanRecord};
 use fastrace::local::{LocalParentGuard, LocalSpan};

@@ -1,5 +1,5 @@
 //! tracing-flight-recorder: a published layer that keeps the last events behind a lock. It records
-//! events with the spans around them, no spans of their own.
+//! events with the spans around them, but no spans of its own.
 
 use std::path::Path;
 use std::sync::OnceLock;

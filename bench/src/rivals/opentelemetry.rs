@@ -69,7 +69,7 @@ impl Rival for OpenTelemetry {
     }
 
     fn event(&self, rows: u64) {
-        // For churn only: three spans stand for the three events.
+        // For churn only: three spans take the place of the three events.
         self.span(rows, || ());
     }
 }

@@ -1,7 +1,7 @@
-//! The limit: two raw clock reads and one 32-byte record in a ring of the thread's own. No names, no
-//! switch, no reader that knows where it begins; nothing that records can cost less.
+//! The limit: two raw clock reads and one 32-byte record in a ring of the thread's own. No names,
+//! no switch, no reader that finds its begin; no recorder can cost less.
 //!
-//! Also the ring under the two minimal `tracing` recorders, so that what they cost beyond it is
+//! Also the ring under the two minimal `tracing` recorders, so that their cost beyond it is that of
 //! `tracing` itself.
 
 use std::cell::Cell;
@@ -56,7 +56,7 @@ fn take_part() -> Option<&'static [AtomicU64]> {
     Some(&parts.words[begin..begin + parts.part_words])
 }
 
-/// Stores one record of four words; relaxed, as a recorder that is copied while it writes must.
+/// Stores one record of four words; relaxed, as a recorder must that is copied while it writes.
 #[inline]
 pub fn store(record: [u64; 4]) {
     OWN.with(|own| {
@@ -83,8 +83,8 @@ pub fn dump_ring(path: &Path) -> std::io::Result<u64> {
     Ok(bytes.len() as u64)
 }
 
-/// The same a piece at a time, asleep for as long as each turn took: what any dump of these bytes
-/// does to others while it leaves them half of its CPU.
+/// The same in parts, asleep for as long as each part took: the effect of a dump of these bytes on
+/// others while it leaves them half of its CPU.
 fn dump_in_turns(words: &[AtomicU64], path: &Path) -> std::io::Result<u64> {
     let mut file = File::create(path)?;
     let mut begin = Instant::now();

@@ -1,6 +1,6 @@
-//! `tracing` with a subscriber of one's own and no registry: spans of one thread on a stack of that
-//! thread, records in its own ring. The fastest `tracing` can be; it gives up layers, filters and
-//! spans that change threads.
+//! `tracing` with a subscriber written for this and no registry: spans of one thread on a stack of
+//! that thread, records in its own ring. The fastest that `tracing` can be; it gives up layers,
+//! filters and spans that change threads.
 
 use std::cell::RefCell;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! `tracing` with a registry and one layer: a trivial one, which records nothing (the least a user
-//! of layers pays), and one which records every span and event in a ring of the thread's own.
+//! `tracing` with a registry and one layer: a trivial layer, which records nothing (the least cost
+//! for a user of layers), and a layer which records every span and event in a ring of the thread's
+//! own.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -65,7 +66,7 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recording {
     }
 }
 
-/// A span of `tracing`, whoever listens.
+/// A span of `tracing`, whichever subscriber is set.
 #[inline]
 pub fn span<T>(rows: u64, inside: impl FnOnce() -> T) -> T {
     let span = tracing::info_span!("bench", rows);
@@ -73,13 +74,13 @@ pub fn span<T>(rows: u64, inside: impl FnOnce() -> T) -> T {
     inside()
 }
 
-/// An event of `tracing`, whoever listens.
+/// An event of `tracing`, whichever subscriber is set.
 #[inline]
 pub fn event(rows: u64) {
     tracing::info!(rows);
 }
 
-/// Makes `subscriber` the listener of the process.
+/// Makes `subscriber` the subscriber of the process.
 pub fn listen(subscriber: impl tracing::Subscriber + Send + Sync) {
     if let Err(error) = tracing::subscriber::set_global_default(subscriber) {
         eprintln!("tracing: {error}");

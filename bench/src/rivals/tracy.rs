@@ -1,5 +1,5 @@
-//! Tracy's client without a viewer and not on demand: everything is kept until one connects. A point
-//! in time with a number is a plot point.
+//! Tracy's client without a viewer and not on demand: everything is kept until a viewer connects. A
+//! point in time with a number is a plot point.
 
 use tracy_client::{plot_name, span_location, Client};
 
@@ -45,7 +45,7 @@ impl Rival for Tracy {
     }
 
     fn end(&self) {
-        // Its own shutdown waits for a viewer to take what is left.
+        // Its own shutdown waits for a viewer to take the rest.
         use std::io::Write;
         let _ = std::io::stdout().flush();
         // SAFETY: ends the process without running exit handlers; everything is printed.
