@@ -79,7 +79,9 @@ def arguments() -> argparse.Namespace:
 
 
 class RustCase(cases.Case):
-    """The service in Rust with one of its defects: it starts dashcam itself, as one in C does."""
+    """The service in Rust with one of its defects: it starts dashcam itself, like a program in
+    C.
+    """
 
     @property
     def is_native(self) -> bool:
@@ -169,14 +171,16 @@ def description(case: cases.Case, switches: str, python: str, sick: bool) -> str
 
 
 def name_of(case: cases.Case, switches: str, python: str, sick: bool) -> str:
-    """The stored files' name: what differs from the usual is in it."""
+    """The stored files' name: it contains what differs from the usual."""
     parts = [case.name.replace("/", "-"), "" if sick else "healthy"]
     parts += ["off" if switches == "off" else "", "" if python == "3.11" or case.is_native else f"py{python}"]
     return "-".join(part for part in parts if part)
 
 
 def record(options: argparse.Namespace, case: cases.Case, switches: str) -> str:
-    """Records one program until its verdict is right and it is stored; what came of the last run."""
+    """Records one program until its verdict is right and it is stored; returns the result of the
+    last run.
+    """
     sick = not options.twins
     name = name_of(case, switches, options.version, sick)
     text = OUT / f"{name}.toml"
@@ -200,7 +204,7 @@ def record(options: argparse.Namespace, case: cases.Case, switches: str) -> str:
 
 
 def damage(options: argparse.Namespace) -> int:
-    """Makes the damaged captures of those that are stored whole."""
+    """Makes the damaged captures from those that are stored whole."""
     failed = 0
     for source, how in DAMAGED:
         name = f"damaged-{source}-{re.sub(r'[^a-zA-Z0-9]+', '-', how).strip('-')}"
@@ -210,7 +214,7 @@ def damage(options: argparse.Namespace) -> int:
         text = OUT / f"{name}.toml"
         marked = whole.replace("\n\n[answer]\n", f"\ndamage = {quoted(how)}\n\n[answer]\nmay_be_silent = true\n")
         text.write_text(marked, "utf-8")
-        # What it says is a fact of the reader and the diagnosis, whatever it is worth.
+        # Its verdict is a fact of the reader and the diagnosis, right or wrong.
         pack = [str(GOLDEN), "pack", "--as-it-is", str(HERE / f"{source}.dashcam.gz"), str(text)]
         command = [*pack, "--in", str(HERE)]
         failed += bool(subprocess.run(command, timeout=PACK_S, check=False).returncode)
@@ -218,7 +222,7 @@ def damage(options: argparse.Namespace) -> int:
 
 
 def store(made: list[Path], text: Path) -> str:
-    """Packs the newest capture that is right; `stored`, or what is wrong with the newest."""
+    """Packs the newest capture that is right; returns `stored`, or the fault of the newest."""
     came = ""
     for capture in reversed(made):
         command = [str(GOLDEN), "pack", str(capture), str(text), "--in", str(HERE)]
@@ -232,7 +236,7 @@ def store(made: list[Path], text: Path) -> str:
 
 
 def main() -> int:
-    """0 when all that was asked for is stored."""
+    """0 if everything requested is stored."""
     options = arguments()
     if options.damaged:
         return damage(options)

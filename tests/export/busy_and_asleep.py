@@ -1,4 +1,6 @@
-"""A thread that burns one second of CPU and sleeps one, inside of a request. Says what it did."""
+"""A thread that burns one second of CPU and sleeps one, inside of a request. Prints its own
+measurements.
+"""
 
 import json
 import sys
@@ -29,7 +31,7 @@ def section(name, work):
 
 
 def work():
-    # A name that ends lines, frames, strings and scripts for whoever does not escape it.
+    # A name that ends lines, frames, strings and scripts in any format that does not escape it.
     with dashcam.request('GET /work"</script><script>\n;', trace_id="4bf92f3577b34da6", rows=-3):
         with dashcam.span("burn"):
             section("busy", busy)

@@ -1,4 +1,4 @@
-"""Requests that overlap on an event loop, one of which hands work to a thread."""
+"""Requests that overlap on an event loop; one of them hands work to a thread."""
 
 import asyncio
 import json

@@ -1,9 +1,9 @@
-"""Reads a Perfetto trace with the official protobuf classes; prints what is in it, as JSON.
+"""Reads a Perfetto trace with the official protobuf classes; prints its content as JSON.
 
-Runs in build/export/venv. Fails on: a packet that is not of sequence 1 or comes before the state was
-cleared; a track used or taken as parent before it was told, or told twice; a slice that ends without
-a begin or never; times that go back on a track; a flow that ends where none began; a stack, frame,
-function, path or mapping used before it was told; samples that go back in time.
+Runs in build/export/venv. Fails on: a packet that is not of sequence 1 or comes before the state
+was cleared; a track used or taken as parent before its descriptor, or described twice; a slice that
+ends without a begin or never; times that go back on a track; a flow that ends where none began; a
+stack, frame, function, path or mapping used before its definition; samples that go back in time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Reader:
             self.sample(packet.timestamp, packet.perf_sample)
 
     def track(self, track: pb.TrackDescriptor) -> None:
-        """A track: told once, after its parent."""
+        """A track: described once, after its parent."""
         assert track.uuid not in self.tracks, f"track {track.uuid} is told twice"
         assert not track.parent_uuid or track.parent_uuid in self.tracks, f"track {track.uuid} before its parent"
         self.tracks[track.uuid] = track
@@ -85,7 +85,7 @@ class Reader:
             self.slices.append((category, name, t_ns - begin))
 
     def intern(self, data: pb.InternedData) -> None:
-        """Strings, mappings, frames, stacks: each once, each after what it is made of."""
+        """Strings, mappings, frames, stacks: each once, each after its parts."""
         def tell(kind: str, iid: int, value: object) -> None:
             assert iid and iid not in self.told[kind], f"{kind} {iid} is told twice"
             self.told[kind][iid] = value
@@ -103,7 +103,7 @@ class Reader:
             tell("callstacks", stack.iid, " > ".join(str(self.told["frames"][i]) for i in stack.frame_ids))
 
     def sample(self, t_ns: int, sample: pb.PerfSample) -> None:
-        """A sample: of a known stack, not before the one before."""
+        """A sample: of a known stack, not earlier than the previous sample."""
         assert sample.callstack_iid in self.told["callstacks"], f"no stack {sample.callstack_iid}"
         assert t_ns >= self.sampled_ns and sample.timebase_count >= self.weight
         self.sampled_ns, self.weight = t_ns, sample.timebase_count
@@ -111,7 +111,7 @@ class Reader:
 
 
 def unknown_fields(message: object) -> int:
-    """Fields that the official schema does not know, in a message and all within it."""
+    """Fields that the official schema does not know, in a message and everything inside of it."""
     count = len(UnknownFieldSet(message))
     for field, value in message.ListFields():
         if field.message_type is not None:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Exports of real captures, opened by the tools they are for.
 
-Two small programs run under `dashcam run`; their captures are exported in every format and checked
-by `go tool pprof`, by speedscope's published JSON schema, and by Perfetto's official protobuf
-classes; what the exports say is compared with what the programs measured themselves. Then what must
-be refused is. Schemas are fetched once, pinned, into build/export.
+How it works: two small programs run under `dashcam run`. Their captures are exported in every
+format and checked by `go tool pprof`, by speedscope's published JSON schema, and by Perfetto's
+official protobuf classes. The exports are compared with the programs' own measurements. Then wrong
+input must be refused. Schemas are downloaded once, pinned, into build/export.
 
-What this does not do: open ui.perfetto.dev or run trace_processor, whose binary comes from a server
+Missing: it does not open ui.perfetto.dev or run trace_processor, whose binary comes from a server
 that builds may not reach. Ids, nesting and order are checked here instead.
 """
 
@@ -36,12 +36,12 @@ FORMATS = ("pprof", "folded", "speedscope", "chrome", "perfetto")
 
 # For each command; the slowest installs packages.
 LIMIT_S = 600.0
-# What fetches from a registry is tried three times.
+# A download from a registry is tried three times.
 AGAIN = [str(ROOT / "tools/again"), "180"]
 
 
 class Wrong(Exception):
-    """What an export says and what it should."""
+    """A value in an export and the wanted value."""
 
 
 def need(holds: object, told: str) -> None:
@@ -51,8 +51,8 @@ def need(holds: object, told: str) -> None:
 
 
 def near(found: float, wanted: float, what: str) -> None:
-    """Both are measured of the same run; the slack is for time that the sampler was kept from a CPU
-    by a busy machine, which is told as not sampled or put to the next stack."""
+    """Both are measured in the same run. The slack is for time that a busy machine kept the sampler
+    from a CPU: that time is reported as not sampled or belongs to the next stack."""
     need(abs(found - wanted) <= 0.03 * wanted + 0.1, f"{what}: found {found:.3f} s, wanted {wanted:.3f} s")
 
 
@@ -75,7 +75,7 @@ def tools() -> Path:
 
 
 def speedscope_schema() -> Path:
-    """The schema out of speedscope's package."""
+    """The schema from speedscope's package."""
     folder = BUILD / SPEEDSCOPE.replace("@", "-")
     schema = folder / "package" / "dist" / "release" / "file-format-schema.json"
     if not schema.is_file():
@@ -86,7 +86,7 @@ def speedscope_schema() -> Path:
 
 
 def recorded(program: str, folder: Path, **settings: str) -> dict:
-    """Runs a program under dashcam; what it printed."""
+    """Runs a program under dashcam; returns its output."""
     env = os.environ | {"DASHCAM_OUT": str(folder), "DASHCAM_POST": "100ms"} | settings
     command = [dashcam(), "run", "--slow", "50ms" if program == "on_a_loop.py" else "1h", "--", sys.executable]
     done = run([*command, HERE / program], env=env, stdout=subprocess.PIPE, check=True)
@@ -99,7 +99,7 @@ def dashcam() -> str:
 
 
 def export(capture: str, to: str, *more: str) -> bytes:
-    """What `dashcam export` writes to a pipe."""
+    """The output of `dashcam export` to a pipe."""
     command = [dashcam(), "export", capture, "--to", to, *more]
     return run(command, stdout=subprocess.PIPE, check=True).stdout
 
@@ -108,7 +108,7 @@ def export(capture: str, to: str, *more: str) -> bytes:
 
 
 class Pprof:
-    """What `go tool pprof -raw` says of a file."""
+    """The output of `go tool pprof -raw` for a file."""
 
     def __init__(self, path: Path) -> None:
         env = os.environ | {"PPROF_TMPDIR": str(path.parent)}
@@ -131,7 +131,7 @@ class Pprof:
                 self.samples[-1] = (values, stack, labels + " " + line.strip())
 
     def seconds(self, kind: str, function: str, label: str = "") -> float:
-        """The sum of a value under a function, of samples with a label."""
+        """The sum of a value under a function, over samples with a label."""
         hits = (s for s in self.samples if function in s[1] and label in s[2])
         return sum(values[f"{kind}/nanoseconds"] for values, _, _ in hits) / 1e9
 
@@ -208,7 +208,7 @@ def check_speedscope(made: dict, python: Path) -> None:
 
 
 def check_chrome(made: dict) -> list[tuple[str, str, int]]:
-    """It parses, ends match begins, slices of a thread nest; its slices."""
+    """It parses, ends match begins, slices of a thread nest; returns its slices."""
     file = json.loads(export(made["capture"], "chrome"))
     need(file["otherData"]["notes"], "no notes")
     slices, open_, threads = [], defaultdict(list), defaultdict(list)
@@ -230,7 +230,7 @@ def check_chrome(made: dict) -> list[tuple[str, str, int]]:
 
 
 def nests(track: object, rows: list[tuple[float, float]]) -> None:
-    """Of two slices of a track one is within the other, or they are apart."""
+    """Of two slices of a track one lies within the other, or they are apart."""
     inside: list[tuple[float, float]] = []
     for begin, end in rows:
         while inside and inside[-1][1] <= begin + 0.0005:
@@ -240,7 +240,7 @@ def nests(track: object, rows: list[tuple[float, float]]) -> None:
 
 
 def check_perfetto(made: dict, python: Path, folder: Path) -> dict:
-    """The official classes parse it; see `perfetto_check.py` for what is checked there."""
+    """The official classes parse it; see `perfetto_check.py` for the checks."""
     path = folder / "out.perfetto-trace"
     path.write_bytes(export(made["capture"], "perfetto"))
     done = run([python, HERE / "perfetto_check.py", path], stdout=subprocess.PIPE)
@@ -249,7 +249,7 @@ def check_perfetto(made: dict, python: Path, folder: Path) -> dict:
 
 
 def check_timelines(made: dict, python: Path, folder: Path) -> dict:
-    """Both formats, and that they say the same."""
+    """Both formats, and that they agree."""
     chrome = check_chrome(made)
     perfetto = check_perfetto(made, python, folder)
     need(perfetto["unknown_fields"] == 0, "fields that the official schema does not know")
@@ -295,7 +295,9 @@ def check_loop_timeline(made: dict, python: Path, folder: Path) -> None:
 
 
 def refused(arguments: list, code: int, told: str, where: Path) -> None:
-    """The command ends with `code`, says `told` on stderr, nothing on stdout, and leaves nothing."""
+    """The command ends with `code`, prints `told` to stderr, nothing to stdout, and leaves no
+    file.
+    """
     before = sorted(where.iterdir())
     done = run([dashcam(), "export", *arguments], capture_output=True)
     need(done.returncode == code, f"{arguments}: exit {done.returncode}, wanted {code}")
@@ -337,7 +339,7 @@ def check_places(made: dict, folder: Path) -> None:
     target.write_text("old")
     run([dashcam(), "export", made["capture"], "--to", "pprof", "-o", target], check=True)
     need(target.read_bytes()[:2] == b"\x1f\x8b", "-o did not replace the file")
-    # script gives it a terminal: a file beside the capture, whose name is printed.
+    # `script` gives it a terminal: a file beside the capture, whose name is printed.
     beside = Path(made["capture"]).with_suffix(".perfetto-trace")
     command = f"{dashcam()} export {made['capture']} --to perfetto"
     shown = run(["script", "-qec", command, "/dev/null"], capture_output=True, check=True).stdout
@@ -345,7 +347,7 @@ def check_places(made: dict, folder: Path) -> None:
     need(beside.read_bytes() == export(made["capture"], "perfetto"), "the file beside differs from the pipe")
     done = run(["script", "-qec", command + " -o -", "/dev/null"], capture_output=True)
     need(done.returncode == 2 and b"is binary" in done.stdout, f"binary to a terminal: {done.stdout!r}")
-    # Whenever it is interrupted: the old file or the whole new one, and nothing else.
+    # After any interruption: the old file or the whole new one, and nothing else.
     alone = folder / "alone"
     alone.mkdir()
     target = alone / "out.json"

@@ -1,5 +1,5 @@
-// What `promtool check metrics` does: Prometheus' own parser and linter over the text on stdin.
-// Prints a line a problem; exit code 3 when there is one, 1 when the text cannot be parsed.
+// The same as `promtool check metrics`: Prometheus' own parser and linter over the text on stdin.
+// Prints a line for each problem; exit code 3 if there is one, 1 if the text cannot be parsed.
 package main
 
 import (

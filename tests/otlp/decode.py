@@ -20,7 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 
 def known(message: Message, where: str) -> None:
-    """No field is unknown, all the way down."""
+    """No field is unknown, also in nested messages."""
     unknown = [field.field_number for field in UnknownFieldSet(message)]
     assert not unknown, f"{where}: unknown fields {unknown}"
     for field, value in message.ListFields():
@@ -32,7 +32,7 @@ def known(message: Message, where: str) -> None:
 
 
 def traces(data: bytes) -> list:
-    """The spans; what the specification asks of each."""
+    """The spans, checked against the specification."""
     message = ExportTraceServiceRequest.FromString(data)
     known(message, "traces")
     known(TracesData.FromString(data), "TracesData")
@@ -54,7 +54,7 @@ def traces(data: bytes) -> list:
 
 
 def metrics(data: bytes) -> list:
-    """The metrics; what the specification asks of each."""
+    """The metrics, checked against the specification."""
     message = ExportMetricsServiceRequest.FromString(data)
     known(message, "metrics")
     known(MetricsData.FromString(data), "MetricsData")
@@ -71,7 +71,7 @@ def metrics(data: bytes) -> list:
 
 
 def zipkin(data: bytes) -> list:
-    """The spans; what Zipkin's API description (v2) asks of each."""
+    """The spans, checked against Zipkin's API description (v2)."""
     allowed = {"traceId", "id", "parentId", "name", "kind", "timestamp", "duration", "localEndpoint", "annotations", "tags"}
     out = []
     for span in json.loads(data):

@@ -2,10 +2,10 @@
 """OTLP and Zipkin out, against a real OpenTelemetry Collector and the official schemas.
 
 A service under dashcam sends its slow and failed requests and its metrics to a collector, which is
-built from the Go registry (collector/go.mod pins it) into build/otlp and writes what it took into a
-file; what is in the file is compared with what the service did and with dashcam's own books. The
+built from the Go registry (collector/go.mod pins it) into build/otlp and writes what it received
+into a file. The file is compared with the service's own counts and with dashcam's accounts. The
 exports of a capture are decoded by the official protobuf classes, and posted to the collector.
-Without go the collector is SKIPPED, and the decoding is left.
+Without go the collector is SKIPPED; the decoding still runs.
 
     tests/otlp/run.py [CASE ...]      cases: see CASES
 """
@@ -33,7 +33,7 @@ import limited  # noqa: E402
 
 BUILD = ROOT / "build" / "otlp"
 PATIENCE_S = 60.0
-# What fetches from a registry is tried three times; seconds for each.
+# A download from a registry is tried three times; seconds for each.
 AGAIN = [str(ROOT / "tools/again"), "900"]
 BUILD_S = 3000.0
 
@@ -87,14 +87,14 @@ def collector() -> Path | None:
 
 
 def free_port() -> int:
-    """A port nobody has at the moment."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Collector:
-    """One that runs, and what it took."""
+    """A running collector, and what it received."""
 
     running: list[subprocess.Popen] = []
 
@@ -111,7 +111,7 @@ class Collector:
         pipelines = "".join(
             f"    {signal}:\n      receivers: [otlp]\n      exporters: [file/{signal}]\n" for signal in self.files
         )
-        # Its own certificate, and whose clients it lets in: those of the folder's authority.
+        # Its own certificate, and the authority whose clients it accepts: the folder's.
         secured = (
             f"        tls:\n          cert_file: {tls}/server.pem\n          key_file: {tls}/server.key\n"
             f"          client_ca_file: {tls}/ca.pem\n"
@@ -140,7 +140,7 @@ class Collector:
     @staticmethod
     @contextlib.contextmanager
     def ended() -> Iterator[None]:
-        """Ends those that a failed case left."""
+        """Ends the collectors that a failed case left."""
         try:
             yield
         finally:
@@ -151,19 +151,19 @@ class Collector:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Its address."""
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        """Ends it; it writes what it has."""
+        """Ends it; it writes the rest."""
         self.process.terminate()
         self.process.wait(timeout=PATIENCE_S)
 
     def lines(self, signal: str) -> Iterator[dict]:
-        """What it took, by request."""
+        """What it received, by request."""
         path = self.files[signal]
         for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []:
-            # The last one may still be written.
+            # The last line may still be incomplete.
             if line.endswith("\n"):
                 yield json.loads(line)
 
@@ -193,7 +193,7 @@ def attributes(of: dict) -> dict:
 
 
 def serve(url: str, folder: Path, *, quick: int = 40, children: int = 0, capture: str = "-", **settings: str) -> list[dict]:
-    """Runs the service; what its processes say of the exporter."""
+    """Runs the service; returns what its processes report about the exporter."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "DASHCAM_"))}
     env |= {"DASHCAM_OUT": str(folder / "captures"), "DASHCAM_SLOW": "1h, GET /slow*>50ms", "DASHCAM_OTLP": url}
     env |= {"DASHCAM_SERVICE": "billy", "DASHCAM_OTLP_SHARE": "0"} | settings
@@ -213,7 +213,9 @@ def adds_up(told: dict) -> None:
 
 
 def live(program: Path, folder: Path) -> None:
-    """Slow and failed requests arrive with their spans; sent = arrived, by process, forked ones too."""
+    """Slow and failed requests arrive with their spans; sent = arrived, by process, forked ones
+    too.
+    """
     running = Collector(program, folder)
     told = serve(running.url, folder, children=3)
     running.stop()
@@ -255,7 +257,7 @@ def live(program: Path, folder: Path) -> None:
 
 
 def metrics(program: Path, folder: Path) -> None:
-    """Counters, gauges and timings arrive with what was counted; deltas when they are asked for."""
+    """Counters, gauges and timings arrive with the counted values; as deltas if requested."""
     for preference in ("cumulative", "delta"):
         below = folder / preference
         below.mkdir()
@@ -267,7 +269,7 @@ def metrics(program: Path, folder: Path) -> None:
         found: dict[str, list] = {}
         for metric, point in running.points():
             found.setdefault(metric["name"], []).append((metric, point))
-        # What comes after `flush` comes at the end of the process, and is in no status.
+        # Spans after `flush` are sent at the end of the process, and are in no status.
         arrived = sum(len(points) for points in found.values())
         need(arrived >= told[0]["points"]["sent"], f"{arrived} points arrived, {told[0]['points']} told")
         metric, point = found["orders"][-1]
@@ -284,7 +286,9 @@ def metrics(program: Path, folder: Path) -> None:
 
 
 def away(program: Path, folder: Path) -> None:
-    """A collector that comes back gets what waited; sent = arrived, and the books add up."""
+    """A collector that comes back gets the waiting spans; sent = arrived, and the accounts add
+    up.
+    """
     running = Collector(program, folder)
     port = running.port
     running.stop()
@@ -303,7 +307,7 @@ def away(program: Path, folder: Path) -> None:
 
 
 def refused(program: Path, folder: Path) -> None:
-    """TLS and nonsense are refused with the remedy; the service runs on."""
+    """TLS and invalid values are refused with the remedy; the service continues."""
     del program
     for url, wanted in [("https://127.0.0.1:1", "collector beside the service"), ("localhost:4318", "http://HOST:PORT")]:
         told = serve(url, folder, quick=1)
@@ -313,7 +317,9 @@ def refused(program: Path, folder: Path) -> None:
 
 
 def whole_capture(program: Path | None, folder: Path) -> None:
-    """The exports of a capture: the official classes know every field; what is posted is the same."""
+    """The exports of a capture: the official classes know every field; the posted spans are the
+    same.
+    """
     capture = folder / "made.dashcam"
     serve("off", folder, capture=str(capture))
     ids: dict[str, set] = {}
@@ -344,7 +350,7 @@ def whole_capture(program: Path | None, folder: Path) -> None:
 
 
 def authority(folder: Path) -> Path:
-    """An authority, and what it signed: a certificate for 127.0.0.1, and a client's."""
+    """An authority and its certificates: for 127.0.0.1, and for a client."""
     folder.mkdir()
 
     def openssl(*words: object) -> None:
@@ -361,7 +367,9 @@ def authority(folder: Path) -> Path:
 
 
 def secured(program: Path, folder: Path) -> None:
-    """A capture goes by TLS to a collector that wants to know who comes; nobody is trusted unasked."""
+    """A capture goes by TLS to a collector that requires a client certificate; no certificate is
+    trusted by default.
+    """
     capture = folder / "made.dashcam"
     serve("off", folder, capture=str(capture))
     keys = authority(folder / "keys")
@@ -391,7 +399,7 @@ def secured(program: Path, folder: Path) -> None:
     equal((done.returncode, done.stderr), (0, ""), "exit and stderr of --post by TLS")
     need(f"{len(running.spans())} spans in 2 requests to https://" in done.stdout, done.stdout)
     need(f"{len(running.points())} points" in done.stdout, done.stdout)
-    # By the system's authorities, which SSL_CERT_FILE is.
+    # By the system's authorities, which SSL_CERT_FILE replaces.
     again = Collector(program, folder, tls=keys)
     done = post(known | {"SSL_CERT_FILE": str(keys / "ca.pem")}, [*command[:-1], again.url])
     again.stop()

@@ -1,6 +1,6 @@
-"""A small service for the OTLP tests: requests that are quick, slow, failed; in children too.
+"""A small service for the OTLP tests: requests that are quick, slow or failed; in children too.
 
-Prints what dashcam's status says of the exporter, one JSON a process, in one list.
+Prints what dashcam's status reports about the exporter, one JSON for each process, in one list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SLOW_S = 0.06
 
 
 def work(name: str, slow: bool, fails: bool) -> None:
-    """A request with two spans, an event and, perhaps, an exception."""
+    """A request with two spans, an event and, if asked for, an exception."""
     try:
         with dashcam.request(name, user=42):
             with dashcam.span("db.query", rows=3, cached=False, share=0.5, table="orders"):
@@ -30,13 +30,13 @@ def work(name: str, slow: bool, fails: bool) -> None:
 
 
 def told() -> dict:
-    """What the exporter made of what was recorded here; only the id when there is none."""
+    """The exporter's counts for the spans recorded here; only the id if there is no exporter."""
     said = dashcam.status()["otlp"]
     return ({} if said == "off" else said) | {"pid": os.getpid()}
 
 
 def some(tag: str, quick: int) -> dict:
-    """Requests, metrics; what the exporter made of them."""
+    """Requests, metrics; returns the exporter's counts for them."""
     for i in range(quick):
         work(f"GET /quick/{tag}", slow=False, fails=False)
         if i % 10 == 0:
@@ -52,7 +52,7 @@ def some(tag: str, quick: int) -> dict:
 
 
 def child(tag: str, quick: int) -> tuple[int, int]:
-    """The same in a forked child; where it tells, and its id."""
+    """The same in a forked child; where it reports, and its id."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,10 +1,10 @@
-"""Where a project's suite runs: its pinned source with the tests, and an environment that holds the
-same version installed, what the tests require, and dashcam's wheel.
+"""Where a project's suite runs: its pinned source with the tests, and an environment with the same
+version installed, the tests' requirements, and dashcam's wheel.
 
-How it works: the source distribution comes from the registry by pip, is compared with the pinned
-SHA-256, and what the row keeps of it is unpacked. All of it lies under build/peers, and is made anew
-only when the row, the interpreter or the wheel changes. The package itself is installed, never
-imported from the source: tests meet what users have.
+How it works: the source distribution comes from the registry by pip and is compared with the pinned
+SHA-256; the parts that the row keeps are unpacked. All of it lies under build/peers, and is made
+anew only when the row, the interpreter or the wheel changes. The package itself is installed, never
+imported from the source: tests run against what users have.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Place:
 
 
 def prepare(project: Project, python: str, wheel: Path) -> Place:
-    """Fetches and installs what is not there yet. Raises Failed or Skipped."""
+    """Downloads and installs what is missing. Raises Failed or Skipped."""
     home = BUILD / python / project.name
     home.mkdir(parents=True, exist_ok=True)
     source, venv = home / "source", home / "venv"

@@ -1,12 +1,12 @@
-"""Tells a test that recording changed from one that is unsteady by itself.
+"""Distinguishes a test that recording changed from a test that is unsteady by itself.
 
 How it works: a test has a count of outcomes on each side, bare and recorded. It is changed if the
-recorded side shows an outcome that the bare side never had, or if both sides show the same
-outcomes in shares so different that chance explains it in fewer than one of a hundred comparisons
-(Fisher's exact test). Any other difference is unsteady: the bare side has it, too.
+recorded side shows an outcome that the bare side never had, or if both sides show the same outcomes
+in shares so different that chance explains it in fewer than one of a hundred comparisons (Fisher's
+exact test). Any other difference is unsteady: the bare side has it, too.
 
-What it promises: without both outcomes on the bare side, no difference is called unsteady. What is
-missing on purpose: times. A test that only got slower has the same outcome.
+What it promises: without both outcomes on the bare side, no difference is called unsteady. Missing
+on purpose: times. A test that only got slower has the same outcome.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Iterable, Literal, Mapping
 
 Verdict = Literal["same", "unsteady", "changed"]
 
-# With eight rounds on each side it takes seven more failures on one of them to get here.
+# With eight rounds on each side this needs seven more failures on one side.
 CHANCE_AT_MOST = 0.01
-# The name under which a process' end is judged like a test: its exit code, a signal, or a timeout.
+# The name under which the end of a process is judged like a test: its exit code, a signal, or a
+# timeout.
 EXIT = "(exit)"
 MISSING = "missing"
 
@@ -31,21 +32,23 @@ def unit_of(test: str) -> str:
 
 
 def is_end(test: str) -> bool:
-    """Whether it is no test, but the end of a process."""
+    """Whether it is the end of a process, and no test."""
     return test.endswith(EXIT)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one suite, or of some of its files or modules: the outcome of each test it reached."""
+    """One run of one suite, or of some of its files or modules: the outcome of each test it
+    reached.
+    """
 
     outcomes: Mapping[str, str]
     # None: all of them.
     units: "frozenset[str] | None" = None
 
     def ended_early(self) -> bool:
-        """Whether a process of the run was ended by a signal or a timeout, so that tests are missing
-        for that reason alone."""
+        """Whether a process of the run was ended by a signal or a timeout, so that tests are
+        missing for that reason alone."""
         ends = (outcome for test, outcome in self.outcomes.items() if is_end(test))
         return any(not end.startswith("exit ") for end in ends)
 
@@ -63,7 +66,7 @@ class Counts:
     recorded: "Counter[str]" = field(default_factory=Counter)
 
     def verdict(self) -> Verdict:
-        """What the two sides say together."""
+        """The judgement from both sides together."""
         if not self.bare or not self.recorded:
             return "same"  # a run that ended early never reached it: its end is judged instead
         if not set(self.recorded) <= set(self.bare):
@@ -73,17 +76,19 @@ class Counts:
         return "changed" if self.chance() < CHANCE_AT_MOST else "unsteady"
 
     def chance(self) -> float:
-        """How likely counts are at least so far apart if both sides are the same: the smallest of the
-        outcomes' exact tests, times their number, as that many were tried."""
+        """The likelihood that counts are at least so far apart if both sides are the same: the
+        smallest of the outcomes' exact tests, times their number, as that many were tried."""
         outcomes = set(self.bare) | set(self.recorded)
         totals = sum(self.bare.values()), sum(self.recorded.values())
         least = min(fisher(self.bare[o], totals[0], self.recorded[o], totals[1]) for o in outcomes)
-        # Of two outcomes the second has the same test as the first.
+        # Of two outcomes the second gives the same test as the first.
         return min(1.0, least * (len(outcomes) if len(outcomes) > 2 else 1))
 
 
 def fisher(hits: int, total: int, other_hits: int, other_total: int) -> float:
-    """Fisher's exact test, two-sided: the chance of a split that is at most as likely as this one."""
+    """Fisher's exact test, two-sided: the chance of a split that is at most as likely as this
+    one.
+    """
     all_hits = hits + other_hits
 
     def ways(split: int) -> int:

@@ -1,7 +1,7 @@
-"""Differences that are known: which test of which suite, what is seen, and why.
+"""Known differences: the suite, the test, what is seen, and the reason.
 
 An entry silences exactly one difference. `changed`: recording changes it, for the reason given.
-`unsteady`: it differs bare, too, but so seldom that a run may not show it.
+`unsteady`: it differs on the bare side, too, but so seldom that a run may not show it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ class Known:
     why: str
 
 
-# Decision 0036 lists what a program can still see. A request follows its tasks in a context variable.
+# Decision 0036 lists what a program can still see. A request follows its tasks in a context
+# variable.
 _CONTEXT = "lists all variables of a copied context: dashcam_request, in which a request follows its tasks, is there"
-# One bare run of twelve fails; one in eight does with an application that takes 0.4 s to be imported.
+# One bare run of twelve fails; one in eight does with an application that takes 0.4 s to be
+# imported.
 _TAKEN_FIRST = "asks again 0.1 s after a request of 0.5 s and counts on the first being taken before, by another thread"
 
 KNOWN: "list[Known]" = [

@@ -3,7 +3,8 @@
 How it works: copied into the suite's environment, it is a plugin of pytest (`-p peers_report`), and
 a program that runs a module of unittest tests (`python -m peers_report -m MODULE ...`) with
 unittest's results wrapped. Lines go to the file that PEERS_REPORT names, opened for each of them:
-no descriptor of ours is open while a test runs, and a process that crashes leaves what it reached.
+no descriptor of dashcam's is open while a test runs, and a process that crashes leaves the outcomes
+that it reached.
 
 What it promises: the suite sees the same of it bare and recorded. Children of the process write
 nothing. The first line says whether dashcam records the process.

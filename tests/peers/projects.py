@@ -1,8 +1,10 @@
-"""The projects whose own tests dashcam must pass: a row each. constraints.txt pins what they require.
+"""The projects whose own tests dashcam must pass: a row each. constraints.txt pins their
+requirements.
 
-A row names the source distribution (version and SHA-256), what of it is kept, how its tests run, and
-which of them are left out, each with the reason. Tests that want a network or a server of their own
-are left out. To add a project: a row here, its requirements in constraints.txt, and a run.
+A row names the source distribution (version and SHA-256), the parts of it that are kept, how its
+tests run, and which tests are left out, each with the reason. Tests that need a network or a server
+of their own are left out. To add a project: a row here, its requirements in constraints.txt, and a
+run.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ class Project:
     # None: the interpreter's own tests, which need no source.
     version: Optional[str]
     sha256: str
-    # What is unpacked of the source: the tests and what configures them, never the package.
+    # The unpacked parts of the source: the tests and their configuration, never the package.
     keep: "tuple[str, ...]"
     # Files for pytest; for unittest modules, each in a process of its own.
     run: "tuple[str, ...]"
@@ -30,7 +32,7 @@ class Project:
     package: str = ""
     requires: "tuple[str, ...]" = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    # A test (or module) and why it is left out, on both sides.
+    # A test (or module) and the reason why it is left out, on both sides.
     deselected: Mapping[str, str] = field(default_factory=dict)
     # Whether programs that the tests start are recorded as well: workers of pytest-xdist, servers.
     records_children: bool = False
@@ -38,7 +40,7 @@ class Project:
     seconds: int = 1800
 
     def registry_name(self) -> str:
-        """Under which name the registry has it."""
+        """Its name in the registry."""
         return self.package or self.name
 
 
@@ -46,7 +48,7 @@ def _words(text: str, before: str = "", behind: str = "") -> "tuple[str, ...]":
     return tuple(f"{before}{word}{behind}" for word in text.split())
 
 
-# CPython's: what a recorder in the process could change.
+# CPython's: the parts that a recorder in the process could change.
 CPYTHON = _words(
     """
     test_threading test_thread test_threadsignals test_threading_local test_fork1 test_subprocess
@@ -61,7 +63,7 @@ CPYTHON = _words(
     """
 )
 
-# All of gevent's that are programs of their own.
+# All of gevent's test programs.
 GEVENT = _words(
     """
     _GreenletExit __config __ident __monitor __monkey_patching _all__ _api _api_timeout
@@ -163,8 +165,9 @@ PROJECTS = [
         keep=("tests", "pyproject.toml"),
         run=("tests",),
         extras="[trio]",
-        # Without `::1` as localhost those of IPv6 fail, and CPython 3.11 may fail at showing them: ast.parse raises
-        # SystemError if a destructor that the collector runs inside of it parses, too.
+        # Without `::1` as localhost the tests of IPv6 fail, and CPython 3.11 may fail while showing
+        # the failures: ast.parse raises SystemError if a destructor that the collector runs inside
+        # of it parses, too.
         options=("-m", "not network", "-k", "not ipv6 and not dualstack", "-o", "timeout=300"),
         requires=(
             "blockbuster", "coverage", "exceptiongroup", "hypothesis", "psutil", "pytest==9.2.0", "pytest-mock",
@@ -236,7 +239,7 @@ PROJECTS = [
         ),
         kind="unittest",
         options=("-m", "tornado.test.runtests"),
-        # Its limit of 5 s a test is the machine's speed on a busy one.
+        # Its limit of 5 s for each test depends on the speed of a busy machine.
         environment={"ASYNC_TEST_TIMEOUT": "60"},
         records_children=True,
         seconds=300,
@@ -285,7 +288,7 @@ PROJECTS = [
         "3.14.5",
         "5558a7f5a05af9ecf744af91e5baefc436f93c9333e656c27ec253f9a6bbe178",
         keep=("tests", "pytest.ini"),
-        # Its server, over connections; the rest is the client, parsers, cookies and the like.
+        # Its server, over connections; the rest tests the client, parsers, cookies and the like.
         run=_words(
             "run_app web_functional web_protocol web_request_handler web_runner web_sendfile_functional web_server "
             "web_websocket_functional",
@@ -325,7 +328,8 @@ PROJECTS = [
         keep=("tests", "pyproject.toml"),
         run=("tests",),
         extras="[brotli,http2,socks,zstd]",
-        options=("-m", "not network", "--ignore=tests/test_main.py"),  # of its command, which wants an older rich
+        # of its command, which wants an older rich
+        options=("-m", "not network", "--ignore=tests/test_main.py"),
         requires=("pytest==8.4.2", "chardet", "trio", "trustme", "uvicorn", "cryptography"),
     ),
     Project(
@@ -383,7 +387,7 @@ PROJECTS = [
             "freezegun", "cryptography", "pydantic", "pyyaml", "msgpack",
         ),
     ),
-    # Of its tests those that want no server: the others find none, on both sides.
+    # Only tests without a server: the others find none, on both sides.
     Project(
         "redis",
         "8.1.0",
@@ -406,7 +410,7 @@ PROJECTS = [
         ),
         seconds=900,
     ),
-    # Its pools, engines, transactions and asyncio, with SQLite; the rest is the making of SQL.
+    # Its pools, engines, transactions and asyncio, with SQLite; the rest tests how SQL is built.
     Project(
         "sqlalchemy",
         "2.1.9",
@@ -439,7 +443,7 @@ PROJECTS = [
         ),
         requires=("pytest==9.2.0", "psutil"),
     ),
-    # Of its integrations those with servers and frameworks that dashcam hooks, too.
+    # Integrations with servers and frameworks that dashcam hooks, too.
     Project(
         "sentry-sdk",
         "2.75.0",

@@ -1,4 +1,4 @@
-"""Other people's tests, bare and recorded: what differs is dashcam's fault until shown otherwise.
+"""Other projects' tests, bare and recorded: a difference is dashcam's fault until shown otherwise.
 
 How it works: each suite of projects.py runs in turn bare and under `dashcam run`, and once without
 switch records. The files of tests that differ then run some rounds more on both sides, and the
@@ -6,8 +6,9 @@ counts are judged (judging.py). Differences with a reason are named in known.py.
 
     python3 tests/peers/run.py [--python 3.11] [--rounds 2] [--again 8] [NAME... [--only FILE...]]
 
-What it promises: exit code 1 for any difference that is neither named there nor unsteady on the bare
-side of this very run. What the suites print stays under build/peers, the figures in results.json.
+What it promises: exit code 1 for any difference that is neither named there nor unsteady on the
+bare side of this very run. The suites' output is kept under build/peers, the figures in
+results.json.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def arguments() -> argparse.Namespace:
 
 
 def measure(project: Project, given: argparse.Namespace, wheel: Path) -> int:
-    """Runs a suite, prints and keeps its figures: how many differences nothing explains. Raises Failed
-    or Skipped."""
+    """Runs a suite, prints and keeps its figures; returns the number of unexplained differences.
+    Raises Failed or Skipped."""
     place = prepare(project, given.python, wheel)
     suite = Suite(project, place, BUILD / given.python / project.name / "runs")
     suite.examine(given.rounds, given.again, given.only, not given.with_switches_only)
@@ -82,8 +83,8 @@ def measure(project: Project, given: argparse.Namespace, wheel: Path) -> int:
 
 
 def main() -> int:
-    """The number of differences that nothing explains decides: 1 if there are any."""
-    # So that a suite ends with this.
+    """The number of unexplained differences decides: 1 if there are any."""
+    # So that a suite ends with this process.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     given = arguments()
     if given.table:

@@ -1,12 +1,13 @@
 """Runs one suite once, bare or recorded, and reads which outcome each test had.
 
-How it works: the suite's own command, in its source, with an environment that holds nothing of the
-caller's: a temporary folder is its home. Recorded, `dashcam run` stands before the same words. The
-outcomes come line by line from peers_report.py. A suite of unittest modules is a process for each.
+How it works: the suite's own command runs in its source, with an environment that holds nothing of
+the caller's: a temporary folder is its home. On the recorded side, `dashcam run` precedes the same
+words. The outcomes come line by line from peers_report.py. A suite of unittest modules is a process
+for each module.
 
-What it promises: a run ends: a process that takes too long is killed with all that it started, and
-its end is an outcome, as are exit codes and signals. A recorded run that dashcam did not record is
-an error, never a pass.
+What it promises: a run ends. A process that takes too long is killed with everything that it
+started, and its end is an outcome, as are exit codes and signals. A recorded run that dashcam did
+not record is an error, never a pass.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ ESTIMATES = Side("without switches", True, (("SLOW", "50ms"), ("SWITCHES", "off"
 
 
 def run(project: Project, place: Place, side: Side, folder: Path, only: "Sequence[str]" = ()) -> Run:
-    """Runs the suite, or only the files or modules named; `folder` keeps what it printed."""
+    """Runs the suite, or only the named files or modules; `folder` keeps its output."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     outcomes: "dict[str, str]" = {}
@@ -60,7 +61,7 @@ def run(project: Project, place: Place, side: Side, folder: Path, only: "Sequenc
 
 
 def _commands(project: Project, only: "Sequence[str]") -> "Iterable[tuple[str, list[str]]]":
-    """The processes of a run: a name, which is empty if there is one only, and the words."""
+    """The processes of a run: a name, which is empty if there is only one, and the words."""
     if project.kind == "pytest":
         words = ["-m", "pytest", "-p", "peers_report", "-p", "no:cacheprovider", "-q"]
         words += [f"--deselect={test}" for test in project.deselected]
@@ -111,7 +112,7 @@ def _environment(project: Project, place: Place, side: Side, home: str, part: Pa
 
 
 def _end(started: "subprocess.Popen[bytes]", seconds: int) -> str:
-    """Waits for a process: how it ended. What it started ends with it, however this one ends."""
+    """Waits for a process and returns how it ended. Its children end with it, however it ends."""
     try:
         started.wait(seconds)
         code = started.returncode

@@ -5,7 +5,7 @@ files (or modules) of tests that differ then run some rounds more on both sides,
 counts tell harm from unsteadiness (judging.py).
 
 What it promises: a suite of which no test passes bare is an error, never a pass. The exit code of a
-process is left out where a test of the run differs, as it only repeats that.
+process is left out if a test of the run differs, as the exit code only repeats that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Difference:
     bare: "dict[str, int]"
     recorded: "dict[str, int]"
     verdict: Verdict
-    # How known.py names it.
+    # Its name in known.py.
     known: "Optional[Literal['changed', 'unsteady']]"
     is_accepted: bool
 
@@ -50,8 +50,8 @@ class Suite:
         self.recorded: "list[Run]" = []
 
     def examine(self, rounds: int, again: int, only: "Sequence[str]" = (), has_estimates: bool = True) -> None:
-        """Runs it on both sides, and what differs again. `has_estimates`: and once without switch records.
-        Raises Failed."""
+        """Runs it on both sides, and the differing files again. `has_estimates`: and once without
+        switch records. Raises Failed."""
         for _ in range(rounds):
             self._round(BARE, only)
             self._round(RECORDED, only)
@@ -63,7 +63,7 @@ class Suite:
             self._round(RECORDED, files)
 
     def differences(self) -> "list[Difference]":
-        """What differs, by name, with what the counts say."""
+        """The differences, by name, with the judgement of the counts."""
         counts = self._differing()
         has_tests = any(not is_end(test) for test in counts)
         return [
@@ -89,14 +89,16 @@ class Suite:
         return {test: of for test, of in counts.items() if of.verdict() != "same"}
 
     def _differing_files(self) -> "tuple[str, ...]":
-        """The files or modules of tests that differ and are not known to; all, if only a run's end does."""
+        """The files or modules of tests that differ and are not known; all, if only a run's end
+        differs.
+        """
         found = {unit_of(test) for test in self._differing() if self._known(test) is None}
         return self.project.run if found == {""} else tuple(sorted(found - {""}))
 
     def _difference(self, test: str, of: Counts) -> Difference:
         verdict, known = of.verdict(), self._known(test)
-        # A test that is known to be unsteady may show it on the recorded side alone, but not so often
-        # that chance does not explain it.
+        # A test that is known to be unsteady may show it on the recorded side alone, but not so
+        # often that chance does not explain it.
         is_known = known == "changed" or (known == "unsteady" and of.chance() >= CHANCE_AT_MOST)
         return Difference(test, dict(of.bare), dict(of.recorded), verdict, known, verdict == "unsteady" or is_known)
 
@@ -105,7 +107,7 @@ class Suite:
 
 
 def summary(done: Run) -> str:
-    """A run in a line: its tests, and how its processes ended where that says more."""
+    """A run in one line: its tests, and how its processes ended if that says more."""
     tests = [outcome for test, outcome in done.outcomes.items() if not is_end(test)]
     ends = {outcome for test, outcome in done.outcomes.items() if is_end(test)}
     good, skipped = sum(outcome in _GOOD for outcome in tests), tests.count("skipped")

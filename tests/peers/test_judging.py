@@ -1,4 +1,4 @@
-"""What differs is a change of ours unless the bare side differs as well."""
+"""A difference is a change by dashcam unless the bare side differs as well."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_process_of_a_module_is_judged_beside_the_others() -> None:
     assert counts[end].verdict() == "changed"
 
 
-# Of a table in any textbook; SciPy's fisher_exact gives the same.
+# From a textbook's table; SciPy's fisher_exact gives the same.
 @pytest.mark.parametrize(
     "table, chance",
     [((8, 10, 1, 6), 0.034965), ((3, 4, 1, 4), 0.485714), ((0, 8, 8, 8), 0.000155), ((5, 10, 5, 10), 1.0)],

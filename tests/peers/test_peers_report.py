@@ -1,4 +1,6 @@
-"""Each test's outcome is on record when it ends, of pytest and unittest, also if the process dies."""
+"""Each test's outcome is recorded when it ends, for pytest and unittest, also if the process
+dies.
+"""
 
 from __future__ import annotations
 

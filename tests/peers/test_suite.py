@@ -1,4 +1,4 @@
-"""Which differences of a suite remain, and which of them known.py accepts."""
+"""The differences of a suite that remain, and those that known.py accepts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def test_a_signal_is_a_difference_beside_that_of_a_test() -> None:
 def test_what_is_known_is_accepted_as_far_as_it_is_known(
     monkeypatch: pytest.MonkeyPatch, seen: str, is_accepted: bool
 ) -> None:
-    monkeypatch.setattr(suites, "KNOWN", [Known("billy", TEST, seen, "a reason")])  # type: ignore[arg-type]
+    # type: ignore[arg-type]
+    monkeypatch.setattr(suites, "KNOWN", [Known("billy", TEST, seen, "a reason")])
     always = suite([whole("passed")] * 8, [whole("failed")] * 8)
     assert [d.is_accepted for d in always.differences()] == [is_accepted]
     once = suite([whole("passed")] * 8, [whole("failed"), *[whole("passed")] * 7])

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Whether memory, descriptors and threads of a server stay flat under `dashcam run`.
+"""Checks that memory, descriptors and threads of a server remain flat under `dashcam run`.
 
-How it works: the HTTP services of `tests/conformance/servers.py` run side by side, each twice: bare and recorded.
-All are asked their exchanges in turn, at RATE a second, for MINUTES. Every few seconds the processes of each are
-measured. Compared are two medians: the second quarter of the time (the first is warm-up) and the last.
+How it works: the HTTP services of `tests/conformance/servers.py` run side by side, each twice: bare
+and recorded. All get their exchanges in turn, RATE per second, for MINUTES. Every few seconds the
+processes of each are measured. Compared are two medians: the second quarter of the time (the first
+is warm-up) and the last.
 
-What it promises: a service whose recorded processes grow more than the bare ones by over FLAT_KIB, or end with more
-descriptors or threads than they had, fails. The same holds for a service that stops to answer.
+What it promises: a service whose recorded processes grow more than the bare ones by over FLAT_KIB,
+or end with more descriptors or threads than they had, fails. A service that stops answering fails,
+too.
 
-Missing on purpose: how fast an answer comes. Shared memory is shown, not judged: the box fills up to its size.
+Missing on purpose: the speed of answers. Shared memory is shown, not judged: the box fills up to
+its size.
 
     tests/soak/run.py [--minutes 60] [--rate 5] [SERVICE ...]      parts of names
 """
@@ -35,13 +38,14 @@ import run as conformance  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
 
-# What a recorded service may grow by, beyond the bare one, between the two quarters. An allocator's noise is below;
-# one small object lost for each of 10,000 requests is not.
+# The growth that a recorded service may have beyond the bare one, between the two quarters. An
+# allocator's noise is below; one small object lost for each of 10,000 requests is above.
 FLAT_KIB = 1024
 # A thread or descriptor that serves a connection may be open at the moment of a measurement.
 FLAT_COUNT = 2
 MEASURED_EVERY_S = 5.0
-# Exchanges that need their client to wait for the server's time limits, and say nothing about memory.
+# Exchanges whose client has to wait for the server's time limits, and that show nothing about
+# memory.
 LEFT_OUT = ("leaves", "bad request", "waits_for_the_end")
 
 
@@ -55,7 +59,7 @@ class Size(NamedTuple):
 
 
 class Side:
-    """One service, bare or recorded, and what was measured of it."""
+    """One service, bare or recorded, and its measurements."""
 
     def __init__(self, service: servers.Service, recorded: bool, folder: Path) -> None:
         self.service = service
@@ -73,7 +77,7 @@ class Side:
                 stdout=log, stderr=log, start_new_session=True)
 
     def ask(self, until: float, rate: float) -> None:
-        """Goes through the exchanges, `rate` a second, until `until` (monotonic seconds)."""
+        """Makes the exchanges, `rate` per second, until `until` (monotonic seconds)."""
         exchanges = [(name, exchange) for name, exchange in self.service.exchanges.items()
                      if not any(part in name for part in LEFT_OUT)]
         if not wire.answers(self.port, lambda: self.process.poll() is None):
@@ -105,7 +109,7 @@ class Side:
         return first, last
 
     def log(self) -> str:
-        """The end of what it has written."""
+        """The end of its output."""
         return self._log.read_text("utf-8", "replace")[-1500:]
 
     def end(self) -> None:
@@ -125,7 +129,7 @@ def _group(leader: int) -> list[Path]:
 
 
 def _size(process: Path) -> Optional[Size]:
-    """Of one process; None when it has ended. The sampler's descriptors lie in a table of their own."""
+    """One process; None if it has ended. The sampler's descriptors are in a table of their own."""
     with contextlib.suppress(OSError):
         status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
         tables = [process, *(task for task in (process / "task").iterdir()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The StatsD sink against real servers: npm's `statsd` and Prometheus' `statsd_exporter`, both
-pinned, installed into build/statsd. Windows go through crates/statsd's example `send`; what the
-server says it received is compared value by value. Prints a line a case; 0 when all are right.
+pinned, installed into build/statsd. Windows go through crates/statsd's example `send`; the server's
+own report is compared value by value. Prints a line for each case; 0 if all are right.
 
     tests/statsd/run.py [CASE ...]      cases: see CASES
 
-What it needs: cargo, node with npm; go for statsd_exporter, which is skipped without it. Servers listen on 127.0.0.1 at free ports.
+Needs cargo, node with npm; go for statsd_exporter, which is skipped without it. Servers listen on
+127.0.0.1 at free ports.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ BUILD = ROOT / "build/statsd"
 NPM_STATSD = "0.9.0"
 EXPORTER = "v0.31.0"
 PATIENCE_S = 30.0
-# What fetches from a registry is tried three times.
+# A download from a registry is tried three times.
 AGAIN = [str(ROOT / "tools/again"), "600"]
 
 
 class Failed(Exception):
-    """One line for people."""
+    """One line of progress."""
 
 
 def run(command: list[str], **options: object) -> str:
-    """The output of a command that must go well."""
+    """The output of a command that must succeed."""
     try:
         done = limited.run(command, 2400, capture_output=True, text=True, **options)
     except limited.Late as late:
@@ -77,14 +78,14 @@ def sender() -> Path:
 
 
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A port nobody has at the moment."""
+    """A free port."""
     with socket.socket(socket.AF_INET, kind) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_until(what: str, ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    """Returns when `ready` does; fails when the server dies or nothing happens for long."""
+    """Returns when `ready` does; fails if the server dies or nothing happens for long."""
     end = time.monotonic() + PATIENCE_S
     while not ready():
         if process.poll() is not None:
@@ -95,7 +96,7 @@ def wait_until(what: str, ready: Callable[[], bool], process: subprocess.Popen[b
 
 
 def stopped(server: subprocess.Popen[bytes]) -> bytes:
-    """Ends a server, by force if need be; what it said."""
+    """Ends a server, by force if need be; returns its output."""
     server.terminate()
     try:
         return server.communicate(timeout=PATIENCE_S)[0] or b""
@@ -105,7 +106,7 @@ def stopped(server: subprocess.Popen[bytes]) -> bytes:
 
 
 def send(plan: str, environment: dict[str, str]) -> dict[str, str]:
-    """Sends a plan; what the sink says became of it."""
+    """Sends a plan; returns the sink's report about it."""
     said = run([str(sender())], input=plan, env={"PATH": os.environ["PATH"]} | environment)
     return dict(line.split(" ", 1) for line in said.splitlines())
 
@@ -121,7 +122,7 @@ def compare(found: dict[str, float], wanted: dict[str, float]) -> None:
 
 
 class Graphite:
-    """Where npm's statsd writes what it has: the text form of carbon."""
+    """The target of npm's statsd: the text form of carbon."""
 
     def __init__(self) -> None:
         self.last: dict[str, float] = {}
@@ -132,7 +133,7 @@ class Graphite:
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self) -> None:
-        """One connection a flush."""
+        """One connection for each flush."""
         while True:
             try:
                 connection, _ = self.listener.accept()
@@ -146,13 +147,13 @@ class Graphite:
                     self.sums[name] = self.sums.get(name, 0.0) + float(value)
 
     def values(self) -> dict[str, float]:
-        """Gauges as they were last, everything else summed over all flushes."""
+        """The last value of gauges, everything else summed over all flushes."""
         with self.lock:
             gauges = {name: value for name, value in self.last.items() if ".gauges." in name}
             return self.sums | gauges
 
 
-# Plain StatsD: what both servers can say something of. Tabs between fields.
+# Plain StatsD: what both servers can report. Tabs between fields.
 COUNTERS = "counter\torders\t5\ncounter\torders\t2.5\ncounter\tbig\t123456789012\n"
 GAUGES = "gauge\tdepth\t7\ngauge\tcold\t-12.5\ngauge\twalk\t10\nwindow\ndelta\twalk\t-4\ndelta\twalk\t1.25\n"
 TIMINGS = "timing\tprice\t10,20.5,30\ntiming\tkept\t1,2,3/10\ndistribution\tsize\t100,300/20\n"
@@ -218,8 +219,8 @@ def npm_statsd() -> str:
 
 
 def own_last(found: dict[str, float]) -> float:
-    """Lines of the one report that closing makes: it cannot tell of itself. Its counters, and two
-    gauges."""
+    """Lines of the one report that closing makes, which cannot include itself. Its counters, and
+    two gauges."""
     own = [name for name in found if name.startswith("stats.counters.dashcam.statsd.") and name.endswith(".count")]
     return len(own) + 2.0
 
@@ -277,8 +278,8 @@ DOG = (
 
 
 def dog_values() -> dict[str, float]:
-    """What DOG comes to. Timings are seconds there."""
-    # The last to arrive first: the page is complete when it is right.
+    """The value that arrives last comes first: the page is complete once it is right."""
+    # The last lines first: the page is complete once they are right.
     return {
         'size_sum{service="billy"}': sum(n / 2 for n in range(5000)),
         'size_count{service="billy"}': 5000.0,
@@ -325,7 +326,7 @@ CASES: dict[str, Callable[[], str]] = {
 
 
 def main(wanted: list[str]) -> int:
-    """Runs the cases named, or all."""
+    """Runs the named cases, or all."""
     unknown = [name for name in wanted if name not in CASES]
     if unknown:
         print(f"statsd: no case {', '.join(unknown)}; there are {', '.join(CASES)}", file=sys.stderr)

@@ -1,5 +1,5 @@
-"""Commands with a limit of time: what is late is ended, with everything that it started, and told
-with what it had said.
+"""Commands with a time limit: a command that is late is ended, with everything that it started, and
+reported with its output so far.
 
 `subprocess.run(timeout=...)` ends the command alone and then waits for its pipes, which a child of
 the command may hold for ever. Here each command is a process group of its own.
@@ -14,16 +14,16 @@ import subprocess
 import time
 from typing import Any, Optional, Sequence, Union
 
-# What was said is shown from here on.
+# At most this many characters of output are shown, the last ones.
 SHOWN = 2000
-# To get what a command had said when it was ended.
+# Time to read the output of a command that was ended.
 LAST_WORDS_S = 10.0
 
 Words = Sequence[Union[str, "os.PathLike[str]"]]
 
 
 class Late(subprocess.TimeoutExpired):
-    """As its base, but it says what the command had said."""
+    """As its base, with the command's output."""
 
     def __str__(self) -> str:
         parts = [super().__str__() + "; it was ended, with its group"]
@@ -43,7 +43,7 @@ def run(
     check: bool = False,
     **options: Any,
 ) -> "subprocess.CompletedProcess[Any]":
-    """As `subprocess.run`; `timeout` in seconds must be given. Raises `Late` when it is over."""
+    """As `subprocess.run`; `timeout` in seconds is required. Raises `Late` when it is over."""
     if input is not None:
         options["stdin"] = subprocess.PIPE
     if capture_output:
@@ -63,16 +63,16 @@ def run(
 
 
 def end(process: "subprocess.Popen[Any]") -> None:
-    """SIGKILL to the group of a process that has one of its own. Nothing happens once the process was
-    waited for: its number may be somebody else's by then."""
+    """SIGKILL to the group of a process that leads a group. Nothing happens once the process was
+    waited for: another process may have its number by then."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def ended(process: "subprocess.Popen[Any]", seconds: float) -> bool:
-    """Whether a process ends within so many seconds. It is not waited for: its number, and so that of
-    its group, stays its own."""
+    """Whether a process ends within that many seconds. It is not waited for: its number, and so
+    that of its group, remains its own."""
     if process.returncode is not None:
         return True
     limit = time.monotonic() + seconds
@@ -85,7 +85,7 @@ def ended(process: "subprocess.Popen[Any]", seconds: float) -> bool:
 
 
 def last_words(process: "subprocess.Popen[Any]") -> "tuple[Optional[Any], Optional[Any]]":
-    """What a process that was ended had said; nothing if somebody else still holds its pipes."""
+    """The output of a process that was ended; nothing if another process still holds its pipes."""
     try:
         return process.communicate(timeout=LAST_WORDS_S)
     except (subprocess.TimeoutExpired, ValueError):

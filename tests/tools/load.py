@@ -33,7 +33,7 @@ MAX_SECONDS = 3600.0
 
 @dataclass
 class Tally:
-    """What came of the requests: latencies in seconds, failures."""
+    """The result of the requests: latencies in seconds, failures."""
 
     latencies: list[float] = field(default_factory=list)
     errors: int = 0
@@ -100,7 +100,7 @@ def loopback(url: str) -> tuple[str, int]:
 
 
 def wait_ready(host: str, port: int, seconds: float) -> None:
-    """Returns when the port accepts; exits when it does not in time."""
+    """Returns when the port accepts; exits if it does not in time."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -135,7 +135,7 @@ def worker(
     tally: Tally,
     enough: threading.Event,
 ) -> None:
-    """One connection until `end`, or until there is enough."""
+    """One connection until `end`, or until there are enough answers."""
     connection = http.client.HTTPConnection(host, port, timeout=30)
     pick = random.Random(id(tally))
     while not enough.is_set():
@@ -162,7 +162,7 @@ def worker(
 
 
 def load(options: argparse.Namespace, seconds: float) -> tuple[Tally, float]:
-    """Loads the service for so long; what came of it, and the seconds it took."""
+    """Loads the service for that long; returns the result, and the seconds it took."""
     host, port = loopback(options.url)
     choice, due = paths(options.path), itertools.count()
     tallies = [Tally() for _ in range(options.connections)]
@@ -188,7 +188,7 @@ def load(options: argparse.Namespace, seconds: float) -> tuple[Tally, float]:
 
 
 def run(options: argparse.Namespace) -> dict[str, float]:
-    """Waits for the service, warms it, loads it and sums up."""
+    """Waits for the service, warms it up, loads it and sums up."""
     host, port = loopback(options.url)
     if options.wait_ready:
         wait_ready(host, port, options.wait_ready)

@@ -1,4 +1,4 @@
-"""How tools/check_docs.py decides what a page names that is not there, and which parts a decision lacks.
+"""tools/check_docs.py: which names of a page do not exist, and which parts a decision lacks.
 
 Run by tools/lint: python3 -m unittest discover -s tests/tools
 """

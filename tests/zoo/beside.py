@@ -1,7 +1,7 @@
-"""Starts the processes that stand beside a program: a peer, a reader, one that disturbs.
+"""Starts the processes beside a program: a peer, a reader, a source of disturbance.
 
-Each is a script in the program's own folder, run isolated (-I) so that nothing of the program's
-environment reaches it, and ends when its standard input does, that is, when the program has gone.
+Each is a script in the program's own folder. It runs isolated (-I) so that nothing of the program's
+environment reaches it, and ends when its standard input does, that is, when the program has ended.
 A script that listens prints its port first.
 """
 
@@ -16,7 +16,7 @@ _started: list[Any] = []
 
 
 def spawn(script: str, *words: object, **options: Any) -> "subprocess.Popen[bytes]":
-    """The process of a script in the folder of the running program."""
+    """Starts a script in the folder of the running program; returns its process."""
     path = Path(sys.modules["__main__"].__file__ or "").resolve().parent / script
     if not path.exists():
         path = Path.cwd() / script
@@ -28,7 +28,7 @@ def spawn(script: str, *words: object, **options: Any) -> "subprocess.Popen[byte
 
 
 def start(script: str, *words: object) -> int:
-    """Starts a script that listens; its port."""
+    """Starts a script that listens; returns its port."""
     process = spawn(script, *words, stdout=subprocess.PIPE)
     assert process.stdout is not None
     return int(process.stdout.readline())

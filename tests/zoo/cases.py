@@ -1,4 +1,4 @@
-"""The zoo's cases: where they lie, what they say, and how a program of one is run under load.
+"""The zoo's cases: their files, their fields, and how a case's program is run under load.
 
 Two layouts: `<cause>/<shape>/` holds `sick.py` and its twin `healthy.py`, which differ in the
 defect alone; `<name>/` holds one `program.py` (or `program.c`), whose twin is `program.py healthy`.
@@ -6,20 +6,21 @@ Both have a `case.json`:
 
     cause       what the verdict must name; null: there is only a program that must not be blamed
     accept      other causes that are right too
-    where       function, file and a part of the line that stood in the way; null: not judged
-    culprit     the same for who caused it when that is another thread or caller; null: not judged
-    culprit_by_switches  true: only switch records tell who it was; without them nobody may be named, too
+    where       function, file and a part of the line that delays the request; null: not judged
+    culprit     the same for the culprit, if that is another thread or caller; null: not judged
+    culprit_by_switches  true: only switch records show the culprit; without them a verdict without
+                a culprit is right, too
     *_also      further places that are right
-    then        cause and where of what is wrong besides, and costs less: must be told next
-    settings    of dashcam (docs/settings.md), where the defaults do not show what is to be seen
+    then        cause and place of a second defect that costs less: must come next
+    settings    of dashcam (docs/settings.md), where the defaults do not show the defect
     slow        the limit; seconds: how long the load lasts; load: connections, rate, paths
     server      the command, with {python}, {port} and {built} (what program.c was built into)
     min_slow    slow answers a valid run has
-    needs       what not every machine gives; where it is not there the case is left out, and that is told:
+    needs       what not every machine has; where it is missing the case is left out and reported:
                 "cgroup": a writable cpu controller; "mount": a mount namespace (root), in which the
-                program runs with an /etc/resolv.conf that names service.NAMESERVER; "libdashcam": the
-                C library, for a program in C (native.py)
-    ready       true: the program says itself when its workers are up (service.ready)
+                program runs with an /etc/resolv.conf that names service.NAMESERVER; "libdashcam":
+                the C library, for a program in C (native.py)
+    ready       true: the program reports when its workers have started (service.ready)
     settle      seconds from the open port to the first request: workers load after it opens
 """
 
@@ -46,14 +47,14 @@ import limited as limited  # noqa: E402
 
 import native  # noqa: E402
 
-# Until a program's workers are up; it is asked in any case then.
+# Time until a program's workers have started; after it, requests are sent in any case.
 READY_S = 60
-# What a load may take beyond its own times: an answer is waited for 30 s.
+# Time that a load may take beyond its own: an answer is waited for 30 s.
 LOAD_MORE_S = 90
-# Until what was killed is gone: pages are given back, a disk is waited for.
+# Time until a killed process is gone: pages are given back, a disk is waited for.
 GONE_S = 60
 RESOLVER = "/etc/resolv.conf"
-# Its first word is the file that lies over RESOLVER, the others are the command.
+# The first word is the file that is mounted over RESOLVER, the others are the command.
 _OVER = f'mount --bind "$1" {RESOLVER} && shift && exec "$@"'
 MOUNTED = ["unshare", "--mount", "sh", "-c", _OVER, "zoo"]
 DEFAULTS: dict[str, Any] = {
@@ -90,7 +91,7 @@ class Case:
 
     @property
     def has_sick(self) -> bool:
-        """Whether there is a sick program, or only one that must not be blamed."""
+        """Whether there is a sick program, or only a program that must not be blamed."""
         return self.spec["cause"] is not None
 
     @property
@@ -99,7 +100,7 @@ class Case:
         return (self.folder / "program.c").exists()
 
     def command(self, python: str, port: int, sick: bool, recorded: bool = True) -> list[str]:
-        """What to start, in the case's folder; a program in C is built first."""
+        """The command to start, in the case's folder; a program in C is built first."""
         built = native.build(self.folder / "program.c", recorded) if self.is_native else ""
         words = [w.format(python=python, port=port, built=built) for w in self.spec["server"]]
         if sick:
@@ -118,8 +119,8 @@ def milliseconds(text: str) -> float:
 
 
 def find(glob: str = "*", generated: Optional[Path] = None) -> list[Case]:
-    """The cases whose name matches one of the globs (with commas), in order; of those made by
-    generate.py in a folder, when one is given: their answers lie apart from their programs."""
+    """The cases whose name matches one of the globs (with commas), in order; with a folder, those
+    that generate.py made there: their answers lie apart from their programs."""
     if generated:
         answers = sorted((generated / "answers").glob("*.json"))
         found = [(path.stem, generated / "programs" / path.stem, path) for path in answers]
@@ -134,7 +135,9 @@ def find(glob: str = "*", generated: Optional[Path] = None) -> list[Case]:
 
 
 def lacks(case: Case, recorded: bool) -> str:
-    """What a case needs and the machine does not give, "" if nothing; more if it is to be recorded."""
+    """What a case needs and the machine lacks, "" if nothing; more is needed if it is to be
+    recorded.
+    """
     if case.is_native:
         return native.lacks(recorded)
     known = {"cgroup": lacks_cgroup, "mount": lacks_mount}
@@ -142,7 +145,7 @@ def lacks(case: Case, recorded: bool) -> str:
 
 
 def possible(chosen: list[Case], recorded: bool = True) -> list[Case]:
-    """Without those that lack something: they are told."""
+    """The cases without those that lack something, which are reported."""
     lacking = [(case, lacks(case, recorded)) for case in chosen]
     for case, what in lacking:
         if what:
@@ -152,7 +155,7 @@ def possible(chosen: list[Case], recorded: bool = True) -> list[Case]:
 
 @functools.lru_cache(None)
 def lacks_cgroup() -> str:
-    """Why no program may be put into a cpu cgroup."""
+    """The reason why a program cannot be put into a cpu cgroup."""
     root = Path("/sys/fs/cgroup")
     second = (root / "cgroup.controllers").exists()
     group = root if second else root / "cpu"
@@ -167,7 +170,9 @@ def lacks_cgroup() -> str:
 
 @functools.lru_cache(None)
 def lacks_mount() -> str:
-    """Why no program may have an /etc/resolv.conf and port 53 of an address of its own."""
+    """The reason why a program cannot have an /etc/resolv.conf and port 53 of an address of its
+    own.
+    """
     if not os.path.exists(RESOLVER):
         return f"there is no {RESOLVER}"
     with socket.socket(type=socket.SOCK_DGRAM) as probe:
@@ -193,7 +198,7 @@ def enclosed(command: list[str], case: Case, port: int, folder: Path) -> list[st
 
 
 def free_port() -> int:
-    """A port nobody uses at this moment."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -206,7 +211,9 @@ def start(
     errors: "IO[str]",
     env: Optional[dict[str, str]] = None,
 ) -> "subprocess.Popen[bytes]":
-    """A service in a session of its own; its output goes to `errors`, and what it needs lies beside."""
+    """A service in a session of its own; its output goes to `errors`, and the processes that it
+    needs run beside it.
+    """
     return subprocess.Popen(
         enclosed(command, case, port, Path(errors.name).parent),
         cwd=case.folder,
@@ -227,9 +234,9 @@ def load(
     enough: Optional[Path] = None,
     ready: Optional[Path] = None,
 ) -> dict[str, float]:
-    """Loads a service from another process; its figures, {} when it did not answer. With `enough` it
-    ends once a capture is in that folder and as many answers were slow as a valid run has. It begins
-    when the file `ready` is there, if the program writes one."""
+    """Loads a service from another process; returns its figures, {} if it did not answer. With
+    `enough` it ends once a capture is in that folder and as many answers were slow as a valid run
+    has. It begins when the file `ready` exists, if the program writes one."""
     limit = time.monotonic() + READY_S
     while ready and case.spec["ready"] and not ready.exists() and time.monotonic() < limit:
         time.sleep(0.05)
@@ -266,7 +273,7 @@ def load(
 
 
 def figures(path: Path) -> dict[str, float]:
-    """What the load generator wrote, {} when nothing was answered."""
+    """The load generator's output, {} if nothing was answered."""
     if not path.exists():
         return {}
     found: dict[str, float] = json.loads(path.read_text("utf-8"))
@@ -274,7 +281,9 @@ def figures(path: Path) -> dict[str, float]:
 
 
 def end(service: "subprocess.Popen[bytes]", hard: bool = False) -> bool:
-    """SIGTERM unless `hard`, then SIGKILL to the whole group; whether SIGTERM was enough."""
+    """SIGTERM unless `hard`, then SIGKILL to the whole group; returns whether SIGTERM was
+    enough.
+    """
     clean = not hard
     if not hard:
         service.send_signal(signal.SIGCONT)
@@ -286,7 +295,7 @@ def end(service: "subprocess.Popen[bytes]", hard: bool = False) -> bool:
 
 
 def tail(path: Path, chars: int = 600) -> str:
-    """The end of a file, for a failure's note."""
+    """The end of a file, for the note about a failure."""
     try:
         return path.read_text("utf-8", "replace").strip()[-chars:]
     except OSError:
@@ -294,7 +303,7 @@ def tail(path: Path, chars: int = 600) -> str:
 
 
 def captured(folder: Path, seconds: float) -> bool:
-    """Whether a capture comes into a folder in time: a trigger's aftermath is recorded before it."""
+    """Waits for a capture in a folder: the time after its trigger is recorded first."""
     end = time.monotonic() + seconds
     while not any(folder.glob("*.dashcam")):
         if time.monotonic() > end:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Proves, without dashcam, that the sick programs are sick and their twins are not.
+"""Checks, without dashcam, that the sick programs are sick and their twins are not.
 
-Runs each program under its case's load and counts answers over the case's limit: a sick one must
-have at least `min_slow` of them, rare, beside normal answers that are fast; its twin none. A case
-that fails this proves nothing about a diagnosis. One failure is tried again: machines are noisy.
+Runs each program under its case's load and counts answers over the case's limit: a sick program
+must have at least `min_slow` of them, rare, beside normal answers that are fast; its twin none. A
+case that fails this proves nothing about a diagnosis. One failure is tried again: machines are
+noisy.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ RARE = 0.25
 
 @dataclass
 class Result:
-    """What one program did."""
+    """The figures of one program."""
 
     case: str
     twin: str
@@ -47,7 +48,7 @@ def arguments() -> argparse.Namespace:
 
 
 def measure(case: cases.Case, python: str, sick: bool) -> tuple[dict[str, float], str]:
-    """One run: the load generator's figures, and what was wrong with the service itself."""
+    """One run: the load generator's figures, and the errors of the service itself."""
     with tempfile.TemporaryDirectory(prefix="zoo-check-") as folder:
         port, log = cases.free_port(), Path(folder) / "output"
         with open(log, "w", encoding="utf-8") as errors:
@@ -65,7 +66,7 @@ def measure(case: cases.Case, python: str, sick: bool) -> tuple[dict[str, float]
 
 
 def judge(case: cases.Case, sick: bool, figures: dict[str, float]) -> str:
-    """What is wrong with these figures, "" if nothing."""
+    """The fault in these figures, "" if there is none."""
     if figures["errors"]:
         return f"{figures['errors']:g} errors"
     if figures["p50_ms"] > NORMAL_MS:
@@ -82,7 +83,9 @@ def judge(case: cases.Case, sick: bool, figures: dict[str, float]) -> str:
 
 
 def paper(case: cases.Case, sick: bool) -> str:
-    """What is wrong before it runs: a place that is not in the source, twins far apart."""
+    """A fault that is found before it runs: a place that is not in the source, or twins that differ
+    too much.
+    """
     if not sick or not (case.folder / "sick.py").exists():
         return ""
     places = [p for k in ("where", "culprit") for p in [case.spec[k], *case.spec[f"{k}_also"]] if p]
@@ -97,7 +100,7 @@ def paper(case: cases.Case, sick: bool) -> str:
 
 
 def absent(case: cases.Case, place: dict[str, Any]) -> str:
-    """Whether a place's function and line are not in the case's folder."""
+    """Whether a place's function and line are missing in the case's folder."""
     found = next(iter(case.folder.rglob(place["file"])), None)
     if found is None:  # written by the program when it starts
         return ""
@@ -142,7 +145,7 @@ def line(result: Result) -> str:
 
 
 def main() -> int:
-    """0 when every program is what it says it is."""
+    """0 if every program is as sick or healthy as it should be."""
     options = arguments()
     python = os.path.abspath(options.python)
     chosen = cases.find(options.case)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes sick programs out of a seed: the same seed, the same programs.
+"""Makes sick programs from a seed: the same seed, the same programs.
 
 Drawn for each: a mechanism (mechanisms.py), the shape (the guilty function is called directly, or
 lies three calls away in a library in another folder, or is called back by C code, or works in
-another thread), the server, the load, how long and how often, names without a meaning, and what
-else goes on in the process to mislead: hot code, a contended lock that does no harm, threads that
-idle, garbage, calls to a quick peer.
+another thread), the server, the load, how long and how often, names without a meaning, and
+distractions in the process: hot code, a contended lock that does no harm, threads that idle,
+garbage, calls to a quick peer.
 
-    OUT/programs/<case>/    the program; with the word `healthy` it is its mended twin
+    OUT/programs/<case>/    the program; with the word `healthy` it is its twin
     OUT/answers/<case>.json the right answer, which dashcam never sees (keys: see cases.py)
 
     python generate.py --seed 7 --count 66 --out /tmp/made && python run.py --generated /tmp/made
@@ -54,7 +54,7 @@ THREADS = (
     "@crew.submit(F, n).result()",
     "@t = threading.Thread(target=F, args=(n,))\n@t.start()\n@t.join()",
 )
-# What misleads: module level, and in each request.
+# Distractions: at module level, and in each request.
 NOISE: dict[str, tuple[str, str]] = {
     "hot": ("def @hot(n):\n    return sum(i * i for i in range(9000 + n % 7))", "@hot(n)"),
     "contended": (
@@ -83,14 +83,14 @@ ON_LOOP = ("hot", "idle", "garbage", "batch")
 
 
 class Names:
-    """Names that mean nothing, each drawn once."""
+    """Names without a meaning, each drawn once."""
 
     def __init__(self, draw: random.Random) -> None:
         self.draw, self.taken = draw, set(sys.stdlib_module_names)
         self.known: dict[str, str] = {}
 
     def fresh(self) -> str:
-        """A new one."""
+        """A new name."""
         while True:
             parts = self.draw.choice((2, 3))
             word = "".join(self.draw.choice("bdfgklmnprstvz") + self.draw.choice("aeiou") for _ in range(parts))
@@ -100,7 +100,7 @@ class Names:
                 return word
 
     def of(self, marked: str) -> str:
-        """The same one for the same `@name`."""
+        """The same name for the same `@name`."""
         if marked not in self.known:
             self.known[marked] = self.fresh()
         return self.known[marked]
@@ -135,20 +135,20 @@ def block(text: str, depth: int = 1) -> str:
 
 
 def imports(text: str) -> str:
-    """The modules a text uses."""
+    """The modules that a text uses."""
     used = [m for m in MODULES if re.search(rf"\b{re.escape(m)}\.", text)]
     more = ["from concurrent.futures import ThreadPoolExecutor"] if "ThreadPoolExecutor" in text else []
     return "\n".join([*(f"import {m}" for m in used), *more])
 
 
 def started(text: str, begun: list[str]) -> str:
-    """Takes the threads to be started out of a text: `START(f)`."""
+    """Removes `START(f)`, the threads to be started, from a text."""
     begun += re.findall(r"^START\((.+)\)$", text, re.M)
     return re.sub(r"^START\(.+\)\n?", "", text, flags=re.M)
 
 
 def guilty(program: Program) -> str:
-    """The function in the way, and the keeper with its thread."""
+    """The guilty function, and the culprit with its thread."""
     ill, word = program.ill, "async def" if program.is_task else "def"
     same = ill.every or ill.sick == ill.mended
     body = ill.sick if same else f"if SICK:\n{block(ill.sick)}\nelse:\n{block(ill.mended)}"
@@ -168,7 +168,7 @@ def guilty(program: Program) -> str:
 
 
 def called(program: Program, function: str) -> str:
-    """How the request calls a function, by the shape."""
+    """How the request calls a function in this shape."""
     if program.is_task:
         return f"await {function}(n)"
     form = "F(n)"
@@ -180,7 +180,9 @@ def called(program: Program, function: str) -> str:
 
 
 def library(program: Program, heart: str) -> tuple[str, str]:
-    """Two modules in a folder of their own; how to import the outer one, and its function."""
+    """Two modules in a folder of their own; returns how to import the outer one, and its
+    function.
+    """
     names, word = program.names, "async def" if program.is_task else "def"
     wait = "await " if program.is_task else ""
     inner, outer = names.fresh(), names.fresh()
@@ -218,7 +220,7 @@ def main_module(program: Program) -> str:
     steps = [*each, "@base = service.honest_work(n)"]
     steps = [trouble, *steps] if before else [*steps, trouble]
     if "@guilty" in call and program.shape != "library" and draw.random() < 0.6:
-        # A function between, so that the depth differs.
+        # A function in between, so that the depth varies.
         heart += f"\n\n\n{'async def' if program.is_task else 'def'} @between(n):\n{block(call)}"
         steps[steps.index(trouble)] = trouble.replace(call, f"{'await ' if program.is_task else ''}@between(n)")
     ending = [f"def @begin():\n{block(ill.begin)}"] if ill.begin else []
@@ -251,7 +253,7 @@ def ending_of(program: Program, begun: list[str], background: str) -> str:
 
 
 def draw_one(seed: int, index: int, kind: str, shape: str, server: str) -> Program:
-    """One program, whole."""
+    """One program, complete."""
     draw = random.Random(f"{seed} {index} {kind}")
     ill = mechanisms.ILLS[kind](draw)
     program = Program(f"{ill.cause}_{index:03}", ill, shape, server, draw, Names(draw))
@@ -266,7 +268,7 @@ def draw_one(seed: int, index: int, kind: str, shape: str, server: str) -> Progr
 
 
 def answer_of(program: Program, seed: int, kind: str) -> dict[str, Any]:
-    """What the verdict is compared with."""
+    """The answer that the verdict is compared with."""
     ill, draw, names = program.ill, program.draw, program.names
     inner = names.known["heart"] if program.shape == "library" else names.of("main")
 
@@ -304,7 +306,7 @@ def answer_of(program: Program, seed: int, kind: str) -> dict[str, Any]:
 
 def plan(seed: int, count: int) -> list[tuple[str, str, str]]:
     """Mechanism, shape and server of each: every mechanism once before any twice, every cause in as
-    many shapes as there are."""
+    many shapes as possible."""
     draw = random.Random(seed)
     used: Counter[tuple[str, str]] = Counter()
     servers: Counter[str] = Counter()
@@ -330,7 +332,7 @@ def plan(seed: int, count: int) -> list[tuple[str, str, str]]:
 
 
 def write(seed: int, count: int, out: Path, only: str = "") -> list[str]:
-    """Writes the programs; their names. What lay in the folder before is gone."""
+    """Writes the programs; returns their names. The folder is emptied first."""
     for part in ("programs", "answers"):
         shutil.rmtree(out / part, ignore_errors=True)
         (out / part).mkdir(parents=True)

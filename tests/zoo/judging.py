@@ -1,5 +1,5 @@
-"""Compares what `dashcam why` said of a run with what the case says: a sick program's first cause, its
-place and its culprit; a twin's silence."""
+"""Compares the verdict on a run with the case: for a sick program the first cause, its place and
+its culprit; for a twin its silence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEN = 50
 
 @dataclass
 class Run:
-    """What one program did under dashcam, and what was said about it."""
+    """What one program did under dashcam, and the verdicts on it."""
 
     figures: dict[str, float]
     output: str
@@ -29,7 +29,7 @@ class Run:
 
     @property
     def verdict(self) -> dict[str, Any]:
-        """The first one's: a sick program's newest capture."""
+        """The first verdict: for a sick program that on its newest capture."""
         return self.verdicts[0] if self.verdicts else {}
 
 
@@ -81,7 +81,7 @@ def wanted_places(case: cases.Case, sort: str) -> list[dict[str, Any]]:
 
 
 def line_fits(found: Optional[dict[str, Any]], wanted: list[dict[str, Any]]) -> Optional[bool]:
-    """Whether the named line is at most a few from one with the wanted text; None when unknown."""
+    """Whether the named line is at most a few from a line with the wanted text; None if unknown."""
     texts = [place["line_text"] for place in wanted if "line_text" in place]
     if not found or not texts or not os.path.exists(found["file"]):
         return None
@@ -129,8 +129,8 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
         )
     causes = run.verdict["causes"]
     right = [case.spec["cause"], *case.spec["accept"]]
-    # On a machine that is busy by its own figures a want of CPU is the truth, and proves nothing: what
-    # else the verdict says is judged.
+    # If the machine is busy by its own figures, a lack of CPU is true, and proves nothing: the
+    # other findings are judged.
     first = causes[0]["cause"]
     starved = run.busy >= score.BUSY and first == "cpu-starved" and first not in right
     if starved:
@@ -169,17 +169,17 @@ def judge_sick(case: cases.Case, switches: str, run: Run) -> Outcome:
 
 
 def judge_places(case: cases.Case, top: dict[str, Any], outcome: Outcome) -> None:
-    """Fills in what is right about a cause's places."""
+    """Fills in whether a cause's places are right."""
     where, culprit = wanted_places(case, "where"), wanted_places(case, "culprit")
     found, blamed = top.get("where"), top.get("culprit")
     if top["cause"] in case.spec["accept"] and (where or culprit):
-        # Another right cause sees the same place from another side.
+        # Another accepted cause sees the same place from another side.
         outcome.where_right = fits(found, where + culprit) or fits(blamed, where + culprit)
     else:
         outcome.where_right = fits(found, where) if case.spec["where"] else None
         outcome.culprit_right = fits(blamed, culprit) if case.spec["culprit"] else None
         if outcome.switches == "off" and case.spec["culprit_by_switches"] and blamed is None:
-            # Nobody is named where nothing tells: that is right.
+            # A verdict without a culprit is right if nothing shows the culprit.
             outcome.culprit_right = None
     told = blamed if fits(blamed, culprit) else found
     outcome.line_right = line_fits(told, where + culprit)
@@ -188,9 +188,9 @@ def judge_places(case: cases.Case, top: dict[str, Any], outcome: Outcome) -> Non
 def judge_second(
     case: cases.Case, run: Run, causes: list[dict[str, Any]]
 ) -> tuple[Optional[bool], list[dict[str, Any]], str]:
-    """Whether what is wrong besides is told next, what is, and why that is not judged. On a machine that
-    is busy by its own figures a want of CPU is passed over; where it cost more than the second cause
-    the proportion is the machine's."""
+    """Whether the second defect comes next in the verdict, what does, and why it is not judged. If
+    the machine is busy by its own figures, a lack of CPU is skipped; if that cost more than the
+    second cause, the proportion is the machine's."""
     then = case.spec["then"]
     rest, starved = causes[1:], 0.0
     if run.busy >= score.BUSY:
@@ -204,7 +204,7 @@ def judge_second(
 
 
 def told_places(top: dict[str, Any]) -> str:
-    """The verdict's places, short."""
+    """The verdict's places, in short."""
     return "; ".join(
         f"{key}: {os.path.basename(top[key]['file'])}:{top[key]['line']} {top[key]['function']}"
         for key in ("where", "culprit")
@@ -213,7 +213,7 @@ def told_places(top: dict[str, Any]) -> str:
 
 
 def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
-    """A twin must have been seen at work, and must not be blamed, in any of its captures."""
+    """A twin must have been recorded at work, and must not be blamed, in any of its captures."""
 
     def outcome(ok: bool, found: str, note: str = "", valid: bool = True) -> Outcome:
         return Outcome(case.name, "healthy", switches, ok, found, note, valid=valid)
@@ -229,12 +229,12 @@ def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
     if causes:
         blamed = ", ".join(f"{c['cause']} {c['share']:.2f}" for c in causes)
         found = outcome(False, blamed, f"max {run.figures['max_ms']} ms; {told_places(causes[0])}")
-        # Slow answers of a busy machine's are the machine's: such a run proves nothing.
+        # Slow answers of a busy machine are the machine's: such a run proves nothing.
         found.valid = found.alarm = not run.figures["slow"] or run.busy < score.BUSY
         return found
     if any(verdict["exit"] != 1 for verdict in run.verdicts):
         return outcome(False, "no cause", "why does not exit 1")
-    # Silence proves something only where dashcam saw the requests.
+    # Silence proves something only if dashcam recorded the requests.
     seen = sum(verdict["requests"]["total"] for verdict in run.verdicts)
     if seen < SEEN:
         return outcome(False, f"only {seen} requests seen", run.output, valid=False)
@@ -242,13 +242,13 @@ def judge_twin(case: cases.Case, switches: str, run: Run) -> Outcome:
 
 
 def starves(verdict: dict[str, Any]) -> bool:
-    """Whether a verdict blames nothing, or the machine for most of it."""
+    """Whether a verdict blames nothing, or blames the machine for most of it."""
     causes = verdict["causes"]
     return not causes or (causes[0]["cause"] == "cpu-starved" and causes[0]["share"] > 0.5)
 
 
 def totals(outcomes: list[Outcome]) -> str:
-    """How many of what were right."""
+    """For each part of the answer, how many verdicts were right."""
 
     def count(name: str) -> str:
         known = [getattr(o, name) for o in outcomes if getattr(o, name) is not None]

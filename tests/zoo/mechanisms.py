@@ -1,10 +1,10 @@
-"""What can be wrong with a generated program: real mechanisms, one function each.
+"""The defects of generated programs: real mechanisms, one function each.
 
-A mechanism says what the guilty function does when the program is sick and when it is mended. It
-knows neither the server nor the shape: `generate.py` decides where the function lies, who calls
-it, and how everything is called. `@` begins a name that the generator replaces by one without a
-meaning (`@row` becomes `vodaru`); `@guilty` is the function that stands in the request's way,
-`@keeper` the one of another thread that is to blame. Values in capitals come from the draw.
+A mechanism says what the guilty function does when the program is sick and when it is healthy. It
+knows neither the server nor the shape: `generate.py` decides where the function lies, what calls
+it, and how everything is called. `@` begins a name that the generator replaces by a name without a
+meaning (`@row` becomes `vodaru`). `@guilty` is the function that delays the request, `@keeper` the
+culprit's function on another thread. Values in capitals are drawn.
 
     own         the request's own thread does it, wherever the shape puts that
     other       another thread or process does it to the request
@@ -21,7 +21,7 @@ from typing import Callable
 
 @dataclass
 class Ill:
-    """One thing that is wrong."""
+    """One defect."""
 
     cause: str
     kind: str
@@ -43,13 +43,13 @@ class Ill:
     settings: dict[str, str] = field(default_factory=dict)
     needs: str = ""  # of the machine, as in cases.py
     slow_ms: int = 180
-    # No shape but these makes sense.
+    # Only these shapes make sense.
     shapes: tuple[str, ...] = ("direct", "library", "callback", "thread")
     servers: tuple[str, ...] = ("plain", "reference", "flask", "gunicorn", "worker", "pooled")
 
 
-# A worker's job begins when a thread takes it out of the queue: what keeps the whole process from
-# doing so is not in any job.
+# A worker's job begins when a thread takes it from the queue: a delay of the whole process before
+# that is not in any job.
 IN_SIGHT = ("plain", "reference", "flask", "gunicorn", "pooled")
 
 Draw = random.Random
@@ -63,7 +63,7 @@ def ill(make: Callable[[Draw], Ill]) -> Callable[[Draw], Ill]:
 
 
 def seconds(draw: Draw) -> float:
-    """How long one trouble lasts."""
+    """The length of one delay."""
     return round(draw.uniform(0.35, 0.7), 3)
 
 
@@ -229,7 +229,7 @@ def gc_elsewhere(draw: Draw) -> Ill:
 
 
 def downstream(draw: Draw, sick: str, mended: str, times: int = 1) -> Ill:
-    """Asks the peer of `PEER`."""
+    """Sends a request to the peer of `PEER`."""
     pause = round(seconds(draw) / times, 4)
     return Ill(
         "downstream-wait",
@@ -258,7 +258,7 @@ def downstream_loop(draw: Draw) -> Ill:
 
 @ill
 def downstream_held(draw: Draw) -> Ill:
-    """One connection for all, kept open; its answers come through a file object."""
+    """One connection for all requests, kept open; its answers come through a file object."""
     body = (
         "with @gate:\n    if not @kept:\n        @kept.append(socket.create_connection((HOST, @port))"
         ".makefile('rwb', 0))\n    @kept[0].write({what})\n    @kept[0].read(1)"

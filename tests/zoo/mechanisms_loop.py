@@ -1,4 +1,4 @@
-"""Mechanisms on an event loop: what keeps the loop, and what a task awaits.
+"""Mechanisms on an event loop: code that blocks the loop, and awaits of a task.
 
 The words and marks are those of mechanisms.py.
 """
@@ -9,7 +9,7 @@ from mechanisms import ILLS, PEER, Draw, Ill, ill, seconds
 
 
 def on_loop(name: str) -> None:
-    """The same function on an event loop: it keeps the loop."""
+    """The same function on an event loop: it blocks the loop."""
     own = ILLS[name]
 
     def make(draw: Draw) -> Ill:
@@ -28,9 +28,10 @@ for _name in ("sleep_nap", "cpu_loop", "cpu_regex", "cpu_compress", "downstream_
 
 
 def task(cause: str, sick: str, mended: str = "pass", **more: object) -> Ill:
-    """A coroutine's own."""
+    """A mechanism of a coroutine's own."""
     kind = "other" if "keeper" in more else "task"
-    return Ill(cause, kind, sick, mended, servers=("loop",), shapes=("direct", "library"), **more)  # type: ignore[arg-type]
+    # type: ignore[arg-type]
+    return Ill(cause, kind, sick, mended, servers=("loop",), shapes=("direct", "library"), **more)
 
 
 @ill

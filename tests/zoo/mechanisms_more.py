@@ -1,5 +1,5 @@
-"""Mechanisms of one's own whose time passes in the system: forks of a large process, lookups of
-names; and two ills in one program, in drawn shares.
+"""Mechanisms whose time passes in the system: forks of a large process, lookups of names; and two
+defects in one program, in drawn shares.
 
 The words and marks are those of mechanisms.py.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mechanisms import ASK, PEER, Draw, Ill, ill, seconds
 
-# Pages of 4 KiB: with huge ones the tables are small, and their copy is quick.
+# Pages of 4 KiB: with huge pages the tables are small, and copying them is quick.
 BALLAST = """@ballast = mmap.mmap(-1, (SIZE if SICK else 1) << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 @ballast.madvise(mmap.MADV_NOHUGEPAGE)
 for @i in range(0, len(@ballast), 4096):
@@ -35,7 +35,7 @@ def forking(draw: Draw, body: str) -> Ill:
 
 @ill
 def fork_bare(draw: Draw) -> Ill:
-    # Not waited for: what a child takes to give its copy back is no fork.
+    # Not waited for: the time in which a child gives its copy back is not the fork's.
     return forking(
         draw,
         "    @pid = os.fork()\n    if not @pid:\n        os._exit(0)\n    os.waitpid(-1, os.WNOHANG)",
@@ -82,7 +82,7 @@ def dns_silent(draw: Draw) -> Ill:
     )
 
 
-# What may come together: cause, and what the function does for {t} seconds.
+# Causes that may come together, and what the function does for {t} seconds.
 PARTS = {
     "sleep": "time.sleep({t})",
     "cpu": "@x = {clock}() + {t}\nwhile {clock}() < @x:\n    {work}",
@@ -92,8 +92,8 @@ PARTS = {
 
 
 WORK = ("re.match(r'(a+)+$', 'a' * 16 + 'b')", "sum(@k * @k % 7 for @k in range(300))")
-# On a busy machine computing for some CPU time takes longer, and for some time computes less: either way
-# the greater stays so.
+# On a busy machine computing for some CPU time takes longer, and for some time computes less: in
+# either case the larger share remains the larger.
 CLOCKS = {"greater": "time.thread_time", "lesser": "time.monotonic"}
 
 
@@ -125,7 +125,7 @@ def two(draw: Draw, sick: str) -> Ill:
         then_place="@lesser",
         settings={"post": "5s"},
         slow_ms=120,
-        # Not FastAPI: its first requests import what they need, a third cause on a busy machine.
+        # Not FastAPI: its first requests import modules, a third cause on a busy machine.
         servers=("plain", "reference", "flask", "gunicorn", "worker"),
     )
 

@@ -1,4 +1,4 @@
-"""Mechanisms in which another thread or process is to blame, or the whole process stands still.
+"""Mechanisms in which another thread or process is to blame, or the whole process is stopped.
 
 The words and marks are those of mechanisms.py.
 """
@@ -13,7 +13,7 @@ LOCKS = {"lock": "threading.Lock()", "rlock": "threading.RLock()", "condition": 
 
 
 def held(draw: Draw, what: str, setup: str = "", **more: object) -> Ill:
-    """A lock that a thread of the program's own keeps while it does `what`."""
+    """A lock that a thread of the program holds while it does `what`."""
     kind = draw.choice(sorted(LOCKS))
     return Ill(
         "lock-wait",
@@ -76,7 +76,7 @@ def lock_file(draw: Draw) -> Ill:
 
 
 def interpreter(what: str, setup: str) -> Ill:
-    """A thread that keeps the interpreter to itself inside one call of C."""
+    """A thread that holds the GIL inside one call of C."""
     return Ill(
         "gil-wait",
         "other",

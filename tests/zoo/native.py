@@ -1,7 +1,7 @@
 """Builds the zoo's programs in C: with libdashcam for run.py, without it for check_cases.py.
 
-What was built stays in target/zoo, under a name that its sources and the library give: `dashcam why` opens
-the binary again, also later (run.py --again).
+The binary remains in target/zoo, under a name derived from its sources and the library: `dashcam
+why` opens the binary again, also later (run.py --again).
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Optional
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 FLAGS = "-std=gnu11 -g -O1 -Wall -Wextra -pthread".split()
-# The name that programs look for (c/build.rs).
+# The name that programs search for (c/build.rs).
 SONAME = "libdashcam.so.0"
 BUILD_S = 120
 
 
 def library() -> Optional[Path]:
-    """The C library as cargo built it last, if it did."""
+    """The newest C library that cargo built, if any."""
     target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
     found = [target / profile / "libdashcam_c.so" for profile in ("release", "debug")]
     return max((path for path in found if path.exists()), key=lambda p: p.stat().st_mtime, default=None)
 
 
 def lacks(recorded: bool) -> str:
-    """Why no program in C can be built, "" if nothing."""
+    """The reason why no program in C can be built, "" if there is none."""
     if not shutil.which("cc"):
         return "there is no cc"
     if recorded and not library():

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Runs the sick programs and their healthy twins under dashcam and scores the verdicts.
 
-Each program runs as a service under `dashcam run` while a load generator in another process asks
-it; then `dashcam why --json` is compared with the case (see cases.py): the first cause, its place,
-and its culprit where the case names one. A sick program counts only if the load generator saw
-enough slow answers.
+Each program runs as a service under `dashcam run` while a load generator in another process sends
+requests; then `dashcam why --json` is compared with the case (see cases.py): the first cause, its
+place, and its culprit where the case names one. A sick program counts only if the load generator
+saw enough slow answers.
 
 A twin makes no capture by itself, so it is killed with SIGKILL and its black boxes are recovered:
-there must be requests in them, and nothing may be blamed.
+they must contain requests, and nothing may be blamed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import cases
 import score
 from judging import Outcome, Run, judge_sick, judge_twin, totals, wanted_places
 
-# A capture is made a second after its trigger; a busy machine may take its time.
+# A capture is made a second after its trigger; a busy machine may take longer.
 AFTERMATH_S = 15
-# For a command that reads a capture or a box.
+# Time for a command that reads a capture or a box.
 READ_S = 300
 
 
@@ -66,10 +66,10 @@ def arguments() -> argparse.Namespace:
 
 
 def locate(options: argparse.Namespace) -> str:
-    """Fills in the interpreter and the command; what is wrong, "" if nothing."""
+    """Fills in the interpreter and the command; returns an error, "" if there is none."""
     folder = options.bin.absolute() if options.bin else None
     options.python = options.python or (str(folder / "python") if folder else sys.executable)
-    # Not resolved: a virtual environment's python is a link, and the link is what makes it one.
+    # Not resolved: a virtual environment's python is a link, and the link makes the environment.
     options.python = os.path.abspath(shutil.which(options.python) or options.python)
     beside = Path(options.python).parent / "dashcam"
     options.dashcam = (
@@ -90,7 +90,7 @@ def locate(options: argparse.Namespace) -> str:
 
 
 def run_program(options: argparse.Namespace, case: cases.Case, sick: bool, switches: str) -> Run:
-    """One program under dashcam and load, and the verdicts: a twin's on each capture."""
+    """One program under dashcam and load, and the verdicts; for a twin on each capture."""
     name = f"{case.name.replace('/', '-')}-{'sick' if sick else 'healthy'}-{switches}"
     if options.again:
         return judge_captures(options, case, sick, options.again / name)
@@ -108,7 +108,7 @@ def run_program(options: argparse.Namespace, case: cases.Case, sick: bool, switc
 
 
 def judge_captures(options: argparse.Namespace, case: cases.Case, sick: bool, out: Path) -> Run:
-    """The verdicts on what a run left in a folder."""
+    """The verdicts on the captures of a run, in a folder."""
     captures = sorted((out / "captures").glob("*.dashcam"), key=lambda p: p.stat().st_mtime)
     subjects = captures[-1:] if sick else captures
     begin = time.monotonic()
@@ -147,7 +147,7 @@ def record(
     with open(out / "output", "w", encoding="utf-8") as errors:
         service = cases.start(command, case, port, errors, env)
         try:
-            # How many answers are slow is compared with the twin's where cases are generated.
+            # For generated cases the number of slow answers is compared with the twin's.
             enough = captures if sick and not options.generated else None
             told = cases.load(
                 case,
@@ -186,7 +186,9 @@ def recover(options: argparse.Namespace, service: str, captures: Path) -> None:
 
 
 def why(options: argparse.Namespace, subject: Path) -> dict[str, Any]:
-    """The verdict on a capture, or on the newest one of a folder; without causes if unreadable."""
+    """The verdict on a capture, or on the newest of a folder; without causes if it is
+    unreadable.
+    """
     try:
         result = cases.limited.run(
             [options.dashcam, "why", str(subject), "--json"], READ_S, capture_output=True, text=True
@@ -202,7 +204,7 @@ def why(options: argparse.Namespace, subject: Path) -> dict[str, Any]:
 
 
 def plan(options: argparse.Namespace, possible: list[cases.Case]) -> list[tuple[cases.Case, bool, str]]:
-    """What to run: case, sick or twin, switches."""
+    """The runs to make: case, sick or twin, switches."""
     modes = ["on", "off"] if options.switches == "both" else [options.switches]
     return [
         (case, sick, mode)
@@ -220,8 +222,8 @@ def score_one(
     switches: str,
     ill: Optional[Outcome] = None,
 ) -> Outcome:
-    """One program; again, up to --tries times, while --retry says so. A second try is told in the
-    row. A twin is compared with what came of its sick program, if that ran."""
+    """One program; again, up to --tries times, if --retry says so. The row names a second try. A
+    twin is compared with the result of its sick program, if that ran."""
     judge = judge_sick if sick else judge_twin
 
     def once() -> Outcome:
@@ -233,7 +235,7 @@ def score_one(
         return outcome
 
     outcome = once()
-    # Kept captures do not change.
+    # Stored captures do not change.
     for attempt in range(2, (1 if options.again else options.tries) + 1):
         if outcome.ok if options.retry == "failed" else outcome.valid or outcome.alarm:
             break
@@ -247,7 +249,7 @@ def score_one(
 def with_figures(
     options: argparse.Namespace, case: cases.Case, outcome: Outcome, run: Run
 ) -> Outcome:
-    """Fills in what the tables need besides the verdict."""
+    """Fills in the other columns of the tables."""
     outcome.user = "root" if os.geteuid() == 0 else str(os.geteuid())
     outcome.cause = case.spec["cause"] or "healthy"
     outcome.slow = int(run.figures.get("slow", 0))
@@ -263,8 +265,8 @@ def with_figures(
 
 
 def main() -> int:
-    """0 when every case and every twin is right, or, of a score, when its goals are reached; else 1; 2 for
-    wrong arguments."""
+    """0 if every case and every twin is right, or, for a score, if its goals are reached; else 1; 2
+    for wrong arguments."""
     options = arguments()
     chosen = cases.find(options.case, options.generated)
     wrong = f"no case matches {options.case!r}" if not chosen else locate(options)

@@ -1,11 +1,11 @@
-"""The zoo's tables: per cause how often the verdict was right, beside two simple rules on the same
-captures, and how much "confirmed", "likely" and "possible" are worth.
+"""The zoo's tables: for each cause how often the verdict was right, beside two simple rules on the
+same captures, and how often "confirmed", "likely" and "possible" are right.
 
-A sick run counts when its spike was measurable (the load generator saw enough slow answers), not the
-machine's (a verdict of cpu-starved on a machine whose own pressure figures say so proves nothing
-about another cause), and, where twins are run, its twin gave a valid run without the spike. What does
-not count is told, with the reason. Of what counts the first verdict does: only runs that are not valid
-are made again.
+A sick run counts if its spike was measurable (the load generator saw enough slow answers), was not
+the machine's (a verdict of cpu-starved on a machine whose own pressure figures agree proves nothing
+about another cause), and, where twins are run, its twin gave a valid run without the spike. Runs
+that do not count are listed, with the reason. Of the others the first verdict counts: only runs
+that are not valid are made again.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any, Iterable, Optional
 
 # A machine on which tasks waited for a CPU for this part of the time starves services.
 BUSY = 0.25
-# The share of the twin's answers that is slow may be this part of the sick program's: machines stutter.
+# The share of slow answers of the twin may be this part of the sick program's: machines pause.
 GONE = 0.34
 SEEDS = 3
-# The goals. Where one record in a hundred is lost what proved a verdict may be among them.
+# The goals. If one record in a hundred is lost, the proof of a verdict may be among the lost ones.
 TOP_1, WHERE, WHY_S, COUNTED, THINNED = 0.95, 0.90, 2.0, 0.8, 0.01
 JUDGE_S = 600
 
 
 class Pressure:
-    """How much of a stretch of time some task of the machine waited for a CPU (PSI)."""
+    """For how much of an interval some task of the machine waited for a CPU (PSI)."""
 
     def __init__(self) -> None:
         self.begin, self.waited = time.monotonic(), self._waited()
@@ -48,8 +48,8 @@ class Pressure:
 
 
 def judged(judge: Optional[Path], capture: Path, slow_ms: float, seeds: int = SEEDS) -> dict[str, Any]:
-    """What the simple rules say of a capture, and whether its verdict stands when names change or
-    records are lost; {} without the tool that tells, and {"failed": why} when it could not."""
+    """The simple rules' results for a capture, and whether its verdict remains when names change or
+    records are lost; {} without the tool for it, and {"failed": why} if it failed."""
     if not judge:
         return {}
     try:
@@ -69,7 +69,7 @@ def judged(judge: Optional[Path], capture: Path, slow_ms: float, seeds: int = SE
 
 
 def rule_right(places: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> Optional[bool]:
-    """Whether the first place a simple rule tells is a right one; None when no place is judged."""
+    """Whether the first place of a simple rule is right; None if no place is judged."""
     if not wanted:
         return None
     first = places[:1]
@@ -86,7 +86,7 @@ def slow_too(sick: Any, twin: Any) -> bool:
 
 
 def counted(outcomes: list[Any]) -> list[Any]:
-    """The sick runs that count; the others are told why they do not."""
+    """The sick runs that count; the others get the reason why they do not."""
     twins = {(o.case, o.switches, o.user): o for o in outcomes if o.twin == "healthy"}
     sick = [o for o in outcomes if o.twin == "sick"]
     for o in sick:
@@ -107,8 +107,8 @@ def part(values: Iterable[Optional[bool]]) -> str:
 
 
 def report(outcomes: list[Any]) -> tuple[str, bool]:
-    """Everything as text: a table a way of running, calibration, robustness, what was left out, the goals;
-    and whether all of these are reached."""
+    """Everything as text: a table for each way of running, calibration, robustness, what was left
+    out, the goals; and whether all goals are reached."""
     sick = counted(outcomes)
     ways = sorted({(o.switches, o.user) for o in outcomes})
     parts = [table(way, [o for o in outcomes if (o.switches, o.user) == way], sick) for way in ways]
@@ -122,8 +122,8 @@ def report(outcomes: list[Any]) -> tuple[str, bool]:
 
 
 def goals(outcomes: list[Any], sick: list[Any]) -> list[tuple[str, bool, str]]:
-    """What a score must reach, whether it did, and the figure of each way of running. None is of what is
-    not judged. Each way must reach it by itself."""
+    """The goals of a score, whether each is reached, and the figure of each way of running. None if
+    not judged. Each way must reach a goal by itself."""
     ways = sorted({(o.switches, o.user) for o in outcomes})
 
     def share(name: str, least: float, told: str) -> tuple[str, bool, str]:
@@ -162,13 +162,13 @@ def goals(outcomes: list[Any], sick: list[Any]) -> list[tuple[str, bool, str]]:
 
 
 def shares(values: Iterable[Optional[bool]]) -> Optional[float]:
-    """How many of those that are known are right; None when none is known."""
+    """How many of the known ones are right; None if none is known."""
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if known else None
 
 
 def asides(outcomes: list[Any]) -> str:
-    """Which sick runs were left out and why, and how many runs were made again."""
+    """The sick runs that were left out, with the reasons, and how many runs were made again."""
     left = [f"  {o.case} {o.switches}: {o.left_out[:200]}" for o in outcomes if o.left_out]
     again = sum(o.tries > 1 for o in outcomes)
     lines = [f"left out: {len(left)} sick runs; run again, since they proved nothing: {again} of {len(outcomes)}"]
@@ -176,8 +176,8 @@ def asides(outcomes: list[Any]) -> str:
 
 
 def table(way: tuple[str, str], outcomes: list[Any], sick: list[Any]) -> str:
-    """One way of running: a row a cause. `strict` takes no cause but the case's own as right, `top-1` those
-    of `accept` too."""
+    """One way of running: a row for each cause. `strict` accepts only the case's own cause, `top-1`
+    those of `accept` too."""
     own = [o for o in sick if (o.switches, o.user) == way]
     left_out = sum(o.twin == "sick" for o in outcomes) - len(own)
     head = (
@@ -201,7 +201,7 @@ def table(way: tuple[str, str], outcomes: list[Any], sick: list[Any]) -> str:
 
 
 def calibration(sick: list[Any]) -> str:
-    """Of the first findings of each confidence, how many were right in cause and place."""
+    """For each confidence, how many of its first findings were right in cause and place."""
     lines = ["how sure the first finding was, and how often it was right (cause, where and culprit):"]
     for word in ("confirmed", "likely", "possible"):
         own = [
@@ -216,7 +216,7 @@ def calibration(sick: list[Any]) -> str:
 
 
 def robustness(sick: list[Any]) -> str:
-    """Whether verdicts stood when names were changed and one record in a hundred was lost."""
+    """Whether verdicts remained when names were changed and one record in a hundred was lost."""
     known = [o for o in sick if o.altered]
     if not known:
         return "renaming, losing records: not tried (needs the judge: see --judge)"

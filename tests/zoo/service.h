@@ -1,7 +1,7 @@
-// What the sick programs in C share: an HTTP/1.1 service, a thread a connection. A program gives a
-// function that is called for the n-th request, and ends its main with `return serve(answer);`.
-// `sick` is 0 in the twin, after `begin`. Requests are marked where WITH_DASHCAM is set; without it
-// the program is the same and knows no dashcam (check_cases.py).
+// What the sick programs in C share: an HTTP/1.1 service with a thread for each connection. A
+// program gives a function that is called for the n-th request, and ends its main with `return
+// serve(answer);`. `sick` is 0 in the twin, after `begin`. Requests are marked if WITH_DASHCAM is
+// set; without it the program is the same and does not use dashcam (check_cases.py).
 
 #ifndef SERVICE_H
 #define SERVICE_H
@@ -23,12 +23,12 @@
 static dashcam_name_t page;
 #endif
 
-// Stands in stacks by its own name.
+// Appears in stacks under its own name.
 #define APART __attribute__((noinline))
 
 typedef long (*Answer)(long n);
 static int sick = 1;
-// Written behind calls, so that none of them is the last thing a function does.
+// Written after calls, so that no call is the last operation of a function.
 static volatile unsigned long turns;
 static atomic_long count;
 static Answer answer_of;
@@ -65,7 +65,7 @@ static inline int listen_on(int port) {
     return server;
 }
 
-// What every request does: a little computing.
+// Work of every request: a little computing.
 APART static unsigned long honest_work(long n) {
     unsigned long sum = 0;
     for (long i = 0; i < 20000 + n % 7; i++) sum = sum * 31 + (unsigned long)i;

@@ -1,8 +1,8 @@
 """What the sick programs share: small multi-threaded services of several kinds.
 
 A program gives a function `answer(n)` that is called for the n-th request and returns text; `serve`
-puts it behind one of the servers below, on the port in the environment. Nothing here
-knows dashcam, but `streams`.
+runs it behind one of the servers below, on the port in the environment. Only `streams` and the
+queue's jobs use dashcam.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 Answer = Callable[[int], str]
 PORT = int(os.environ.get("PORT", "8090"))
-# Where /etc/resolv.conf points for a case that needs a mount namespace (cases.py).
+# The target of /etc/resolv.conf for a case that needs a mount namespace (cases.py).
 NAMESERVER = f"127.53.{PORT >> 8}.{PORT & 255}"
 SICK = "healthy" not in sys.argv[1:]
 
 
 def plain(answer: Answer) -> None:
-    """http.server, a thread a connection."""
+    """http.server, a thread for each connection."""
     count = itertools.count(1)
 
     class Handler(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def wsgi(answer: Answer) -> Callable[[Any, Any], Iterable[bytes]]:
 
 
 def reference(answer: Answer) -> None:
-    """wsgiref's server, a thread a request."""
+    """wsgiref's server, a thread for each request."""
 
     class Server(ThreadingMixIn, WSGIServer):
         daemon_threads = True
@@ -77,8 +77,8 @@ def reference(answer: Answer) -> None:
 
 
 def streams(answer: "Callable[[int], Awaitable[str]]", *background: "Callable[[], Any]") -> None:
-    """asyncio's streams, a task a connection. Nobody else knows where a request begins here, so it
-    is marked, if dashcam is there."""
+    """asyncio's streams, a task for each connection. Nothing else knows where a request begins
+    here, so it is marked, if dashcam is installed."""
     count = itertools.count(1)
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -102,7 +102,7 @@ def streams(answer: "Callable[[int], Awaitable[str]]", *background: "Callable[[]
 
 
 def marked(name: str) -> "contextlib.AbstractContextManager[Any]":
-    """A request by hand."""
+    """Marks a request by hand."""
     try:
         import dashcam
     except ImportError:
@@ -111,7 +111,7 @@ def marked(name: str) -> "contextlib.AbstractContextManager[Any]":
 
 
 def flask(answer: Answer) -> None:
-    """Flask's own server, a thread a request."""
+    """Flask's own server, a thread for each request."""
     import logging
 
     from flask import Flask
@@ -151,8 +151,8 @@ def gunicorn(
 
 
 def ready() -> None:
-    """Says that requests will be taken, to who started the program and wants to know: gunicorn's port
-    is open long before, on a busy machine."""
+    """Reports that requests will be taken, if the parent process asked for it: gunicorn's port is
+    open long before, on a busy machine."""
     if path := os.environ.get("ZOO_READY"):
         with open(path, "w", encoding="ascii"):
             pass
@@ -190,8 +190,8 @@ def fastapi(
 
 
 def worker(answer: Answer, hands: int = 4) -> None:
-    """Threads that take jobs out of a queue, which a listener fills. Nobody else knows where a job
-    begins, so it is marked, if dashcam is there."""
+    """Threads that take jobs from a queue, which a listener fills. Nothing else knows where a job
+    begins, so it is marked, if dashcam is installed."""
     count, jobs = itertools.count(1), queue.SimpleQueue()  # type: ignore[var-annotated]
 
     def hand() -> None:
@@ -224,5 +224,5 @@ def worker(answer: Answer, hands: int = 4) -> None:
 
 
 def honest_work(n: int) -> int:
-    """What every request does: a little computing."""
+    """Work of every request: a little computing."""
     return sum(i * i for i in range(2000 + n % 7))

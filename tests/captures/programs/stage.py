@@ -1,7 +1,8 @@
-"""Puts the zoo's `answer(n)` behind servers that the zoo itself does not use, and holds what goes wrong.
+"""Runs the zoo's `answer(n)` behind servers that the zoo itself does not use, and holds the
+defects.
 
 A program here is a server and a defect, by name: `<server>_<defect>/program.py` is two lines. The
-n-th request is slow where `n % EVERY == 0`; with `healthy` as an argument none is.
+n-th request is slow where `n % EVERY == 0`; with `healthy` as an argument no request is.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def in_background(work: Callable[[], None]) -> None:
 
 
 def late_peer(delay_s: float) -> "tuple[str, int]":
-    """A peer on a port of its own, in another process: answers a line with a line, late when asked so."""
+    """A peer on a port of its own, in another process: answers a line with a line, late on
+    request.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = ("127.0.0.1", probe.getsockname()[1])
@@ -149,7 +152,9 @@ def tornado(answer: "Callable[[int], Any]") -> None:
 
 
 def celery(answer: Answer) -> None:
-    """A Celery worker of four threads; a listener in the same process hands it a task a request."""
+    """A Celery worker of four threads; a listener in the same process sends it a task for each
+    request.
+    """
     from celery import Celery
 
     app, count = Celery("shop", broker="memory://", backend="cache+memory://"), itertools.count(1)

@@ -1,4 +1,5 @@
-// A real OpenTelemetry Collector with what the tests need of it: OTLP over HTTP in, JSON lines out.
+// A real OpenTelemetry Collector with the parts that the tests need: OTLP over HTTP in, JSON lines
+// out.
 package main
 
 import (
