@@ -83,7 +83,6 @@ MOST_LINES = 600
 IN_CYCLES = {
     "capture": 7,
     "cli": 4,
-    "dashcam": 23,
     "diagnosis": 50,
     "export": 16,
     "format": 8,

@@ -103,8 +103,8 @@ fn a_selector_with_one_socket_waits_for_its_peer() {
         also_seen(&mut made, OWN, (5..495).step_by(10), Poll, code);
         made.samples.get_mut(&OWN).into_iter().flatten().for_each(|look| look.target = poll);
         let verdict = judge(&made);
-        let found = verdict.findings[0].target.as_deref();
-        assert_eq!(found == registered.strip_prefix(" of "), known, "{}", to_text(&verdict));
+        let found = verdict.findings[0].target();
+        assert_eq!(found.as_deref() == registered.strip_prefix(" of "), known, "{}", to_text(&verdict));
     }
 }
 

@@ -154,7 +154,7 @@ fn native_waits_are_named_by_line() {
         assert!(place.file.ends_with("tests/live/native_waits_are_named_by_line.rs"), "{place:?}");
         assert!(finding.path.iter().any(|f| f == "price"), "{:?}", finding.path);
         // The lock, too: it lies in static memory.
-        let target = finding.target().as_deref().unwrap_or_default();
+        let target = finding.target().unwrap_or_default();
         let named = target.contains("STOCK in native_waits_are_named_by_line-");
         assert_eq!(named, cause == Cause::LockWait, "{target}");
     }
