@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_reads_back_as_it_was_packed() {
+    fn a_head_survives_packing() {
         for generation in [0, 1, u32::MAX] {
             for committed in [0, 8, BLOCK_WORDS as u32] {
                 for state in [State::Closed, State::Open, State::Claimed, State::Revoking] {

@@ -66,7 +66,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn ids_are_what_they_were_in_the_first_version() {
+    fn ids_are_those_of_the_first_version() {
         // Part of the format: another reader, of another version, must find the same.
         let seed = 0x0123_4567_89ab_cdef;
         assert_eq!(format!("{:032x}", trace_id(seed, 4097)), TRACE_4097);
@@ -79,7 +79,7 @@ mod tests {
     const SPAN_77: &str = "f9383b2390b3a087";
 
     #[test]
-    fn ids_differ_by_all_that_goes_in_and_are_never_zero() {
+    fn ids_depend_on_each_input_and_are_never_zero() {
         let mut seen = HashSet::new();
         for seed in [0, 1, u64::MAX, 0x5eed] {
             for n in 0..2000u64 {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_bits_change_when_one_does() {
+    fn one_bit_of_input_changes_half_of_the_bits() {
         let mut changed = 0;
         for bit in 0..64 {
             changed += (request_span(1, 7) ^ request_span(1, 7 ^ (1 << bit))).count_ones();

@@ -125,7 +125,7 @@ mod tests {
     use crate::record::{decode, Builder, Kind, Record, Value, MAX_WORDS};
 
     #[test]
-    fn what_a_window_told_comes_back() {
+    fn a_metric_survives_encoding() {
         let values =
             Numbers::Values { count: 4.0, sum: 10.0, min: 1.0, max: 4.0, median: 2.0, p99: 4.0 };
         for (kind, numbers) in [

@@ -100,7 +100,7 @@ mod tests {
     use crate::record::{decode, Record};
 
     #[test]
-    fn a_stack_comes_back_as_it_was_and_the_room_is_bounded() {
+    fn a_native_stack_survives_encoding_and_is_bounded() {
         let mut made = Builder::new(2, 3, 0x1234_5678_9abc);
         for i in 0..MOST as u32 {
             assert!(made.push(i, i << 12 | 7));

@@ -38,7 +38,7 @@ mod tests {
     use crate::record::{decode, Record};
 
     #[test]
-    fn a_time_off_the_cpu_comes_back_as_it_was() {
+    fn an_off_cpu_interval_survives_encoding() {
         for (cpu, preempted) in [(None, true), (Some(0), false), (Some(8191), true)] {
             let words = encode(7, preempted, (5, 9), cpu);
             let record = Record::OffCpu { tid: 7, preempted, out_ns: 5, in_ns: 9, cpu };

@@ -427,7 +427,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_of_every_type_come_back_and_limits_are_counted() {
+    fn attributes_survive_encoding_and_cut_ones_are_counted() {
         let mut made = Builder::<MAX_WORDS>::new(Kind::Event, 0, 9, &[55, 77]);
         made.attribute(1, Value::Int(-3));
         made.attribute(2, Value::Float(2.5));

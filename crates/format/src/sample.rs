@@ -140,7 +140,7 @@ mod tests {
     use crate::record::{decode, Record};
 
     #[test]
-    fn a_sample_comes_back_as_it_was() {
+    fn a_sample_survives_encoding() {
         let sample = Sample {
             t_ns: 1,
             tid: 2,

@@ -217,7 +217,7 @@ mod tests {
     use crate::record::{decode, Builder, Kind, Record, Value, MAX_WORDS};
 
     #[test]
-    fn a_trace_and_a_link_come_back_as_they_were() {
+    fn a_trace_and_a_link_survive_encoding() {
         let told = Trace {
             t_ns: 1,
             request: 2,

@@ -112,7 +112,7 @@ mod tests {
     const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn what_is_valid_comes_back_as_it_was() {
+    fn a_valid_traceparent_survives_encoding() {
         let read = parse(GOOD).expect("valid");
         assert_eq!(read.trace, 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
         assert_eq!((read.span, read.sampled), (0x00f0_67aa_0ba9_02b7, true));

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_await_comes_back_as_it_was() {
+    fn an_await_survives_encoding() {
         let seen = Await {
             t_ns: 1,
             request: 2,

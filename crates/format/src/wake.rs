@@ -60,7 +60,7 @@ mod tests {
     use crate::record::{decode, Record};
 
     #[test]
-    fn a_waking_comes_back_as_it_was() {
+    fn a_wakeup_survives_encoding() {
         for by in [Waker::Thread(9), Waker::Kernel, Waker::Process(u32::MAX)] {
             let wake = Wake { t_ns: 5, tid: 7, by };
             assert_eq!(decode(&wake.encode()), Some((3, Record::Wake(wake))));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_known_makes_no_sense() {
+    fn an_unknown_kind_of_waker_is_refused() {
         assert_eq!(decode(&[header(Kind::Wake, 3, 3, 7), 5, 9]), None);
         assert_eq!(decode(&[header(Kind::Wake, 2, 0, 7), 5]), None);
     }

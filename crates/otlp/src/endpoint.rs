@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_address_says_what_is_wanted() {
+    fn an_invalid_address_is_refused_with_the_form_wanted() {
         let bad = ["", "on", "localhost:4318", "grpc://h:1", "http://", "http://:1", "http://h:0"];
         let worse = ["http://h:x", "http://h:65536", "http://u@h:1", "http://h h", "http://::1"];
         let worst = ["http://[h]:1", "http://[::1", "http://[::1]x", "http://h/\r\nX: y"];

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_is_for_who_speaks_it_and_what_is_wrong_for_both_signals_is_told_once() {
+    fn tls_needs_a_caller_that_speaks_it_and_an_error_is_reported_once() {
         let spoken = load_with_tls("https://otlp.example.com", |_| None);
         let both = [spoken.traces, spoken.metrics].map(|e| e.is_some_and(|e| e.tls));
         assert_eq!((both, spoken.complaints.len()), ([true, true], 0));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_turns_it_off_and_is_told() {
+    fn an_invalid_value_turns_it_off_and_is_reported() {
         let general = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://g:1");
         for (name, value) in [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://g:1"),

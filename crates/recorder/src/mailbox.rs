@@ -75,7 +75,7 @@ mod tests {
 
     /// Words of one post arrive together, however many threads post at once.
     #[test]
-    fn what_is_told_as_whole_was_posted_so() {
+    fn a_post_read_as_whole_was_posted_so() {
         let mailbox = Mailbox::<3>::new();
         let writes = |thread: u64| {
             let own = |i: u64| [thread << 32 | i, i * i, thread * i];

@@ -31,7 +31,7 @@ fn copy(region: &Region) -> Vec<(u32, u64)> {
 
 /// The place goes from one span to the next while it is copied.
 #[test]
-fn a_copy_never_tells_a_place_of_two_spans() {
+fn a_copy_never_mixes_two_spans_of_a_place() {
     loom::model(|| {
         let region = Region::for_model_of_spans(0, 0, 1);
         let line = region.open_line(1, 1).expect("a line");
@@ -47,7 +47,7 @@ fn a_copy_never_tells_a_place_of_two_spans() {
 
 /// The line goes from a thread that ends to the next one while it is copied.
 #[test]
-fn a_copy_never_tells_a_span_under_another_thread() {
+fn a_copy_never_has_a_span_under_another_thread() {
     loom::model(|| {
         let region = Region::for_model_of_spans(0, 0, 1);
         let line = region.open_line(1, 1).expect("a line");

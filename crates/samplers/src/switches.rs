@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waking_ends_no_time_off_the_cpu() {
+    fn a_wakeup_ends_no_off_cpu_interval() {
         let mut pairs = Pairs::default();
         let switch = |t_ns, tid, kind| Switch { t_ns, tid, cpu: 0, kind };
         let woken = SwitchKind::Woken { by: sys::perf::Waker::Thread(2) };
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_off_the_cpu_reaches_over_a_time_without_records() {
+    fn no_off_cpu_interval_spans_a_time_without_records() {
         let mut pairs = Pairs::default();
         let switch = |t_ns, tid, kind| Switch { t_ns, tid, cpu: 0, kind };
         pairs.feed(switch(10, 1, SwitchKind::Out));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_off_the_cpu_reaches_over_a_loss() {
+    fn no_off_cpu_interval_spans_a_loss() {
         let mut pairs = Pairs::default();
         assert_eq!(fed(&mut pairs, &[(1, -10), (2, -20), (2, 25), (3, -30)]), [(2, 20, 25)]);
         let mut ended = lose(&mut pairs, 40, 100).expect("news");

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_target_says_what_is_wanted() {
+    fn an_invalid_target_is_refused_with_the_form_wanted() {
         let bad = ["", "on", "true", "localhost:8125", "tcp://h:1", "udp://", "udp://:8125"];
         let worse = ["udp://h:0", "udp://h:65536", "udp://h:x", "udp://a:b:c", "udp://[h]:1"];
         let worst = ["udp://[::1", "unix://", "unix://x", "unix:///a\0b", "udp://h h:1"];

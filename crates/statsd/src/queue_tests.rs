@@ -100,7 +100,7 @@ fn a_closed_queue_takes_nothing_and_counts_it() {
 }
 
 #[test]
-fn what_is_refused_is_in_the_books() {
+fn refused_lines_are_accounted_for() {
     let mut queue = queue(10_000);
     assert!(!queue.push_line(&"x".repeat(101)));
     let mut odd = packer(&[&"y".repeat(101)]);
@@ -115,7 +115,7 @@ fn what_is_refused_is_in_the_books() {
 /// The model averages in whole numbers and ends at 1 where the mean is 101.7. Ours are sums: they
 /// report what happened, and what a lost packet reported is reported again.
 #[test]
-fn self_metrics_tell_everything_once_even_when_their_packets_are_lost() {
+fn self_metrics_report_everything_once_even_if_packets_are_lost() {
     let mut queue = queue(100_000);
     let mut told = vec![0i64; queue.books().meter_values().len()];
     for round in 0..200u64 {

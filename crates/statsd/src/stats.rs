@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn meters_tell_the_counter_of_their_name() {
+    fn self_metrics_have_the_counter_of_their_name() {
         let mut stats = Stats::default();
         stats.sent.bytes = 7;
         stats.dropped[Reason::TooLong as usize].lines = 8;
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_have_their_reasons() {
         let of = |errno| Reason::of(&io::Error::from_raw_os_error(errno));
         assert_eq!(of(libc::EAGAIN), Reason::WouldBlock);
         assert_eq!(of(libc::ENOBUFS), Reason::NoBuffers);

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_it_and_a_forked_child_takes_it_over() {
+    fn one_thread_holds_a_claim_and_a_forked_child_takes_it_over() {
         static CLAIM: Claim = Claim::free();
         let held = CLAIM.take().expect("free");
         assert!(!held.was_left());

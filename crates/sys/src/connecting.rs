@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_under_way_are_told_by_inode_and_no_bytes_make_it_panic() {
+    fn connections_under_way_are_found_by_inode_and_no_bytes_panic() {
         let told = |bytes: &[u8]| {
             let mut known = Vec::new();
             (collect(bytes, &mut known), known)

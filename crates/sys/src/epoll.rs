@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_while_they_lead_to_the_same_file_and_no_bytes_make_it_panic() {
+    fn members_are_listed_while_they_lead_to_the_same_file_and_no_bytes_panic() {
         let head = "pos:\t0\nflags:\t02\nmnt_id:\t15\nino:\t1057\n";
         let text =
             format!("{head}{}tfd: 9 events: 40000000 data: 0 pos:0 ino:9 sdev:8\n", lines(5..8));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_some_are_told_and_the_others_counted() {
+    fn of_many_members_some_are_listed_and_the_others_counted() {
         let told = parse(lines(0..90).as_bytes(), true, |_, _| true);
         assert_eq!((told.fds.len(), told.more, told.cut), (MOST_TOLD, 90 - 32, true));
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_tells_what_it_was_given_until_too_much_is_open() {
+    fn an_instance_lists_its_members_until_too_many_descriptors_are_open() {
         let done = testkit::in_a_child(|| {
             // SAFETY: these make descriptors; no memory is involved.
             let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) });

@@ -100,7 +100,7 @@ mod tests {
                         5: LEASE  ACTIVE    READ\n6:\n\n7: FLOCK x y z";
 
     #[test]
-    fn the_list_tells_who_has_it_and_not_who_waits() {
+    fn the_list_has_holders_and_no_waiters() {
         assert_eq!(holder_in(LIST, (0xfe, 1, 77), true), Some(4711));
         assert_eq!(holder_in(LIST, (0xfe, 1, 77), false), Some(12));
         assert_eq!(holder_in(LIST, (0xfe, 1, 78), false), None);

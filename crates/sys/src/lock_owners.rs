@@ -143,7 +143,7 @@ mod tests {
     static HELD: AtomicU32 = AtomicU32::new(0);
 
     #[test]
-    fn holders_of_the_c_librarys_locks_are_told_by_their_fields() {
+    fn holders_of_c_library_locks_are_read_from_their_fields() {
         let own = Some(crate::thread::cached_tid());
         // SAFETY: as `Lock`.
         unsafe {

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn several_pieces_stop_at_the_first_bad_one() {
+    fn several_ranges_stop_at_the_first_bad_range() {
         for reader in readers() {
             let words = [7u64, 11, 13];
             let at = |i: usize| &raw const words[i] as usize;
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_any_length_and_number_lie_one_behind_the_other() {
+    fn ranges_of_any_length_and_number_are_copied_in_order() {
         for reader in readers() {
             let bytes: Vec<u8> = (0..5000u32).map(|i| i as u8).collect();
             let lengths = [1usize, 0, 300, 7];

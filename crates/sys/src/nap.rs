@@ -88,7 +88,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_sleep_ends_when_somebody_wakes_it_and_not_before() {
+    fn a_sleep_ends_when_it_is_woken_and_not_before() {
         let nap = Arc::new(Nap::new());
         nap.wake();
         assert!(!nap.sleep(Duration::from_millis(5)), "a wake before it is not kept");

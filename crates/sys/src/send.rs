@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn unix_sockets_of_both_kinds_are_told_apart() {
+    fn unix_sockets_of_both_kinds_are_distinguished() {
         let (gram, stream) = (place("gram"), place("stream"));
         let receiver = UnixDatagram::bind(&gram).expect("binds");
         let _listener = UnixListener::bind(&stream).expect("binds");

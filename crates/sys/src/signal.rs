@@ -93,7 +93,7 @@ mod tests {
 
     /// One test: the signal is the process's.
     #[test]
-    fn the_signal_is_taken_only_where_nobody_has_it() {
+    fn the_signal_is_handled_only_if_the_program_does_not() {
         // SAFETY: SIG_IGN is a valid disposition.
         unsafe { libc::signal(libc::SIGUSR2, libc::SIG_IGN) };
         assert!(!take_usr2() && usr2_taker() == Taker::Program);

@@ -36,7 +36,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn data_that_nobody_read_has_an_age_and_other_descriptors_have_none() {
+    fn unread_data_has_an_age_and_other_descriptors_have_none() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let mut client =
             TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");

@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_shapes_of_a_call_are_told_apart() {
+    fn the_three_forms_of_a_call_are_distinguished() {
         assert_eq!(parse_call(b"running\n").ok(), Some(TaskCall::Running));
         let fault = TaskCall::InKernel { sp: 0x7f, pc: 0x40 };
         assert_eq!(parse_call(b"-1 0x7f 0x40\n").ok(), Some(fault));

@@ -301,7 +301,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
-    fn the_first_function_is_told_of_ends_and_a_second_one_takes_no_key() {
+    fn the_first_function_is_called_at_ends_and_a_second_takes_no_key() {
         static ENDS: AtomicU32 = AtomicU32::new(0);
         extern "C" fn first(_: *mut libc::c_void) {
             ENDS.fetch_add(1, Ordering::Relaxed);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_somebody_has_stays_his() {
+    fn an_existing_file_keeps_its_name() {
         let folder = std::env::temp_dir().join(format!("dashcam-new-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let (first, second) = (folder.join("1"), folder.join("2"));

@@ -69,7 +69,7 @@ fn unix_sockets_are_named_by_their_path_on_both_ends() {
 }
 
 #[test]
-fn files_pipes_terminals_and_the_rest_are_told_apart() {
+fn files_pipes_terminals_and_other_kinds_are_distinguished() {
     let file = std::fs::File::open("/proc/self/status").expect("/proc is there");
     let (kind, text) = told(&file);
     assert_eq!((kind, text.ends_with("/status")), (FdKind::File, true), "{text}");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn its_memory_is_bounded_however_often_it_is_told() {
+    fn memory_is_bounded_at_any_rate_of_updates() {
         let mut crowd = Crowd::new(10_000, 10 * SECOND);
         for i in 0..100_000u64 {
             crowd.note(i * 1_000_000, i, 0);

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_gets_one_capture_a_cooldown_and_the_cooldown_doubles() {
+    fn a_flood_gets_one_capture_a_cooldown_and_the_cooldown_doubles() {
         let mut gate = Gate::new(TIMING);
         let mut captures = Vec::new();
         for step in 0..2000u64 {

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_the_clock_stood_was_a_wait() {
+    fn a_run_without_cpu_time_was_a_wait() {
         let (waits, runs) = (WaitKind::Sleep, WaitKind::Running);
         let rows = vec![out(0, 100), out(600, 700)];
         let mended = |looks: &[Sample], blind: &[(u64, u64)]| {

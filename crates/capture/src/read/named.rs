@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_and_the_waking_that_were_named_have_their_frames_and_no_other_has() {
+    fn named_frames_are_in_their_sample_and_wakeup_only() {
         let (mut capture, symbols) = capture();
         apply(&mut capture, &symbols, 1);
         let stacks: Vec<u32> = capture.samples[&7].iter().map(|s| s.stack).collect();

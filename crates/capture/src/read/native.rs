@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_of_a_waking_is_joined_to_it_and_to_nothing_else() {
+    fn a_waker_stack_is_joined_to_its_wakeup_only() {
         let mut capture = Capture::default();
         let code = Code {
             function: 2,

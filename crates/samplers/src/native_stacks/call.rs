@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_told_from_other_instructions() {
+    fn calls_are_distinguished_from_other_instructions() {
         let calls: [(&str, [u8; BEFORE]); 7] = [
             ("call rel32", [0, 0, 0, 0xe8, 1, 2, 3, 4]),
             ("call rax", [0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0]),

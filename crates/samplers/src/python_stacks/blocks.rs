@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_handler_around_an_instruction_tells_the_depth() {
+    fn the_depth_comes_from_the_handler_around_an_instruction() {
         // Units 3..10 keep 1 value, units 70..72 keep 3.
         let table = [0x80 | 3, 7, 20, 2, 0x80 | 0x41, 6, 2, 30, 7];
         let depths: Vec<usize> =

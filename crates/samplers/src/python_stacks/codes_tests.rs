@@ -193,7 +193,7 @@ fn another_code_object_at_the_address_is_not_the_one_that_was_read() {
 
 /// Before 3.11 file names often have none: another file's of the same length then looked the same.
 #[test]
-fn a_file_name_whose_hash_was_not_computed_is_told_by_its_text() {
+fn a_file_name_without_a_hash_is_identified_by_its_text() {
     let mut bench = Bench::new();
     let mut fake = Fake::new(&bench.layout, "handler");
     fake.file[3] = u64::MAX;

@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_makes_room_for_what_is_looked_at() {
+    fn kept_stacks_are_bounded_and_make_room_for_sampled_ones() {
         let mut stacks = KeptStacks::default();
         stacks.begin_pass();
         let held = (1..=2000).filter(|state| stacks.insert(*state, kept(500))).count();

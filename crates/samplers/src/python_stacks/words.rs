@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_piece_is_zero_and_its_neighbours_are_not() {
+    fn an_unreadable_range_is_zero_and_its_neighbours_are_not() {
         let mem = Reader::new().expect("a process may read itself");
         let words = [7usize, 11];
         let at = |i: usize| &raw const words[i] as usize;

@@ -2,5 +2,5 @@
 //! Each test wants a process of its own: `cargo nextest run --profile live` (CONTRIBUTING.md).
 #![allow(clippy::expect_used, missing_docs, reason = "a test may fail")]
 
-mod a_full_ring_makes_no_false_times;
 mod python_stacks;
+mod switch_records_with_full_rings;

@@ -113,7 +113,7 @@ fn parked_stacks_equal_what_cpython_says() {
 }
 
 #[test]
-fn a_stack_looked_at_again_is_the_stack_of_now() {
+fn a_stack_sampled_again_is_the_present_stack() {
     run_everywhere("again.py", &[]);
 }
 
@@ -123,17 +123,17 @@ fn the_gil_and_lock_holders_are_named_and_never_guessed() {
 }
 
 #[test]
-fn waiters_for_the_same_are_told_the_same_object() {
+fn waiters_for_the_same_lock_have_the_same_object() {
     run_everywhere("waited_for.py", &[]);
 }
 
 #[test]
-fn a_storm_is_survived_and_shows_no_call_that_never_was() {
+fn a_flood_of_samples_is_survived_and_shows_no_impossible_call() {
     run_everywhere("storm.py", &["4"]);
 }
 
 #[test]
-fn suspended_tasks_tell_where_they_stand_and_what_they_await() {
+fn suspended_tasks_have_their_stacks_and_awaits() {
     run_everywhere("awaits.py", &[]);
 }
 

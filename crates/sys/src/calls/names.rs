@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_below_a_descriptor_has_that_ones_in_front() {
+    fn a_relative_path_follows_that_of_its_directory() {
         use std::os::fd::AsRawFd;
         let mem = Reader::new().expect("a reader");
         let folder = std::env::temp_dir().canonicalize().expect("a folder");

@@ -14,7 +14,7 @@ fn address<T>(value: &T) -> u64 {
 }
 
 #[test]
-fn sleeps_tell_their_length() {
+fn a_sleep_has_its_length() {
     let second = [1i64, 500_000_000];
     let sleep = call(libc::SYS_nanosleep, [address(&second), 0, 0, 0, 0, 0]);
     assert_eq!((sleep.kind, sleep.timeout_ns), (WaitKind::Sleep, Some(1_500_000_000)));
@@ -27,7 +27,7 @@ fn sleeps_tell_their_length() {
 }
 
 #[test]
-fn futex_waits_tell_address_and_limit() {
+fn a_futex_wait_has_address_and_time_limit() {
     let forever = call(libc::SYS_futex, [0x1000, 128, 2, 0, 0, 0]);
     assert_eq!(forever.kind, WaitKind::Futex);
     assert_eq!((forever.futex, forever.timed), (Some(0x1000), false));
@@ -48,7 +48,7 @@ fn told(wait: &Wait) -> Vec<(i32, bool)> {
 }
 
 #[test]
-fn polls_tell_the_first_descriptors_that_count() {
+fn a_poll_has_its_first_valid_descriptors() {
     let entry = |fd: i32, events: i16| fd as u32 as u64 | (events as u16 as u64) << 32;
     let set = [entry(-1, 1), entry(9, 1), entry(10, 1)];
     let limit = [2i64, 0];
@@ -67,7 +67,7 @@ fn polls_tell_the_first_descriptors_that_count() {
 }
 
 #[test]
-fn selects_tell_the_first_bits() {
+fn a_select_has_its_first_descriptors() {
     let set = [0u64, 1 << 6, 0];
     let wait = call(libc::SYS_pselect6, [128, address(&set), 0, 0, 0, 0]);
     assert_eq!((wait.kind, wait.fd, wait.fds), (WaitKind::Poll, Some(70), 1));
@@ -80,7 +80,7 @@ fn selects_tell_the_first_bits() {
 }
 
 #[test]
-fn the_rest_goes_by_number() {
+fn other_calls_are_classified_by_number() {
     let kind = |nr, args| call(nr, args).kind;
     assert_eq!(kind(libc::SYS_fdatasync, [3; 6]), WaitKind::FileSync);
     assert_eq!(kind(libc::SYS_openat, [0; 6]), WaitKind::FileOpen);
@@ -113,7 +113,7 @@ fn a_wait_for_one_child_names_it() {
 }
 
 #[test]
-fn a_message_that_names_an_address_tells_it() {
+fn a_message_to_an_address_has_that_address() {
     let mem = Reader::new().expect("a process may read itself");
     let sent = |nr, args: [u64; 6]| sent_to(&TaskCall::Syscall { nr, args, sp: 0, pc: 0 }, &mem);
     let mut to = [0u8; 16];

@@ -259,7 +259,7 @@ mod tests {
 
     /// One test, since the line is one for the process.
     #[test]
-    fn the_line_keeps_to_the_kernels_clock_and_never_goes_back() {
+    fn counter_time_follows_the_kernels_clock_and_never_goes_back() {
         let deadline_ns = super::super::kernel_ns() + 2_500_000_000;
         let mut last = super::super::now_ns();
         let mut worst: i64 = 0;
@@ -288,7 +288,7 @@ mod tests {
     /// time. A fork in the middle of that left the lock held, and the child's sampler waited for it
     /// for ever.
     #[test]
-    fn a_child_forked_while_its_parent_lays_a_line_lays_its_own() {
+    fn a_child_forked_while_its_parent_computes_a_line_computes_its_own() {
         let held = loop {
             // The other test lays lines, too.
             match LAYING.take() {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_no_time_before_its_beginning_and_bears_hours_without_a_new_one() {
+    fn a_line_begins_at_its_base_and_holds_for_hours() {
         let line = Line { base_tsc: 1000, base_ns: 50, slope: (1 << SHIFT) / 2 };
         assert_eq!(line.at(999), 50);
         assert_eq!(line.at(1004), 52);

@@ -70,7 +70,7 @@ fn waking(tid: u64, (by_pid, by_tid): (u64, u64), flags: u64, t_ns: u64) -> [u64
 }
 
 #[test]
-fn wakings_say_who_and_by_whom() {
+fn a_wakeup_has_the_woken_thread_and_its_waker() {
     let words = [
         &switch(5, 1 << 13, 90)[..],
         &waking(5, (u64::from(PID), 6), 0, 100),
@@ -101,7 +101,7 @@ fn wakings_say_who_and_by_whom() {
 }
 
 #[test]
-fn wakings_that_are_too_short_say_nothing() {
+fn wakeups_that_are_too_short_are_ignored() {
     let mut words = waking(5, (78, 9), 0, 100);
     words[0] = header(9, 0, 48);
     assert_eq!(read(&words[..6], 16, 0).0, Vec::<String>::new());
@@ -119,7 +119,7 @@ fn the_kernel_says_where_things_lie() {
 }
 
 #[test]
-fn losses_are_told_and_counted_and_unknown_records_passed_over() {
+fn losses_are_reported_and_counted_and_unknown_records_skipped() {
     let lost = [header(2, 0, 40), 9, 12, u64::from(PID), 150];
     let throttle = [header(5, 0, 16), 1];
     let words = [&switch(5, 0, 100)[..], &lost, &throttle, &switch(5, 0, 200)].concat();

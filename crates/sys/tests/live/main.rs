@@ -6,14 +6,14 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod a_forked_child_is_left_alone;
-mod a_refusal_names_its_remedy;
-#[cfg(target_arch = "x86_64")]
-mod a_running_thread_is_seen_where_it_runs;
-mod a_threads_clock_tells_whether_it_ran;
+mod cpu_clock_of_a_thread;
+mod descriptors_of_perf_events;
 mod every_thread_is_covered;
+mod perf_refusals;
+mod stacks_of_wakers;
+mod switch_records_after_fork;
 mod switches_are_exact;
-mod the_host_keeps_its_descriptors;
-mod vitals_count_what_happens;
-mod where_who_wakes_stands_is_told;
-mod who_wakes_a_thread_is_told;
+mod vitals_of_a_process;
+mod wakeups_of_followed_threads;
+#[cfg(target_arch = "x86_64")]
+mod watch_of_a_running_thread;

@@ -182,7 +182,7 @@ fn a_descriptor_is_dropped_in_its_own_table_only() {
 }
 
 #[test]
-fn they_are_told_of_the_hosts_descriptors() {
+fn their_questions_are_about_the_hosts_descriptors() {
     in_a_child(|apart| {
         let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let client = TcpStream::connect(server.local_addr().expect("bound")).expect("connects");

@@ -105,7 +105,7 @@ fn waker(wakes: fn(&Thread), who: Thread) -> (u32, mpsc::Sender<()>, JoinHandle<
 }
 
 #[test]
-fn the_stack_of_who_wakes_leads_into_the_function_that_did() {
+fn the_stack_of_a_waker_leads_into_its_function() {
     let Some((mut stream, mut wakings, mut stacks)) = ready() else { return };
     let waiter = Waiter::start();
     let tid = waiter.tid;
@@ -151,7 +151,7 @@ fn the_stack_of_who_wakes_leads_into_the_function_that_did() {
 }
 
 #[test]
-fn only_who_is_listed_is_told_and_nobody_in_an_interrupt() {
+fn only_listed_wakers_are_copied_and_none_in_an_interrupt() {
     let Some((_stream, wakings, mut stacks)) = ready() else { return };
     let waiter = Waiter::start();
     let tid = waiter.tid;
@@ -366,7 +366,7 @@ fn lists_that_change_lose_no_waking_and_no_stack_is_of_another() {
 }
 
 #[test]
-fn a_forked_child_is_told_nothing_and_changes_nothing() {
+fn a_forked_child_gets_no_stacks_and_changes_nothing() {
     let Some((_stream, wakings, mut stacks)) = ready() else { return };
     let waiter = Waiter::start();
     let tid = waiter.tid;

@@ -77,7 +77,7 @@ fn counts(read: &Capture) -> HashMap<(u32, bool), u64> {
 }
 
 #[test]
-fn the_slowest_stay_and_the_others_are_counted() {
+fn the_slowest_requests_stay_and_the_others_are_counted() {
     let bytes = capture();
     let (all, few) = (read(&bytes, Wanted::All), read(&bytes, Wanted::Causes));
     assert_eq!(all.requests.len() as u64, REQUESTS);

@@ -52,7 +52,7 @@ fn the_order_of_blocks_changes_no_request() {
 
 /// The sampler's second copy of a record replaces a lost original, and nothing else.
 #[test]
-fn what_is_told_twice_is_one_row() {
+fn records_written_twice_are_one_row() {
     let begin = vec![header(Kind::RequestBegin, 4, 0, 1), 100, 7, 150];
     let end = vec![header(Kind::RequestEnd, 4, flag::ERROR, 1), 100, 300, 7];
     let gc = vec![header(Kind::Gc, 4, 2, 0), 500, 900, 44];

@@ -1,5 +1,5 @@
 //! The cost of one sample of a native stack:
-//! `cargo run --release -p dashcam-samplers --example native_look`.
+//! `cargo run --release -p dashcam-samplers --example native_sample_cost`.
 #![allow(clippy::expect_used)]
 
 use samplers::native_stacks::NativeStacks;

@@ -79,7 +79,7 @@ fn ask(mut client: impl Read + Write, text: &str) -> String {
 const GET: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
 
 #[test]
-fn who_asks_well_gets_the_format_it_prefers() {
+fn a_valid_request_gets_the_format_it_prefers() {
     let running = Running::at("127.0.0.1:0");
     let answer = ask(running.connect(), GET);
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"));
@@ -101,7 +101,7 @@ fn who_asks_well_gets_the_format_it_prefers() {
 }
 
 #[test]
-fn who_asks_badly_is_refused_with_a_number_and_counted() {
+fn an_invalid_request_is_refused_with_a_number_and_counted() {
     let running = Running::at("127.0.0.1:0");
     let long = format!("GET /metrics HTTP/1.1\r\nA: {}", "x".repeat(LONGEST));
     for (request, status) in [
@@ -125,7 +125,7 @@ fn who_asks_badly_is_refused_with_a_number_and_counted() {
 }
 
 #[test]
-fn who_says_nothing_loses_its_place_and_keeps_nobody_else_out_for_long() {
+fn a_silent_client_loses_its_place_before_long() {
     let running = Running::at("127.0.0.1:0");
     let idle: Vec<TcpStream> = (0..CLIENTS).map(|_| running.connect()).collect();
     // All places are taken, or soon will be: then one more client is turned away.
@@ -152,7 +152,7 @@ fn who_says_nothing_loses_its_place_and_keeps_nobody_else_out_for_long() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_said_and_had_when_it_is_free() {
+fn a_port_in_use_is_reported_and_used_when_it_is_free() {
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = other.local_addr().expect("bound").to_string();
     let running = Running::at(&address);
@@ -183,7 +183,7 @@ fn the_first_free_port_of_a_range_is_taken() {
 }
 
 #[test]
-fn a_unix_socket_is_made_and_removed_and_nobody_elses_is_touched() {
+fn a_unix_socket_is_made_and_removed_and_no_other_is_touched() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("openmetrics");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("ours");

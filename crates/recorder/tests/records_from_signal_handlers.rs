@@ -141,7 +141,7 @@ const MOST: u64 = 1_000_000;
 const SIGNALS: u64 = 1000;
 
 #[test]
-fn records_come_from_anywhere() {
+fn records_from_signal_handlers() {
     let region = Region::in_process(128 << 20, std::process::id(), "test").expect("memory");
     let recorder = Recorder::new(region, Box::new(|_| Limit { ns: u64::MAX, group: 0 }));
     let region = recorder.region();

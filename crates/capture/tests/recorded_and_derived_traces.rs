@@ -67,7 +67,7 @@ fn of(traces: &Traces, capture: &Capture, begin_ns: u64) -> SpanIds {
 const META: &str = r#"{"service":"billy","pid":7,"to_ns":9000,"ids_seed":"0000000000005eed"}"#;
 
 #[test]
-fn what_nobody_told_is_derived_and_nested_by_time() {
+fn ids_without_a_record_are_derived_and_nested_by_time() {
     let [begin, end] = request(64, 1000, 2000);
     let worker = vec![
         begin,
@@ -99,7 +99,7 @@ fn what_nobody_told_is_derived_and_nested_by_time() {
 }
 
 #[test]
-fn what_was_told_holds_and_the_later_word_wins() {
+fn recorded_ids_win_and_the_later_record_counts() {
     let [begin, end] = request(64, 1000, 2000);
     let remote = Trace {
         t_ns: 1001,

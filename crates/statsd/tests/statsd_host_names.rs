@@ -48,7 +48,7 @@ fn callers_go_on_while_the_resolver_hangs() {
 }
 
 #[test]
-fn a_name_that_does_not_resolve_is_told_and_counted() {
+fn a_name_that_does_not_resolve_is_reported_and_counted() {
     fn none(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
         Err(io::Error::other("no such name"))
     }

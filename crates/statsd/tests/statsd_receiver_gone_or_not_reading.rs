@@ -166,7 +166,7 @@ fn closing_while_nobody_listens_is_known_at_once_and_lines_after_it_are_counted(
 
 /// The model's finalizer lost the prefix and sent wrong values: it was other code than a flush.
 #[test]
-fn what_closing_sends_looks_as_what_a_flush_sends() {
+fn closing_sends_the_same_lines_as_a_flush() {
     let place = Place::new();
     let mut server = Server::datagrams(UnixDatagram::bind(&place.0).expect("binds"));
     let settings = || Config {

@@ -42,7 +42,7 @@ fn pipe() -> (OwnedFd, OwnedFd) {
 }
 
 #[test]
-fn a_sleep_tells_its_length() {
+fn a_blocked_sleep_has_its_length() {
     let (wait, mut reader) = blocked(WaitKind::Sleep, || {
         std::thread::sleep(Duration::from_secs(3600));
     });
@@ -102,7 +102,7 @@ fn a_reply_that_does_not_come_leads_to_the_peer() {
 }
 
 #[test]
-fn full_pipes_and_sockets_are_told_from_empty_ones() {
+fn full_and_empty_pipes_and_sockets_are_distinguished() {
     let (read_end, write_end) = pipe();
     let number = write_end.as_raw_fd();
     let (wait, _) = blocked(WaitKind::PipeWrite, move || {
@@ -171,7 +171,7 @@ fn deaf_listener() -> (TcpListener, Vec<TcpStream>) {
 }
 
 #[test]
-fn a_connection_being_made_tells_where_to() {
+fn a_connection_under_way_has_its_peer() {
     let (listener, _queue) = deaf_listener();
     let address = listener.local_addr().expect("it is bound");
     let (wait, mut reader) = blocked(WaitKind::Connect, move || drop(TcpStream::connect(address)));
@@ -196,7 +196,7 @@ fn a_connection_being_made_tells_where_to() {
 }
 
 #[test]
-fn locks_of_files_and_children_are_told() {
+fn locks_of_files_and_waits_for_children_are_recognised() {
     let path = std::env::temp_dir().join(format!("sys-test-lock-{}", std::process::id()));
     let open = || std::fs::File::create(&path).expect("a temporary file");
     let lock = |file: &std::fs::File| {

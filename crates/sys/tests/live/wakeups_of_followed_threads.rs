@@ -59,7 +59,7 @@ fn wakers(all: &[Switch]) -> Vec<Waker> {
 }
 
 #[test]
-fn a_thread_wakes_another_and_is_named() {
+fn a_waker_thread_has_its_tid() {
     let Some((mut stream, mut wakings)) = ready() else { return };
     let (tid, tell, waits) = waiter();
     stream.follow(&mut wakings, &[tid]).expect("it was found a moment ago");
@@ -83,7 +83,7 @@ fn a_thread_wakes_another_and_is_named() {
 }
 
 #[test]
-fn timers_are_the_kernels() {
+fn wakeups_by_timers_are_the_kernels() {
     let Some((mut stream, mut wakings)) = ready() else { return };
     let (say, said) = mpsc::channel();
     let (stop, stopped) = mpsc::channel::<()>();
@@ -102,7 +102,7 @@ fn timers_are_the_kernels() {
 }
 
 #[test]
-fn another_process_is_told_by_its_pid() {
+fn a_waker_of_another_process_has_its_pid() {
     let Some((mut stream, mut wakings)) = ready() else { return };
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for two descriptors.
@@ -137,7 +137,7 @@ fn another_process_is_told_by_its_pid() {
 }
 
 #[test]
-fn who_is_followed_can_change() {
+fn the_list_of_followed_threads_can_change() {
     let Some((mut stream, mut wakings)) = ready() else { return };
     let (first, tell_first, first_waits) = waiter();
     let (second, tell_second, second_waits) = waiter();

@@ -47,7 +47,7 @@ fn work(number: u64) {
 
 /// One test, since the process has one registry: parts run one after the other.
 #[test]
-fn the_books_balance() {
+fn every_call_is_accounted_for() {
     // SAFETY: the handler is async-signal-safe: everything it counts is registered before.
     unsafe { libc::signal(libc::SIGUSR1, on_signal as *const () as libc::sighandler_t) };
     for (kind, name) in [(Kind::Counter, "calls"), (Kind::Timing, "signals")] {

@@ -33,7 +33,7 @@ fn forbid_perf() {
 }
 
 #[test]
-fn a_forbidden_call_is_told_from_a_strict_setting() {
+fn a_forbidden_call_is_distinguished_from_a_strict_setting() {
     let refused = std::thread::spawn(|| {
         forbid_perf();
         SwitchStream::open(&[]).err()

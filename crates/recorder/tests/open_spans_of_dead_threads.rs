@@ -17,7 +17,7 @@ extern "C" fn dies_in_a_span(begin_ns: *mut c_void) -> *mut c_void {
 
 #[test]
 #[cfg_attr(tsan, ignore = "ThreadSanitizer waits for ever for a thread whose end it did not see")]
-fn lines_of_dead_threads_come_back() {
+fn open_spans_of_dead_threads() {
     let region = Region::in_process(1 << 20, std::process::id(), "test").expect("memory");
     let recorder = Recorder::new(region, Box::new(|_| Limit { ns: u64::MAX, group: 0 }));
     let region = recorder.region();

@@ -55,7 +55,7 @@ fn drained(stream: &mut SwitchStream, tids: &[u32], gaps: usize) -> (Vec<Off>, V
 }
 
 #[test]
-fn a_full_ring_makes_no_false_times() {
+fn switch_records_with_full_rings() {
     let mut stream = match SwitchStream::open(&[]) {
         Ok(stream) => stream,
         Err(refused) => return println!("SKIPPED: {refused}"),

@@ -65,7 +65,7 @@ fn a_request_that_begins_wakes_the_sampler() {
 }
 
 #[test]
-fn a_request_past_its_limit_is_told_once_and_others_never() {
+fn a_request_past_its_limit_is_posted_once_and_others_never() {
     let recorder = recorder();
     let (strict, loose) = (recorder.request_name("strict"), recorder.request_name("loose"));
     let seen = recorder.limits().take_slow(0, |_| ());

@@ -7,7 +7,7 @@ use sys::task::{cpu_ns, TaskReader};
 use sys::{mem, thread};
 
 #[test]
-fn it_stands_while_the_thread_waits_and_grows_when_it_runs() {
+fn the_clock_grows_only_while_the_thread_runs() {
     let (tell, told) = mpsc::channel();
     let (wake, woken) = mpsc::channel::<()>();
     let waits = std::thread::spawn(move || {

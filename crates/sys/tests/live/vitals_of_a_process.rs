@@ -153,7 +153,7 @@ fn version_2() -> Option<std::path::PathBuf> {
 }
 
 #[test]
-fn a_process_that_was_moved_tells_the_pressure_of_its_new_cgroup() {
+fn a_moved_process_has_the_pressure_of_its_new_cgroup() {
     let Some(root) = version_2() else {
         return crate::common::skipped("no cgroups of version 2");
     };

@@ -23,7 +23,7 @@ extern "C" fn child() {
 }
 
 #[test]
-fn the_child_hook_runs_in_the_child() {
+fn fork_hooks() {
     sys::fork::register(Some(prepare), Some(parent), Some(child)).expect("there is memory");
     sys::fork::register(None, None, None).expect("there is memory");
     let code = common::in_a_child(|| {

@@ -105,7 +105,7 @@ fn what_was_written_is_read_again() {
 }
 
 #[test]
-fn what_is_missing_of_each_thread_is_told() {
+fn missing_records_of_each_thread_are_counted() {
     let capture = Capture::parse(&whole()).expect("whole");
     let rows: Vec<_> = capture
         .coverage
@@ -140,7 +140,7 @@ fn a_file_cut_at_any_byte_reads_or_says_why_not() {
 }
 
 #[test]
-fn a_flipped_byte_costs_its_chunk_and_is_told() {
+fn a_flipped_byte_costs_its_chunk_and_is_reported() {
     let bytes = whole();
     for at in format::chunk::MAGIC.len()..bytes.len() {
         let mut bad = bytes.clone();
@@ -152,7 +152,7 @@ fn a_flipped_byte_costs_its_chunk_and_is_told() {
 }
 
 #[test]
-fn other_files_are_refused_with_what_they_begin_with() {
+fn other_files_are_refused_with_their_first_bytes() {
     let text = |bytes: &[u8]| Capture::parse(bytes).expect_err("no capture").to_string();
     assert!(text(b"").contains("the file is empty"));
     assert!(text(b"\x7fELF and more").contains("wanted \"DASHCAM 2\""));
