@@ -2,8 +2,9 @@
 //! load with ctypes (which releases the GIL for every call).
 //!
 //! How it works: one reader behind a mutex; answers are written as text, one frame a line. A
-//! *flood* is a native thread that samples every thread as fast as it can until it is stopped. What
-//! it promises: nothing beyond the tests. What is missing on purpose: everything else.
+//! *flood* (`storm` in names) is a native thread that samples every thread as fast as it can until
+//! it is stopped. What it promises: nothing beyond the tests. What is missing on purpose:
+//! everything else.
 
 use samplers::python_stacks::{
     CodeId, Frame, HowKnown, PyThread, PythonStacks, RunningTasks, RuntimeInfo, TypeAddresses,
