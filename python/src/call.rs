@@ -1,7 +1,7 @@
-//! What functions and types that are laid out by hand share.
+//! What functions and types laid out by hand share.
 //!
-//! A call into a hand-laid function costs what CPython itself asks for; what a wrapper would add is
-//! more than what most of them do.
+//! A call into such a function costs only what CPython itself needs; a wrapper would add more than
+//! most of the functions do.
 
 use std::ffi::CStr;
 use std::os::raw::c_int;
@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// A function that takes keywords, in the cheapest way.
+/// A function that takes keywords, by the cheapest calling convention.
 pub type Fast = ffi::PyCFunctionFastWithKeywords;
 
 /// None, as a new reference.
@@ -19,7 +19,7 @@ pub type Fast = ffi::PyCFunctionFastWithKeywords;
 /// Safety: the caller holds the GIL.
 #[inline]
 pub unsafe fn none() -> *mut ffi::PyObject {
-    // SAFETY: the caller holds the GIL; None lives for ever.
+    // SAFETY: the caller holds the GIL; None is never freed.
     unsafe {
         let none = ffi::Py_None();
         ffi::Py_INCREF(none);
@@ -27,7 +27,7 @@ pub unsafe fn none() -> *mut ffi::PyObject {
     }
 }
 
-/// Runs what may allocate or raise; a panic of ours becomes an exception.
+/// Runs code that may allocate or raise; a panic of ours becomes an exception.
 ///
 /// Safety: only from functions that CPython calls, which hold the GIL.
 #[cold]
@@ -45,13 +45,13 @@ pub unsafe fn guarded(
     })
 }
 
-/// Runs what does not raise; a panic of ours gives `otherwise`.
+/// Runs code that does not raise; a panic of ours gives `otherwise`.
 #[inline]
 pub fn quietly<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
-/// The error, if it is of no consequence. Err: it interrupts the program, and is set again.
+/// The error, if it can be ignored. Err: it interrupts the program, and is set again.
 pub fn unless_it_interrupts(py: Python<'_>, error: PyErr) -> Result<PyErr, ()> {
     match error.is_instance_of::<PyException>(py) {
         true => Ok(error),
@@ -62,7 +62,7 @@ pub fn unless_it_interrupts(py: Python<'_>, error: PyErr) -> Result<PyErr, ()> {
     }
 }
 
-/// A method of the cheapest way to be called that takes keywords.
+/// A method that takes keywords, by the cheapest calling convention.
 pub fn method(name: &'static CStr, function: Fast, doc: &'static CStr) -> ffi::PyMethodDef {
     const FLAGS: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
     ffi::PyMethodDef {
@@ -73,7 +73,7 @@ pub fn method(name: &'static CStr, function: Fast, doc: &'static CStr) -> ffi::P
     }
 }
 
-/// Methods as CPython keeps them: for ever, with an empty one behind.
+/// Methods in the form that CPython keeps for ever, with an empty entry at the end.
 pub fn leaked(mut methods: Vec<ffi::PyMethodDef>) -> *mut ffi::PyMethodDef {
     methods.push(ffi::PyMethodDef::zeroed());
     methods.leak().as_mut_ptr()

@@ -1,13 +1,14 @@
-//! Objects of ours that the program may meet in the place of one of its own.
+//! Objects of ours that the program may meet instead of its own.
 //!
-//! How it works: such an object holds the program's, and its type has these slots: whatever it is asked for
-//! is answered by that one. `type(x)` tells them apart; `x.__class__`, `isinstance`, `hasattr`, `inspect`,
-//! `==`, `hash`, `repr`, `dir`, and what is set on it do not.
+//! How it works: such an object holds the program's object, and the slots of its type forward every
+//! operation to it. Only `type(x)` shows the difference; `x.__class__`, `isinstance`, `hasattr`,
+//! `inspect`, `==`, `hash`, `repr`, `dir`, and attributes set on it do not.
 //!
-//! What it promises: of attributes only those in `OWN` are its own, those that a call could get around it by.
+//! What it promises: only the attributes in `OWN` are its own, those through which a call could
+//! bypass it.
 //!
-//! Missing on purpose: slots for operators and containers; what stands for objects that have such makes a
-//! type of its own. C code that compares types (`PyFunction_Check`).
+//! Missing on purpose: slots for operators and containers; a stand-in for an object with such slots
+//! makes a type of its own. C code that compares types (`PyFunction_Check`).
 
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_void};
@@ -17,18 +18,18 @@ use pyo3::ffi;
 use crate::call::{leaked, method};
 use crate::moments::slot;
 
-/// Something that stands for another object.
+/// An object that represents another.
 pub(crate) trait Disguise: 'static {
     /// Attributes that are its own.
     const OWN: &'static [&'static CStr];
 
-    /// What it stands for, borrowed; never NULL.
+    /// The represented object, borrowed; never NULL.
     ///
-    /// Safety: the GIL is held; the object is one of these.
+    /// Safety: the GIL is held; the object is of such a type.
     unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject;
 }
 
-/// The slots, with `methods` besides.
+/// The slots, together with `methods`.
 pub(crate) fn slots<D: Disguise>(mut methods: Vec<ffi::PyMethodDef>) -> Vec<ffi::PyType_Slot> {
     methods.push(method(c"__dir__", dir::<D>, c"As of what it stands for."));
     vec![
@@ -61,7 +62,7 @@ unsafe extern "C" fn set<D: Disguise>(
     name: *mut ffi::PyObject,
     value: *mut ffi::PyObject,
 ) -> c_int {
-    // SAFETY: as `get`; a NULL value deletes, there as here.
+    // SAFETY: as `get`; a NULL value deletes, as in the represented object.
     unsafe { ffi::PyObject_SetAttr(D::original(object), name, value) }
 }
 
@@ -125,12 +126,12 @@ pub(crate) fn weak_member(weak: usize) -> *const c_void {
     vec![member(c"__weaklistoffset__", weak), ffi::PyMemberDef::default()].leak().as_ptr().cast()
 }
 
-/// Lets weak references to an object that goes know it.
+/// Clears the weak references to an object that is being freed.
 ///
-/// Safety: called by a type's dealloc, with the place its weak references hang on.
+/// Safety: called by a type's dealloc, with the place of the object's weak references.
 pub(crate) unsafe fn let_go(object: *mut ffi::PyObject, weak: *mut ffi::PyObject) {
     if !weak.is_null() {
-        // SAFETY: as promised.
+        // SAFETY: the caller's promise, stated above.
         unsafe { ffi::PyObject_ClearWeakRefs(object) };
     }
 }

@@ -1,17 +1,18 @@
-//! Which asyncio task, or which greenlet, runs on this thread.
+//! The asyncio task, or the greenlet, that runs on this thread.
 //!
 //! How it works: asyncio keeps the running task of each loop in one dict for the life of the
-//! process. Once `_asyncio` was imported (never by us), the function that tells the running loop and
-//! that dict are looked up once; from then on a question is one call and one dict lookup, about
-//! 60 ns. The same first look, at the latest when `asyncio.tasks` was imported, tells the sampler where
-//! asyncio keeps all its tasks, and the running ones.
+//! process. Once `_asyncio` was imported (never by us), that dict and the function that returns the
+//! running loop are looked up once; from then on a query is one call and one dict lookup, about 60
+//! ns. The same first lookup, at the latest when `asyncio.tasks` was imported, gives the sampler
+//! the places where asyncio keeps all its tasks, and the running ones.
 //!
-//! Where no loop of asyncio's runs and `greenlet` was imported, its `getcurrent` is asked: one call, and the
-//! attribute that tells whether it is the thread's own (then the thread is one like any other).
+//! Where no asyncio loop runs and `greenlet` was imported, its `getcurrent` is called: one call,
+//! and the attribute that shows whether it is the thread's own greenlet (then the thread is treated
+//! like any other).
 //!
-//! What it promises: an address, never a reference: the task lives and dies as if nobody asked. The
-//! sampler follows it by guarded reads only.
-//! What is missing on purpose: loops that are not asyncio's own; up to 3.13 uvloop's are.
+//! What it promises: an address, never a reference: a query does not change the life of the task.
+//! The sampler follows the address by guarded reads only. Missing on purpose: loops that are not
+//! asyncio's own; up to 3.13 uvloop's are.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -30,13 +31,13 @@ static ASYNCIO: StaticRef<Asyncio> = StaticRef::empty();
 /// `greenlet.getcurrent`.
 static GREENLETS: StaticRef<Py<PyAny>> = StaticRef::empty();
 
-/// The address of the task or greenlet that runs on this thread, 0 when a loop runs a callback instead; None
-/// when no loop runs here.
+/// The address of the task or greenlet that runs on this thread, 0 when a loop runs a callback
+/// instead; None when no loop runs here.
 pub fn running_task(py: Python<'_>) -> Option<u64> {
     asyncio_task(py).or_else(|| greenlet(py))
 }
 
-/// The address of the greenlet that runs on this thread, unless that is the thread's own.
+/// The address of the greenlet that runs on this thread, unless it is the thread's own.
 pub fn greenlet(py: Python<'_>) -> Option<u64> {
     let current = match GREENLETS.get() {
         Some(current) => current,
@@ -60,7 +61,7 @@ fn asyncio_task(py: Python<'_>) -> Option<u64> {
     Some(task.map_or(0, |task| task.as_ptr() as u64))
 }
 
-/// asyncio was imported: from now on the sampler can tell which of its tasks runs.
+/// asyncio was imported: from now on the sampler can see which of its tasks runs.
 #[pyfunction]
 pub fn asyncio_is_here(py: Python<'_>) {
     if ASYNCIO.get().is_none() {
@@ -89,7 +90,7 @@ fn look(py: Python<'_>) -> Option<&Asyncio> {
         dashcam::set_asyncio_tasks(set.into_ptr() as usize);
     }
     if let Ok(kind) = module.getattr("Task") {
-        // The dict stays as long as `ASYNCIO`, which is for ever; the type is leaked on purpose.
+        // The dict lives as long as `ASYNCIO`, which is never freed; the type is leaked on purpose.
         dashcam::set_asyncio_running(RunningTasks {
             by_loop: asyncio.current_tasks.as_ptr() as usize,
             kind: kind.into_ptr() as usize,

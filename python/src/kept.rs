@@ -1,8 +1,8 @@
 //! Objects that are made at their first use and kept for the life of the process.
 //!
-//! How it works: a pointer, set once; who comes second drops his own. Not a `PyOnceLock`, nor `intern!`,
-//! which is made of one: it lets the GIL go while it is being set, and a child that another thread
-//! forks then would wait for ever at its own first use.
+//! How it works: a pointer, set once; a thread that comes second drops its own object. Not a
+//! `PyOnceLock`, nor `intern!`, which is made of one: it releases the GIL while it is being set,
+//! and a child that another thread forks then would wait for ever at its own first use.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -30,14 +30,14 @@ impl Dict {
     }
 }
 
-/// A str that the program's objects are asked for.
+/// A str with the name of an attribute or key of the program's objects.
 pub struct Word {
     text: &'static str,
     kept: StaticRef<Py<PyString>>,
 }
 
 impl Word {
-    /// Of this text.
+    /// With this text.
     pub const fn new(text: &'static str) -> Word {
         Word { text, kept: StaticRef::empty() }
     }

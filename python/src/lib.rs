@@ -1,10 +1,10 @@
 //! The native half of the Python package: `dashcam._native`.
 //!
-//! How it works: thin functions and two context managers over the `dashcam` crate. What a program
-//! calls often (spans, events, metrics) is laid out by hand. The current request is a context
-//! variable, so asyncio tasks keep theirs; names are interned once and found again by the address of
-//! the Python string. The pure-Python half (python/dashcam) adds decorators, integrations and the
-//! settings' surface.
+//! How it works: thin functions and two context managers over the `dashcam` crate. The functions
+//! that a program calls often (spans, events, metrics) are laid out by hand. The current request is
+//! a context variable, so asyncio tasks keep theirs; names are interned once and found again by the
+//! address of the Python string. The pure-Python half (python/dashcam) adds decorators,
+//! integrations and the settings' surface.
 //!
 //! What it promises: nothing here raises into the host because of the recorder (wrong settings do,
 //! at `start`); calls that wait release the GIL. Missing on purpose: reading captures.
@@ -27,11 +27,11 @@ mod under_gil;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
-/// A program that survives a full memory must not be ended by us.
+/// A program that survives a lack of memory must not be ended by us.
 #[global_allocator]
 static ALLOCATOR: sys::reserve::Reserve<std::alloc::System> = sys::reserve::Reserve::new();
 
-/// A second interpreter of this process imports the module: its objects belong to the first.
+/// A second interpreter of this process imports the module: the objects belong to the first.
 fn elsewhere() -> PyErr {
     PyImportError::new_err("another interpreter of this process holds the recorder")
 }

@@ -1,7 +1,8 @@
 //! Events and service checks to the StatsD server (docs/statsd.md), for `dashcam.compat.datadog`.
 //!
-//! What it promises: no waiting. None: the environment names no server. False: not taken (plain
-//! StatsD has neither; too long; busy), and the sink counts why. A wrong type raises TypeError.
+//! What it promises: no call waits. The result None: the environment names no server. False:
+//! refused (plain StatsD has neither; too long; busy), and the sink counts the reason. A wrong type
+//! raises TypeError.
 
 use dashcam::marks::{self, Alert, Event, ServiceCheck, Status};
 use pyo3::exceptions::PyValueError;

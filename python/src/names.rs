@@ -1,13 +1,13 @@
 //! Names and the current request, seen from Python.
 //!
 //! How it works: a name in a program's text is one str object for as long as its code lives, so its
-//! id is found by its address, in a small table where each address has one place. An address that is
-//! not there is looked up in a dict, by its characters, and takes the place. The table holds a
-//! reference to each str in it, so that its address cannot become another's. Ids belong to a
-//! recorder, whose epoch stands beside them.
+//! id is found by its address, in a small table where each address has one place. A str whose
+//! address is not there is looked up in a dict, by its characters, and takes the place. The table
+//! holds a reference to each str in it, so that its address cannot become another's. Ids belong to
+//! a recorder, whose epoch is stored beside them.
 //!
-//! What it promises: one multiplication and three comparisons for a name that is in the table. The
-//! strs kept are at most `PLACES` a table, each at most `LONGEST` characters.
+//! What it promises: one multiplication and three comparisons for a name that is in the table. At
+//! most `PLACES` strs are kept in a table, each of at most `LONGEST` characters.
 
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -30,7 +30,7 @@ const LONGEST: isize = 256;
 struct Place {
     /// Owned, or NULL. Exactly a str.
     text: Cell<*mut ffi::PyObject>,
-    /// Of the recorder the id belongs to.
+    /// The epoch of the recorder that gave the id.
     epoch: Cell<u32>,
     id: Cell<u32>,
 }
@@ -44,8 +44,8 @@ struct Table {
     dict: Dict,
 }
 
-// SAFETY: only who holds the GIL touches it: every function here takes a `Python` or says so. There
-// is one GIL, since the module refuses to be imported into another interpreter.
+// SAFETY: only the GIL's holder accesses it: every function here takes a `Python` or requires the
+// GIL. There is one GIL, since the module refuses to be imported into another interpreter.
 unsafe impl Sync for Table {}
 
 impl Table {
@@ -66,15 +66,15 @@ impl Table {
         text: *mut ffi::PyObject,
         intern: impl FnOnce(&str) -> u32,
     ) -> u32 {
-        // Objects lie 16 bytes apart; Fibonacci's multiplier spreads what is left.
+        // Objects lie 16 bytes apart; Fibonacci's multiplier spreads the other bits.
         let mixed = (text as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = &self.places[(mixed >> (64 - PLACES.trailing_zeros())) as usize];
         if place.text.get() == text && place.epoch.get() == recorder.epoch() {
             return place.id.get();
         }
-        // SAFETY: as promised.
+        // SAFETY: promised by the caller.
         let text = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), text) };
-        // SAFETY: as promised: a str.
+        // SAFETY: promised by the caller: a str.
         let text = unsafe { text.cast_into_unchecked::<PyString>() };
         self.look_up(place, recorder, &text, intern)
     }
@@ -94,8 +94,8 @@ impl Table {
             place.epoch.set(recorder.epoch());
             place.id.set(id);
             let old = place.text.replace(text.clone().into_ptr());
-            // SAFETY: its reference was the table's; the place holds another one already. What
-            // goes is exactly a str, so no code of the program runs.
+            // SAFETY: the reference was the table's; the place holds another one already. The
+            // dropped object is exactly a str, so no code of the program runs.
             unsafe { ffi::Py_XDECREF(old) };
         }
         id
@@ -137,7 +137,7 @@ static REQUESTS: Table = Table::new();
 /// The id of the request this context works for; 0 none.
 static CURRENT: StaticRef<Py<PyAny>> = StaticRef::empty();
 
-/// Most names either dict remembers; beyond, names are looked up in the recorder each time.
+/// At most this many names in either dict; further names are looked up in the recorder each time.
 const MOST: usize = 20_000;
 
 /// Makes the context variable, once.
@@ -151,8 +151,8 @@ pub fn make_context_variable(py: Python<'_>) -> PyResult<()> {
     CURRENT.put(variable.unbind()).map_err(|_| crate::elsewhere())
 }
 
-/// The id of the request this context works for; 0 none. Cost: CPython keeps the last answer for a
-/// thread until its context changes, some ns; else a look into a tree, some 20.
+/// The id of the request this context works for; 0 none. Cost: CPython keeps the last result for a
+/// thread until its context changes, some ns; else a lookup in a tree, some 20.
 #[inline]
 pub fn current(_py: Python<'_>) -> u64 {
     let Some(variable) = CURRENT.get() else { return 0 };
@@ -170,7 +170,7 @@ pub fn current(_py: Python<'_>) -> u64 {
         let id = ffi::PyLong_AsUnsignedLongLong(value);
         ffi::Py_DECREF(value);
         if id == u64::MAX {
-            // Somebody else has put something into it; no request has this id.
+            // Other code has set the variable; no request has this id.
             ffi::PyErr_Clear();
             return 0;
         }
@@ -178,9 +178,9 @@ pub fn current(_py: Python<'_>) -> u64 {
     }
 }
 
-/// The id of the request this context works for, if that is open; else 0. One that ended in a destructor,
-/// or in another context, is still this one's current request: what begins now is not part of it. Cost: as
-/// `current`, and two loads.
+/// The id of the request this context works for, if that is open; else 0. A request that ended in a
+/// destructor, or in another context, is still this context's current one: new spans and events are
+/// not part of it. Cost: as `current`, and two loads.
 #[inline]
 pub fn open(py: Python<'_>) -> u64 {
     match current(py) {
@@ -194,8 +194,8 @@ pub fn open(py: Python<'_>) -> u64 {
     }
 }
 
-/// Makes `id` the current request; not while this thread collects garbage, which may be in the middle of
-/// setting a variable (see `safe_point`).
+/// Makes `id` the current request; not while this thread collects garbage, which may be in the
+/// middle of setting a variable (see `safe_point`).
 pub fn set_current(py: Python<'_>, id: u64) {
     let Some(variable) = CURRENT.get().filter(|_| !safe_point::in_collection(py)) else { return };
     // SAFETY: live objects, the GIL is held; NULL is an error, cleared here.
@@ -213,8 +213,8 @@ pub fn set_current(py: Python<'_>, id: u64) {
     }
 }
 
-/// As `set_current`; the one that was current before. No token is kept: it would hold its context,
-/// and with that what the program has put there.
+/// As `set_current`; returns the request that was current before. No token is kept: it would hold
+/// its context, and with that the program's values in it.
 pub fn swap_current(py: Python<'_>, id: u64) -> u64 {
     let before = current(py);
     set_current(py, id);
@@ -222,7 +222,7 @@ pub fn swap_current(py: Python<'_>, id: u64) -> u64 {
 }
 
 /// Makes `before` current again if `id` still is: in another context (a generator that was moved)
-/// another one may be.
+/// another request may be.
 pub fn restore(py: Python<'_>, id: u64, before: u64) {
     if current(py) == id {
         set_current(py, before);
@@ -234,7 +234,7 @@ pub fn restore(py: Python<'_>, id: u64, before: u64) {
 /// Safety: the GIL is held; `text` is exactly a str, held by the caller.
 #[inline]
 pub unsafe fn id(recorder: &Recorder, text: *mut ffi::PyObject) -> u32 {
-    // SAFETY: as promised.
+    // SAFETY: promised by the caller.
     unsafe { NAMES.id(recorder, text, |text| recorder.tables().name(text)) }
 }
 
@@ -243,7 +243,7 @@ pub unsafe fn id(recorder: &Recorder, text: *mut ffi::PyObject) -> u32 {
 /// Safety: as `id`.
 #[inline]
 pub unsafe fn request_id(recorder: &Recorder, text: *mut ffi::PyObject) -> u32 {
-    // SAFETY: as promised.
+    // SAFETY: promised by the caller.
     unsafe { REQUESTS.id(recorder, text, |text| recorder.request_name(text)) }
 }
 
@@ -257,7 +257,7 @@ pub fn request_name(recorder: &Recorder, text: &Bound<'_, PyString>) -> u32 {
     REQUESTS.by_characters(text, |text| recorder.request_name(text))
 }
 
-/// Forgets all ids: the recorder is another one.
+/// Forgets all ids: there is another recorder.
 pub fn forget(py: Python<'_>) {
     NAMES.forget(py);
     REQUESTS.forget(py);

@@ -1,4 +1,4 @@
-//! Starting, stopping, forking, saving.
+//! Start, stop, fork, capture, status, thread names.
 
 use std::sync::Mutex;
 
@@ -13,7 +13,7 @@ use crate::{names, under_gil};
 
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
-/// Tells the recorder which interpreter it is in and whose the source folders are.
+/// Gives the recorder its interpreter and the source folders with their owners.
 #[pyfunction]
 pub fn set_runtime(
     py: Python<'_>,
@@ -44,7 +44,7 @@ pub fn set_runtime(
     Ok(())
 }
 
-/// What the stack reader needs to know of this interpreter.
+/// The facts that the stack reader needs about this interpreter.
 fn interpreter(py: Python<'_>) -> PyResult<RuntimeInfo> {
     // SAFETY: dlsym with the default handle only looks a symbol up; null means it is not exported.
     let runtime = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_PyRuntime".as_ptr()) } as usize;
@@ -79,7 +79,7 @@ pub fn start(py: Python<'_>, config: &Bound<'_, PyDict>) -> PyResult<bool> {
     started.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Raises ValueError for a name that no setting has and for a value that does not fit its setting.
+/// Raises ValueError for the name of no setting and for a value that does not fit its setting.
 #[pyfunction]
 pub fn check_settings(config: &Bound<'_, PyDict>) -> PyResult<()> {
     let checked = dashcam::check_settings(&settings(config)?);
@@ -99,7 +99,7 @@ pub fn stop(py: Python<'_>) {
     py.detach(dashcam::stop);
 }
 
-/// Stops and removes the black box: the process ends in order. `crash`: the type of the uncaught
+/// Stops and removes the black box: the process exits normally. `crash`: the type of the uncaught
 /// exception that ends it, "" for none.
 #[pyfunction]
 #[pyo3(signature = (crash = ""))]
@@ -118,7 +118,7 @@ pub fn before_exit(py: Python<'_>, crash: &str) {
 pub fn when(predicate: Py<PyAny>) {
     dashcam::when(move |ended| {
         let seconds = ended.took_ns as f64 / 1e9;
-        // Requests of Python end with the interpreter attached, so this waits for nothing.
+        // Requests of Python end with the interpreter attached, so this never waits.
         let asked = Python::try_attach(|py| {
             let answer = predicate.call1(py, (ended.name, seconds, ended.error))?;
             answer.is_truthy(py)
@@ -127,8 +127,8 @@ pub fn when(predicate: Py<PyAny>) {
     });
 }
 
-/// In a forked child that has something to record for the first time: starts afresh. Children that
-/// only exec never come here, and pay nothing. Cost otherwise: one load.
+/// In a forked child with its first record: starts a new recorder. Children that only exec never
+/// come here, at no cost. Cost otherwise: one load.
 #[inline]
 pub fn wake(py: Python<'_>) {
     if dashcam::is_forked() {
@@ -150,14 +150,14 @@ fn start_afresh(py: Python<'_>) {
     under_gil::begin_again(py);
 }
 
-/// The recorder, while anybody takes records. In a forked child the first call starts it afresh.
-/// Cost: two loads.
+/// The recorder, while records are taken. In a forked child the first call starts a new one. Cost:
+/// two loads.
 #[inline]
 pub fn recording(py: Python<'_>) -> Option<&'static Recorder> {
     if !recorder::is_on() {
         return None;
     }
-    // A forked child has none until it is woken.
+    // A forked child has none until its first record.
     recorder::current().or_else(|| wake_and_look(py))
 }
 
@@ -195,7 +195,8 @@ pub fn is_started() -> bool {
     dashcam::is_started()
 }
 
-/// The calling thread, one of `threading`, does not unwind through code of ours when the interpreter ends.
+/// Keeps the calling thread, one of `threading`, from unwinding through code of ours when the
+/// interpreter ends.
 #[pyfunction]
 pub fn thread_begins() {
     sys::stay::arm();

@@ -1,4 +1,4 @@
-//! What may run where: the rule for destructors and for callbacks from the garbage collector.
+//! The rule for destructors and for callbacks from the garbage collector: what they may do.
 //!
 //! CPython runs a destructor wherever the last reference goes, and up to 3.11 it runs the garbage
 //! collector inside of any call that allocates a container. Both may happen in the middle of a C
@@ -6,37 +6,39 @@
 //! old tree before it allocates the new one: a second `set` inside of that allocation leaves an
 //! object with one reference too few, and the heap is damaged.
 //!
-//! The rule: a destructor, and a callback from the collector, of ours gives references back and
-//! writes records, and nothing else. It sets no context variable, allocates no object, and calls no
-//! code of the program. The request that ends there is recorded as ended at once; that its context
-//! still names it is noticed by who asks for the current request next (`names::open`), and the
-//! program's predicate is asked at the next request's begin or end (`recorder::ask_postponed`).
+//! The rule: a destructor of ours, and a callback of ours from the collector, releases references
+//! and writes records, and nothing else. It sets no context variable, allocates no object, and
+//! calls no code of the program. The request that ends there is recorded as ended at once. Its
+//! context still names it, which the next query for the current request notices (`names::open`),
+//! and the program's predicate is called at the next request's begin or end
+//! (`recorder::ask_postponed`).
 //!
 //! | place | when it runs | what it does |
 //! | --- | --- | --- |
 //! | `moments/object.rs` `dealloc` | last reference to a span or request | takes an open span off its line; the memory goes into the pool |
-//! | `moments/object.rs` `clear` | collector | gives the attributes back |
-//! | `moments/bound.rs` `unbind` | last reference to `__enter__`, `__exit__` | gives the owner back |
+//! | `moments/object.rs` `clear` | collector | releases the attributes |
+//! | `moments/bound.rs` `unbind` | last reference to `__enter__`, `__exit__` | releases the owner |
 //! | `moments/awaited.rs` `dealloc` | last reference to an awaited application | `request::abandon` |
-//! | `moments/asgi.rs` `dealloc` | last reference to a `send` | gives the server's back |
-//! | `moments/handed.rs` `dealloc` | last reference to a piece of work for another thread | gives the function back |
-//! | `hooks/stand_in.rs` `dealloc` | last reference to a hooked callable | gives the callable and the hook back |
-//! | `moments/wsgi.rs` `impl Drop for Ending` | a body that nobody closed | `request::abandon` |
-//! | `moments/attributes.rs` `impl Drop for Owned` | end of a scope of ours | gives a str back |
+//! | `moments/asgi.rs` `dealloc` | last reference to a `send` | releases the server's |
+//! | `moments/handed.rs` `dealloc` | last reference to work for another thread | releases the function |
+//! | `hooks/stand_in.rs` `dealloc` | last reference to a hooked callable | releases the callable and the hook |
+//! | `moments/wsgi.rs` `impl Drop for Ending` | a body that was not closed | `request::abandon` |
+//! | `moments/attributes.rs` `impl Drop for Owned` | end of a scope of ours | releases a str |
 //! | `moments/tasks.rs` `gc_callback` | begin and end of a collection | two stores, or one record |
-//! | `metrics/handle.rs` `dealloc` | last reference to a metric's handle | gives a str back |
-//! | `moments/mod.rs` `end` (a capsule's) | end of the interpreter | gives the pools and names back |
+//! | `metrics/handle.rs` `dealloc` | last reference to a metric's handle | releases a str |
+//! | `moments/mod.rs` `end` (a capsule's) | end of the interpreter | frees the pools and names |
 //!
-//! `tools/check_destructors.py` fails for a destructor that has no row here.
+//! `tools/check_destructors.py` fails for a destructor without a row here.
 //!
-//! A generator of the program's that is collected runs its `with` blocks, and so our `__exit__`: that
-//! is code of the program, and may allocate as it would without us. Yet it may be inside of a
+//! A generator of the program's that is collected runs its `with` blocks, and so our `__exit__`:
+//! that is code of the program, and may allocate as it would without us. Yet it may be inside of a
 //! `ContextVar.set`, too; `in_collection` tells, and `names::set_current` does nothing then.
 //!
-//! Collections are seen by a callback in `gc.callbacks`, which is the program's to clear. So whoever asks
-//! looks first whether it is there. If it is not, up to 3.11, a collection of the youngest generation is
-//! asked for: CPython refuses that inside of another one, and calls no callback then. A program that has
-//! disabled the collector is asked for none: its collections are calls of its own, between bytecodes.
+//! Collections are seen by a callback in `gc.callbacks`, which is the program's to clear. So
+//! whoever asks looks first whether it is there. If it is not, up to 3.11, a collection of the
+//! youngest generation is asked for: CPython refuses that inside of another one, and calls no
+//! callback then. A program that has disabled the collector is asked for none: its collections are
+//! calls of its own, between bytecodes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -47,15 +49,16 @@ use sys::cell::StaticRef;
 
 use crate::call::quietly;
 
-/// The thread that runs a garbage collection, 0 none. By `pthread_self`, which a fork keeps. Written by
-/// that thread, and compared with one's own: a thread finds its own stores, so relaxed is enough. There
-/// is one collection at a time: the GIL is held where it begins and CPython refuses a second one.
+/// The thread that runs a garbage collection, 0 none. By `pthread_self`, which a fork keeps.
+/// Written by that thread, and compared with the reader's own: a thread always sees its own stores,
+/// so relaxed is enough. There is one collection at a time: the GIL is held where it begins and
+/// CPython refuses a second one.
 static COLLECTING: AtomicUsize = AtomicUsize::new(0);
-/// In `COLLECTING`: a thread that is not known. No thread's `pthread_self`, which is an address.
+/// In `COLLECTING`: an unknown thread. No thread's `pthread_self`, which is an address.
 const SOME_THREAD: usize = usize::MAX;
-/// Whether a collection began since it was cleared. Under the GIL, which orders it.
+/// Whether a collection began since this was cleared. Under the GIL, which orders it.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
-/// How collections are seen; empty before recording begins.
+/// How collections are observed; empty before recording begins.
 static WATCH: StaticRef<Watch> = StaticRef::empty();
 
 /// Of the gc module, as it was when recording began: a program may put others there later.
@@ -67,7 +70,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Whether the callback is where it was put. Calls nothing and allocates nothing.
+    /// Whether the callback is at its place. Calls nothing and allocates nothing.
     #[inline]
     fn is_in_place(&self) -> bool {
         let (list, wanted) = (self.callbacks.as_ptr(), self.callback.as_ptr());
@@ -120,8 +123,9 @@ pub fn collection_ends() {
     COLLECTING.store(0, Ordering::Relaxed);
 }
 
-/// Whether the calling thread may be inside of a garbage collection: then the caller may be in the middle of
-/// any C function of CPython's. Not for destructors: it may allocate, and collect. Cost: three loads.
+/// Whether the calling thread may be inside of a garbage collection: then the caller may be in the
+/// middle of any C function of CPython's. Not for destructors: it may allocate, and collect. Cost:
+/// three loads.
 #[inline]
 pub fn in_collection(py: Python<'_>) -> bool {
     match WATCH.get() {

@@ -9,11 +9,11 @@ use pyo3::types::PyDict;
 
 use crate::process;
 
-/// An open stream. Closed by `close`, at `stop`, and when it is forgotten.
+/// An open stream. Closed by `close`, at `stop`, and when it is dropped.
 #[pyclass(module = "dashcam._native", name = "Stream", frozen)]
 pub struct PyStream {
     stream: Mutex<Option<Stream>>,
-    /// As it was when it was closed.
+    /// Its counters when it was closed.
     last: Mutex<SessionCounts>,
 }
 
@@ -32,7 +32,7 @@ impl PyStream {
         Ok(PyStream { stream: Mutex::new(Some(opened)), last: Mutex::default() })
     }
 
-    /// What became of the records it met, by name.
+    /// The counts of the records it received, by name.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let open = self.stream.lock().unwrap_or_else(|p| p.into_inner());
         let counts = match &*open {
@@ -59,7 +59,8 @@ impl PyStream {
         open.as_ref().and_then(Stream::error)
     }
 
-    /// Writes what is there and ends the stream. OSError: the sink had broken, or takes nothing.
+    /// Writes the queued records and ends the stream. OSError: the sink had broken, or refuses the
+    /// data.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.stream.lock().unwrap_or_else(|p| p.into_inner()).take();
         let Some(stream) = open else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Traces seen from Python: `traceparent` in and out, and what OpenTelemetry tells of its spans.
+//! Traces seen from Python: `traceparent` in and out, and OpenTelemetry's data about its spans.
 
 use format::region::losses;
 use format::trace::{self as told, Link, SpanKind, Status, Trace};
@@ -50,7 +50,7 @@ pub fn setting_is_on(name: &str) -> bool {
     dashcam::setting_is_on(name)
 }
 
-/// Who a span is, as OpenTelemetry says.
+/// The identity of a span in OpenTelemetry.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Who {
@@ -86,7 +86,7 @@ impl Who {
     }
 }
 
-/// Gives the open request `request` the ids of the span that stands for it.
+/// Gives the open request `request` the ids of the span that represents it.
 #[pyfunction]
 pub fn request_identify(request: u64, who: &Bound<'_, PyDict>) -> PyResult<()> {
     let who: Who = who.extract()?;
@@ -97,7 +97,7 @@ pub fn request_identify(request: u64, who: &Bound<'_, PyDict>) -> PyResult<()> {
     Ok(())
 }
 
-/// What became of the span that stands for `request`: status, attributes, events and links.
+/// The end of the span that represents `request`: status, attributes, events and links.
 #[pyfunction]
 pub fn request_told(
     request: u64,
@@ -114,7 +114,7 @@ pub fn request_told(
     put_links(recorder, request, who.span, links)
 }
 
-/// A span that is open: what its owner keeps until it ends.
+/// An open span, kept by its owner until it ends.
 #[pyclass(frozen)]
 pub struct OpenSpan {
     #[pyo3(get)]
@@ -139,7 +139,7 @@ pub fn span_open(name: &Bound<'_, PyString>, ago_ns: u64) -> Option<OpenSpan> {
     Some(OpenSpan { begin_ns, request, tid, epoch, place })
 }
 
-/// It ends, `ago_ns` before now, under this name (it may have got another one).
+/// It ends, `ago_ns` before now, under this name (it may have been renamed).
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 pub fn span_close(
@@ -152,7 +152,7 @@ pub fn span_close(
     links: &Bound<'_, PyList>,
 ) -> PyResult<()> {
     let who: Who = who.extract()?;
-    // A fork came between: it is the parent's.
+    // The process forked in between: the span is the parent's.
     let Some(recorder) = recorder::current().filter(|r| r.epoch() == open.epoch) else {
         return Ok(());
     };
@@ -174,7 +174,7 @@ pub fn span_close(
 
 #[pymethods]
 impl OpenSpan {
-    /// The id it has unless it is told another: of its thread and begin.
+    /// The id it has by default: from its thread and begin.
     #[getter]
     fn derived_id(&self) -> u64 {
         recorder::current().map_or(0, |r| format::ids::span(r.ids_seed(), self.tid, self.begin_ns))
@@ -224,7 +224,7 @@ fn put_links(
     Ok(())
 }
 
-/// Counts a span that there was no room for.
+/// Counts a span that had no room.
 #[pyfunction]
 pub fn lost_span() {
     if let Some(recorder) = recorder::current() {

@@ -1,14 +1,15 @@
-//! Stacks as the interpreter tells them, where its memory cannot be read (`dashcam::under_gil`).
+//! Stacks from the interpreter's own API, where its memory cannot be read (`dashcam::under_gil`).
 //!
-//! How it works: a Python thread (python/dashcam/_under_gil.py) calls `look_under_gil`. First whatever may run Python
-//! code: which threads there are, and their kernel ids. Then, in one go that runs none, so that the GIL is not let go
-//! of and nobody moves: `sys._current_frames()` and the frames of those the sampler asked for, with the garbage
-//! collector off meanwhile, as it might run finalizers.
+//! How it works: a Python thread (python/dashcam/_under_gil.py) calls `look_under_gil`. First
+//! everything that may run Python code: the list of threads, and their kernel ids. Then, in one go
+//! that runs no Python code, so that the GIL is not released and no thread moves:
+//! `sys._current_frames()` and the frames of the threads that the sampler requested, with the
+//! garbage collector off meanwhile, as it might run finalizers.
 //!
-//! What it promises: only what the interpreter offers everybody, no layout is assumed; bounded threads and frames.
-//! What is missing on purpose: processes with subinterpreters (`sys._current_frames()` makes frame
-//! objects of other interpreters' threads, which breaks their memory from 3.12 on), and threads that `threading` does
-//! not know.
+//! What it promises: only the interpreter's public API, no layout is assumed; bounded threads and
+//! frames. Missing on purpose: processes with subinterpreters (`sys._current_frames()` makes frame
+//! objects of other interpreters' threads, which breaks their memory from 3.12 on), and threads
+//! that `threading` does not know.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,33 +18,34 @@ use dashcam::under_gil::{Look, Next, MOST_FRAMES};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
-/// Stacks of this interpreter could not be read at the start; so they cannot in its forked children. Written with the
-/// GIL held, read by who holds it, too: Relaxed.
+/// Stacks of this interpreter could not be read at the start; so neither can they in its forked
+/// children. Written and read with the GIL held: Relaxed.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody has to look under the GIL, since stacks cannot be read otherwise.
+/// Whether stacks have to be sampled under the GIL, since they cannot be read otherwise.
 #[pyfunction]
 pub fn stacks_are_refused() -> bool {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// Remembers whether stacks of this interpreter can be read. Costs up to a tenth of a second if not.
+/// Remembers whether stacks of this interpreter can be read. Costs up to a tenth of a second if
+/// not.
 pub fn note(py: Python<'_>, runtime: &dashcam::Runtime) {
     let readable = py.detach(|| dashcam::can_be_read(runtime));
     REFUSED.store(!readable, Ordering::Relaxed);
 }
 
-/// In a forked child that has started afresh: its parent's thread is not there.
+/// In a forked child that has started a new recorder: its parent's thread does not exist.
 pub fn begin_again(py: Python<'_>) {
     if stacks_are_refused() {
         let begin = py.import("dashcam._under_gil").and_then(|module| module.call_method0("begin"));
-        // Without a thread the source says that stacks are off.
+        // Without a thread the source reports that stacks are off.
         drop(begin);
     }
 }
 
-/// One look at threads. `active`: `threading._active`. The seconds to pause before the next; below 0: there
-/// will be none.
+/// One sample of threads. `active`: `threading._active`. Returns the seconds to pause before the
+/// next; below 0: there will be none.
 #[pyfunction]
 pub fn look_under_gil(py: Python<'_>, active: &Bound<'_, PyDict>) -> PyResult<f64> {
     let look = match Look::begin() {
@@ -61,7 +63,8 @@ pub fn look_under_gil(py: Python<'_>, active: &Bound<'_, PyDict>) -> PyResult<f6
 
 /// Whether this is the only interpreter of the process.
 fn is_alone() -> bool {
-    // SAFETY: the GIL is held, under which interpreters are made and ended; the list has at least this one.
+    // SAFETY: the GIL is held, under which interpreters are made and ended; the list has at least
+    // this one.
     unsafe {
         let first = pyo3::ffi::PyInterpreterState_Head();
         pyo3::ffi::PyInterpreterState_Next(first).is_null()
@@ -79,7 +82,8 @@ fn known_threads<'py>(active: &Bound<'py, PyDict>) -> HashMap<u32, Bound<'py, Py
     threads.iter().filter_map(native).collect()
 }
 
-/// Runs `look` without the garbage collector: what runs no Python code does not let go of the GIL, then.
+/// Runs `look` without the garbage collector: code that runs no Python code does not release the
+/// GIL, then.
 fn undisturbed<R>(py: Python<'_>, look: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
     let gc = py.import("gc")?;
     let is_enabled: bool = gc.call_method0("isenabled")?.extract()?;
@@ -100,7 +104,7 @@ fn hand_in(py: Python<'_>, look: &Look, known: &HashMap<u32, Bound<'_, PyAny>>) 
         let frames = current.call0()?;
         for tid in look.wanted() {
             let Some(ident) = known.get(tid) else { continue };
-            // One that is ending has none.
+            // A thread that is ending has none.
             if let Ok(frame) = frames.get_item(ident) {
                 let truncated = walker.walk(frame)?;
                 look.put(*tid, &walker.frames, truncated);
@@ -114,7 +118,7 @@ fn hand_in(py: Python<'_>, look: &Look, known: &HashMap<u32, Bound<'_, PyAny>>) 
 struct Walker<'a, 'py> {
     look: &'a Look,
     names: [Bound<'py, PyString>; 3],
-    /// Ids of the code objects met in this look: their frames keep them alive.
+    /// Ids of the code objects seen in this sample: their frames keep them alive.
     codes: HashMap<usize, u32>,
     frames: Vec<(u32, u32)>,
 }
@@ -125,7 +129,7 @@ impl<'a, 'py> Walker<'a, 'py> {
         Walker { look, names, codes: HashMap::new(), frames: Vec::new() }
     }
 
-    /// True when there are more frames than a look takes.
+    /// True if there are more frames than a sample takes.
     fn walk(&mut self, innermost: Bound<'py, PyAny>) -> PyResult<bool> {
         self.frames.clear();
         let [code, line, back] = self.names.clone();

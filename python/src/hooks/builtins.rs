@@ -1,13 +1,14 @@
-//! Functions of `os` and `signal` that end or copy the process: what has to be done before.
+//! Functions of `os` and `signal` that end or copy the process, and the duty before each.
 //!
-//! How it works: a builtin function points to its definition (`PyMethodDef`). Ours has the same name, text and
-//! calling convention, and a function of ours that does its duty and calls the one of the definition before.
-//! The function object stays the very one, so whoever has imported or pickled it is well.
+//! How it works: a builtin function points to its definition (`PyMethodDef`). Ours has the same
+//! name, text and calling convention, and a function of ours that does its duty and calls the
+//! original definition's function. The function object remains the same, so code that has imported
+//! or pickled it keeps working.
 //!
 //! | function | duty |
 //! | --- | --- |
-//! | `_exit`, `execv`, `execve` | they run no exit handlers: what was counted last is sent first. The others of `os` that exec call one of them, and so do multiprocessing's and Celery's children at their end |
-//! | `raise_signal` | uvicorn ends in order and then raises the signal it was ended by once more, with the default action: no exit handler runs |
+//! | `_exit`, `execv`, `execve` | they run no exit handlers: the last counts are sent first. The others of `os` that exec call one of them, and so do multiprocessing's and Celery's children at their end |
+//! | `raise_signal` | uvicorn shuts down and then raises the signal that ended it once more, with the default action: no exit handler runs |
 //! | `fork`, `forkpty` | from 3.12 on they warn where there is more than one thread (`DeprecationWarning`), and hosts with `-W error` fail. Where all threads but one are ours, the fork is made as CPython makes it, without the warning: ours are gone in the child before any code of the host runs (`pthread_atfork`) and share no lock with it |
 //!
 //! What it promises: nothing here raises, or delays for more than a second (see `leave`).
@@ -45,8 +46,9 @@ struct Builtin {
     module: &'static str,
     name: &'static str,
     duty: Duty,
-    /// The definition before ours; NULL: it is not hooked. Set once, with the GIL held and before ours can
-    /// be called: Release, for a child that is forked at any moment; read with Acquire.
+    /// The original definition; NULL: the function is not hooked. Set once, with the GIL held and
+    /// before ours can be called: Release, for a child that is forked at any moment; read with
+    /// Acquire.
     before: AtomicPtr<ffi::PyMethodDef>,
 }
 
@@ -63,7 +65,7 @@ static BUILTINS: [Builtin; 6] = [
     builtin("posix", "forkpty", Duty::ForkTerminal),
 ];
 
-/// Hooks them, once. What is not as expected stays as it is, with a notice.
+/// Hooks them, once. A function that is not as expected remains unhooked, with a notice.
 #[pyfunction]
 pub fn hook_builtins(py: Python<'_>) {
     let hooks: [fn(Python<'_>) -> PyResult<()>; 6] =
@@ -90,8 +92,9 @@ fn put<const N: usize>(py: Python<'_>) -> PyResult<()> {
         return unlike(function.get_type().to_string());
     }
     let object: *mut ffi::PyCFunctionObject = function.as_ptr().cast();
-    // SAFETY: the type says what it is; definitions live as long as the functions that are made of them, and
-    // this function is kept for ever. The fields of ours are the old one's, but for the function.
+    // SAFETY: the type says what it is; definitions live as long as the functions made from them,
+    // and this function is kept for ever. The fields of ours are those of the original, except for
+    // the function.
     unsafe {
         let before = (*object).m_ml;
         const KEYWORDS: c_int = ffi::METH_FASTCALL | ffi::METH_KEYWORDS;
@@ -111,7 +114,7 @@ fn put<const N: usize>(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// The function that was there, of a builtin that is hooked.
+/// The original function of a hooked builtin.
 ///
 /// Safety: only from a call of ours in its place.
 unsafe fn before<const N: usize>() -> ffi::PyMethodDefPointer {
@@ -125,7 +128,7 @@ unsafe extern "C" fn with_keywords<const N: usize>(
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL, as by the flags that are the old definition's, too.
+    // SAFETY: called by CPython with the GIL, with the flags of the original definition.
     unsafe {
         do_duty::<N>(null_mut());
         (before::<N>().PyCFunctionFastWithKeywords)(this, args, count, keywords)
@@ -164,14 +167,14 @@ unsafe extern "C" fn with_one<const N: usize>(
 
 /// Safety: the GIL is held; `argument` is the call's only one, or NULL.
 unsafe fn do_duty<const N: usize>(argument: *mut ffi::PyObject) {
-    // SAFETY: as promised.
+    // SAFETY: the caller's promise, stated above.
     let py = unsafe { Python::assume_attached() };
     match BUILTINS[N].duty {
         Duty::Leave => {
             quietly(false, || crate::metrics::leave(py));
         }
         Duty::Raise if !argument.is_null() => {
-            // SAFETY: a live object, held by the caller; what is wrong with it the original will say.
+            // SAFETY: a live object, held by the caller; the original reports an error in it.
             let number = unsafe { ffi::PyLong_AsLong(argument) };
             if number == -1 {
                 // SAFETY: the GIL is held.
@@ -196,7 +199,7 @@ fn only_ours_are_beside_it() -> bool {
     counted.is_some_and(|(all, ours)| all > 1 && all - ours.min(all) <= 1)
 }
 
-/// Whether the interpreter ends: then a fork is refused, by the original.
+/// Whether the interpreter is ending: then the original refuses the fork.
 fn is_finalizing(py: Python<'_>) -> bool {
     let asked = || py.import("sys")?.call_method0("is_finalizing")?.is_truthy();
     asked().unwrap_or(true)
@@ -206,7 +209,7 @@ fn is_finalizing(py: Python<'_>) -> bool {
 ///
 /// Safety: the GIL is held, in the interpreter that the process began with.
 unsafe fn fork() -> *mut ffi::PyObject {
-    // SAFETY: as promised; the three calls are what the C API has for this.
+    // SAFETY: the caller's promise, stated above; the three calls are those of the C API for this.
     unsafe {
         if PySys_Audit(c"os.fork".as_ptr(), std::ptr::null()) < 0 {
             return null_mut();
@@ -221,7 +224,8 @@ unsafe fn fork() -> *mut ffi::PyObject {
 ///
 /// Safety: as `fork`.
 unsafe fn fork_terminal() -> *mut ffi::PyObject {
-    // SAFETY: as promised; `terminal` is ours, the other places may be NULL.
+    // SAFETY: the caller's promise, stated above; `terminal` is ours, the other pointers may be
+    // NULL.
     unsafe {
         if PySys_Audit(c"os.forkpty".as_ptr(), std::ptr::null()) < 0 {
             return null_mut();
@@ -242,10 +246,10 @@ unsafe fn fork_terminal() -> *mut ffi::PyObject {
     }
 }
 
-/// The end of a fork, in either process.
+/// The end of a fork, in both processes.
 unsafe fn forked(pid: libc::pid_t) -> *mut ffi::PyObject {
     let error = std::io::Error::last_os_error();
-    // SAFETY: the caller holds the GIL; each of the two is for the process it is called in.
+    // SAFETY: the caller holds the GIL; each of the two calls is for the process it is made in.
     unsafe {
         if pid == 0 {
             ffi::PyOS_AfterFork_Child();

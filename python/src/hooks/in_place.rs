@@ -1,15 +1,17 @@
-//! A hook in the function itself: nothing is put in its place.
+//! A hook in the function itself, without another object in its place.
 //!
-//! How it works: a function of Python's has a word that says how it is called, `vectorcall`. Ours is put there;
-//! it finds the hook by the function's address and calls the function by what was there before. From 3.12
-//! on the interpreter offers this (`PyFunction_SetVectorcall`) and calls such functions through it wherever
-//! they are called from; 3.9 and 3.10 always do. 3.11 begins a function that it calls from Python code without a
-//! look at the word, so there nothing is hooked in place.
+//! How it works: a Python function has a word with the address of the code that calls it,
+//! `vectorcall`. Ours is written there; it finds the hook by the function's address and calls the
+//! function by the original word. From 3.12 on the interpreter offers this
+//! (`PyFunction_SetVectorcall`) and calls such functions through it from everywhere; 3.9 and 3.10
+//! always do. 3.11 enters a function that is called from Python code without reading the word, so
+//! there nothing is hooked in place.
 //!
-//! What it promises: the function is the very one: identity, attributes, type, and whoever has imported it
-//! before, too. Under the GIL; a function that is hooked lives for ever, so an address stays its own.
+//! What it promises: the function remains the same object: identity, attributes, type, also for
+//! code that imported it before. Under the GIL; a hooked function is never freed, so an address
+//! belongs to one function.
 //!
-//! Missing on purpose: taking a hook out again. `__init__`, see `hook`.
+//! Missing on purpose: removing a hook. `__init__`, see `hook`.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -19,7 +21,7 @@ use pyo3::prelude::*;
 
 use super::{stand_in, Arguments, Hook, Original};
 
-/// Hooks there is room for: twice as many as there are, and as many again for reloaded modules.
+/// Capacity: twice the number of hooks, and as many again for reloaded modules.
 const PLACES: usize = 256;
 
 struct Entry {
@@ -27,8 +29,9 @@ struct Entry {
     hook: Hook,
 }
 
-/// By address, each at the first free place from its own on. Written with the GIL held, behind the entry's own
-/// fields (Release); read with it, or in a child that was forked at any moment (Acquire).
+/// By address, each at the first free place from its own on. Written with the GIL held, after the
+/// entry's own fields (Release); read with the GIL held, or in a child that was forked at any
+/// moment (Acquire).
 static TABLE: [AtomicPtr<Entry>; PLACES] = [const { AtomicPtr::new(null_mut()) }; PLACES];
 
 #[cfg(Py_3_12)]
@@ -38,7 +41,7 @@ extern "C" {
 
 /// The places that a function may be in, its own first.
 fn places(function: *mut ffi::PyObject) -> impl Iterator<Item = &'static AtomicPtr<Entry>> {
-    // Objects lie 16 bytes apart; Fibonacci's multiplier spreads what is left.
+    // Objects lie 16 bytes apart; Fibonacci's multiplier spreads the other bits.
     let mixed = (function as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let own = (mixed >> (64 - PLACES.trailing_zeros())) as usize;
     (0..PLACES).map(move |step| &TABLE[(own + step) % PLACES])
@@ -46,7 +49,7 @@ fn places(function: *mut ffi::PyObject) -> impl Iterator<Item = &'static AtomicP
 
 fn find(function: *mut ffi::PyObject) -> Option<&'static Entry> {
     for place in places(function) {
-        // SAFETY: what is in the table is leaked.
+        // SAFETY: entries of the table are leaked.
         let entry = unsafe { place.load(Ordering::Acquire).as_ref() }?;
         if entry.original.function == function {
             return Some(entry);
@@ -55,7 +58,7 @@ fn find(function: *mut ffi::PyObject) -> Option<&'static Entry> {
     None
 }
 
-/// Hooks a function, unless it has a hook. Err: it cannot be in place.
+/// Hooks a function, unless it has a hook. Err: it cannot be hooked in place.
 pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hook> {
     let raw = function.as_ptr();
     // SAFETY: the GIL is held; the type says that it is a `PyFunctionObject`.
@@ -77,7 +80,7 @@ pub(super) fn put(function: &Bound<'_, PyAny>, mut hook: Hook) -> Result<(), Hoo
             Err(_) => return Err(hook),
         }
     }
-    // For ever, as the entry.
+    // Never freed, like the entry.
     let function = function.clone().into_ptr();
     let entry = Box::new(Entry { original: Original { function, past }, hook });
     place.store(Box::into_raw(entry), Ordering::Release);
@@ -99,7 +102,8 @@ unsafe extern "C" fn call(
     flagged: usize,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL; the arguments are held by the caller, the function for ever.
+    // SAFETY: called by CPython with the GIL; the caller holds the arguments, and the function is
+    // never freed.
     unsafe {
         match find(function) {
             Some(entry) => entry.hook.run(&entry.original, Arguments { first, flagged, keywords }),

@@ -1,8 +1,9 @@
-//! Hooks: functions of the program's modules whose calls we see, without a frame of ours around them.
+//! Hooks: they observe calls of functions in the program's modules, without a frame of ours around
+//! them.
 //!
-//! How it works: a `Hook` holds what is to be done besides a call. Where the interpreter lets us, the function
-//! itself is made to pass through it (`in_place`); elsewhere a `StandIn` takes its place in its class or module.
-//! Either way a call is:
+//! How it works: a `Hook` holds the actions around a call. Where the interpreter allows it, the
+//! function itself calls the hook (`in_place`); elsewhere a `StandIn` replaces it in its class or
+//! module. In both cases a call is:
 //!
 //! ```text
 //!   caller -> before(*args, **kwargs)            returns; its answer may replace the arguments
@@ -11,16 +12,18 @@
 //!          or failed(kind, *args, **kwargs)      `kind`: the name of the exception's type
 //! ```
 //!
-//! An `around` is a function of ours in native code that calls the original itself; it is given it, bound to its
-//! `self`.
+//! An `around` is a function of ours in native code that calls the original itself; its argument is
+//! the original, bound to its `self`.
 //!
-//! What it promises: the original is called once, with what the caller gave, unless `before` says otherwise, and
-//! whatever is wrong with us: an exception of `before`, `after` or `failed` goes into `status()`, once a hook,
-//! and no further. What interrupts the program (KeyboardInterrupt and whatever else is no `Exception`) goes on.
-//! While the original runs, no frame of ours is on the stack: tracebacks, `sys._getframe`, `warnings` with a
-//! stack level and `logging` find what they find without us. Hooks are for ever.
+//! What it promises: the original is called once, with the caller's arguments unless `before`
+//! replaces them, even if a hook fails: an exception of `before`, `after` or `failed` goes into
+//! `status()`, once for each hook, and no further. An exception that interrupts the program
+//! (KeyboardInterrupt and any other that is no `Exception`) is passed on. While the original runs,
+//! no frame of ours is on the stack: tracebacks, `sys._getframe`, `warnings` with a stack level and
+//! `logging` find the same as without us. Hooks are never removed.
 //!
-//! Missing on purpose: what is hooked, and why (python/dashcam/_integrations); class and static methods.
+//! Missing on purpose: the list of hooked functions (python/dashcam/_integrations); class and
+//! static methods.
 
 mod builtins;
 mod in_place;
@@ -42,7 +45,7 @@ extern "C" {
     fn PyMethod_New(function: *mut ffi::PyObject, owner: *mut ffi::PyObject) -> *mut ffi::PyObject;
 }
 
-/// Arguments that need no memory of their own, with the place in front.
+/// Up to this many arguments need no memory of their own, including the free place in front.
 const FEW: usize = 12;
 /// The flag of a call that leaves the place in front of its arguments free.
 const OFFSET: usize = ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
@@ -51,9 +54,9 @@ const OFFSET: usize = ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
 #[derive(Clone, Copy)]
 struct Arguments {
     first: *const *mut ffi::PyObject,
-    /// How many are positional, with `OFFSET`.
+    /// The number of positional arguments, with `OFFSET`.
     flagged: usize,
-    /// The names of those behind them; NULL for none.
+    /// The names of the arguments after them; NULL for none.
     keywords: *mut ffi::PyObject,
 }
 
@@ -72,7 +75,7 @@ impl Arguments {
         self.positional() + named as usize
     }
 
-    /// Calls `function` with `one` in the place of the first `skipped` arguments.
+    /// Calls `function` with `one` instead of the first `skipped` arguments.
     ///
     /// Safety: as `all`; both objects are alive.
     unsafe fn behind(
@@ -81,8 +84,8 @@ impl Arguments {
         skipped: usize,
         function: *mut ffi::PyObject,
     ) -> *mut ffi::PyObject {
-        // SAFETY: `first` has `all` arguments, at least `skipped` of them positional; `given` has room
-        // for them, for `one`, and for the place in front.
+        // SAFETY: `first` has `all` arguments, at least `skipped` of them positional; `given` has
+        // room for them, for `one`, and for the place in front.
         unsafe {
             let count = self.all() - skipped;
             let mut few: [*mut ffi::PyObject; FEW] = [null_mut(); FEW];
@@ -102,11 +105,11 @@ impl Arguments {
     }
 }
 
-/// What a hook is on.
+/// The target of a hook.
 struct Original {
     /// Owned.
     function: *mut ffi::PyObject,
-    /// How it is called past a hook in place; None: as all are.
+    /// The way to call it past a hook in place; None: the usual one.
     past: Option<ffi::vectorcallfunc>,
 }
 
@@ -114,7 +117,7 @@ impl Original {
     /// Safety: the GIL is held, by a call with these arguments.
     unsafe fn call(&self, given: Arguments) -> *mut ffi::PyObject {
         let Arguments { first, flagged, keywords } = given;
-        // SAFETY: as promised.
+        // SAFETY: the caller's promise, stated above.
         unsafe {
             match self.past {
                 Some(past) => past(self.function, first, flagged, keywords),
@@ -125,7 +128,7 @@ impl Original {
 
     /// Calls it with other arguments: `given` is a tuple of a tuple and a dict.
     unsafe fn call_with(&self, py: Python<'_>, given: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        // SAFETY: the caller holds the GIL and `given`, which was looked at in `Hook::before`.
+        // SAFETY: the caller holds the GIL and `given`, whose types `Hook::before` has checked.
         unsafe {
             let (args, named) = (ffi::PyTuple_GET_ITEM(given, 0), ffi::PyTuple_GET_ITEM(given, 1));
             let args = Bound::from_borrowed_ptr(py, args).cast_into_unchecked::<PyTuple>();
@@ -139,7 +142,7 @@ impl Original {
     }
 }
 
-/// What is done besides a call. Each is owned, or NULL.
+/// The actions around a call. Each is owned, or NULL.
 struct Hook {
     before: *mut ffi::PyObject,
     after: *mut ffi::PyObject,
@@ -159,7 +162,7 @@ impl Hook {
     ///
     /// Safety: the GIL is held, by a call with these arguments; its caller holds the original.
     unsafe fn run(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
-        // SAFETY: as promised.
+        // SAFETY: promised by the caller.
         unsafe {
             if !self.around.is_null() {
                 return self.run_around(original, given);
@@ -183,13 +186,14 @@ impl Hook {
         }
     }
 
-    /// The arguments to call the original with, owned; NULL: as given. Err: an exception is to go on.
+    /// The arguments for the original, owned; NULL: the given ones. Err: an exception is to be
+    /// passed on.
     unsafe fn before(
         &self,
         original: &Original,
         given: Arguments,
     ) -> Result<*mut ffi::PyObject, ()> {
-        // SAFETY: as `run`. The flag stays behind: the place in front is the original's to use.
+        // SAFETY: as `run`. The flag is removed: the free place in front belongs to the original.
         unsafe {
             let Arguments { first, keywords, .. } = given;
             let count = given.positional() as _;
@@ -212,7 +216,7 @@ impl Hook {
         }
     }
 
-    /// What the caller is given for `result`, which is taken over.
+    /// The caller's result in place of `result`, which is taken over.
     unsafe fn after(
         &self,
         original: &Original,
@@ -238,13 +242,13 @@ impl Hook {
         }
     }
 
-    /// An exception of the original's is set. NULL.
+    /// An exception of the original is set. NULL.
     #[allow(deprecated)] // Since 3.12; what came instead is not there before.
     unsafe fn failed(&self, original: &Original, given: Arguments) -> *mut ffi::PyObject {
         if self.failed.is_null() {
             return null_mut();
         }
-        // SAFETY: as `run`; what was fetched is restored with its references, or given back.
+        // SAFETY: as `run`; the fetched exception is restored with its references, or released.
         unsafe {
             let (mut kind, mut value, mut trace) = (null_mut(), null_mut(), null_mut());
             ffi::PyErr_Fetch(&mut kind, &mut value, &mut trace);
@@ -286,17 +290,17 @@ impl Hook {
         }
     }
 
-    /// Whether the exception that is set is a fault of ours; it is not set any more, then.
+    /// Whether the exception that is set is a fault of ours; then it is cleared.
     ///
     /// Safety: the GIL is held.
     #[cold]
     unsafe fn forgive(&self, original: &Original) -> bool {
-        // SAFETY: as promised; an exception is set.
+        // SAFETY: promised by the caller; an exception is set.
         let py = unsafe { Python::assume_attached() };
         let error = PyErr::fetch(py);
         let Ok(error) = unless_it_interrupts(py, error) else { return false };
         if !self.complained.replace(true) {
-            // SAFETY: held by who calls it.
+            // SAFETY: held by the caller.
             let function = unsafe { Bound::from_borrowed_ptr(py, original.function) };
             let said = function.getattr("__qualname__").map(|name| name.to_string());
             let name = said.unwrap_or_else(|_| "a function".to_owned());
@@ -306,14 +310,14 @@ impl Hook {
     }
 }
 
-/// Has `status()` say it.
+/// Reports it in `status()`.
 pub fn note(py: Python<'_>, text: &str) {
     let notice = || py.import("dashcam._process")?.call_method1("notice", (text,));
-    // Nobody is there to say it to.
+    // There is nowhere to report a failure of this.
     drop(notice());
 }
 
-/// A hook of these parts.
+/// A hook with these actions.
 fn made(
     before: Option<Bound<'_, PyAny>>,
     after: Option<Bound<'_, PyAny>>,
@@ -325,8 +329,8 @@ fn made(
     Hook { before, after, failed, around, plain: null_mut(), complained: Cell::new(false) }
 }
 
-/// Hooks the function `name` of a class or module. A function that has a hook keeps it and gets no other.
-/// AttributeError: there is none; TypeError: it is no function of one kind or another.
+/// Hooks the function `name` of a class or module. A function with a hook keeps that hook.
+/// AttributeError: it does not exist; TypeError: it is not a function of a known kind.
 #[pyfunction]
 #[pyo3(signature = (holder, name, *, before = None, after = None, failed = None, around = None))]
 pub fn hook(
@@ -348,7 +352,8 @@ pub fn hook(
         return Err(PyTypeError::new_err(format!("{name}: found {found}, wanted a function")));
     }
     let hook = made(before, after, failed, around);
-    // The interpreter may call `__init__` of Python past its function (CALL_ALLOC_AND_ENTER_INIT of 3.13).
+    // The interpreter may call `__init__` of Python without its vectorcall word
+    // (CALL_ALLOC_AND_ENTER_INIT of 3.13).
     let hook = match name.to_str()? {
         "__init__" => hook,
         _ => match in_place::put(&function, hook) {
@@ -359,7 +364,7 @@ pub fn hook(
     holder.setattr(name, stand_in::new(&function, hook)?)
 }
 
-/// A callable that stands for `function`, hooked.
+/// A callable that represents `function`, hooked.
 #[pyfunction]
 #[pyo3(signature = (function, *, before = None, after = None, failed = None))]
 pub fn hooked<'py>(

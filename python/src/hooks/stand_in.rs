@@ -1,17 +1,17 @@
-//! A hook in front of a callable: `StandIn`, which takes the callable's place.
+//! A hook in front of a callable: `StandIn`, which replaces the callable.
 //!
-//! How it works: the object has the hook and what it stands for. Like a function it makes a bound method when it
-//! is found through an object of its class.
+//! How it works: the object holds the hook and the callable. Like a function it makes a bound
+//! method when it is found through an object of its class.
 //!
 //! ```text
 //!  StandIn   Python's head | vectorcall | original | hook | weak references
 //! ```
 //!
-//! What it promises: `type()` tells it from a function, and its `is` from what it stands for; see
-//! `disguise` for what does not. It is pickled by its name, as functions are.
+//! What it promises: only `type()` distinguishes it from a function, and `is` from the callable;
+//! see `disguise`. It is pickled by its name, as functions are.
 //!
-//! Missing on purpose: garbage collection looks through it, but does not take it apart: what is held is made
-//! before it, and does not know of it.
+//! Missing on purpose: garbage collection visits its references, but does not clear them: the held
+//! objects are made before it, and have no reference to it.
 
 use std::cell::{Cell, UnsafeCell};
 use std::os::raw::{c_int, c_void};
@@ -32,19 +32,19 @@ struct Types {
     plain: Cell<*mut ffi::PyTypeObject>,
 }
 
-// SAFETY: only who holds the GIL touches it. There is one GIL, since the module refuses to be imported into
-// another interpreter.
+// SAFETY: only the GIL's holder accesses it. There is one GIL, since the module refuses to be
+// imported into another interpreter.
 unsafe impl Sync for Types {}
 
 static TYPES: Types = Types { stand_in: Cell::new(null_mut()), plain: Cell::new(null_mut()) };
 
-/// Something that stands for a callable.
+/// An object that represents a callable.
 #[repr(C)]
 struct StandIn {
     base: UnsafeCell<ffi::PyObject>,
     call: Option<ffi::vectorcallfunc>,
     original: Original,
-    /// None: the call is passed on past the hook of the function.
+    /// None: the call bypasses the hook of the function.
     hook: Option<Hook>,
     weak: *mut ffi::PyObject,
 }
@@ -53,18 +53,18 @@ impl Disguise for StandIn {
     const OWN: &'static [&'static std::ffi::CStr] = &[c"__call__", c"__get__", c"__reduce_ex__"];
 
     unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        // SAFETY: as promised.
+        // SAFETY: promised by the caller.
         unsafe { (*object.cast::<StandIn>()).original.function }
     }
 }
 
-/// Whether it is one.
+/// Whether an object is of one of the two types.
 pub(super) fn is_one(object: &Bound<'_, PyAny>) -> bool {
     // SAFETY: the GIL is held.
     unsafe { ffi::Py_TYPE(object.as_ptr()) == TYPES.stand_in.get() }
 }
 
-/// One that stands for `function`.
+/// A stand-in for `function`.
 pub(super) fn new<'py>(
     function: &Bound<'py, PyAny>,
     mut hook: Hook,
@@ -76,7 +76,7 @@ pub(super) fn new<'py>(
     make(function.py(), TYPES.stand_in.get(), original, Some(hook))
 }
 
-/// A callable that is the function past its hook in place.
+/// A callable for the function past its hook in place.
 pub(super) fn plain(py: Python<'_>, original: Original) -> PyResult<Bound<'_, PyAny>> {
     make(py, TYPES.plain.get(), original, None)
 }
@@ -87,8 +87,8 @@ fn make(
     original: Original,
     hook: Option<Hook>,
 ) -> PyResult<Bound<'_, PyAny>> {
-    // SAFETY: the type has room for a `StandIn`; all fields are set before anybody sees it. What was not
-    // taken over is lost only with the memory for the object.
+    // SAFETY: the type has room for a `StandIn`; all fields are set before the object is shared.
+    // References that were not taken over are lost only if there is no memory for the object.
     unsafe {
         let made: *mut StandIn = ffi::PyObject_GC_New(class);
         if made.is_null() {
@@ -110,7 +110,8 @@ unsafe extern "C" fn call(
     flagged: usize,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `StandIn`, which the caller holds, as the arguments.
+    // SAFETY: called by CPython with the GIL and a `StandIn`, which the caller holds, as the
+    // arguments.
     unsafe {
         let stand_in = &*object.cast::<StandIn>();
         let given = Arguments { first, flagged, keywords };
@@ -127,7 +128,8 @@ unsafe extern "C" fn bind(
     owner: *mut ffi::PyObject,
     _class: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and live objects; without an owner it is NULL, or None.
+    // SAFETY: called by CPython with the GIL and live objects; without an owner it is NULL, or
+    // None.
     unsafe {
         if owner.is_null() || owner == ffi::Py_None() {
             ffi::Py_INCREF(object);
@@ -152,8 +154,8 @@ unsafe extern "C" fn reduce(
 }
 
 unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: nobody else has the object. It is out of the
-    // collector's sight before its fields go. Each object holds a reference to its type.
+    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
+    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let (stand_in, class) = (&*object.cast::<StandIn>(), ffi::Py_TYPE(object));
@@ -204,8 +206,8 @@ pub(super) fn make_types(py: Python<'_>) -> PyResult<()> {
     binding.push(slot(ffi::Py_tp_descr_get, bind as *const c_void));
     let flags = flags | ffi::Py_TPFLAGS_METHOD_DESCRIPTOR;
     let class = class_of(py, c"builtins.function", size, flags, binding)?;
-    // Whoever prints its type prints a function's.
-    // SAFETY: made just now, and never freed; the name is static, and the one before is not owned by this field.
+    // SAFETY: made just now, and never freed; the name is static, and this field does not own the
+    // name it replaces. With this name its type prints like a function's.
     unsafe { (*class).tp_name = c"function".as_ptr() };
     TYPES.stand_in.set(class);
     Ok(())

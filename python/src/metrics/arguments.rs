@@ -1,4 +1,4 @@
-//! What a call was given, read the slow way: keywords, tags, rates, and what is wrong with them.
+//! The arguments of a call, read the slow way: keywords, tags, rates, and errors in them.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use super::{Door, Op};
 
-/// Arguments as CPython hands them over; alive as long as the call.
+/// Arguments in CPython's form; alive as long as the call.
 pub(super) struct Arguments {
     args: *const *mut ffi::PyObject,
     count: usize,
@@ -37,7 +37,7 @@ impl Arguments {
         unsafe { Bound::from_borrowed_ptr(py, *self.args.add(at)) }
     }
 
-    /// Every argument: its name when it was given by keyword, and its value.
+    /// Every argument: its name if it was given by keyword, and its value.
     pub fn list<'py>(&self, py: Python<'py>) -> PyResult<Vec<(Option<String>, Bound<'py, PyAny>)>> {
         let mut all: Vec<_> = (0..self.count).map(|at| (None, self.get(py, at))).collect();
         if self.keywords.is_null() {
@@ -111,7 +111,7 @@ fn missing(function: &str, what: &str) -> PyErr {
     PyTypeError::new_err(format!("{function}() misses its argument '{what}'"))
 }
 
-/// A TypeError that says what was found and what is wanted.
+/// A TypeError that names what was found and what is wanted.
 pub(super) fn wrong(function: &str, what: &str, found: &Bound<'_, PyAny>, wanted: &str) -> PyErr {
     let found = found.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("{function}: {what}: found {found}, wanted {wanted}"))

@@ -15,15 +15,15 @@ use super::arguments::{wrong, Arguments};
 use super::{put, Op, KINDS};
 use crate::call::{guarded, leaked, method, none};
 
-/// The object. All zero (as when the type is called from Python) is a handle of nothing.
+/// The object. All zero (as when the type is called from Python) is a handle without a series.
 #[repr(C)]
 pub(super) struct Handle {
     base: ffi::PyObject,
     /// The generation `words` belong to; 0 none.
     mark: Cell<u64>,
-    /// A counter's words in the shard of who holds the GIL.
+    /// A counter's words in the shard of the GIL's holder.
     words: Cell<Option<&'static ::metrics::Cell>>,
-    /// None: it was refused.
+    /// None: the series was refused.
     series: Cell<Option<&'static Series>>,
     /// Its name and tags as text, or NULL. Owned.
     text: Cell<*mut ffi::PyObject>,
@@ -39,13 +39,13 @@ impl Handle {
         }
     }
 
-    /// Does what `op` says with `value` (NULL: none was given). A new reference to None, or NULL
-    /// and an exception.
+    /// Does `op` with `value` (NULL: none was given). A new reference to None, or NULL and an
+    /// exception.
     ///
     /// Safety: the GIL is held; `value` is NULL or alive.
     #[inline]
     pub unsafe fn act(&self, op: Op, value: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the caller's promise, stated above.
         unsafe {
             if op == Op::Add {
                 if value.is_null() && self.add(1) {
@@ -104,7 +104,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Adds, and remembers where, for as long as this process is what it is.
+    /// Adds, and keeps the address of the counter's words until the registry's mark changes.
     fn add_slowly(&self, py: Python<'_>, n: i64) {
         put(py, self.series.get(), |shard, series| {
             registry().count(shard, series, n);
@@ -116,7 +116,7 @@ impl Handle {
     }
 }
 
-/// A number as a float; one that is too large for it is infinite, which is refused and counted.
+/// A number as a float; a number that is too large becomes infinite, which is refused and counted.
 fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
     match value.extract() {
         Ok(number) => Some(number),
@@ -127,7 +127,7 @@ fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
 /// A whole number that fits; other numbers are taken as floats.
 fn whole(n: &Bound<'_, PyAny>) -> Option<i64> {
     let mut overflow: c_int = 0;
-    // SAFETY: a live object; for an int the call cannot fail, it tells what does not fit.
+    // SAFETY: a live object; for an int the call cannot fail, it reports an overflow.
     unsafe {
         if ffi::PyLong_Check(n.as_ptr()) == 0 {
             return None;
@@ -152,7 +152,7 @@ pub(super) fn make<'py>(
     };
     let tags: Vec<String> = tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let text = PyString::new(py, &format!("{}{{{}}}", name.to_string_lossy(), tags.join(",")));
-    // SAFETY: the type is ours, with room for a `Handle`, zeroed; nobody else has the object yet.
+    // SAFETY: the type is ours, with room for a `Handle`, zeroed; nothing else has the object yet.
     unsafe {
         let made = ffi::PyType_GenericAlloc(class.as_ptr().cast(), 0);
         let made = Bound::from_owned_ptr_or_err(py, made)?;
@@ -164,7 +164,7 @@ pub(super) fn make<'py>(
 }
 
 unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: called by CPython for the last reference to a handle; its type is a heap type, of
+    // SAFETY: called by CPython for the last reference to a handle; its type is a heap type, to
     // which each object holds a reference.
     unsafe {
         let class = ffi::Py_TYPE(object);
@@ -228,7 +228,7 @@ macro_rules! methods {
             count: ffi::Py_ssize_t,
             keywords: *mut ffi::PyObject,
         ) -> *mut ffi::PyObject {
-            // SAFETY: called by CPython, as `one` wants it.
+            // SAFETY: called by CPython, with the arguments that `one` requires.
             unsafe { one(handle, (Op::$op, $name, $argument), args, count, keywords) }
         })*
     };
@@ -295,7 +295,7 @@ pub(super) fn make_types(module: &Bound<'_, PyModule>) -> PyResult<()> {
             flags: ffi::Py_TPFLAGS_DEFAULT as _,
             slots: slots.as_mut_ptr(),
         };
-        // SAFETY: the spec is whole and copied by the call; methods and names live for ever.
+        // SAFETY: the spec is complete and copied by the call; methods and names are never freed.
         let class = unsafe {
             let class = ffi::PyType_FromSpec(&mut spec);
             Bound::from_owned_ptr_or_err(py, class)?.cast_into::<PyType>()?

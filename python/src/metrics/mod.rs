@@ -1,9 +1,10 @@
-//! Metrics from Python: by name (`count("orders")`) and by bound handle (`counter("orders").inc()`).
+//! Metrics from Python: by name (`count("orders")`) and by bound handle
+//! (`counter("orders").inc()`).
 //!
-//! How it works: functions and types are laid out by hand, since a call costs less than what a
-//! wrapper would add. Handles are entered into dicts, by name, and by name, tags and rate together;
-//! a call by name finds its handle there. All threads that hold the GIL count into one shard,
-//! because only one of them runs at a time, and nothing here lets it go in the middle of a count; a
+//! How it works: functions and types are laid out by hand, since a call costs less than a wrapper
+//! would add. Handles are entered into dicts, by name, and by name, tags and rate together; a call
+//! by name finds its handle there. All threads that hold the GIL count into one shard, because only
+//! one of them runs at a time, and nothing here releases the GIL in the middle of a count; a
 //! counter's handle keeps the address of its words there.
 //!
 //! What it promises: no lock, no system call, no allocation once a name is known. Wrong types raise
@@ -29,7 +30,8 @@ use crate::process::wake;
 use arguments::Arguments;
 use handle::Handle;
 
-/// Most handles remembered with tags or a rate; beyond, they are looked up in the registry.
+/// At most this many handles are remembered with tags or a rate; further ones are looked up in the
+/// registry.
 const MOST: usize = 20_000;
 const KINDS: [Kind; 6] =
     [Kind::Counter, Kind::Gauge, Kind::Timing, Kind::Histogram, Kind::Distribution, Kind::Set];
@@ -39,22 +41,22 @@ static PLAIN: [Dict; 6] = [const { Dict::new() }; 6];
 /// (name, key, value, ..., rate) -> handle, by kind.
 static TAGGED: [Dict; 6] = [const { Dict::new() }; 6];
 
-/// The shard of who holds the GIL, and the generation it was claimed in. Under the GIL.
+/// The shard of the GIL's holder, and the generation it was claimed in. Under the GIL.
 static SHARD: StaticRef<Shard> = StaticRef::empty();
 static SHARD_MARK: AtomicU64 = AtomicU64::new(0);
 
-/// What a call does to its series.
+/// The effect of a call on its series.
 #[derive(Clone, Copy, PartialEq)]
 enum Op {
-    /// Adds to a counter; 1 when nothing is given.
+    /// Adds to a counter; 1 without a value.
     Add,
-    /// Notes a value.
+    /// Records a value.
     Value,
     /// Sets a gauge.
     Set,
     /// Changes a gauge.
     Change,
-    /// Notes a member of a set.
+    /// Records a member of a set.
     Member,
     /// Returns the handle.
     Bind,
@@ -65,12 +67,12 @@ struct Door {
     kind: Kind,
     op: Op,
     name: &'static str,
-    /// Of the argument behind the metric's name.
+    /// The name of the argument after the metric's name.
     argument: &'static str,
 }
 
-/// The shard to count into; None while counting is off. In a forked child the first call starts
-/// the recorder afresh.
+/// The shard to count into; None while counting is off. In a forked child the first call starts a
+/// new recorder.
 #[inline]
 fn shard(py: Python<'_>) -> Option<&'static Shard> {
     let mark = registry().mark();
@@ -83,7 +85,7 @@ fn shard(py: Python<'_>) -> Option<&'static Shard> {
 #[cold]
 fn claim(py: Python<'_>) -> Option<&'static Shard> {
     wake(py);
-    // Only now: while it waked, another thread may have come here.
+    // Only now: during the start of the recorder another thread may have come here.
     let mark = registry().mark();
     if mark == 0 {
         return None;
@@ -104,7 +106,7 @@ unsafe fn by_name(
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: CPython calls with the GIL held, `count` arguments at `args`, and a tuple of keywords
-    // or NULL. The dict and what is in it live for ever, so the borrowed handle does too.
+    // or NULL. The dict and its content are never freed, so the borrowed handle is not either.
     unsafe {
         let least = if door.op == Op::Add || door.op == Op::Bind { 1 } else { 2 };
         let most = if door.op == Op::Bind { 1 } else { 2 };
@@ -161,8 +163,8 @@ fn slowly(
     }
 }
 
-/// The handle of a series: the one that is known, or a new one. A refused one is not remembered:
-/// there may be room later.
+/// The handle of a series: the known one, or a new one. A refused one is not remembered: there may
+/// be room later.
 fn handle_of<'py>(
     py: Python<'py>,
     kind: Kind,
@@ -224,7 +226,7 @@ macro_rules! doors {
             static DOOR: Door = Door {
                 kind: Kind::$kind, op: Op::$op, name: $text, argument: $argument,
             };
-            // SAFETY: called by CPython, as `by_name` wants it.
+            // SAFETY: called by CPython, with the arguments that `by_name` requires.
             unsafe { by_name(&DOOR, args, count, keywords) }
         })*
 

@@ -1,11 +1,12 @@
-//! Requests as servers know them when they arrive: method, path, connection, headers.
+//! Requests as servers know them on arrival: method, path, connection, headers.
 //!
-//! How it works: a server's hook makes one call, and everything that a request needs before its handler
-//! runs is done in it. The name is put together in a buffer that is kept, and its id is found by its
-//! characters, so that a name that was seen before costs no allocation.
+//! How it works: a server's hook makes one call, which does everything that a request needs before
+//! its handler runs. The name is assembled in a buffer that is reused, and its id is found by its
+//! characters, so that a known name costs no allocation.
 //!
-//! What it promises: nothing here raises but what interrupts the program (KeyboardInterrupt) while a
-//! connection is asked for its descriptor. At most `MOST_RAW` names are made of paths.
+//! What it promises: nothing here raises, except an exception that interrupts the program
+//! (KeyboardInterrupt) while a connection is asked for its descriptor. At most `MOST_RAW` names are
+//! made from paths.
 //!
 //! Missing on purpose: servers (python/dashcam/_integrations); WSGI's call (`wsgi`).
 
@@ -22,30 +23,30 @@ use super::request;
 use crate::kept::word;
 use crate::process::recording;
 
-/// Most names that are made of paths; all others are `METHOD (other)`.
+/// At most this many names are made from paths; all others are `METHOD (other)`.
 const MOST_RAW: usize = 500;
-/// Most names that are remembered; beyond, the recorder is asked each time.
+/// At most this many names are remembered; for further ones the recorder is called each time.
 const MOST: usize = 20_000;
-/// A part of a path that is this long is no word.
+/// A part of a path of this length or more is no word.
 const LONG: usize = 33;
 /// Bytes of a file name's ending: `parquet` is the longest in wide use.
 const LONGEST_ENDING: usize = 7;
 
-/// Ids of names put together here.
+/// Ids of names assembled here.
 #[derive(Default)]
 struct Texts {
-    /// Of the recorder the ids belong to.
+    /// The epoch of the recorder that gave the ids.
     epoch: u32,
     ids: HashMap<Box<str>, u32>,
-    /// How many were made of paths.
+    /// How many were made from paths.
     raw: usize,
     buffer: String,
 }
 
-/// Locked for the few instructions of a look-up, by who holds the GIL: nobody ever waits for it.
+/// Locked for the few instructions of a lookup, by the GIL's holder: nothing ever waits for it.
 static TEXTS: LazyLock<Mutex<Texts>> = LazyLock::new(Mutex::default);
 
-/// What a name is made of.
+/// The source of a name.
 enum Source {
     /// A path as the client sent it.
     Path,
@@ -83,7 +84,7 @@ impl Texts {
             self.raw += 1;
         }
         let id = recorder.request_name(&self.buffer);
-        // A refused name is asked for again.
+        // A refused name is requested again.
         if id != 0 && self.ids.len() < MOST {
             self.ids.insert(self.buffer.as_str().into(), id);
         }
@@ -91,7 +92,8 @@ impl Texts {
     }
 }
 
-/// The path without its query, `{id}` for parts that look like ids, `{id}.json` for files with a digit in their names.
+/// The path without its query, `{id}` for parts that look like ids, `{id}.json` for files with a
+/// digit in their names.
 fn put_path(buffer: &mut String, path: &str) {
     let path = path.split('?').next().unwrap_or_default();
     for (number, part) in path.split('/').enumerate() {
@@ -121,7 +123,8 @@ fn is_id(part: &str) -> bool {
         || (!part.is_ascii() && part.chars().all(char::is_numeric))
 }
 
-/// Whether `stem.ending` is the name of a file that has a number or looks like an id: `77.json`, `u7.ics`.
+/// Whether `stem.ending` is the name of a file that has a number or looks like an id: `77.json`,
+/// `u7.ics`.
 fn is_file(stem: &str, ending: &str) -> bool {
     let mut letters = ending.bytes();
     let is_ending = letters.next().is_some_and(|byte| byte.is_ascii_alphabetic())
@@ -148,7 +151,8 @@ pub(super) fn begin(
         Some(connection) => descriptor(connection)?,
         None => -1,
     };
-    // Asking the connection may have run code of the program, and that may have stopped us.
+    // Asking the connection may have run code of the program, and that may have stopped the
+    // recorder.
     match recording(py).filter(|now| now.epoch() == recorder.epoch()) {
         Some(_) => Ok(request::begin(py, name, on_loop, fd, enter)),
         None => Ok(0),
@@ -173,8 +177,8 @@ fn or_interrupt<T>(py: Python<'_>, error: PyErr, otherwise: T) -> PyResult<T> {
     }
 }
 
-/// Begins a request named by its path, as `request_begin`. `connection`: its socket, or None: had
-/// its data been waiting there, the request began when it came.
+/// Begins a request named by its path, as `request_begin`. `connection`: its socket, or None. If
+/// data was waiting in the socket, the request began when the data came.
 #[pyfunction]
 #[pyo3(signature = (method, path, on_loop = false, connection = None, enter = true))]
 pub fn request_arrives(
@@ -190,8 +194,8 @@ pub fn request_arrives(
     begin(py, recorder, (&method, &path), on_loop, connection, enter)
 }
 
-/// Begins an ASGI request that another context will work for: named by its path, from when its data arrived
-/// on `transport`'s socket. 0 when off.
+/// Begins an ASGI request that another context will work for: named by its path, from the time when
+/// its data arrived on `transport`'s socket. 0 when off.
 #[pyfunction]
 #[pyo3(signature = (method, path, transport = None))]
 pub fn asgi_arrives(
@@ -203,7 +207,7 @@ pub fn asgi_arrives(
     request_arrives(method, path, true, connection.as_ref(), false)
 }
 
-/// As `asgi_arrives`, of a scope, whatever it has, and with the trace of its caller.
+/// As `asgi_arrives`, for a scope with any content, and with its caller's trace.
 #[pyfunction]
 #[pyo3(signature = (scope, transport = None))]
 pub fn asgi_begins(
@@ -222,7 +226,7 @@ pub(super) fn begin_asgi(
     let py = scope.py();
     let Some(recorder) = recording(py) else { return Ok(0) };
     let connection = socket_of(py, transport)?;
-    // A server need not say any of it, or say it well.
+    // A server may leave any of it out, or give it in a wrong form.
     let text = |key, otherwise: &str| {
         let found = item(scope, key).and_then(|found| found.cast_into::<PyString>().ok());
         found.map_or_else(|| otherwise.to_owned(), |text| text.to_string_lossy().into_owned())
@@ -235,7 +239,7 @@ pub(super) fn begin_asgi(
     Ok(request)
 }
 
-/// What a scope or a message has under a key.
+/// The value of a key in a scope or message.
 pub(super) fn item<'py>(
     message: &Bound<'py, PyAny>,
     key: &Bound<'py, PyString>,
@@ -261,7 +265,7 @@ fn socket_of<'py>(
     }
 }
 
-/// Of ASGI's pairs of bytes: the caller's trace, if there is one `traceparent` that is valid.
+/// From ASGI's pairs of bytes: the caller's trace, if there is one valid `traceparent`.
 fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) {
     let (mut parents, mut parent, mut state) = (0, None, String::new());
     let mut look = |pair: &Bound<'_, PyAny>| {
@@ -278,7 +282,7 @@ fn continue_trace(request: u64, headers: &Bound<'_, PyAny>) {
     if let Ok(list) = headers.cast::<PyList>() {
         list.iter().for_each(|pair| look(&pair));
     } else if let Ok(pairs) = headers.try_iter() {
-        // What ends the walk early is an error of the headers: what came before it counts.
+        // An early end of the walk is an error of the headers: everything before it counts.
         pairs.map_while(Result::ok).for_each(|pair| look(&pair));
     }
     if let (1, Some(parent)) = (parents, parent) {
@@ -304,7 +308,8 @@ pub fn request_route(method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
     request_named(request::current_request(method.py()), method, route);
 }
 
-/// Gives an open request the name `METHOD route`, if both are texts: what a client or a test says need not be.
+/// Gives an open request the name `METHOD route`, if both are texts: the values of a client or a
+/// test may be of other types.
 #[pyfunction]
 pub fn request_named(id: u64, method: &Bound<'_, PyAny>, route: &Bound<'_, PyAny>) {
     let (true, Some(recorder)) = (id != 0, recorder::current()) else { return };

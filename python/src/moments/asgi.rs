@@ -1,25 +1,29 @@
-//! An ASGI request: from the arrival of its data until the last piece of its response is handed over.
+//! An ASGI request: from the arrival of its data until the last part of its response is handed
+//! over.
 //!
-//! How it works: a server's hook calls `asgi_arrives` where the request is read, which is not yet the
-//! task that will work for it. In that task `asgi_serve` calls the application, with a `send` of ours,
-//! and gives the server what the application gave, inside of a `Passing`, which sees its end:
+//! How it works: a server's hook calls `asgi_arrives` where the request is read, which is not yet
+//! the task that will work for it. In that task `asgi_serve` calls the application, with a `send`
+//! of ours, and returns the application's awaitable to the server inside of a `Passing`, which
+//! observes its end:
 //!
 //! ```text
 //!   server's coroutine -> Passing -> application's coroutine -> ... -> Sender -> server's send
 //!                            `------------- request, failed ------------'
 //! ```
 //!
-//! What the server's `send` gives is handed to the application as it is, unless its end says something:
-//! that of the last piece of a body, or of a reply of 500 and more. Only these are in a `Passing`, too.
+//! The awaitable of the server's `send` is handed to the application unchanged, unless its end
+//! matters: for the last part of a body, or for a reply of 500 and more. Only these are in a
+//! `Passing`, too.
 //!
-//! A framework's application is called by `asgi_call` instead, which knows of no arrival: its request begins
-//! with the first step, in the task that works for it.
+//! A framework's application is called by `asgi_call` instead, which has no time of arrival: its
+//! request begins with the first step, in the task that works for it.
 //!
-//! What it promises: the server's `send` is called once for each message, with what was given. Whatever it
-//! is asked for, ours answers as it does (see `disguise`). No scope and no message makes an error of ours.
+//! What it promises: the server's `send` is called once for each message, with the message given.
+//! Our `send` answers every query as the server's does (see `disguise`). No scope and no message
+//! causes an error of ours.
 //!
-//! Missing on purpose: what follows the response (background tasks) is not the client's wait, so it is
-//! not part of it. Websockets and lifespan are no requests.
+//! Missing on purpose: work after the response (background tasks), since the client does not wait
+//! for it. Websockets and lifespan are no requests.
 
 use std::cell::{Cell, UnsafeCell};
 use std::os::raw::{c_int, c_void};
@@ -48,7 +52,7 @@ static SENDER: Pool = Pool::new();
 pub(super) struct Sender {
     base: UnsafeCell<ffi::PyObject>,
     call: Option<ffi::vectorcallfunc>,
-    /// The server's; None of a request that has none. Owned.
+    /// The server's; None for a request that has none. Owned.
     inner: *mut ffi::PyObject,
     weak: *mut ffi::PyObject,
     /// 0 once it has ended.
@@ -61,7 +65,7 @@ impl Disguise for Sender {
     const OWN: &'static [&'static std::ffi::CStr] = &[c"__call__"];
 
     unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        // SAFETY: as promised.
+        // SAFETY: promised by the caller.
         unsafe { (*object.cast::<Sender>()).inner }
     }
 }
@@ -71,7 +75,7 @@ impl Sender {
     ///
     /// Safety: the GIL is held; `inner` is a live object.
     pub unsafe fn new(request: u64, inner: *mut ffi::PyObject) -> *mut Sender {
-        // SAFETY: the type has room for a `Sender`; all fields are set before anybody sees it.
+        // SAFETY: the type has room for a `Sender`; all fields are set before the object is shared.
         unsafe {
             let made: *mut Sender = ffi::PyObject_GC_New(SENDER.class.get());
             if !made.is_null() {
@@ -87,7 +91,7 @@ impl Sender {
         }
     }
 
-    /// From here on it is of this request.
+    /// From here on it belongs to this request.
     pub fn begin(&self, request: u64) {
         self.request.set(request);
     }
@@ -129,7 +133,7 @@ impl Sender {
         }
     }
 
-    /// Ends the request with the exception that is set, which stays set.
+    /// Ends the request with the exception that is set, which remains set.
     ///
     /// Safety: the GIL is held.
     pub unsafe fn fail_as_set(&self) {
@@ -145,8 +149,8 @@ impl Sender {
     }
 }
 
-/// `asgi_serve(request, application, scope, receive, send)`: calls the application as `request`, in the
-/// context of the task that runs; what it gives is to be awaited.
+/// `asgi_serve(request, application, scope, receive, send)`: calls the application as `request`, in
+/// the context of the running task; the result has to be awaited.
 ///
 /// Safety: as CPython calls a function with METH_FASTCALL and METH_KEYWORDS.
 pub(super) unsafe extern "C" fn serve(
@@ -190,8 +194,9 @@ pub(super) unsafe extern "C" fn serve(
     }
 }
 
-/// `asgi_call(application, scope, receive, send, *more)`: calls the application, as a request if this is one and
-/// no other is open here. The request begins when what is given is awaited, in the context that does that.
+/// `asgi_call(application, scope, receive, send, *more)`: calls the application, as a request if
+/// this is one and no other is open here. The request begins when the result is awaited, in the
+/// context that awaits it.
 ///
 /// Safety: as CPython calls a function with METH_FASTCALL and METH_KEYWORDS.
 pub(super) unsafe extern "C" fn call_application(
@@ -232,7 +237,7 @@ pub(super) unsafe extern "C" fn call_application(
     }
 }
 
-/// Whether the call of an application with this scope is a request that nobody has begun.
+/// Whether the call of an application with this scope is a request that was not begun before.
 unsafe fn begins(py: Python<'_>, scope: *mut ffi::PyObject) -> bool {
     // SAFETY: the caller holds the GIL and the object.
     let scope = unsafe { Bound::from_borrowed_ptr(py, scope) };
@@ -242,10 +247,10 @@ unsafe fn begins(py: Python<'_>, scope: *mut ffi::PyObject) -> bool {
         && kind().is_some_and(|kind| kind.to_str().is_ok_and(|kind| kind == "http"))
 }
 
-/// The transport of the connection that a context serves, where its server says so.
+/// The transport of the connection that a context serves, if its server reports it.
 static TRANSPORT: StaticRef<Py<PyAny>> = StaticRef::empty();
 
-/// The calling context serves the connection of this transport.
+/// The calling context serves this transport's connection.
 #[pyfunction]
 pub fn asgi_on(transport: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = transport.py();
@@ -286,7 +291,8 @@ unsafe extern "C" fn call(
     count: usize,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: CPython calls this with the GIL and a `Sender`, which the caller holds, as the arguments.
+    // SAFETY: CPython calls this with the GIL and a `Sender`, which the caller holds, as the
+    // arguments.
     unsafe {
         let sender = &*object.cast::<Sender>();
         let given = count & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
@@ -306,9 +312,9 @@ unsafe extern "C" fn call(
     }
 }
 
-/// What it says that the server took this message. `failed`: as was said before.
+/// What it means that the server took this message. `failed`: what an earlier message reported.
 unsafe fn role_of(message: *mut ffi::PyObject, failed: bool) -> Option<Role> {
-    // SAFETY: the caller holds the GIL and the object; the text lives as long as what it is of.
+    // SAFETY: the caller holds the GIL and the object; the text lives as long as its object.
     unsafe {
         let py = Python::assume_attached();
         let message = Bound::from_borrowed_ptr(py, message);
@@ -322,7 +328,7 @@ unsafe fn role_of(message: *mut ffi::PyObject, failed: bool) -> Option<Role> {
         match std::slice::from_raw_parts(text.cast::<u8>(), length as usize) {
             b"http.response.body" => {
                 let more = item(&message, word!(py, "more_body"));
-                // What is wrong with it, the server will say.
+                // The server will report an error in it.
                 let more = more.is_some_and(|more| more.is_truthy().unwrap_or(true));
                 (!more).then_some(Role::Last)
             }
@@ -337,8 +343,8 @@ unsafe fn role_of(message: *mut ffi::PyObject, failed: bool) -> Option<Role> {
 }
 
 unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: nobody else has the object. It is out of the
-    // collector's sight before its fields go. Each object holds a reference to its type.
+    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
+    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let (sender, class) = (&*object.cast::<Sender>(), ffi::Py_TYPE(object));

@@ -1,7 +1,8 @@
-//! An exception that waits while code of ours runs.
+//! An exception that is set aside while code of ours runs.
 //!
-//! How it works: taken from the thread's state and put back there. What it promises: it comes back as it was. Code
-//! that runs meanwhile does not see it. Missing on purpose: exceptions that are being handled.
+//! How it works: it is taken from the thread's state and restored there. What it promises: it is
+//! restored unchanged, and code that runs meanwhile does not see it. Missing on purpose: exceptions
+//! that are being handled.
 
 use std::ptr::null_mut;
 
@@ -11,7 +12,7 @@ use pyo3::prelude::*;
 
 use super::attributes;
 
-/// An exception that is set, out of the way of what runs meanwhile.
+/// An exception that was set, set aside from the code that runs meanwhile.
 pub(super) struct Aside(*mut ffi::PyObject, *mut ffi::PyObject, *mut ffi::PyObject);
 
 #[allow(deprecated)] // Since 3.12; what came instead is not there before.
@@ -19,7 +20,7 @@ impl Aside {
     /// Safety: the GIL is held.
     pub unsafe fn take() -> Aside {
         let mut aside = Aside(null_mut(), null_mut(), null_mut());
-        // SAFETY: the GIL is held; the places are written.
+        // SAFETY: the GIL is held; the call writes all three places.
         unsafe { ffi::PyErr_Fetch(&mut aside.0, &mut aside.1, &mut aside.2) };
         aside
     }
@@ -35,11 +36,12 @@ impl Aside {
         }
     }
 
-    /// What a StopIteration carries, borrowed from it; None for any other.
+    /// The value of a StopIteration, borrowed from it; None for any other exception.
     ///
-    /// Safety: the GIL is held, no exception is set; it is used while this is there.
+    /// Safety: the GIL is held, no exception is set; the value is used only while this object
+    /// exists.
     pub unsafe fn value(&mut self) -> *mut ffi::PyObject {
-        // SAFETY: the places have what `PyErr_Fetch` gave; the attribute is held by its exception.
+        // SAFETY: the fields hold what `PyErr_Fetch` gave; the attribute is held by its exception.
         unsafe {
             if !self.0.is_null() {
                 ffi::PyErr_NormalizeException(&mut self.0, &mut self.1, &mut self.2);
@@ -68,7 +70,7 @@ impl Aside {
 
     /// Safety: the GIL is held.
     pub unsafe fn put_back(self) {
-        // SAFETY: what `PyErr_Fetch` gave, with its references.
+        // SAFETY: the references that `PyErr_Fetch` gave.
         unsafe { ffi::PyErr_Restore(self.0, self.1, self.2) };
     }
 }

@@ -1,9 +1,9 @@
-//! Attributes: from Python's objects to what the recorder takes.
+//! Attributes: from Python's objects to the recorder's values.
 //!
-//! A value that is exactly a str, int, float or bool is *plain*: it holds no other object and turning
-//! it into words runs no code of the program. Everything else is made plain once, by its `str()`
-//! (ints and floats of other types: by their value), when the span begins or the value is set, and
-//! not while recording is off.
+//! A value that is exactly a str, int, float or bool is *plain*: it holds no other object and
+//! turning it into words runs no code of the program. Everything else is made plain once, by its
+//! `str()` (ints and floats of other types: by their value), when the span begins or the value is
+//! set, and not while recording is off.
 
 use std::ptr::null_mut;
 
@@ -20,7 +20,7 @@ use crate::names;
 /// Safety: a live object; the GIL is held.
 #[inline]
 pub(super) unsafe fn is_plain(value: *mut ffi::PyObject) -> bool {
-    // SAFETY: as promised; the types are CPython's own.
+    // SAFETY: promised by the caller; the types are CPython's own.
     unsafe {
         let class = ffi::Py_TYPE(value);
         class == &raw mut ffi::PyLong_Type
@@ -35,12 +35,14 @@ pub(super) unsafe fn is_plain(value: *mut ffi::PyObject) -> bool {
 /// Safety: both are exactly strs; the GIL is held.
 #[inline]
 pub(super) unsafe fn is_same(one: *mut ffi::PyObject, other: *mut ffi::PyObject) -> bool {
-    // SAFETY: as promised; comparing two strs runs no code of the program and cannot fail.
+    // SAFETY: promised by the caller; comparing two strs runs no code of the program and cannot
+    // fail.
     one == other || unsafe { ffi::PyUnicode_Compare(one, other) == 0 }
 }
 
 /// A plain value for any value, as a new reference. NULL: an exception that is no `Exception`
-/// (KeyboardInterrupt, CancelledError) came from its `str()` and is set. An error there gives a text that says so.
+/// (KeyboardInterrupt, CancelledError) came from its `str()` and is set. Any other error there
+/// gives a text that names it.
 ///
 /// Safety: a live object, held by the caller; the GIL is held.
 #[cold]
@@ -75,7 +77,7 @@ pub(super) unsafe fn plain(py: Python<'_>, value: *mut ffi::PyObject) -> *mut ff
 /// An int of exactly that type, or a float when it is too large for a record anyway.
 unsafe fn integer(value: *mut ffi::PyObject) -> *mut ffi::PyObject {
     let mut overflow = 0;
-    // SAFETY: an int or of a type made from it: read directly, without asking its methods.
+    // SAFETY: an int or of a subtype: read directly, without calling its methods.
     unsafe {
         match ffi::PyLong_AsLongLongAndOverflow(value, &mut overflow) {
             whole if overflow == 0 => ffi::PyLong_FromLongLong(whole),
@@ -86,7 +88,7 @@ unsafe fn integer(value: *mut ffi::PyObject) -> *mut ffi::PyObject {
 
 /// A whole number beyond 64 bits as a float; NaN when it is beyond floats too.
 unsafe fn large(value: *mut ffi::PyObject) -> f64 {
-    // SAFETY: an int; the one error there is (OverflowError) is cleared.
+    // SAFETY: an int; the only possible error (OverflowError) is cleared.
     unsafe {
         let number = ffi::PyLong_AsDouble(value);
         if number == -1.0 && !ffi::PyErr_Occurred().is_null() {
@@ -111,7 +113,7 @@ unsafe fn text(value: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// Calls `then` with `count` attributes. Not more than `MAX_ATTRIBUTES`.
+/// Calls `then` with `count` attributes, at most `MAX_ATTRIBUTES`.
 ///
 /// Safety: `pair` gives, for each number below `count`, a key that is exactly a str and a plain
 /// value, both held until this returns. The GIL is held.
@@ -124,7 +126,7 @@ pub(super) unsafe fn with(
 ) {
     let one = |at: usize, shortened: &mut Vec<Owned>| {
         let (key, value) = pair(at);
-        // SAFETY: as promised.
+        // SAFETY: promised by the caller.
         unsafe { (names::id(recorder, key), word(value, shortened)) }
     };
     let mut shortened = Vec::new();
@@ -142,20 +144,20 @@ pub(super) unsafe fn with(
     }
 }
 
-/// A reference that is given back when it is dropped.
+/// A reference that is released when this is dropped.
 pub(super) struct Owned(*mut ffi::PyObject);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: it was a new reference; the GIL is held by all that keep one (see `with`).
+        // SAFETY: it was a new reference; the GIL is held by all code that keeps one (see `with`).
         unsafe { ffi::Py_DECREF(self.0) };
     }
 }
 
-/// What the recorder takes for a plain value. A text lives as long as the value and `shortened`.
+/// The recorder's form of a plain value. A text lives as long as the value and `shortened`.
 #[inline]
 unsafe fn word<'a>(value: *mut ffi::PyObject, shortened: &mut Vec<Owned>) -> Value<'a> {
-    // SAFETY: the value is plain, so its type says how it is laid out.
+    // SAFETY: the value is plain, so its type determines its layout.
     unsafe {
         let class = ffi::Py_TYPE(value);
         if class == &raw mut ffi::PyLong_Type {
@@ -175,21 +177,21 @@ unsafe fn word<'a>(value: *mut ffi::PyObject, shortened: &mut Vec<Owned>) -> Val
         if class == &raw mut ffi::PyBool_Type {
             return Value::Bool(value == ffi::Py_True());
         }
-        // Its own `str()` has put something else into its place.
+        // Its own `str()` has replaced it.
         Value::Text("")
     }
 }
 
-/// A str's characters, or the first of them when there are more than a record takes.
+/// A str's characters, or the first of them if there are more than a record takes.
 unsafe fn characters<'a>(text: *mut ffi::PyObject, shortened: &mut Vec<Owned>) -> &'a str {
-    // SAFETY: exactly a str. Its UTF-8 form belongs to it and stays as long as it lives: the caller
-    // holds `text`, and `shortened` what is made here.
+    // SAFETY: exactly a str. Its UTF-8 form belongs to it and lives as long as it does: the caller
+    // holds `text`, and `shortened` holds the str that is made here.
     unsafe {
         let is_long = ffi::PyUnicode_GET_LENGTH(text) > MAX_TEXT as isize;
         let mut text = text;
         if is_long {
             // CPython would keep the UTF-8 form of all of it. One more than fits: the recorder
-            // counts what it cuts.
+            // counts the cut.
             let part = ffi::PyUnicode_Substring(text, 0, MAX_TEXT as isize + 1);
             if part.is_null() {
                 ffi::PyErr_Clear();
@@ -201,7 +203,7 @@ unsafe fn characters<'a>(text: *mut ffi::PyObject, shortened: &mut Vec<Owned>) -
         let mut length = 0;
         let mut bytes = ffi::PyUnicode_AsUTF8AndSize(text, &mut length);
         if bytes.is_null() {
-            // Half a pair of surrogates has no UTF-8 form.
+            // Half a surrogate pair has no UTF-8 form.
             ffi::PyErr_Clear();
             let encoded = ffi::PyUnicode_AsEncodedString(
                 text,
@@ -223,10 +225,10 @@ unsafe fn characters<'a>(text: *mut ffi::PyObject, shortened: &mut Vec<Owned>) -
 
 /// The name of an exception's type, as in its `__name__`; "" when `class` is none.
 ///
-/// Safety: a live object that outlives the answer; the GIL is held while it is used.
+/// Safety: a live object that outlives the result; the GIL is held while it is used.
 pub(super) unsafe fn error_name<'a>(class: *mut ffi::PyObject) -> &'a str {
-    // SAFETY: a type's name is a C string as long as the type lives and is not renamed, which takes
-    // the GIL. Types in C carry their module's name in front.
+    // SAFETY: a type's name is a C string as long as the type lives and is not renamed, which needs
+    // the GIL. Types in C have their module's name in front.
     unsafe {
         if ffi::PyType_Check(class) == 0 {
             return "";

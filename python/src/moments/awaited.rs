@@ -1,20 +1,20 @@
-//! Something awaited whose end is looked at.
+//! An awaitable whose end is observed.
 //!
-//! How it works: a `Passing` is what an `await` steps in place of a coroutine (or of another thing that
-//! can be awaited), and steps that.
+//! How it works: a `Passing` takes the place of a coroutine (or of another awaitable) in an
+//! `await`; each of its steps is a step of the inner one.
 //!
 //! ```text
-//!  Passing   Python's head | what is awaited | sender | role | first step | judge, scope, transport
+//!  Passing   Python's head | inner awaitable | sender | role | first step | judge, scope, transport
 //! ```
 //!
-//! What it promises: what is raised, returned, yielded, sent, thrown in (a task that is cancelled) and
-//! closed passes unchanged, and tracebacks have no frame of ours. The collections' `Coroutine` counts it
-//! as one, so that tasks take it. What is awaited is the first word behind the head, where the sampler
-//! looks for it (`samplers::python_stacks::objects`). A request that nobody awaits, or whose task is
-//! thrown away, ends with it.
+//! What it promises: values and exceptions that are raised, returned, yielded, sent, or thrown in
+//! (a task that is cancelled), and closing, pass unchanged, and tracebacks have no frame of ours.
+//! `collections.abc.Coroutine` accepts it, so that tasks take it. The inner awaitable is the first
+//! word after the head, where the sampler reads it (`samplers::python_stacks::objects`). A request
+//! that is never awaited, or whose task is dropped, ends with this object.
 //!
-//! Missing on purpose: garbage collection looks through it, but does not take it apart: a cycle through
-//! it always leads through a task or a frame, too.
+//! Missing on purpose: garbage collection visits its references, but does not clear them: a cycle
+//! through it always leads through a task or a frame, too.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::CStr;
@@ -40,7 +40,7 @@ use crate::hooks::note;
 /// The type of `Passing`.
 static PASSING: Pool = Pool::new();
 
-/// What the end of something awaited says.
+/// The meaning of an awaitable's end.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Role {
     /// The application is done.
@@ -49,21 +49,22 @@ pub(super) enum Role {
     Last,
     /// The server has taken the status; whether it is a failure.
     Status(bool),
-    /// A handler is done; its `judge` is shown what it returned, and says how the request ended, if it is one.
+    /// A handler is done; its `judge` gets the result, and returns how the request ended, if it is
+    /// one.
     Handler,
 }
 
-/// What is done before the first step.
+/// The action before the first step.
 #[derive(Clone, Copy, PartialEq)]
 enum First {
     Nothing,
-    /// The context works for the request.
+    /// The context begins to work for the request.
     Enter,
     /// The request begins, unless there is one.
     Begin,
 }
 
-/// Something awaited.
+/// The wrapped awaitable.
 #[repr(C)]
 struct Passing {
     base: UnsafeCell<ffi::PyObject>,
@@ -73,13 +74,13 @@ struct Passing {
     sender: Cell<*mut Sender>,
     role: Role,
     first: Cell<First>,
-    /// Judge, scope, transport: each is owned, or NULL; all are once it has ended.
+    /// Judge, scope, transport: each is owned, or NULL; all are NULL once it has ended.
     more: [Cell<*mut ffi::PyObject>; 3],
     weak: *mut ffi::PyObject,
 }
 
-/// `made` in a `Passing`; as it is if it cannot be awaited, which who awaits it will say. NULL: an
-/// exception is set. Takes over both references.
+/// `made` in a `Passing`; `made` itself if it cannot be awaited, which the awaiting code will
+/// report. NULL: an exception is set. Takes over both references.
 ///
 /// Safety: the GIL is held, both objects are alive.
 pub(super) unsafe fn pass(
@@ -87,11 +88,12 @@ pub(super) unsafe fn pass(
     sender: *mut Sender,
     role: Role,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as promised.
+    // SAFETY: promised by the caller.
     unsafe { pass_with(made, sender, role, First::Nothing, [null_mut(); 3]) }
 }
 
-/// As `pass`, of an application whose request begins with the first step. Takes `transport` over, too.
+/// As `pass`, for an application whose request begins with the first step. Takes over `transport`,
+/// too.
 ///
 /// Safety: as `pass`; `transport` may be NULL.
 pub(super) unsafe fn pass_lazily(
@@ -100,15 +102,16 @@ pub(super) unsafe fn pass_lazily(
     scope: *mut ffi::PyObject,
     transport: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as promised.
+    // SAFETY: promised by the caller.
     unsafe {
         ffi::Py_INCREF(scope);
         pass_with(made, sender, Role::Application, First::Begin, [null_mut(), scope, transport])
     }
 }
 
-/// `handling`, a handler's coroutine, as the work for a request that has arrived: the context that awaits it works for
-/// the request, which ends with it, as `judge(result)` says: whether, or with which type of error, it failed.
+/// `handling`, a handler's coroutine, as the work for a request that has arrived. The context that
+/// awaits it works for the request, which ends with it. `judge(result)` returns whether, or with
+/// which type of error, the request failed.
 #[pyfunction]
 pub fn handling<'py>(
     request: u64,
@@ -121,7 +124,7 @@ pub fn handling<'py>(
     }
 }
 
-/// `awaited`, whose result is shown to `look` before it is given to whoever awaits it.
+/// `awaited`; `look` gets the result before the awaiting code does.
 #[pyfunction]
 pub fn seen<'py>(
     awaited: Bound<'py, PyAny>,
@@ -137,7 +140,7 @@ fn judged<'py>(
     first: First,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = made.py();
-    // SAFETY: the GIL is held; what is taken over has references of its own.
+    // SAFETY: the GIL is held; the references that are taken over are this function's own.
     unsafe {
         let sender = Sender::new(request, ffi::Py_None());
         if sender.is_null() {
@@ -198,19 +201,20 @@ impl std::ops::Deref for Held<'_> {
     type Target = Sender;
 
     fn deref(&self) -> &Sender {
-        // SAFETY: made of a live `Sender` (`Passing::sender`), and held by this.
+        // SAFETY: made from a live `Sender` (`Passing::sender`), and held by this.
         unsafe { &*self.0.as_ptr().cast::<Sender>() }
     }
 }
 
 impl Passing {
-    /// Steps what is awaited by `step`, and looks how it ended. NULL: an exception is set, or none, which
-    /// says that it returned None.
+    /// Steps the inner awaitable by `step`, and acts on its end. NULL: an exception is set, or
+    /// none, which means that it returned None.
     ///
-    /// Safety: the GIL is held, and the object by the caller.
+    /// Safety: the GIL is held, and the caller holds the object.
     unsafe fn step(&self, step: impl FnOnce(*mut ffi::PyObject) -> Step) -> *mut ffi::PyObject {
         let inner = self.inner.get();
-        // SAFETY: as promised. `inner` is held meanwhile: what runs may close us.
+        // SAFETY: promised by the caller. `inner` is held meanwhile: the code that runs may close
+        // this object.
         unsafe {
             if inner.is_null() {
                 let text = c"cannot reuse already awaited coroutine";
@@ -250,7 +254,7 @@ impl Passing {
         }
     }
 
-    /// What comes before the first step. Err: the program is interrupted.
+    /// The action before the first step. Err: the program is interrupted.
     fn begin(&self, py: Python<'_>) -> PyResult<()> {
         let first = self.first.replace(First::Nothing);
         let (Some(sender), [_, scope, transport]) = (self.sender(py), self.more(py)) else {
@@ -267,7 +271,8 @@ impl Passing {
         Ok(())
     }
 
-    /// The sender, until it has ended; held, since code of the program may end this while it is used.
+    /// The sender, until it has ended; held, since code of the program may end this while it is
+    /// used.
     fn sender<'py>(&self, py: Python<'py>) -> Option<Held<'py>> {
         // SAFETY: owned, if there is one.
         unsafe { Bound::from_borrowed_ptr_or_opt(py, self.sender.get().cast()) }.map(Held)
@@ -284,7 +289,7 @@ impl Passing {
     /// Safety: the GIL is held.
     unsafe fn fail_as_set(&self) {
         if matches!(self.role, Role::Application | Role::Handler) {
-            // SAFETY: as promised.
+            // SAFETY: promised by the caller.
             unsafe {
                 if let Some(sender) = self.sender(Python::assume_attached()) {
                     sender.fail_as_set();
@@ -317,11 +322,13 @@ impl Passing {
         Ok(())
     }
 
-    /// It has ended: gives back what it holds. A coroutine goes with us, as it would with its holder.
+    /// It has ended: releases what it holds. A coroutine is dropped here, as its holder would drop
+    /// it.
     ///
-    /// Safety: the GIL is held; what runs may drop what holds us, the caller holds us too.
+    /// Safety: the GIL is held; the code that runs may drop the holder of this object, so the
+    /// caller holds it too.
     unsafe fn release(&self) {
-        // SAFETY: the references were ours; each place is empty before its goes.
+        // SAFETY: the references were ours; each field is cleared before its reference is released.
         unsafe {
             if self.coroutine().is_null() {
                 ffi::Py_XDECREF(self.inner.replace(null_mut()));
@@ -333,7 +340,7 @@ impl Passing {
         }
     }
 
-    /// The coroutine that this stands for, borrowed; NULL if it is none.
+    /// The wrapped coroutine, borrowed; NULL if it is none.
     ///
     /// Safety: the GIL is held.
     unsafe fn coroutine(&self) -> *mut ffi::PyObject {
@@ -435,11 +442,11 @@ unsafe extern "C" fn close(
 }
 
 impl Passing {
-    /// Ends the request of an application that was not left to finish. From a destructor, too.
+    /// Ends the request of an application that was not run to its end. From a destructor, too.
     ///
     /// Safety: the GIL is held.
     unsafe fn abandon(&self) {
-        // SAFETY: owned, until it has ended; what is called runs no code of the program.
+        // SAFETY: owned, until it has ended; the call runs no code of the program.
         let sender = unsafe { self.sender.get().as_ref() };
         if let (Role::Application | Role::Handler, Some(sender)) = (self.role, sender) {
             sender.abandon("GeneratorExit");
@@ -448,8 +455,8 @@ impl Passing {
 }
 
 unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: nobody else has the object. It is out of the
-    // collector's sight before its fields go. Each object holds a reference to its type.
+    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
+    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let (passing, class) = (&*object.cast::<Passing>(), ffi::Py_TYPE(object));
@@ -497,10 +504,10 @@ unsafe extern "C" fn traverse(
     }
 }
 
-/// What a coroutine's own steps would get around.
+/// Attributes through which a coroutine's own steps could be reached.
 const OWN: [&CStr; 5] = [c"send", c"throw", c"close", c"__await__", c"__next__"];
 
-/// In the place of a coroutine: what that has, `__class__` included.
+/// Gets an attribute: in place of a coroutine, the coroutine's, `__class__` included.
 unsafe extern "C" fn attribute(
     object: *mut ffi::PyObject,
     name: *mut ffi::PyObject,
@@ -545,7 +552,7 @@ pub(super) fn make_type(py: Python<'_>) -> PyResult<()> {
         slot(ffi::Py_tp_repr, repr as *const c_void),
         slot(ffi::Py_tp_members, members),
     ];
-    // The sampler knows it by this name.
+    // The sampler finds it by this name.
     let name = c"dashcam._native.Passing";
     let class = class_of(py, name, size_of::<Passing>(), ffi::Py_TPFLAGS_HAVE_GC, slots)?;
     PASSING.class.set(class);

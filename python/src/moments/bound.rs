@@ -1,10 +1,11 @@
 //! `__enter__` and `__exit__`, bound to their object inside of it.
 //!
-//! How it works. A `with` statement looks both up and gets two bound methods, for which CPython would
-//! allocate twice and count twice towards its next collection. What it finds here is a `Door` in the type. It gives the `Bound` that
-//! lies in the object, as a Python object of its own kind with references of its own: while it has
-//! some, it holds one of the object's; its last one gone, it gives that back. On the type itself, and
-//! on an object that the collector watches, the door gives an ordinary method instead.
+//! How it works. A `with` statement looks both up and gets two bound methods, for which CPython
+//! would allocate twice and count twice towards its next collection. Here the lookup finds a `Door`
+//! in the type. The door returns the `Bound` that lies in the object, as a Python object of its own
+//! type with references of its own: while it has references, it holds one to the object; when the
+//! last is gone, it releases that one. On the type itself, and on an object that the collector
+//! tracks, the door returns an ordinary method instead.
 
 use std::cell::UnsafeCell;
 use std::os::raw::c_void;
@@ -16,7 +17,7 @@ use pyo3::prelude::*;
 use super::object::{class_of, slot, Kind, Moment, Pool};
 use crate::call::leaked;
 
-/// `__enter__` or `__exit__` of an object, bound to it. Lives inside of it.
+/// `__enter__` or `__exit__` of an object, bound to it. Lies inside of it.
 #[repr(C)]
 pub(super) struct Bound {
     base: UnsafeCell<ffi::PyObject>,
@@ -37,7 +38,8 @@ impl Bound {
     }
 
     fn of(call: ffi::vectorcallfunc, owner: *mut Moment) -> Bound {
-        // SAFETY: zeros are an object without references and without a type, which nobody sees.
+        // SAFETY: zeros are an object without references and without a type, to which nothing
+        // refers.
         let base = UnsafeCell::new(unsafe { std::mem::zeroed() });
         Bound { base, call: Some(call), owner }
     }
@@ -50,7 +52,7 @@ static BOUND: Pool = Pool::new();
 #[inline]
 unsafe fn bind(bound: *const Bound) -> *mut ffi::PyObject {
     // SAFETY: `bound` lies in an object that the caller holds. Without references of its own it is
-    // made anew, and holds the object from there on.
+    // made anew, and holds the object from then on.
     unsafe {
         let object = (*bound).base.get();
         if ffi::Py_REFCNT(object) > 0 {
@@ -64,8 +66,8 @@ unsafe fn bind(bound: *const Bound) -> *mut ffi::PyObject {
 }
 
 unsafe extern "C" fn unbind(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference to a bound method; it gives back the one it
-    // held. With that its own memory may go, so nothing is touched behind it.
+    // SAFETY: CPython calls this for the last reference to a bound method; it releases the
+    // reference it held. That may free its own memory, so nothing is accessed after it.
     unsafe {
         let owner = (*object.cast::<Bound>()).owner;
         let class = ffi::Py_TYPE(object);
@@ -113,7 +115,7 @@ unsafe extern "C" fn enter_unbound<K: Kind>(
     object: *mut ffi::PyObject,
     _none: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: a method of the type: CPython has looked that the object is one.
+    // SAFETY: a method of the type: CPython has checked that the object is of it.
     unsafe { entered::<K>(object.cast()) }
 }
 
@@ -167,7 +169,7 @@ pub(super) unsafe fn wrong_call(text: &'static std::ffi::CStr) -> *mut ffi::PyOb
     null_mut()
 }
 
-/// What stands in a type as `__enter__` or `__exit__`: gives the one inside the object.
+/// The entry `__enter__` or `__exit__` of a type: returns the `Bound` inside the object.
 #[repr(C)]
 struct Door {
     base: UnsafeCell<ffi::PyObject>,
@@ -186,14 +188,15 @@ unsafe extern "C" fn look_up(
     unsafe {
         let door = &*door.cast::<Door>();
         if object.is_null() || ffi::Py_TYPE(object) != door.class {
-            // On the type itself, or somewhere it does not belong, which the call will tell.
+            // On the type itself, or on an object it does not belong to, which the call will
+            // report.
             ffi::Py_INCREF(door.unbound);
             return door.unbound;
         }
         let moment = object.cast::<Moment>();
         if (*moment).tracked.get() {
-            // It may be part of a cycle, through this very method if it is kept: the collector
-            // must see it.
+            // The object may be part of a cycle, through this very method if that is kept: the
+            // collector must see it.
             let bind = (*ffi::Py_TYPE(door.unbound)).tp_descr_get;
             return bind.map_or(null_mut(), |bind| bind(door.unbound, object, class));
         }
@@ -209,7 +212,7 @@ unsafe fn put_door<K: Kind>(
     doors: *mut ffi::PyTypeObject,
     is_exit: bool,
 ) -> PyResult<()> {
-    // SAFETY: the types are alive and the method's description lives for ever.
+    // SAFETY: the types are alive and the method's description is never freed.
     unsafe {
         let mut method = ffi::PyMethodDef::zeroed();
         if is_exit {

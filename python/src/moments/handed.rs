@@ -1,16 +1,17 @@
-//! A piece of a request's work, to be called on another thread.
+//! A part of a request's work, to be called on another thread.
 //!
-//! How it works: a `Work` stands for the program's function and is called in its place, by a pool's thread:
+//! How it works: a `Work` represents the program's function and is called instead of it, by a
+//! pool's thread:
 //!
 //! ```text
 //!   thread's own request -> task begins -> the function -> task ends -> thread's own request
 //! ```
 //!
-//! What it promises: what the function is given, gives and raises passes unchanged, with no frame of ours;
-//! see `disguise` for what else.
+//! What it promises: the function's arguments, result and exceptions pass unchanged, with no frame
+//! of ours; see `disguise` for the rest.
 //!
-//! Missing on purpose: pools (python/dashcam/_integrations). Garbage collection looks through it, but does
-//! not take it apart: whoever holds the work holds the function.
+//! Missing on purpose: pools (python/dashcam/_integrations). Garbage collection visits its
+//! references, but does not clear them: the code that holds the work holds the function.
 
 use std::cell::UnsafeCell;
 use std::os::raw::{c_int, c_void};
@@ -44,7 +45,7 @@ impl Disguise for Work {
     const OWN: &'static [&'static std::ffi::CStr] = &[c"__call__"];
 
     unsafe fn original(object: *mut ffi::PyObject) -> *mut ffi::PyObject {
-        // SAFETY: as promised.
+        // SAFETY: promised by the caller.
         unsafe { (*object.cast::<Work>()).function }
     }
 }
@@ -53,7 +54,7 @@ impl Disguise for Work {
 #[pyfunction]
 pub fn work<'py>(request: u64, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = function.py();
-    // SAFETY: the type has room for a `Work`; all fields are set before anybody sees it.
+    // SAFETY: the type has room for a `Work`; all fields are set before the object is shared.
     unsafe {
         let made: *mut Work = ffi::PyObject_GC_New(WORK.class.get());
         if made.is_null() {
@@ -75,7 +76,8 @@ unsafe extern "C" fn call(
     count: usize,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL and a `Work`, which the caller holds, as the arguments.
+    // SAFETY: called by CPython with the GIL and a `Work`, which the caller holds, as the
+    // arguments.
     unsafe {
         let (py, work) = (Python::assume_attached(), &*object.cast::<Work>());
         let task = quietly(None, || Some(task_begin(py, work.request, work.queued_ns)));
@@ -90,8 +92,8 @@ unsafe extern "C" fn call(
 }
 
 unsafe extern "C" fn dealloc(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: nobody else has the object. It is out of the
-    // collector's sight before its fields go. Each object holds a reference to its type.
+    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
+    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
     unsafe {
         ffi::PyObject_GC_UnTrack(object.cast());
         let (work, class) = (&*object.cast::<Work>(), ffi::Py_TYPE(object));

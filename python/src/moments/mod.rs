@@ -1,13 +1,14 @@
-//! What a program says of its own work: spans, requests, events; and pieces of work on threads.
+//! What a program records about its own work: spans, requests, events, and tasks on other threads.
 //!
 //! How it works: the functions and both types are laid out by hand, see `object`. A span keeps its
 //! name and its values as Python's objects; both are turned into words when it ends. Names' ids are
 //! found by the address of the str, see `names`.
 //!
 //! What it promises: nothing here raises, except TypeError for a call that is wrong in itself, and
-//! what interrupts the program (KeyboardInterrupt) while a value's `str()` runs. Values that are none
-//! of str, int, float, bool are asked for their `str()` when the span begins, and never while
-//! recording is off. A panic of ours is caught: the span is lost, the program goes on.
+//! exceptions that interrupt the program (KeyboardInterrupt) while a value's `str()` runs. Values
+//! that are none of str, int, float, bool are converted by their `str()` when the span begins, and
+//! never while recording is off. A panic of ours is caught: the span is lost, the program
+//! continues.
 //!
 //! Missing on purpose: decorators (python/dashcam/_decorating.py), attributes of other shapes.
 
@@ -53,7 +54,7 @@ pub use served::serving;
 pub use tasks::{gc_callback, task_begin, task_end, Task};
 pub use wsgi::wsgi_call;
 
-/// Calls `then` with the attributes in a dict; what there is no room for is counted.
+/// Calls `then` with the attributes in a dict; attributes past the limit are counted.
 pub fn with_dict<R>(
     recorder: &recorder::Recorder,
     dict: &Bound<'_, PyDict>,
@@ -90,8 +91,8 @@ unsafe extern "C" fn make<K: Kind>(
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL, `count` positional arguments at `args`, and behind
-    // them one for each of the tuple `keywords`, or that is NULL.
+    // SAFETY: called by CPython with the GIL, `count` positional arguments at `args`, followed by
+    // one for each name in the tuple `keywords`, which may be NULL.
     unsafe {
         if count != 1 || ffi::PyUnicode_CheckExact(*args) == 0 {
             return guarded(|py| make_slowly::<K>(py, args, count, keywords));
@@ -100,7 +101,7 @@ unsafe extern "C" fn make<K: Kind>(
         let made = object::new::<K>(*args);
         if !keywords.is_null() && !made.is_null() {
             for at in 0..ffi::PyTuple_GET_SIZE(keywords) {
-                // Keywords are strs, and none comes twice.
+                // Keywords are strs, and all differ.
                 (*made).push(ffi::PyTuple_GET_ITEM(keywords, at), *args.add(at as usize + 1));
             }
         }
@@ -147,7 +148,7 @@ fn new<'py, K: Kind>(py: Python<'py>, name: &Bound<'py, PyString>) -> PyResult<B
     unsafe { Bound::from_owned_ptr_or_err(py, object::new::<K>(name.into_ptr()).cast()) }
 }
 
-/// What a call was given, by its meaning.
+/// The arguments of a call, by their meaning.
 struct Given<'py> {
     /// Exactly a str.
     name: Bound<'py, PyString>,
@@ -170,7 +171,7 @@ unsafe fn read<'py>(
              given by keyword"
         )));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: promised by the caller.
     let at = |at: usize| unsafe { Bound::from_borrowed_ptr(py, *args.add(at)) };
     let mut name = (count == 1).then(|| at(0));
     let mut pairs = Vec::new();
@@ -195,16 +196,16 @@ unsafe fn read<'py>(
     Ok(Given { name: exactly(name)?, pairs })
 }
 
-/// The same text as exactly a str, which holds nothing and compares without code of the program.
+/// The same text as exactly a str, which holds nothing and is compared without code of the program.
 fn exactly<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
-    // SAFETY: a str or of a type made from it; NULL is an error, which is fetched.
+    // SAFETY: a str or a subtype; NULL is an error, which is fetched.
     let exact = unsafe {
         Bound::from_owned_ptr_or_err(text.py(), ffi::PyUnicode_FromObject(text.as_ptr()))?
     };
     Ok(exact.cast_into()?)
 }
 
-/// A function that enters one like `made` around each call of `function`.
+/// A function that enters an object like `made` around each call of `function`.
 fn decorate<'py>(
     made: &Bound<'py, PyAny>,
     function: &Bound<'py, PyAny>,
@@ -234,7 +235,7 @@ unsafe extern "C" fn call(
     }
 }
 
-/// `_again()`: another one with the same name and attributes.
+/// `_again()`: another object with the same name and attributes.
 unsafe extern "C" fn again<K: Kind>(
     object: *mut ffi::PyObject,
     _none: *mut ffi::PyObject,
@@ -254,7 +255,7 @@ unsafe extern "C" fn again<K: Kind>(
     }
 }
 
-/// `set(**attributes)`: adds or replaces some.
+/// `set(**attributes)`: adds or replaces attributes.
 unsafe extern "C" fn set(
     object: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
@@ -262,7 +263,7 @@ unsafe extern "C" fn set(
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     // SAFETY: called by CPython with the GIL and an object of ours, held by the caller; `count`
-    // positional arguments, and one for each of the tuple `keywords`, or that is NULL.
+    // positional arguments, and one for each name in the tuple `keywords`, which may be NULL.
     unsafe {
         if count != 0 {
             return guarded(|_| {
@@ -364,7 +365,7 @@ fn add_type<K: Kind>(
     object::make_type::<K>(module, slots)
 }
 
-/// What is kept for the next spans goes with the module's dict, at the interpreter's end.
+/// The memory kept for the next spans is released with the module's dict, at the interpreter's end.
 unsafe extern "C" fn end(_capsule: *mut ffi::PyObject) {
     object::empty::<Spans>();
     object::empty::<Requests>();
@@ -376,7 +377,7 @@ unsafe extern "C" fn end(_capsule: *mut ffi::PyObject) {
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     if !bound::claim() {
-        // The types and their pools are one for the process.
+        // The types and their pools exist once in the process.
         return Err(crate::elsewhere());
     }
     bound::make_type(py)?;
@@ -385,7 +386,8 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     handed::make_type(py)?;
     add_type::<Spans>(module, c"Nested work; made by dashcam.span().", false)?;
     add_type::<Requests>(module, c"Judged work; made by dashcam.request().", true)?;
-    // SAFETY: no pointer to look after, only a destructor; NULL is fetched as an error.
+    // SAFETY: the pointer is that of a static and is not NULL; the name is a static too; a NULL
+    // result is fetched as an error.
     let kept = unsafe {
         let capsule =
             ffi::PyCapsule_New((&raw const END).cast_mut().cast(), END_NAME.as_ptr(), Some(end));
@@ -424,6 +426,6 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )
 }
 
-/// A capsule needs something to point to.
+/// A capsule needs a pointer that is not NULL.
 static END: u8 = 0;
 const END_NAME: &std::ffi::CStr = c"dashcam._native._kept";

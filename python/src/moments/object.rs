@@ -5,13 +5,14 @@
 //!           | count, extra | keys[8] | values[8]
 //! ```
 //! How it works. Memory of dead objects goes into a pool, at most `KEPT` of a kind. The bound
-//! `__enter__` and `__exit__`, which a `with` statement asks for, lie inside the object; see `bound`.
+//! `__enter__` and `__exit__`, which a `with` statement looks up, lie inside the object; see
+//! `bound`.
 //!
 //! What it promises: nothing is allocated for a span while the pool has one. The cyclic collector
-//! sees an object only if one of its values could close a cycle, that is, is not exactly a str, int,
-//! float or bool; all others would be work for nothing. All fields are touched under the GIL only,
-//! and no reference to a field is held while code of the program may run: dropping a value or asking
-//! for its `str()` may come back here.
+//! tracks an object only if one of its values could close a cycle, that is, is not exactly a str,
+//! int, float or bool; all others would be work for nothing. All fields are accessed under the GIL
+//! only, and no reference to a field is held while code of the program may run: dropping a value or
+//! calling its `str()` may re-enter this code.
 
 use std::cell::{Cell, UnsafeCell};
 use std::os::raw::{c_int, c_void};
@@ -25,7 +26,7 @@ use recorder::OpenPlace;
 use super::attributes;
 use super::bound::{self, wrong_call, Bound};
 
-/// Most dead objects of a kind whose memory is kept, 300 bytes each: as many as are often open at
+/// At most this many dead objects of a kind are kept, 300 bytes each: as many as are often open at
 /// once in an event loop.
 const KEPT: usize = 128;
 
@@ -37,20 +38,20 @@ pub(super) struct Moment {
     pub exit: Bound,
     /// Exactly a str. Owned; NULL in the pool.
     pub name: Cell<*mut ffi::PyObject>,
-    /// When it was entered; 0: it is not, or recording was off.
+    /// The time it was entered; 0: it is not entered, or recording was off.
     pub begin_ns: Cell<u64>,
     /// A request's id while it is open.
     pub id: Cell<u64>,
-    /// The request that was current before it; of a span: the one it belongs to.
+    /// The request that was current before it; for a span: the request it belongs to.
     pub previous: Cell<u64>,
     /// Where captures find an open span.
     pub place: Cell<OpenPlace>,
-    /// Of an open span: the id of its name, and the epoch of the recorder that gave it.
+    /// For an open span: the id of its name, and the epoch of the recorder that gave it.
     pub known: Cell<(u32, u32)>,
-    /// Attributes in use, and how many there was no room for.
+    /// Attributes in use, and the number that had no room.
     pub count: Cell<u32>,
     pub extra: Cell<u32>,
-    /// It was shown to the collector.
+    /// The collector tracks it.
     pub tracked: Cell<bool>,
     /// The next one in the pool.
     next: Cell<*mut Moment>,
@@ -69,7 +70,7 @@ pub(super) struct Pool {
     most: Cell<usize>,
 }
 
-// SAFETY: only who holds the GIL touches it: it is used by functions that CPython calls. There is
+// SAFETY: only the GIL's holder accesses it: it is used by functions that CPython calls. There is
 // one GIL, since the module refuses to be imported into another interpreter.
 unsafe impl Sync for Pool {}
 
@@ -84,16 +85,16 @@ impl Pool {
     }
 }
 
-/// What makes a span a span and a request a request.
+/// The difference between a span and a request.
 pub(super) trait Kind: 'static {
-    /// As the type is called in Python, with the module.
+    /// The type's name in Python, with the module.
     const TYPE: &'static std::ffi::CStr;
-    /// As people call it.
+    /// Its name for people.
     const NOUN: &'static str;
 
     fn pool() -> &'static Pool;
 
-    /// Begins. Err: a Python exception is set, by code of the program.
+    /// Begins. Err: code of the program has set a Python exception.
     fn enter(py: Python<'_>, moment: &Moment) -> Result<(), ()>;
 
     /// Ends. `error`: the type of the exception, None for none.
@@ -101,14 +102,14 @@ pub(super) trait Kind: 'static {
 }
 
 /// A new object with one reference; NULL and MemoryError. `name`: exactly a str; its reference is
-/// taken over, also then.
+/// taken over, also on failure.
 ///
 /// Safety: the GIL is held; the types have been made.
 #[inline]
 pub(super) unsafe fn new<K: Kind>(name: *mut ffi::PyObject) -> *mut Moment {
     let pool = K::pool();
     let kept = pool.free.get();
-    // SAFETY: what is in the pool is whole and belongs to nobody; its type is the pool's.
+    // SAFETY: an entry of the pool is complete and belongs to nothing else; its type is the pool's.
     unsafe {
         let made = if kept.is_null() {
             allocate::<K>(pool)
@@ -128,8 +129,8 @@ pub(super) unsafe fn new<K: Kind>(name: *mut ffi::PyObject) -> *mut Moment {
 
 #[cold]
 unsafe fn allocate<K: Kind>(pool: &Pool) -> *mut Moment {
-    // SAFETY: the type has room for a `Moment` and nothing behind it; a new object is ours alone.
-    // The collector does not know it before `track`.
+    // SAFETY: the type has room for a `Moment` and nothing behind it; nothing else refers to a new
+    // object. The collector does not track it before `track`.
     unsafe {
         let made: *mut Moment = ffi::PyObject_GC_New(pool.class.get());
         if !made.is_null() {
@@ -154,7 +155,7 @@ impl Moment {
     ///
     /// Safety: the GIL is held; `key` is exactly a str.
     pub unsafe fn put(&self, key: *mut ffi::PyObject, value: *mut ffi::PyObject) {
-        // SAFETY: live objects; what is stored gets a reference of its own, and what it replaces
+        // SAFETY: live objects; the stored ones get references of their own, and the replaced value
         // is dropped last.
         unsafe {
             let count = self.count.get() as usize;
@@ -189,10 +190,10 @@ impl Moment {
         }
     }
 
-    /// Shows the object to the collector once it holds what may hold it.
+    /// Lets the collector track the object once it holds a value that may hold the object.
     #[inline]
     unsafe fn show_if_odd(&self, value: *mut ffi::PyObject) {
-        // SAFETY: the caller holds the GIL; the object is whole.
+        // SAFETY: the caller holds the GIL; the object is complete.
         unsafe {
             if !attributes::is_plain(value) && !self.tracked.replace(true) {
                 ffi::PyObject_GC_Track(self.as_object().cast());
@@ -200,7 +201,7 @@ impl Moment {
         }
     }
 
-    /// Makes texts of values that are none of str, int, float, bool. Err: one of them was
+    /// Makes texts of values that are none of str, int, float, bool. Err: a conversion was
     /// interrupted (KeyboardInterrupt and the like), the exception is set.
     ///
     /// Safety: the GIL is held, and the caller holds the object.
@@ -208,7 +209,7 @@ impl Moment {
     pub unsafe fn settle(&self, py: Python<'_>) -> Result<(), ()> {
         match self.tracked.get() {
             false => Ok(()),
-            // SAFETY: as promised.
+            // SAFETY: promised by the caller.
             true => unsafe { self.settle_odd(py) },
         }
     }
@@ -217,8 +218,8 @@ impl Moment {
     unsafe fn settle_odd(&self, py: Python<'_>) -> Result<(), ()> {
         for at in 0..MAX_ATTRIBUTES {
             let value = self.values[at].get();
-            // SAFETY: the value is held while the program's code runs; afterwards the place may
-            // hold something else, which stays then.
+            // SAFETY: the value is held while the program's code runs; afterwards the field may
+            // hold another value, which then remains.
             unsafe {
                 if value.is_null() || attributes::is_plain(value) {
                     continue;
@@ -242,7 +243,7 @@ impl Moment {
     unsafe fn drop_attributes(&self) {
         let count = self.count.replace(0) as usize;
         for at in 0..count {
-            // SAFETY: each place is emptied before its reference is given back.
+            // SAFETY: each field is cleared before its reference is released.
             unsafe {
                 ffi::Py_XDECREF(self.keys[at].replace(null_mut()));
                 ffi::Py_XDECREF(self.values[at].replace(null_mut()));
@@ -252,8 +253,8 @@ impl Moment {
 }
 
 unsafe extern "C" fn dealloc<K: Kind>(object: *mut ffi::PyObject) {
-    // SAFETY: CPython calls this for the last reference: nobody else has the object. It is out of
-    // the collector's sight before its fields go. Each object holds a reference to its type.
+    // SAFETY: CPython calls this for the last reference: no other reference exists. The collector
+    // stops tracking it before its fields are cleared. Each object holds a reference to its type.
     unsafe {
         let moment = &*object.cast::<Moment>();
         if moment.tracked.replace(false) {
@@ -263,7 +264,7 @@ unsafe extern "C" fn dealloc<K: Kind>(object: *mut ffi::PyObject) {
             moment.drop_attributes();
         }
         ffi::Py_XDECREF(moment.name.replace(null_mut()));
-        // A span that was entered and never left: no capture is to tell it as open any more.
+        // A span that was entered and never left: captures must not show it as open any more.
         recorder::end_span(moment.place.replace(OpenPlace::NONE), moment.begin_ns.replace(0));
         moment.id.set(0);
         moment.extra.set(0);
@@ -328,7 +329,7 @@ pub(crate) fn class_of(
         flags: (ffi::Py_TPFLAGS_DEFAULT | flags) as _,
         slots: slots.as_mut_ptr(),
     };
-    // SAFETY: the spec is whole and copied by the call; the name lives for ever.
+    // SAFETY: the spec is complete and copied by the call; the name is never freed.
     let class = unsafe { ffi::PyType_FromSpec(&mut spec) };
     match class.is_null() {
         true => Err(PyErr::fetch(py)),
@@ -345,7 +346,7 @@ unsafe extern "C" fn no_new(
     unsafe { wrong_call(c"made by dashcam.span() and dashcam.request() only") }
 }
 
-/// Makes the type of a kind, with these slots besides, and fills its pool from now on.
+/// Makes the type of a kind, with these further slots, and fills its pool from now on.
 pub(super) fn make_type<K: Kind>(
     module: &pyo3::Bound<'_, PyModule>,
     mut slots: Vec<ffi::PyType_Slot>,
@@ -366,7 +367,7 @@ pub(super) fn make_type<K: Kind>(
     module.add(class.getattr("__name__")?.extract::<String>()?.as_str(), class)
 }
 
-/// Gives the pool's memory back, and keeps none from here on: the interpreter ends.
+/// Frees the pool's memory, and keeps none from here on: the interpreter is ending.
 pub(super) fn empty<K: Kind>() {
     let pool = K::pool();
     pool.most.set(0);
@@ -375,7 +376,7 @@ pub(super) fn empty<K: Kind>() {
         if kept.is_null() {
             break;
         }
-        // SAFETY: what is in the pool belongs to nobody else; called with the GIL.
+        // SAFETY: entries of the pool belong to nothing else; called with the GIL.
         unsafe {
             pool.free.set((*kept).next.get());
             ffi::PyObject_GC_Del(kept.cast());

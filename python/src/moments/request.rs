@@ -34,7 +34,7 @@ impl Kind for Requests {
         }
         // SAFETY: the caller holds the GIL and the object.
         unsafe { request.settle(py)? };
-        // Only now: while a value's `str()` ran, the recorder may have become another one.
+        // Only now: while a value's `str()` ran, another recorder may have started.
         let Some(recorder) = recording(py) else { return Ok(()) };
         // SAFETY: a name is exactly a str.
         let name = unsafe { names::request_id(recorder, request.name.get()) };
@@ -67,7 +67,8 @@ impl Kind for Requests {
                 }
                 let name = names::request_id(recorder, request.name.get());
                 with_attributes(recorder, request, error, |list| {
-                    // A generator that is collected leaves its `with` in the middle of anything.
+                    // A generator that is collected leaves its `with` in the middle of any other
+                    // code.
                     match safe_point::in_collection(py) {
                         true => open.end_unasked(name, failed, list),
                         false => open.end(name, failed, list),
@@ -79,13 +80,14 @@ impl Kind for Requests {
     }
 }
 
-/// A request's data may lie unread for this long before its handler's start is called late: the
+/// A request's data may lie unread for this long before its handler's start counts as late: the
 /// kernel's clock for it ticks every 1-10 ms.
 const PROMPT_MS: u32 = 15;
 
-/// Begins a request that stays current in this context until `request_end`. 0 when off. `fd` is
-/// the request's connection: had its data been waiting there, the request began when it came.
-/// Without `enter` this context does not work for it yet: another one will call `request_enter`.
+/// Begins a request that remains current in this context until `request_end`. 0 when off. `fd` is
+/// the request's connection: if data was waiting there, the request began when the data came.
+/// Without `enter` this context does not work for it yet: another context will call
+/// `request_enter`.
 #[pyfunction]
 #[pyo3(signature = (name, on_loop = false, fd = -1, enter = true))]
 pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: bool) -> u64 {
@@ -94,11 +96,11 @@ pub fn request_begin(name: &Bound<'_, PyString>, on_loop: bool, fd: i32, enter: 
     begin(name.py(), id, on_loop, fd, enter)
 }
 
-/// As `request_begin`, of a name that is known.
+/// As `request_begin`, with a known name.
 pub(super) fn begin(py: Python<'_>, name: u32, on_loop: bool, fd: i32, enter: bool) -> u64 {
     let waited_ms = if fd >= 0 { sys::socket::ms_since_data(fd).unwrap_or(0) } else { 0 };
     let waited_ns = if waited_ms > PROMPT_MS { u64::from(waited_ms) * 1_000_000 } else { 0 };
-    // A server of greenlets calls its application as one of threads does.
+    // A server with greenlets calls its application as one with threads does.
     if let Some(recorder) = recorder::current() {
         recorder::ask_postponed(recorder);
     }
@@ -117,8 +119,8 @@ pub(super) fn begin(py: Python<'_>, name: u32, on_loop: bool, fd: i32, enter: bo
     request.id
 }
 
-/// From here on this context works for a request that was begun in another one, and so does the
-/// task that runs in it.
+/// From here on this context works for a request that began in another one, and so does the task
+/// that runs in it.
 #[pyfunction]
 pub fn request_enter(py: Python<'_>, id: u64) {
     names::set_current(py, id);
@@ -131,8 +133,8 @@ fn adopt(py: Python<'_>, id: u64) {
     }
 }
 
-/// Ends a request begun by `request_begin`. `error`: whether it failed, or the name of the error's
-/// type. Unknown ids are passed over.
+/// Ends a request of `request_begin`. `error`: whether it failed, or the name of the error's type.
+/// Unknown ids are ignored.
 #[pyfunction]
 #[pyo3(signature = (id, error = None))]
 pub fn request_end(py: Python<'_>, id: u64, error: Option<&Bound<'_, PyAny>>) {
@@ -154,8 +156,8 @@ pub(super) fn end(py: Python<'_>, id: u64, failed: bool, kind: &str) {
     }
 }
 
-/// Ends a request from a destructor: by Rust alone, since any code of CPython's or of the program's may be
-/// half done around it (see `safe_point`).
+/// Ends a request from a destructor: by Rust alone, since any code of CPython's or of the program's
+/// may be in progress around it (see `safe_point`).
 pub(super) fn abandon(id: u64, failed: bool, kind: &str) {
     let Some(recorder) = recorder::current() else { return };
     if let Some(request) = fail(recorder, id, kind) {
@@ -172,8 +174,8 @@ fn fail(recorder: &recorder::Recorder, id: u64, kind: &str) -> Option<recorder::
     Some(request)
 }
 
-/// Notes that an open request failed with an error of this type, which its server or framework
-/// makes a reply of.
+/// Records that an open request failed with an error of this type, which its server or framework
+/// turns into a reply.
 #[pyfunction]
 pub fn request_failed(id: u64, kind: &str) {
     let Some(recorder) = recorder::current() else { return };

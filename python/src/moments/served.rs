@@ -6,13 +6,15 @@
 //!   asked(self, ...) -> request begins -> the server's function -> failure(self) -> request ends
 //! ```
 //!
-//! `asked` and `failure` are of Python (python/dashcam/_integrations): what the server has read of the
-//! request, and whether its reply is an error. A call inside of an open request is no request of its own.
+//! `asked` and `failure` are functions of Python (python/dashcam/_integrations): they return the
+//! parts of the request that the server has read, and whether its reply is an error. A call inside
+//! of an open request is no request of its own.
 //!
-//! What it promises: the server's function is called once, with what was given, whatever goes wrong with
-//! us, which goes into `status()`, once a server; no frame of ours is on the stack meanwhile.
+//! What it promises: the server's function is called once, with the given arguments, whatever fault
+//! occurs in this code. The fault goes into `status()`, once for each server. No frame of ours is
+//! on the stack meanwhile.
 //!
-//! Missing on purpose: which function of which server.
+//! Missing on purpose: the list of servers and their functions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,7 +68,7 @@ impl Serving {
         if recording(py).is_none() || names::open(py) != 0 {
             return original.call1(args);
         }
-        // Bound by the hook, to the server's object; whatever else it is, it is called as without us.
+        // Bound by the hook, to the server's object; anything else is called as without us.
         let Ok(server) = original.getattr(word!(py, "__self__")) else {
             return original.call1(args);
         };
@@ -113,7 +115,7 @@ impl Serving {
         let (method, path) = (method.to_string_lossy(), path.to_string_lossy());
         let path = unquoted(&path);
         let id = arrivals::begin(py, recorder, (&method, &path), false, Some(&connection), true)?;
-        // What a client sends must never become an error of ours.
+        // Nothing that a client sends may become an error of ours.
         let text = |value: &Bound<'_, PyAny>| -> Option<String> { value.extract().ok() };
         if let (true, Some(parent)) = (id != 0, text(&parent)) {
             dashcam::continue_trace(id, &parent, &text(&state).unwrap_or_default());
@@ -121,7 +123,7 @@ impl Serving {
         Ok(id)
     }
 
-    /// What was found, None for a fault of ours. Err: what interrupts the program.
+    /// The result, None for a fault of ours. Err: an exception that interrupts the program.
     fn or_note<T>(
         &self,
         py: Python<'_>,
@@ -142,9 +144,9 @@ impl Serving {
     }
 }
 
-/// Ends a request whose server's function raised. Two kinds of exceptions are no failure of the application: a
-/// client that went away, and StopIteration (gunicorn), which says that the connection is to be closed, in
-/// place of an error of the body.
+/// Ends a request whose server's function raised. Two kinds of exceptions are no failure of the
+/// application: a client that went away, and StopIteration (gunicorn), which means that the
+/// connection is to be closed, and is not an error of the body.
 fn end_with(py: Python<'_>, id: u64, error: &PyErr) {
     let value = match error.is_instance_of::<PyStopIteration>(py) {
         true => error.value(py).getattr(word!(py, "__context__")).ok(),
@@ -159,7 +161,8 @@ fn end_with(py: Python<'_>, id: u64, error: &PyErr) {
     request::end(py, id, true, kind);
 }
 
-/// A path as an application is given it: with the characters that `%` and two digits stand for.
+/// A path in the form that an application gets: with the characters for which `%` and two digits
+/// are written.
 fn unquoted(path: &str) -> String {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (mut found, bytes) = (Vec::with_capacity(path.len()), path.as_bytes());

@@ -35,12 +35,12 @@ impl Kind for Spans {
         }
         // SAFETY: the caller holds the GIL and the object.
         unsafe { span.settle(py)? };
-        // Only now: while a value's `str()` ran, the recorder may have become another one.
+        // Only now: while a value's `str()` ran, another recorder may have started.
         let Some(recorder) = recording(py) else { return Ok(()) };
         // SAFETY: the GIL is held; a name is exactly a str.
         let name = unsafe { names::id(recorder, span.name.get()) };
         let (request, begin_ns) = (names::current(py), sys::clock::now_ns());
-        // Entered again without having been left: captures tell it once.
+        // Entered again without having been left: captures show it once.
         recorder::end_span(span.place.replace(OpenPlace::NONE), span.begin_ns.get());
         span.place.set(recorder::begin_span(name, begin_ns, request));
         span.known.set((name, recorder.epoch()));
@@ -57,7 +57,7 @@ impl Kind for Spans {
         unsafe {
             let (name, request) = match span.known.get() {
                 (name, epoch) if epoch == recorder.epoch() => (name, span.previous.get()),
-                // A fork came between: names have other ids.
+                // The process forked in between: names have other ids.
                 _ => (names::id(recorder, span.name.get()), names::current(py)),
             };
             let failed = error != ffi::Py_None();
@@ -69,7 +69,8 @@ impl Kind for Spans {
     }
 }
 
-/// Calls `then` with what the object was given, and the type of the error it ends with, if any.
+/// Calls `then` with the object's name and attributes, and the type of the error it ends with, if
+/// any.
 ///
 /// Safety: the GIL is held, so are both objects; the object's values are plain (`settle`).
 #[inline]
@@ -83,7 +84,7 @@ pub(super) unsafe fn with_attributes(
         let extra = u64::from(moment.extra.get());
         recorder.region().lose(losses::ATTRIBUTES_CUT, extra);
     }
-    // SAFETY: as promised.
+    // SAFETY: promised by the caller.
     unsafe {
         let pair = |at: usize| (moment.keys[at].get(), moment.values[at].get());
         let kind = match error == ffi::Py_None() {
@@ -96,7 +97,7 @@ pub(super) unsafe fn with_attributes(
     }
 }
 
-/// Calls `then` with the attributes, and that of the error's type in front, unless that is "".
+/// Calls `then` with the attributes, preceded by that of the error's type, unless that is "".
 #[inline]
 pub(super) fn with_kind(
     recorder: &Recorder,
@@ -112,7 +113,7 @@ pub(super) fn with_kind(
 
 #[cold]
 fn add_kind<'a>(recorder: &Recorder, kind: &'a str, given: &[Attribute<'a>]) -> Vec<Attribute<'a>> {
-    // In front: it must not be the one there is no room for.
+    // In front: it must not be the one that has no room.
     let key = recorder.tables().name("exception.type");
     let mut list = Vec::with_capacity(given.len() + 1);
     list.push((key, format::record::Value::Text(kind)));
@@ -129,8 +130,8 @@ pub(super) unsafe extern "C" fn event(
     count: ffi::Py_ssize_t,
     keywords: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: called by CPython with the GIL, `count` positional arguments at `args`, and behind
-    // them one for each of the tuple `keywords`, or that is NULL. All are held by the caller.
+    // SAFETY: called by CPython with the GIL, `count` positional arguments at `args`, followed by
+    // one for each name in the tuple `keywords`, which may be NULL. All are held by the caller.
     unsafe {
         let py = Python::assume_attached();
         if count == 1 && ffi::PyUnicode_CheckExact(*args) != 0 {
@@ -174,7 +175,7 @@ unsafe fn put_event(
     if count > most {
         recorder.region().lose(losses::ATTRIBUTES_CUT, (count - most) as u64);
     }
-    // SAFETY: as promised.
+    // SAFETY: promised by the caller.
     unsafe {
         let (name, request) = (names::id(recorder, name), names::current(py));
         attributes::with(recorder, most, pair, |list| recorder::event(name, request, list));

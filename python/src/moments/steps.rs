@@ -1,12 +1,12 @@
-//! Steps of what is awaited, as CPython takes them.
+//! Steps of an awaitable, as CPython takes them.
 //!
-//! How it works: each function is one of the ways that the interpreter steps a coroutine or an iterator by, and says
-//! how the step ended as a `Step`, since there are three ways to say so (a result, an exception, a
-//! StopIteration that carries the result).
+//! How it works: each function is one of the ways in which the interpreter steps a coroutine or an
+//! iterator. It returns how the step ended as a `Step`, since there are three ways to report it (a
+//! result, an exception, a StopIteration that carries the result).
 //!
-//! What it promises: what is yielded, returned and raised is handed on as it is.
+//! What it promises: yielded, returned and raised objects are passed on unchanged.
 //!
-//! Missing on purpose: what is made of it (`awaited`).
+//! Missing on purpose: the use of the result (`awaited`).
 
 use std::ptr::null_mut;
 
@@ -27,8 +27,8 @@ pub(super) enum Step {
     Raised,
 }
 
-/// What an `await` of `made` would step. Err: `made` itself if it cannot be awaited, NULL if asking it
-/// raised. Takes over the reference.
+/// The object that an `await` of `made` would step. Err: `made` itself if it cannot be awaited,
+/// NULL if an exception is set. Takes over the reference.
 pub(super) unsafe fn awaitable(
     made: *mut ffi::PyObject,
 ) -> Result<*mut ffi::PyObject, *mut ffi::PyObject> {
@@ -64,12 +64,13 @@ pub(super) unsafe fn awaitable(
     }
 }
 
-/// Hands a returned value on as iterators do; takes the reference over. NULL.
+/// Returns a value as iterators do; takes the reference over. NULL.
 pub(super) unsafe fn returned(value: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: the caller holds the GIL and the value, if there is one.
     unsafe {
         if !value.is_null() && value != ffi::Py_None() {
-            // Made by a call: a tuple given to PyErr_SetObject would become its arguments.
+            // Made by a call: the elements of a tuple given to PyErr_SetObject would become its
+            // arguments.
             let class = ffi::PyExc_StopIteration;
             let stop = ffi::PyObject_Vectorcall(class, [value].as_ptr(), 1, null_mut());
             if !stop.is_null() {
@@ -82,7 +83,7 @@ pub(super) unsafe fn returned(value: *mut ffi::PyObject) -> *mut ffi::PyObject {
     }
 }
 
-/// One step of a coroutine or iterator that is given `value`.
+/// One step of a coroutine or iterator, with the value sent.
 pub(super) unsafe fn sent(inner: *mut ffi::PyObject, value: *mut ffi::PyObject) -> Step {
     // SAFETY: the caller holds the GIL and both objects.
     unsafe {
@@ -110,7 +111,7 @@ pub(super) unsafe fn sent(inner: *mut ffi::PyObject, value: *mut ffi::PyObject) 
     }
 }
 
-/// The end of a call that tells a returned value by StopIteration, which stays set.
+/// The end of a call that reports a returned value by StopIteration, which remains set.
 pub(super) unsafe fn ended(result: *mut ffi::PyObject) -> Step {
     // SAFETY: the caller holds the GIL.
     unsafe {
@@ -140,7 +141,7 @@ pub(super) unsafe fn found(
     }
 }
 
-/// One step of a coroutine or iterator that an exception is thrown into.
+/// One step of a coroutine or iterator into which an exception is thrown.
 pub(super) unsafe fn thrown(inner: *mut ffi::PyObject, error: *mut ffi::PyObject) -> Step {
     // SAFETY: the caller holds the GIL and both objects.
     unsafe { thrown_all(inner, [error].as_ptr(), 1) }
@@ -167,7 +168,7 @@ pub(super) unsafe fn thrown_all(
     }
 }
 
-/// Raises what `throw` was given: what is awaited cannot take it.
+/// Raises the arguments of `throw`: the inner awaitable cannot take them.
 #[allow(deprecated)] // As `Aside`.
 unsafe fn raise(args: *const *mut ffi::PyObject, count: ffi::Py_ssize_t) {
     // SAFETY: the caller holds the GIL and the arguments; each gets a reference of its own.
@@ -192,7 +193,7 @@ unsafe fn raise(args: *const *mut ffi::PyObject, count: ffi::Py_ssize_t) {
     }
 }
 
-/// What a method gives where an iterator's slot may give NULL without an exception.
+/// The result of a method, where an iterator's slot may return NULL without an exception.
 pub(super) unsafe fn told(result: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: the caller holds the GIL.
     unsafe {

@@ -1,4 +1,4 @@
-//! Pieces of a request's work on other threads, and garbage collections.
+//! Tasks of a request on other threads, and garbage collections.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,17 +8,17 @@ use pyo3::types::PyDict;
 use crate::kept::word;
 use crate::{names, safe_point};
 
-/// A piece of work that runs, and what restores its thread's request at its end.
+/// A running task, with what restores its thread's request at its end.
 #[pyclass(frozen)]
 pub struct Task {
     request: u64,
     queued_ns: u64,
     begin_ns: u64,
-    /// What the thread worked for before.
+    /// The request that the thread worked for before.
     before: u64,
 }
 
-/// A piece of `request`'s work begins on this thread; it stood in a queue since `queued_ns` (of
+/// A task of `request` begins on this thread; it was in a queue since `queued_ns` (of
 /// `time.monotonic_ns`).
 #[pyfunction]
 pub fn task_begin(py: Python<'_>, request: u64, queued_ns: u64) -> Task {
@@ -30,7 +30,7 @@ pub fn task_begin(py: Python<'_>, request: u64, queued_ns: u64) -> Task {
     Task { request, queued_ns, begin_ns, before }
 }
 
-/// The piece ends.
+/// The task ends.
 #[pyfunction]
 pub fn task_end(py: Python<'_>, task: &Task) {
     names::restore(py, task.request, task.before);
@@ -40,11 +40,12 @@ pub fn task_end(py: Python<'_>, task: &Task) {
     }
 }
 
-/// When the running collection began. The GIL admits one collection at a time; another
-/// interpreter's could mix in, then one pause is told with a wrong begin.
+/// When the running collection began. The GIL admits one collection at a time; a collection of
+/// another interpreter could interfere, then one pause is recorded with a wrong begin.
 static GC_BEGAN_NS: AtomicU64 = AtomicU64::new(0);
 
-/// For `gc.callbacks`: a callback from the collector, see `safe_point`. `info` is a dict of CPython's.
+/// For `gc.callbacks`: a callback from the collector, see `safe_point`. `info` is a dict of
+/// CPython's.
 #[pyfunction]
 pub fn gc_callback(py: Python<'_>, phase: &str, info: &Bound<'_, PyDict>) {
     if phase == "start" {

@@ -1,15 +1,16 @@
-//! A WSGI application that a framework's hook calls as a request, under a server of which nothing is known.
+//! A WSGI application that a framework's hook calls as a request, under an unknown server.
 //!
 //! How it works: servers with an integration begin and end requests themselves
-//! (python/dashcam/_integrations/wsgi.py); there, nothing here happens. Under any other server a request is
-//! open from the call of the application until its body is used up or closed, as far as the body has a
-//! place for that: werkzeug's `ClosingIterator` keeps a function that gives the next piece, and a list
-//! of callbacks for its close; Django's responses keep a list of closers.
+//! (python/dashcam/_integrations/wsgi.py); there, nothing here happens. Under any other server a
+//! request is open from the call of the application until its body is used up or closed, if the
+//! body has a place to observe that: werkzeug's `ClosingIterator` keeps a function that returns the
+//! next part, and a list of callbacks for its close; Django's responses keep a list of closers.
 //!
-//! What it promises: the application and the server see each other's objects and no others: the body, the
-//! environment and `start_response` are the very ones. No frame of ours is in a traceback.
+//! What it promises: the application and the server see each other's objects and no others: the
+//! body, the environment and `start_response` are the originals. No frame of ours is in a
+//! traceback.
 //!
-//! Missing on purpose: the end of bodies that have no such place. Their requests end when the
+//! Missing on purpose: the end of bodies without such a place. Their requests end when the
 //! application returns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +26,7 @@ use crate::kept::word;
 use crate::names;
 use crate::process::recording;
 
-/// Calls a WSGI application as one request; inside of an open one it is just called.
+/// Calls a WSGI application as one request; inside of an open request it is just called.
 #[pyfunction]
 pub fn wsgi_call<'py>(
     application: &Bound<'py, PyAny>,
@@ -77,7 +78,7 @@ fn begin(environ: &Bound<'_, PyDict>) -> PyResult<u64> {
 fn continue_trace(id: u64, parent: &Bound<'_, PyAny>, state: Option<Bound<'_, PyAny>>) {
     let state = state.and_then(|state| state.cast_into::<PyString>().ok());
     let state = state.as_ref().map(|state| state.to_str().unwrap_or_default()).unwrap_or_default();
-    // What a client sends must never become an error of ours.
+    // Nothing that a client sends may become an error of ours.
     if let Some(parent) = parent.cast::<PyString>().ok().and_then(|parent| parent.to_str().ok()) {
         dashcam::continue_trace(id, parent, state);
     }
@@ -91,7 +92,7 @@ fn fail(py: Python<'_>, id: u64, error: &PyErr) {
     request::end(py, id, true, kind);
 }
 
-/// Has the body end the request, in a place that it keeps for such things. False: it has none.
+/// Makes the body end the request, in a place that it has for such functions. False: it has none.
 fn ends_with_its_body(body: &Bound<'_, PyAny>, id: u64) -> bool {
     let py = body.py();
     let is = |module, class| {
@@ -131,7 +132,7 @@ fn ends_with_its_body(body: &Bound<'_, PyAny>, id: u64) -> bool {
 /// The end of a request, among the functions that are called when its body is closed.
 #[pyclass(frozen, module = "dashcam._native")]
 pub struct Ending {
-    /// 0 once it has ended. Relaxed: touched by who holds the GIL.
+    /// 0 once it has ended. Relaxed: accessed by the GIL's holder.
     request: AtomicU64,
 }
 
@@ -146,7 +147,7 @@ impl Ending {
 }
 
 impl Drop for Ending {
-    /// A body that nobody used up and nobody closed: see `safe_point`.
+    /// A body that was neither used up nor closed: see `safe_point`.
     fn drop(&mut self) {
         match *self.request.get_mut() {
             0 => {}
@@ -155,7 +156,7 @@ impl Drop for Ending {
     }
 }
 
-/// The function of a body that gives its next piece; the last one ends the request.
+/// The function of a body that returns its next part; the last part ends the request.
 #[pyclass(frozen, module = "dashcam._native")]
 pub struct Pieces {
     ending: Py<Ending>,
