@@ -7,13 +7,13 @@
             ...
 
 How it works: the recorder is native (`dashcam._native`); this package adds the hooks for gc, fork
-and exit, and the integrations that turn web requests into `request`s. Without the
-native module (an interpreter it was not built for) everything here stays callable and does
-nothing; `status()` says why.
+and exit, and the integrations that turn web requests into `request`s. Without the native module (an
+interpreter it was not built for) everything here remains callable and does nothing; `status()`
+gives the reason.
 
 What it promises: after `start` returned, nothing here raises because of the recorder. A wrong
-setting given in code raises ValueError at `start`; a wrong environment variable is told on stderr
-and passed over.
+setting given in code raises ValueError at `start`; a wrong environment variable is reported on
+stderr and ignored.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ except ImportError as error:  # another interpreter, or not built
 
 from dashcam import metric, reading  # noqa: E402
 
-# No module `__getattr__` instead, to import `logging` only for who wants it: with one, CPython looks
-# `dashcam.span` up the slow way each time, 20 ns.
+# No module `__getattr__` instead, which would import `logging` only on demand: with it, CPython
+# looks `dashcam.span` up the slow way each time, 20 ns.
 from dashcam.log import LogHandler  # noqa: E402
 from dashcam.reading import Capture, CaptureError, Diagnosis  # noqa: E402
 
 __version__ = "0.1.0"
-# Without `set` and `open`: who imports all names keeps Python's own.
+# Without `set` and `open`: a program that imports all names keeps Python's own.
 __all__ = [
     "Capture", "CaptureError", "Diagnosis", "LogHandler", "count", "counter", "distribution", "event", "flush", "gauge", "gauge_add", "histogram",
     "inject", "metric", "request", "snap", "span", "start", "status", "stop", "stream", "timing", "trace",
@@ -64,15 +64,15 @@ def traceparent() -> str | None:
 
 
 def trace_id() -> str | None:
-    """The current request's trace id, 32 hex digits, as tracing tools and captures know it. None
-    outside of requests and spans."""
+    """The current request's trace id, 32 hex digits, as in tracing tools and captures. None outside
+    of requests and spans."""
     found: str | None = _native.trace_id()
     return found
 
 
 def inject(headers: MutableMapping[str, str]) -> MutableMapping[str, str]:
     """Adds `traceparent`, and `tracestate` if the caller sent one, to the headers of a call that is
-    about to be made; returns `headers`. Headers that have a `traceparent` stay as they are. With
+    about to be made; returns `headers`. Headers that have a `traceparent` remain unchanged. With
     the setting `propagate` the usual clients need no such call."""
     from dashcam._integrations import outgoing
 
@@ -92,43 +92,46 @@ counter = _native.counter
 
 
 def flush() -> bool:
-    """Takes a window of metrics now and waits until sinks have it, and until what goes to a collector
-    by OTLP is sent, at most two seconds. False: it took longer, or nothing is being recorded."""
+    """Takes a window of metrics now and waits until the sinks have it, and until everything for a
+    collector by OTLP is sent, at most two seconds. False: it took longer, or nothing is being
+    recorded."""
     return bool(_native.flush_metrics())
 
 
 def start(**settings: Any) -> bool:
     """Starts recording; idempotent. All settings are keyword-only and optional.
 
-    service, out, slow ("500ms", "checkout>250ms", several with commas), memory ("64MiB"),
-    window, post, cooldown, keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads,
-    on_error ("TimeoutError, errors(checkout)>5%/30s"), on_metric ("queue.depth>100"),
-    openmetrics ("127.0.0.1:9464"), signal ("USR2"), per_day, repeat_after,
-    decay, at_exit, hook, control, metrics_series, otlp ("http://localhost:4318"), otlp_share,
-    propagate, otel, enabled: docs/settings.md has them, with defaults and ranges. Each has an
-    environment variable DASHCAM_<NAME>, which wins. Returns whether recording was started by this
-    call. Raises ValueError for a wrong value or an unknown setting; while recording is on already,
-    other settings than the first ones are not used, and one line on stderr says so.
+    service, out, slow ("500ms", "checkout>250ms", several with commas), memory ("64MiB"), window,
+    post, cooldown, keep, keep_bytes, rate_hz, budget_percent, switches, stacks, threads, on_error
+    ("TimeoutError, errors(checkout)>5%/30s"), on_metric ("queue.depth>100"), openmetrics
+    ("127.0.0.1:9464"), signal ("USR2"), per_day, repeat_after, decay, at_exit, hook, control,
+    metrics_series, otlp ("http://localhost:4318"), otlp_share, propagate, otel, enabled:
+    docs/settings.md describes them, with defaults and ranges. Each has an environment variable
+    DASHCAM_<NAME>, which takes precedence. Returns whether recording was started by this call.
+    Raises ValueError for a wrong value or an unknown setting; while recording is on already,
+    settings that differ from the first ones are ignored, and one line on stderr reports it.
 
-    when: a callable (name, seconds, error) -> bool, asked at the end of each request on its own
-    thread, whether to make a capture. It should cost microseconds; after ten exceptions it is asked
-    no more.
+    when: a callable (name, seconds, error) -> bool, called at the end of each request on its own
+    thread; True makes a capture. It should cost microseconds; after ten exceptions it is called no
+    more.
     """
     return _process.start(_native, settings)
 
 
 def stop() -> None:
-    """Stops recording. What was recorded stays for a later `start` in the same process."""
+    """Stops recording. The recording remains for a later `start` in the same process."""
     _native.stop()
 
 
 def snap(reason: str = "snap") -> Path:
-    """Saves a capture now and returns its path. Raises OSError when that is not possible."""
+    """Saves a capture now and returns its path. Raises OSError if that is not possible."""
     return Path(_native.snap(reason))
 
 
 class Stream:
-    """A live stream of records, beside the black box. Ends with `close`, a `with` block, or `stop`."""
+    """A live stream of records, beside the black box. Ends with `close`, a `with` block, or
+    `stop`.
+    """
 
     __slots__ = ("_native",)
 
@@ -136,7 +139,7 @@ class Stream:
         self._native = native
 
     def counts(self) -> dict[str, int]:
-        """What became of the records it met: `filtered` were not asked for; of the `offered` ones
+        """The counts of the stream's records: `filtered` were not requested; of the `offered` ones
         some are `read`, `overwritten`, `dropped` or `torn`, the rest is still in the queue."""
         counts: dict[str, int] = self._native.counts()
         return counts
@@ -147,8 +150,8 @@ class Stream:
         return error
 
     def close(self) -> None:
-        """Writes what is there and ends it; waits for a slow sink at most three seconds. Raises
-        OSError when the sink had broken or takes nothing."""
+        """Writes the queued records and ends the stream; waits for a slow sink at most three
+        seconds. Raises OSError if the sink had broken or refuses the data."""
         self._native.close()
 
     def __enter__(self) -> Stream:
@@ -162,19 +165,20 @@ def stream(sink: str | Path, **settings: str) -> Stream:
     """Streams records to a new file, or to a listening unix socket ("unix:/run/x.sock"), in the
     format of captures: `dashcam show` and `dashcam why` read it, also while it grows.
 
-    kinds ("request,span,event,gc,sample,off_cpu,vital,metric,trace"; default all), names (words or globs
-    with commas), min_duration ("5ms"), on_full ("drop-newest", "overwrite-oldest", "block:5ms"), memory
-    of its queue ("4MiB"). A slow or dead reader costs this stream its records and nobody else
-    anything, unless it is asked to block. Up to 63 at once. Raises ValueError for a wrong setting,
-    OSError when the sink cannot be opened or nothing is being recorded.
+    kinds ("request,span,event,gc,sample,off_cpu,vital,metric,trace"; default all), names (words or
+    globs with commas), min_duration ("5ms"), on_full ("drop-newest", "overwrite-oldest",
+    "block:5ms"), memory of its queue ("4MiB"). A slow or dead reader costs this stream its records
+    and affects nothing else, unless it is set to block. Up to 63 at once. Raises ValueError for a
+    wrong setting, OSError when the sink cannot be opened or nothing is being recorded.
     """
     return Stream(_native.Stream(str(sink), settings))
 
 
 def open(path: str | Path) -> Capture:
     """Reads a capture, or the newest (`*.dashcam`) in a folder: `.tables` (Arrow), `.why()`,
-    `.summary()`. Costs up to seven times the file's size in memory. Raises CaptureError, an OSError,
-    for what is no capture or cannot be read; of a cut or damaged one `.damage` says what is gone.
+    `.summary()`. Costs up to seven times the file's size in memory. Raises CaptureError, an
+    OSError, for a file that is no capture or cannot be read; for a cut or damaged capture `.damage`
+    lists the losses.
     """
     return reading.open(path)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Replaces this process by the command. Returns only when it is not there."""
+    """Replaces this process by the command. Returns only if the command is missing."""
     beside = Path(sys.executable).parent / "dashcam"
     binary = str(beside) if beside.exists() else shutil.which("dashcam")
     if binary is None:

@@ -1,7 +1,8 @@
-"""Stands in where the native module cannot be loaded: everything is callable, nothing is recorded.
+"""Replaces the native module where it cannot be loaded: everything is callable, nothing is
+recorded.
 
-`why` says what was wrong; `status()` and the first `start` tell it. Type checkers read the
-signatures of `span`, `request` and `event` here.
+`why` is the reason; `status()` and the first `start` report it. Type checkers read the signatures
+of `span`, `request` and `event` here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ elsewhere = False
 
 
 def explain(error: ImportError) -> str:
-    """What is wrong: held by another interpreter of this process, a module for another Python, or
+    """The reason: held by another interpreter of this process, a module for another Python, or
     none."""
     global elsewhere
     elsewhere = "interpreter" in str(error)
@@ -41,7 +42,7 @@ class Span:
         self.name, self.attributes = name, attributes
 
     def set(self, **attributes: Any) -> None:
-        """Adds attributes, or replaces those it has, until its end."""
+        """Adds attributes, or replaces existing ones, until its end."""
         self.attributes.update(attributes)
 
     def __call__(self, function: F) -> F:
@@ -94,7 +95,7 @@ def event(name: str, **attributes: Any) -> None:
 
 
 def start(config: dict[str, str]) -> bool:
-    """Says once that nothing is recorded."""
+    """Reports once that nothing is recorded."""
     if elsewhere:
         print(
             f"dashcam: calls of this interpreter are not recorded: {why}; wanted one interpreter "
@@ -124,7 +125,7 @@ class Stream:
 
 
 def status_json() -> str:
-    """Off, and why."""
+    """Off, and the reason."""
     return json.dumps({"on": False, "why": why})
 
 

@@ -1,14 +1,14 @@
-"""Which installed packages are the service itself: a product that was installed like a library.
+"""The installed packages that are the service itself: a product that was installed like a library.
 
-How it works: the command line of the process tells. A console script imports the function that it calls; `-m`
-names a module; a server or a task queue is given the application as `package.module:name`, `-A package` or
-`package.wsgi`; Django and Flask take it from their environment variables. What is found counts if it lies in
-a folder of installed packages. Its frames are the user's code in a verdict.
+How it works: the process's command line names it. A console script imports the function that it
+calls; `-m` names a module; a server or a task queue gets the application as `package.module:name`,
+`-A package` or `package.wsgi`; Django and Flask take it from their environment variables. A package
+counts if it lies in a folder of installed packages. Its frames are the user's code in a verdict.
 
-What it promises: no import, no reading beyond the first 4 KiB of a console script, at most 8 packages, and an
-empty list where nothing is found. It never raises.
+What it promises: no import, no reading beyond the first 4 KiB of a console script, at most 8
+packages, and an empty list if nothing is found. It never raises.
 
-Missing on purpose: a program that hides its application behind a configuration file of its own.
+Missing on purpose: a program that names its application only in a configuration file of its own.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dashcam._integrations import PATCHES
 MAX_PACKAGES = 8
 _SCRIPT_BYTES = 4096
 
-# Packages that run somebody else's application: those that are hooked, and those that only start one.
+# Packages that run the user's application: those that are hooked, and those that only start one.
 _LAUNCHERS = {name.partition(".")[0] for name in PATCHES} | {
     "IPython", "coverage", "daphne", "dashcam", "ddtrace", "debugpy", "django", "eventlet", "granian", "honcho", "hupper",
     "newrelic", "nose", "opentelemetry", "pip", "pyramid", "pytest", "_pytest", "sanic", "scalene", "twisted", "uvicorn_worker",
     "watchdog", "watchfiles"}
 
-# What pip and uv write: the imported name is called, and its result is the exit code.
+# The form that pip and uv write: the imported name is called, and its result is the exit code.
 _CONSOLE_SCRIPT = re.compile(rb"^from ([\w.]+) import (\w+)\s*$.*\bsys\.exit\(\2(?:\.\w+)*\(\)\)", re.M | re.S)
 _WITH_ATTRIBUTE = re.compile(r"(?:^|=)([A-Za-z_][\w.]*):[A-Za-z_]")
 _ENTRY_MODULE = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*\.(?:wsgi|asgi))")
@@ -39,14 +39,18 @@ _VARIABLES = ("DJANGO_SETTINGS_MODULE", "FLASK_APP")
 
 
 def packages(site: Sequence[str]) -> list[str]:
-    """The folders (of a single file: its path without `.py`) of the installed packages that this process serves."""
+    """The folders (of a single file: its path without `.py`) of the installed packages that this
+    process serves.
+    """
     with contextlib.suppress(Exception):  # a service starts whatever its command line looks like
         return _installed(_modules(_command_line(), os.environ), site)
     return []
 
 
 def _command_line() -> list[str]:
-    """What follows the interpreter. Of a process that `multiprocessing` spawned, what its parent was started with."""
+    """The words after the interpreter. For a process that `multiprocessing` spawned, those of its
+    parent.
+    """
     words = _words_of("self")
     return _words_of(str(os.getppid())) if words[-1:] == ["--multiprocessing-fork"] else words
 
@@ -57,7 +61,7 @@ def _words_of(process: str) -> list[str]:
 
 
 def _modules(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[str]:
-    """Names of modules that the command line gives as the application, the surest first."""
+    """Names of modules that the command line gives as the application, the most certain first."""
     entry, arguments = _entry(words)
     if entry and entry.partition(".")[0] not in _LAUNCHERS:
         yield entry
@@ -76,7 +80,9 @@ def _modules(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[s
 
 
 def _entry(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The module that the interpreter was started for, "" where none is known, and the arguments behind it."""
+    """The module that the interpreter was started for, "" if none is known, and the arguments after
+    it.
+    """
     at = 0
     while at < len(words):
         word = words[at]
@@ -104,7 +110,7 @@ def _installed(modules: Iterable[str], site: Sequence[str]) -> list[str]:
     folders: list[str] = []
     for module in modules:
         names = module.split(".")
-        # Of a namespace (`google.cloud.shop`) the first part that is a package of its own.
+        # For a namespace (`google.cloud.shop`) the first part that is a package of its own.
         for depth in range(1, len(names) + 1):
             if names[0] in _LAUNCHERS or not all(name.isidentifier() for name in names[:depth]):
                 break

@@ -1,6 +1,6 @@
 """Spans and requests as decorators, for plain and for async functions.
 
-Each call of the function enters a fresh one, so recursion and threads do not meet in it. Of a
+Each call of the function enters a new one, so recursion and threads do not share one. For a
 generator function only the call is measured, which makes the generator and runs none of it.
 """
 

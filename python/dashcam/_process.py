@@ -1,8 +1,8 @@
-"""What recording needs from the process: hooks for gc, exit, threads, and the folders. A forked child
-starts afresh by itself, in the native module, when it first has something to record.
+"""What recording needs from the process: hooks for gc, exit, threads, and the folders. A forked
+child starts a new recorder by itself, in the native module, at its first record.
 
-Everything is hooked once, at the first `start`, and left in place: a hook of a stopped recorder
-costs one call that returns at once.
+Everything is hooked once, at the first `start`, and remains: a hook of a stopped recorder costs one
+call that returns at once.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from dashcam import _under_gil
 
 _hooked = False
 _settings: dict[str, str] | None = None
-# The predicate that is asked.
+# The predicate of the setting `when`.
 _when: Any = None
 _notices: list[str] = []
 
 
 def notices() -> list[str]:
-    """What integrations had to say about modules that look other than expected."""
+    """Notices of integrations about modules with an unexpected form."""
     return list(_notices)
 
 
 def notice(text: str) -> None:
-    """Remembers a remark for `status()`; at most 100."""
+    """Keeps a notice for `status()`; at most 100."""
     if len(_notices) < 100:
         _notices.append(text)
 
@@ -45,7 +45,7 @@ def start(native: Any, settings: dict[str, Any]) -> bool:
     global _settings, _when
     if native.is_started():
         native.check_settings(given)
-        # A predicate has no environment variable: `dashcam run` leaves it to the program.
+        # A predicate has no environment variable: with `dashcam run` the program gives it.
         if when is not None and _when is None:
             _when = when
             native.when(when)
@@ -101,7 +101,7 @@ def _hook(native: Any) -> None:
 
 
 def _before_exit(native: Any) -> None:
-    # Set by the interpreter when it has shown the exception that ends the program.
+    # Set by the interpreter once it has shown the exception that ends the program.
     _under_gil.end()
     kind = getattr(sys, "last_type", None)
     native.before_exit(getattr(kind, "__name__", "") or "")
@@ -116,7 +116,9 @@ def _name_existing_threads(native: Any) -> None:
 
 
 def _name_new_threads(native: Any) -> None:
-    """Python threads do not tell the kernel their name before 3.14; they tell us as they begin."""
+    """Python threads do not give the kernel their name before 3.14; they give it to the recorder as
+    they begin.
+    """
 
     def after(result: None, self: threading.Thread) -> None:
         native.name_thread(self.name)

@@ -1,4 +1,4 @@
-"""The native reader of captures; `dashcam.reading` gives it its public form."""
+"""The native reader of captures; `dashcam.reading` is its public form."""
 
 import os
 from typing import Any, final

@@ -1,8 +1,9 @@
-"""Stacks of an interpreter whose memory cannot be read (an unknown version): this thread asks the
-interpreter itself, a few times a second, for a few threads (crates/dashcam/src/under_gil.rs).
+"""Stacks of an interpreter whose memory cannot be read (an unknown version): this thread calls the
+interpreter's own API, a few times a second, for a few threads (crates/dashcam/src/under_gil.rs).
 
-It exists only where it is needed. It ends with recording, and before the interpreter does: from then on
-nothing of ours waits for the GIL. A forked child starts its own when it begins to record.
+It exists only where it is needed. It ends with recording, and before the interpreter does: from
+then on no code of dashcam waits for the GIL. A forked child starts its own when it begins to
+record.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ import sys
 import threading
 from typing import Any
 
-# As they are before anything (gevent) puts its own in their place.
+# The originals, before another library (gevent) replaces them.
 _start, _lock = _thread.start_new_thread, _thread.allocate_lock
 _active: dict[int, Any] | None = getattr(threading, "_active", None)
-# How long its last look may take to end.
+# Time for its last sample to end.
 _PATIENCE_S = 2.0
 
-# Of the thread that runs: the process it is in; released to end it; released by it when it has ended.
+# Of the running thread: its process; released to end it; released by it when it has ended.
 _running: tuple[int, Any, Any] | None = None
 
 
 def begin() -> None:
-    """Starts it, if stacks cannot be read otherwise."""
+    """Starts it, if stacks cannot be sampled otherwise."""
     from dashcam import _native
 
     global _running
@@ -66,7 +67,7 @@ def end() -> None:
 def _let_end() -> Any:
     global _running
     running, _running = _running, None
-    # A parent's is not there in a forked child.
+    # The parent's thread does not exist in a forked child.
     if running is None or running[0] != os.getpid():
         return None
     _, stop, ended = running

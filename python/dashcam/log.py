@@ -1,14 +1,14 @@
-"""`dashcam.LogHandler`: log records as events of the black box, beside the spans they fell into.
+"""`dashcam.LogHandler`: log records as events of the black box, beside the spans they belong to.
 
     logging.getLogger().addHandler(dashcam.LogHandler(level=logging.WARNING))
 
-The event is named as the logger; its attributes are `level`, `message` (cut to 64 bytes of UTF-8) and
-`error`, the type of the exception if there is one. It belongs to the current request.
+The event is named as the logger; its attributes are `level`, `message` (cut to 64 bytes of UTF-8)
+and `error`, the type of the exception if there is one. It belongs to the current request.
 
-What it promises: it takes no lock and makes no system call, raises nothing and prints nothing. What a
-record's own arguments log while they are turned into text is passed over here (other handlers get
-it), so that it never calls itself. Each logger's name uses one of the recorder's names: loggers made
-without end use them up, and further ones are counted there.
+What it promises: it takes no lock and makes no system call, raises nothing and prints nothing.
+Records that a record's own arguments log while they are turned into text are ignored here (other
+handlers get them), so that the handler never calls itself. Each logger's name uses one of the
+recorder's names: an unbounded number of loggers uses them up, and further ones are counted there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LogHandler(logging.Handler):
         return passed
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Notes one event."""
+        """Records one event."""
         if _inside.emitting or not _native.is_on():
             return
         _inside.emitting = True

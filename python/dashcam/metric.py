@@ -1,4 +1,4 @@
-"""Bound handles of metrics: looked up once, then the cheap way to count.
+"""Bound handles of metrics: looked up once, then counting is cheap.
 
     from dashcam import metric
     orders = metric.counter("orders", tags={"region": "eu"})
@@ -10,7 +10,7 @@
 
 Every function takes `tags={}` and `rate=1` (the share of the calls that are let through; sums and
 counts are scaled up by it). Handles are safe in threads, signal handlers and forked children, and
-may be made before `dashcam.start()`. Calls never wait and never raise but for a wrong type.
+may be made before `dashcam.start()`. Calls never wait, and raise only for a wrong type.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ set = _native.set_handle
 
 
 class timed:
-    """`with timed("db.query"): ...` notes the block's milliseconds, also when it raises; as a
-    decorator those of each call, of plain and of async functions. One may be used again, also inside
+    """`with timed("db.query"): ...` records the block's milliseconds, also when it raises; as a
+    decorator those of each call, of plain and of async functions. It may be used again, also inside
     of itself, but a `with` block of it belongs to one thread at a time."""
 
     __slots__ = ("_began", "_timing")

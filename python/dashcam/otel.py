@@ -1,17 +1,18 @@
-"""OpenTelemetry in: what `opentelemetry-instrumentation-*` packages tell goes into the black box.
+"""OpenTelemetry in: spans of `opentelemetry-instrumentation-*` packages go into the black box.
 
     import dashcam.otel
     dashcam.otel.install()           # or DASHCAM_OTEL=on; needs opentelemetry-sdk
 
-How it works: a span processor. A span of kind SERVER or CONSUMER without a parent in this process is
-a *request*; if dashcam's own integration has begun one already it is that request, which gets the
+How it works: a span processor. A span of kind SERVER or CONSUMER without a parent in this process
+is a *request*; if dashcam's own integration has begun a request already, that request gets the
 span's ids, name (`http.route`), status and attributes. All other spans become spans of the current
 request, with their ids, parents, kinds, statuses, attributes, events and links.
 
-What it promises: nothing is exported and nothing is sent; sampling decisions of the SDK hold (what
-is not sampled is not told to processors). Bounds are those of records: 8 attributes a span, the more
-telling ones first, texts of 64 bytes; 64 events and 16 links a span; what is cut is counted.
-`exception.stacktrace` is left out: stacks are the sampler's. An error in here never reaches the host.
+What it promises: nothing is exported and nothing is sent; sampling decisions of the SDK hold
+(processors do not get spans that are not sampled). Bounds are those of records: 8 attributes for
+each span, the more useful ones first, texts of 64 bytes; 64 events and 16 links for each span;
+everything that is cut is counted. `exception.stacktrace` is left out: stacks come from the sampler.
+An error in here never reaches the host.
 
 Missing on purpose: metrics, logs, baggage.
 """
@@ -40,30 +41,32 @@ if TYPE_CHECKING:
 
 __all__ = ["DashcamSpanProcessor", "install"]
 
-# Open spans that are remembered; those beyond are not recorded, and counted.
+# At most this many open spans are remembered; further ones are not recorded, and counted.
 _OPEN_MOST = 10_000
-# Of more than 8 attributes those whose keys begin so are kept, in this order.
+# Of more than 8 attributes, those whose keys begin with these are kept, in this order.
 _TELLING = (
     "http.route", "http.response.status_code", "http.status_code", "error.type", "db.statement",
     "db.query.text", "url.full", "http.url", "url.path", "http.target", "server.address",
     "net.peer.name", "server.port", "net.peer.port", "http.request.method", "http.method",
     "db.system", "db.", "messaging.", "rpc.", "url.", "http.",
 )
-# Shorter than this a difference between a span's time and the clock is the call's own.
+# A smaller difference between a span's time and the clock is the call's own duration.
 _PROMPT_NS = 1_000_000
 
 
 class DashcamSpanProcessor(SpanProcessor):
-    """Records spans into dashcam's black box: `provider.add_span_processor(DashcamSpanProcessor())`.
+    """Records spans into dashcam's black box:
+    `provider.add_span_processor(DashcamSpanProcessor())`.
 
-    Start dashcam before or after; while it does not record, a span costs a call that returns at once.
+    Start dashcam before or after; while it does not record, a span costs a call that returns at
+    once.
     """
 
     def __init__(self) -> None:
         self._native: Any = dashcam._native
-        # Span id -> what stands for it. Plain dict operations are atomic.
+        # Span id -> the record that represents it. Plain dict operations are atomic.
         self._open: dict[tuple[int, int], Any] = {}
-        # Requests that a span stands for already.
+        # Requests that a span represents already.
         self._taken: dict[int, int] = {}
 
     def on_start(self, span: Span, parent_context: Optional[Context] = None) -> None:
@@ -75,7 +78,7 @@ class DashcamSpanProcessor(SpanProcessor):
             _process.notice(f"dashcam.otel: a span was not begun: {error!r}")
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Records what became of it."""
+        """Records its end."""
         try:
             context = span.context
             begun = context and self._open.pop((context.trace_id, context.span_id), None)
@@ -106,7 +109,7 @@ class DashcamSpanProcessor(SpanProcessor):
             self._open[context.trace_id, context.span_id] = begun
 
     def _begin_request(self, span: Span) -> Optional[_Request]:
-        """None: the current request is another span's already."""
+        """None: the current request belongs to another span already."""
         native = self._native
         current = native.current_request()
         if current and current in self._taken:
@@ -150,7 +153,7 @@ class DashcamSpanProcessor(SpanProcessor):
 
 
 class _Request:
-    """A span that stands for a request; `own`: it was begun for it."""
+    """A span that represents a request; `own`: the request was begun for it."""
 
     __slots__ = ("id", "own", "thread")
 
@@ -159,7 +162,7 @@ class _Request:
 
 
 def _who(span: Any) -> dict[str, Any]:
-    """Ids, kind and status, as the native module takes them."""
+    """Ids, kind and status, in the native module's form."""
     parent = span.parent
     return {
         "trace": span.context.trace_id,
@@ -187,7 +190,7 @@ def _event(event: Event) -> tuple[str, int, dict[str, Any]]:
 
 
 def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Values as records have them, the more telling ones first where not all can stay."""
+    """Values in the form of records, the more useful ones first if not all can be kept."""
     if len(attributes) > 8:
         def rank(key: str) -> int:
             ranks = (i for i, begin in enumerate(_TELLING) if key.startswith(begin))
@@ -209,13 +212,14 @@ def _on_loop() -> bool:
     return asyncio is not None and asyncio._get_running_loop() is not None
 
 
-# With the setting `otel` a provider that is made calls `install` itself.
+# With the setting `otel` a new provider calls `install` itself.
 _lock = threading.RLock()
 
 
 def install(provider: Optional[TracerProvider] = None) -> TracerProvider:
-    """Adds a processor to `provider`; without one to the provider that is set, and where none is,
-    to a new one, which is set. A provider that has one already stays as it is. Returns the provider.
+    """Adds a processor to `provider`; without this argument to the provider that is set, and if
+    none is set, to a new one, which is set. A provider that has a processor already remains
+    unchanged. Returns the provider.
 
     Raises TypeError for a provider that is not of opentelemetry-sdk.
     """

@@ -1,7 +1,8 @@
 """Captures in Python: `dashcam.open(path)`.
 
-How it works: a native library of its own (`dashcam._reader`, loaded here and nowhere else) reads the
-file and keeps it in memory. A table is made, batch by batch, when something reads its Arrow stream:
+How it works: a native library of its own (`dashcam._reader`, loaded here and nowhere else) reads
+the file and keeps it in memory. A table is made, batch by batch, when something reads its Arrow
+stream:
 
     capture = dashcam.open("captures")                  # the newest one in the folder
     pyarrow.table(capture.tables["requests"])
@@ -10,7 +11,7 @@ file and keeps it in memory. A table is made, batch by batch, when something rea
     duckdb.connect().register("requests", capture.tables["requests"])
 
 What it promises: names, order and types of columns are those of docs/tables.md; no dependency of
-ours: who takes a table brings the library that takes it. The interpreter is let go during long
+dashcam's: a program that takes a table has its own library for it. The GIL is released during long
 work. A file that grows (a live stream) is read as it is at this moment.
 """
 
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
 
 
 class CaptureError(OSError):
-    """A file cannot be read as a capture; its text says what was found and what to do."""
+    """A file cannot be read as a capture; its text gives what was found and the remedy."""
 
 
 class Tables(Mapping[str, "Table"]):
     """The tables of a capture by name. Each is an object of the Arrow PyCapsule interface
-    (`__arrow_c_stream__`, `__arrow_c_schema__`) with `name`, `about` and `columns`; its rows are made
-    each time it is read."""
+    (`__arrow_c_stream__`, `__arrow_c_schema__`) with `name`, `about` and `columns`; its rows are
+    made each time it is read."""
 
     __slots__ = ("_native", "_names")
 
@@ -59,7 +60,7 @@ class Tables(Mapping[str, "Table"]):
 
 
 class Diagnosis:
-    """The verdict on a capture: what `dashcam why` says."""
+    """The verdict on a capture, as in `dashcam why`."""
 
     __slots__ = ("text", "markdown", "_json")
 
@@ -93,7 +94,7 @@ class Diagnosis:
 
 
 class Capture:
-    """A capture that was read. Safe to use from several threads."""
+    """An opened capture. Safe to use from several threads."""
 
     __slots__ = ("path", "tables", "notes", "damage", "_native")
 
@@ -123,8 +124,8 @@ class Capture:
         return Diagnosis(*self._native.why(slow))
 
     def summary(self) -> dict[str, Any]:
-        """What is in it: time covered, requests, threads, counts, metrics, losses; as
-        `dashcam show --json` prints it."""
+        """Its contents: time covered, requests, threads, counts, metrics, losses; as `dashcam show
+        --json` prints them."""
         found: dict[str, Any] = json.loads(self._native.summary())
         return found
 
@@ -144,7 +145,8 @@ def newest(folder: Path) -> Path:
     try:
         for entry in folder.iterdir():
             if entry.suffix == ".dashcam":
-                with contextlib.suppress(FileNotFoundError):  # removed meanwhile, or a link to nothing
+                # removed meanwhile, or a link to nothing
+                with contextlib.suppress(FileNotFoundError):
                     found.append((entry.stat().st_mtime_ns, entry))
     except OSError as error:
         raise CaptureError(str(error)) from None

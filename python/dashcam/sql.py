@@ -2,12 +2,12 @@
 
     dashcam sql captures "select name, count(*) from requests group by name"
 
-How it works: the tables of the capture are views over their Arrow streams; DuckDB makes them as a
-question needs them. In Python, `connect` gives the connection:
+How it works: the tables of the capture are views over their Arrow streams; DuckDB reads them as a
+query needs them. In Python, `connect` returns the connection:
 
     dashcam.sql.connect("captures").sql("from waits select kind, sum(duration_ns) group by kind")
 
-What it promises: questions see the capture's tables and nothing else: no files, no network, no
+What it promises: queries see the capture's tables and nothing else: no files, no network, no
 extensions. DuckDB is an extra (`pip install 'dashcam[sql]'`), loaded here and nowhere else.
 """
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     import duckdb
 
 FINE, USAGE, UNREADABLE = 0, 2, 3
-# Rows from which a table takes the widths of its columns; it is printed in such parts.
+# A table takes the widths of its columns from this many rows; it is printed in parts of as many.
 PART = 1000
 
 
 def connect(capture: Capture | str | os.PathLike[str]) -> duckdb.DuckDBPyConnection:
     """A DuckDB connection that sees the tables of a capture (or of the one at a path) and nothing
-    else. Raises ImportError without duckdb, CaptureError for what is no capture."""
+    else. Raises ImportError without duckdb, CaptureError for a file that is no capture."""
     import duckdb
 
     opened = capture if isinstance(capture, Capture) else open_capture(capture)
     connection = duckdb.connect(":memory:")
     for name, table in opened.tables.items():
         connection.register(name, table)
-    # A progress bar would stand among the answer's rows.
+    # A progress bar would appear among the result's rows.
     for setting in ("enable_progress_bar = false", "python_enable_replacements = false",
                     "enable_external_access = false", "autoinstall_known_extensions = false",
                     "autoload_known_extensions = false", "lock_configuration = true"):
@@ -50,7 +50,7 @@ def connect(capture: Capture | str | os.PathLike[str]) -> duckdb.DuckDBPyConnect
 
 
 def main(words: list[str]) -> int:
-    """Answers one question: how to print (table, json, csv), the capture, the question."""
+    """Answers one query. Arguments: how to print (table, json, csv), the capture, the query."""
     form, path, query = words
     try:
         import duckdb
@@ -79,9 +79,9 @@ def main(words: list[str]) -> int:
         tell(f"sql: {error}")
         return USAGE
     except OSError as error:
-        # Nor may the interpreter's end say more.
+        # Nor may the interpreter's end print more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        # Whoever reads our output has seen enough.
+        # The reader of our output has closed it.
         if not isinstance(error, BrokenPipeError):
             tell(f"cannot write to stdout: {error.strerror} (os error {error.errno})")
             return USAGE
@@ -114,7 +114,7 @@ def show(answer: duckdb.DuckDBPyConnection, form: str, out: TextIO) -> None:
 
 
 def show_json(answer: duckdb.DuckDBPyConnection, names: list[str], out: TextIO) -> None:
-    """A list of objects, a row a line."""
+    """A list of objects, one row for each line."""
     before = "[\n"
     while rows := answer.fetchmany(PART):
         for row in rows:
@@ -125,7 +125,7 @@ def show_json(answer: duckdb.DuckDBPyConnection, names: list[str], out: TextIO) 
 
 
 def print_table(header: list[str] | None, names: list[str], rows: list[Any], out: TextIO) -> None:
-    """Columns of equal width; numbers to the right, what is unknown as `-`."""
+    """Columns of equal width; numbers to the right, unknown values as `-`."""
     texts = [[cell(value) for value in row] for row in rows]
     widths = [max([len(name)] + [len(row[i]) for row in texts]) for i, name in enumerate(names)]
     right = [bool(rows) and all(is_number(row[i]) for row in rows) for i in range(len(names))]
@@ -141,12 +141,14 @@ def print_table(header: list[str] | None, names: list[str], rows: list[Any], out
 
 
 def is_number(value: Any) -> bool:
-    """Whether it stands to the right."""
+    """Whether it is aligned to the right."""
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def cell(value: Any) -> str:
-    """A value in a table. Names come from requests: what would move the cursor is escaped."""
+    """A value in a table. Names come from requests: characters that would move the cursor are
+    escaped.
+    """
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -172,7 +174,7 @@ def plain(value: Any) -> Any:
 
 
 def distinct(names: list[str]) -> list[str]:
-    """The names, a number behind one that was there before."""
+    """The names, with a number after a name that occurred before."""
     seen: dict[str, int] = {}
     out = []
     for name in names:

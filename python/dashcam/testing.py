@@ -8,11 +8,12 @@
         assert counted.total("orders", tags={"shop": "a"}) == 1
         assert counted.names() == {"orders", "db.query"}
 
-How it works: a window of metrics is taken at the begin and at the end, and those between are read from a
-capture, which is removed again. So the whole way is under test, names and tags as sinks get them.
-What it promises: exact counts of the whole process, threads included. Cost: some 50 ms, more for a
-large box: in tests give `dashcam.start(memory="1MiB")`. Metrics of dashcam itself (`dashcam.*`) are
-left out. Missing on purpose: requests, spans and events (`dashcam.open(dashcam.snap())` has them).
+How it works: a window of metrics is taken at the begin and at the end, and the windows between are
+read from a capture, which is removed again. So the whole path is under test, with names and tags as
+sinks get them. What it promises: exact counts of the whole process, threads included. Cost: some 50
+ms, more for a large box: in tests give `dashcam.start(memory="1MiB")`. Metrics of dashcam itself
+(`dashcam.*`) are left out. Missing on purpose: requests, spans and events
+(`dashcam.open(dashcam.snap())` has them).
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ __all__ = ["Counted", "metrics"]
 
 
 class Counted:
-    """What came in for each series while the block ran; empty until its end."""
+    """The values of each series while the block ran; empty until its end."""
 
     def __init__(self) -> None:
         self.series: list[dict[str, Any]] = []
         """name, kind, tags, and `windows` as `Capture.summary()` has them."""
 
     def names(self) -> set[str]:
-        """Names that something came in for."""
+        """Names of series with a value."""
         return {one["name"] for one in self.series}
 
     def _windows(self, name: str, tags: Mapping[str, str] | None) -> list[dict[str, Any]]:
-        """All of a name; with `tags`, of the series that has exactly these."""
+        """All series of a name; with `tags`, the series that has exactly these."""
         fits = [one for one in self.series if one["name"] == name and (tags is None or one["tags"] == dict(tags))]
         return [window for one in fits for window in one["windows"]]
 
     def total(self, name: str, *, tags: Mapping[str, str] | None = None) -> float:
-        """What was counted; of timings, histograms and distributions how many values; of sets how
-        many distinct members, at most. 0: nothing came in. Without `tags` over all series."""
+        """The count; for timings, histograms and distributions the number of values; for sets the
+        number of distinct members, at most. 0: no value. Without `tags` over all series."""
         windows = self._windows(name, tags)
         return sum(float(window.get("count", window.get("members", 0))) for window in windows)
 
@@ -53,7 +54,7 @@ class Counted:
         return sum(float(window.get("sum", 0)) for window in self._windows(name, tags))
 
     def last(self, name: str, *, tags: Mapping[str, str] | None = None) -> float | None:
-        """The last value of a gauge, changes by `gauge_add` behind it; None: nothing came in."""
+        """The last value of a gauge, with later changes by `gauge_add`; None: no value."""
         value: float | None = None
         for window in sorted(self._windows(name, tags), key=lambda w: int(w["to_ns"])):
             if "value" in window:
@@ -64,7 +65,7 @@ class Counted:
 
 @contextlib.contextmanager
 def metrics() -> Iterator[Counted]:
-    """What the block counts. Raises RuntimeError where nothing is recorded."""
+    """Records the metrics of the block. Raises RuntimeError where nothing is recorded."""
     if not dashcam.status().get("on"):
         raise RuntimeError('testing.metrics: found recording off, wanted dashcam.start(memory="1MiB") before')
     counted = Counted()

@@ -1,13 +1,13 @@
-"""Starts dashcam in a program that does not know of it. `dashcam run` puts this folder first on
-PYTHONPATH; Python imports a module of this name when it starts.
+"""Starts dashcam in a program without a change to the program. `dashcam run` puts this folder first
+on PYTHONPATH; Python imports a module of this name when it starts.
 
 Programs that a recorded program starts (a helper, a backend in a subprocess) are not part of the
-service and are left alone, unless they are the same program again (a reloader, an upgrade) or a
+service and are not recorded, unless they are the same program again (a reloader, an upgrade) or a
 multiprocessing child; DASHCAM_CHILDREN=on records them all.
 
-Then it gets out of the way: the folder leaves sys.path and the user's own sitecustomize, if there
-is one further down, is run as if this were not here. Nothing here may raise, and any Python must be
-able to read it, the second too: no annotations, no f-strings.
+Then it removes itself: the folder is taken from sys.path, and the user's own sitecustomize, if
+there is one further down, runs as if this one did not exist. Nothing here may raise, and any Python
+must be able to read it, also Python 2: no annotations, no f-strings.
 """
 
 import os
@@ -40,7 +40,7 @@ def _is_helper():
     if any(b"multiprocessing.resource_tracker" in word for word in words):
         return True
     if any(b"multiprocessing" in word for word in words):
-        # Its own command line says nothing of the service.
+        # Its own command line says nothing about the service.
         if "DASHCAM_ROOT_NAME" in os.environ:
             os.environ.setdefault("DASHCAM_SERVICE", os.environ["DASHCAM_ROOT_NAME"])
         return False
@@ -87,7 +87,7 @@ def _step_aside():
         if "sitecustomize" not in str(error):
             raise
     finally:
-        # The import that brought us here wants to find a module of that name.
+        # The import that brought us here expects to find a module of that name.
         if this is not None:
             sys.modules.setdefault("sitecustomize", this)
 

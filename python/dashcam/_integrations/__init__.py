@@ -1,12 +1,12 @@
-"""Turns the requests of web servers and frameworks into dashcam requests, without their help.
+"""Turns the requests of web servers and frameworks into dashcam requests, without a change to them.
 
-How it works: a module named in `PATCHES` is patched as soon as it was executed. Two functions of importlib see
-that: `exec_module` of the loaders of files, also when a module is reloaded or executed by hand, and
-`_load_unlocked`, whatever the loader. Both are hooked as everything else is (python/src/hooks), so `sys.meta_path`,
-specs and loaders are what they are without us. Modules that are there already are patched at once;
-none is ever imported for our sake.
+How it works: a module named in `PATCHES` is patched as soon as it was executed. Two functions of
+importlib show that: `exec_module` of the loaders of files, also when a module is reloaded or
+executed by hand, and `_load_unlocked`, whatever the loader. Both are hooked like all other
+functions (python/src/hooks), so `sys.meta_path`, specs and loaders are the same as without dashcam.
+Modules that are loaded already are patched at once; dashcam never imports one for this.
 
-What it promises: a module that looks other than expected stays as it is and a notice goes into
+What it promises: a module with an unexpected form remains unchanged, and a notice goes into
 `status()`. Only one request is open per unit of work: an inner layer renames the outer one's.
 """
 
@@ -89,7 +89,7 @@ _patched: dict[str, weakref.ref[ModuleType]] = {}
 
 
 def install(native: Any) -> None:
-    """Patches what is imported and watches for the rest. Once a process."""
+    """Patches loaded modules, and those that are imported later. Once for each process."""
     for name in PATCHES:
         module = sys.modules.get(name)
         if module is not None:

@@ -1,4 +1,6 @@
-"""aiohttp's server: one request a call of `RequestHandler._handle_request`. Websockets are none."""
+"""aiohttp's server: one request for each call of `RequestHandler._handle_request`. Websockets are
+none.
+"""
 
 from __future__ import annotations
 

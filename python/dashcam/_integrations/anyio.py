@@ -7,7 +7,9 @@ from typing import Any, Callable
 
 
 def patch(native: Any, module: Any) -> None:
-    """Hooks `anyio.to_thread.run_sync`. Without a current request the call is passed on as is."""
+    """Hooks `anyio.to_thread.run_sync`. Without a current request the call is passed on
+    unchanged.
+    """
 
     def before(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         request = native.current_request()

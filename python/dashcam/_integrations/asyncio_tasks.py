@@ -1,5 +1,5 @@
-"""asyncio: which task runs on a loop's thread. Nothing of it is patched: the sampler is told where
-asyncio keeps its running tasks as soon as it does."""
+"""asyncio: the running task of a loop's thread. Nothing of it is patched: the sampler gets the
+place where asyncio keeps its running tasks as soon as that exists."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from typing import Any
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """`asyncio.tasks` has made, or found, what holds the running tasks."""
+    """`asyncio.tasks` has made, or found, the holder of the running tasks."""
     native.asyncio_is_here()

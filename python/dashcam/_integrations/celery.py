@@ -9,7 +9,7 @@ from typing import Any
 from dashcam._integrations import incoming
 
 
-# The requests of the runs that this context is in, innermost last; 0 for none.
+# The requests of this context's runs, innermost last; 0 for none.
 _running: ContextVar[tuple[int, ...]] = ContextVar("dashcam_celery", default=())
 
 
@@ -40,7 +40,7 @@ def _hooked(native: Any, name: str, trace: Any) -> Any:
             native.request_end(request, error)
 
     def after(result: Any, *args: Any, **kwargs: Any) -> None:
-        # (result, what became of it, runtime, text); nothing became of a success.
+        # (result, state, runtime, text); the state is empty for a success.
         became = result[1] if isinstance(result, tuple) and len(result) > 1 else None
         failed = getattr(became, "state", None) == "FAILURE"
         end(type(getattr(became, "retval", None)).__name__ if failed else False)

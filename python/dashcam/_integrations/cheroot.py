@@ -1,4 +1,6 @@
-"""cheroot, CherryPy's server: a request is a call of `Gateway.respond`, its wait for a thread included."""
+"""cheroot, CherryPy's server: a request is a call of `Gateway.respond`, its wait for a thread
+included.
+"""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ _ANCHORS = re.compile(r"(?:(?<=/)|^)\^|\$$")
 
 
 def patch_wsgi(native: Any, module: ModuleType) -> None:
-    """Hooks `WSGIHandler.__call__`: begins a request when no server did."""
+    """Hooks `WSGIHandler.__call__`: begins a request if no server did."""
     wsgi.begins(native, module.WSGIHandler, "__call__")
 
 
 def patch_asgi(native: Any, module: ModuleType) -> None:
-    """Hooks `ASGIHandler.__call__`: begins a request when no server did."""
+    """Hooks `ASGIHandler.__call__`: begins a request if no server did."""
     asgi.begins(native, module.ASGIHandler)
 
 

@@ -1,4 +1,6 @@
-"""Thread pools: work handed to an executor keeps its request, and its time in the queue is known."""
+"""Thread pools: work handed to an executor keeps its request, and its time in the queue is
+known.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from typing import Any, Callable
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Hooks `ThreadPoolExecutor.submit`. Without a current request the call is passed on as is."""
+    """Hooks `ThreadPoolExecutor.submit`. Without a current request the call is passed on
+    unchanged.
+    """
 
     def before(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         request = native.current_request()

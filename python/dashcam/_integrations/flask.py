@@ -11,9 +11,9 @@ from dashcam._integrations import wsgi
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Hooks `Flask.wsgi_app` (begins a request when no server did), `Flask.full_dispatch_request` (names it,
-    once the route is known, and sees its status) and `Flask.handle_exception` (which is given what no
-    handler of the application took, before a reply is made of it)."""
+    """Hooks `Flask.wsgi_app` (begins a request if no server did), `Flask.full_dispatch_request`
+    (names it, once the route is known, and reads its status) and `Flask.handle_exception` (which
+    gets exceptions that no handler of the application took, before a reply is made from them)."""
     find = _finder(module)
 
     def before_dispatch(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -37,8 +37,8 @@ def patch(native: Any, module: ModuleType) -> None:
 
 
 def _finder(module: ModuleType) -> Callable[[], Any]:
-    """What finds the current request. `flask.request` is a proxy, each attribute of which costs a
-    microsecond; what lies behind it has moved between versions."""
+    """Finds the current request. `flask.request` is a proxy, each attribute of which costs a
+    microsecond; the object behind it has moved between versions."""
     known = sys.modules.get("flask.globals")
     for name in ("_cv_request", "_cv_app"):  # to Flask 3.1; since 3.2
         variable = getattr(known, name, None)

@@ -28,7 +28,9 @@ def patch_gthread(native: Any, module: ModuleType) -> None:
 
 
 def patch_async(native: Any, module: ModuleType) -> None:
-    """Hooks `AsyncWorker.handle_request(listener_name, req, sock, addr)`: gevent's and eventlet's workers."""
+    """Hooks `AsyncWorker.handle_request(listener_name, req, sock, addr)`: gevent's and eventlet's
+    workers.
+    """
     _serves(native, module.AsyncWorker, lambda self, listener, req, sock, *more: _asked(req, sock))
 
 

@@ -2,7 +2,7 @@
 
 Waiting for the next request on a kept-alive connection is not part of it. Servers that build on
 `BaseHTTPRequestHandler` and handle requests themselves (werkzeug, wsgiref) begin theirs elsewhere;
-the handler's own loop is what is hooked here, and it is not theirs.
+this hooks the handler's own loop, which they do not use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""hypercorn: one request a call of the application."""
+"""hypercorn: one request for each call of the application."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ def patch(native: Any, module: ModuleType) -> None:
 
 
 def patch_connections(native: Any, module: ModuleType) -> None:
-    """Hooks `TCPServer.run`, the task of a connection: the tasks that it makes serve its transport."""
+    """Hooks `TCPServer.run`, the task of a connection: the tasks that it makes serve its
+    transport.
+    """
 
     def before(self: Any) -> None:
         native.asgi_on(self.writer)

@@ -1,8 +1,8 @@
-"""The caller's trace, out of the headers of a request: `traceparent` and `tracestate`.
+"""The caller's trace, from the headers of a request: `traceparent` and `tracestate`.
 
-What is valid is decided in Rust (crates/format/src/traceparent.rs). A request that comes with two
-`traceparent` headers, or with one that is not valid, begins a trace of its own. Requests without the
-header cost a look at their headers and no more. WSGI's and ASGI's headers are read in Rust, too.
+Validity is decided in Rust (crates/format/src/traceparent.rs). A request with two `traceparent`
+headers, or with one that is not valid, begins a trace of its own. Requests without the header cost
+a lookup in their headers and no more. WSGI's and ASGI's headers are read in Rust, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Mapping
 
 
 def mapping(native: Any, request: int, headers: Mapping[str, Any]) -> None:
-    """Of headers in a mapping that does not care for case, or of lower-case names."""
+    """From headers in a mapping that ignores case, or with lower-case names."""
     parent = headers.get("traceparent")
     if parent and request:
         every = getattr(headers, "get_all", None) or getattr(headers, "getall", None)
@@ -25,7 +25,7 @@ def mapping(native: Any, request: int, headers: Mapping[str, Any]) -> None:
 
 
 def _tell(native: Any, request: int, parent: Any, state: Any) -> None:
-    # What a client sends must never become an error of ours.
+    # Nothing that a client sends may become an error of ours.
     if isinstance(parent, str) and isinstance(state, str):
         try:
             native.request_continue(request, parent, state)

@@ -1,5 +1,5 @@
-"""OpenTelemetry with the setting `otel`: every provider of the SDK feeds dashcam, and where the
-program sets none before it instruments, one is set that does nothing else."""
+"""OpenTelemetry with the setting `otel`: every provider of the SDK feeds dashcam. If the program
+sets no provider before it instruments, one is set that does nothing else."""
 
 from __future__ import annotations
 

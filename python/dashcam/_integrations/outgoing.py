@@ -1,8 +1,8 @@
-"""`traceparent` on what the program sends, with the setting `propagate`: http.client (with it urllib,
-urllib3, requests), httpx, aiohttp's client, Celery's tasks.
+"""`traceparent` on the program's outgoing calls, with the setting `propagate`: http.client (with it
+urllib, urllib3, requests), httpx, aiohttp's client, Celery's tasks.
 
 A call that has the header already (OpenTelemetry's, or the program's own) keeps it. Outside of a
-request or span nothing is added. `inject` is what programs call themselves.
+request or span nothing is added. Programs that do it themselves call `inject`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, MutableMapping
 
 
 def inject(native: Any, headers: MutableMapping[str, str]) -> MutableMapping[str, str]:
-    """Adds the present `traceparent` (and `tracestate`) unless one is there; returns `headers`."""
+    """Adds the current `traceparent` (and `tracestate`) unless there is one; returns `headers`."""
     if not any(str(name).lower() == "traceparent" for name in headers):
         parent = native.traceparent()
         if parent is not None:
@@ -24,7 +24,7 @@ def inject(native: Any, headers: MutableMapping[str, str]) -> MutableMapping[str
 
 
 def patch_http_client(native: Any, module: ModuleType) -> None:
-    """Hooks `HTTPConnection.endheaders`: the lines of the request that were put so far are there."""
+    """Hooks `HTTPConnection.endheaders`: the request's lines so far are in the buffer there."""
     put_header = module.HTTPConnection.putheader
 
     def before(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -39,7 +39,7 @@ def patch_http_client(native: Any, module: ModuleType) -> None:
 
 
 def patch_httpx(native: Any, module: ModuleType) -> None:
-    """Hooks `Client._send_single_request` and its asynchronous twin: one call a hop."""
+    """Hooks `Client._send_single_request` and its asynchronous twin: one call for each hop."""
 
     def before(self: Any, request: Any) -> None:
         if native.setting_is_on("propagate"):
@@ -50,7 +50,7 @@ def patch_httpx(native: Any, module: ModuleType) -> None:
 
 
 def patch_aiohttp(native: Any, module: ModuleType) -> None:
-    """Hooks `ClientRequest.__init__`, which settles the headers."""
+    """Hooks `ClientRequest.__init__`, which prepares the headers."""
 
     def after(result: None, self: Any, *args: Any, **kwargs: Any) -> None:
         if native.setting_is_on("propagate"):

@@ -9,7 +9,7 @@ from dashcam._integrations import wsgi
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Hooks `handle_one_response`, and `handle_error`, which is given what the application has raised."""
+    """Hooks `handle_one_response`, and `handle_error`, which gets the application's exception."""
     handler = module.WSGIHandler
     wsgi.serves(native, handler, "handle_one_response", _asked, _failed)
     wsgi.notes_error(native, handler, "handle_error")
@@ -20,5 +20,5 @@ def _asked(handler: Any) -> wsgi.Asked:
 
 
 def _failed(handler: Any) -> bool:
-    """Its status is bytes, and None where a response was made without one."""
+    """Its status is bytes, or None if a response was made without one."""
     return bytes(handler.status or b"").startswith(b"5")

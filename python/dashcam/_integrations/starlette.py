@@ -8,12 +8,12 @@ from typing import Any
 
 from dashcam._integrations import asgi
 
-# The request of this context, and the path of what it was passed on to.
+# The request of this context, and the path of the application that it was passed on to.
 _mounted: ContextVar[tuple[int, str]] = ContextVar("dashcam_mounted", default=(0, ""))
 
 
 def patch(native: Any, module: ModuleType) -> None:
-    """Hooks `Starlette.__call__`: begins a request when no server did."""
+    """Hooks `Starlette.__call__`: begins a request if no server did."""
     asgi.begins(native, module.Starlette)
 
 

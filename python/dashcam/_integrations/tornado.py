@@ -1,4 +1,6 @@
-"""Tornado: one request a handler's `_execute`, named by the rule that found the handler. Websockets are none."""
+"""Tornado: one request for each `_execute` of a handler, named by the rule that found the handler.
+Websockets are none.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ def patch(native: Any, module: ModuleType) -> None:
 
 
 def patch_routes(native: Any, module: ModuleType) -> None:
-    """Hooks `PathMatches.match`: what it matched is the request's route."""
+    """Hooks `PathMatches.match`: the matched pattern is the request's route."""
 
     def after(found: Any, self: Any, request: Any) -> None:
         if found is not None:
@@ -56,8 +58,8 @@ def _route(handler: Any) -> str | None:
 
 @functools.lru_cache(maxsize=1024)
 def template(pattern: str) -> str:
-    """`/price/{sku}` of `^/price/(?P<sku>[^/]+)$`; a group without a name is `{path}`. A pattern that is more than
-    text and groups stays as it is, without its anchors."""
+    """`/price/{sku}` of `^/price/(?P<sku>[^/]+)$`; a group without a name is `{path}`. A pattern
+    with more than text and groups remains unchanged, without its anchors."""
     pattern = pattern.lstrip("^")
     pattern = pattern[:-1] if pattern.endswith("$") and not pattern.endswith("\\$") else pattern
     text, depth = "", 0

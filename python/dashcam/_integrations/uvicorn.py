@@ -1,4 +1,6 @@
-"""uvicorn, with h11 and with httptools, also as gunicorn's worker: one request a response cycle."""
+"""uvicorn, with h11 and with httptools, also as gunicorn's worker: one request for each response
+cycle.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """A WSGI request: while its server's own function serves it, the sending of its body included.
 
-How it works: each server has one function that serves a request (gunicorn's `handle_request`, waitress'
-`WSGITask.execute`, ...). `serves` hooks it: a request begins in front of it, named by what the server has
-read of it, and ends behind it (python/src/moments/served.rs). The application, its environment,
-`start_response` and the body are not touched. Under a server without an integration, the application of a
-framework is the request (`begins`; python/src/moments/wsgi.rs): until its body is used up or closed, as far as
-the body has a place for such a callback.
+How it works: each server has one function that serves a request (gunicorn's `handle_request`,
+waitress' `WSGITask.execute`, ...). `serves` hooks it: a request begins before it, named by the part
+that the server has read, and ends after it (python/src/moments/served.rs). The application, its
+environment, `start_response` and the body are not changed. Under a server without an integration,
+the call of a framework's application is the request (`begins`; python/src/moments/wsgi.rs): until
+its body is used up or closed, if the body has a place for such a callback.
 
-What it promises: where a server's object looks other than expected, its function runs as without us, and a
-notice goes into `status()`, once a server.
+What it promises: if a server's object has an unexpected form, its function runs as without dashcam,
+and a notice goes into `status()`, once for each server.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 
 class Asked(NamedTuple):
-    """What a server has read of a request."""
+    """The parts of a request that a server has read."""
 
     method: str
     path: str
@@ -33,18 +33,23 @@ def serves(
     asked: Callable[..., Asked],
     failure: Optional[Callable[[Any], bool]] = None,
 ) -> None:
-    """Hooks a server's method that serves one request. `asked` is given what the method is given; `failure`,
-    when the method has returned, tells from its `self` whether the request failed."""
+    """Hooks a server's method that serves one request. `asked` gets the method's arguments;
+    `failure`, called when the method has returned, reads from its `self` whether the request
+    failed."""
     native.hook(holder, name, around=native.serving(asked, failure))
 
 
 def begins(native: Any, holder: Any, name: str) -> None:
-    """Hooks a framework's `(self, environ, start_response)`: it begins a request when no server did."""
+    """Hooks a framework's `(self, environ, start_response)`: it begins a request if no server
+    did.
+    """
     native.hook(holder, name, around=native.wsgi_call)
 
 
 def notes_status(native: Any, holder: Any, name: str = "start_response") -> None:
-    """Hooks a server's `start_response(self, status, ...)`: a reply of 500 and more is a failure of the request."""
+    """Hooks a server's `start_response(self, status, ...)`: a reply of 500 and more is a failure of
+    the request.
+    """
 
     def before(self: Any, status: Any = "", *args: Any, **kwargs: Any) -> None:
         if isinstance(status, str) and status.startswith("5"):
@@ -54,8 +59,8 @@ def notes_status(native: Any, holder: Any, name: str = "start_response") -> None
 
 
 def notes_error(native: Any, holder: Any, name: str) -> None:
-    """Hooks a server's method that handles what the application has raised: `(self, type, value, traceback)` or
-    `(self, exc_info)`."""
+    """Hooks a server's method that handles the application's exception: `(self, type, value,
+    traceback)` or `(self, exc_info)`."""
 
     def before(self: Any, first: Any = None, *more: Any, **kwargs: Any) -> None:
         kind = first[0] if isinstance(first, tuple) and first else first
@@ -66,7 +71,7 @@ def notes_error(native: Any, holder: Any, name: str) -> None:
 
 
 def of_environ(environ: Any, connection: Any = None) -> Asked:
-    """What the environment says of a request."""
+    """The request in the environment."""
     return Asked(
         environ["REQUEST_METHOD"],
         environ.get("PATH_INFO") or "/",

@@ -1,8 +1,10 @@
-"""What the doors have in common: refusals with their counter, and whom the environment names.
+"""What the compatible APIs share: refused calls with their counter, and the server that the
+environment names.
 
 Reasons: `value` (not a number, not a name), `tags` (not text; a key twice: the last one counts),
 `misuse` (a timer that was not started, `timed` without a name), `timestamp` (counted now instead),
-`mark` (an event or check that no server took), `api` (a call of datadog.api that would need HTTP).
+`mark` (an event or check that no server accepted), `api` (a call of datadog.api that would need
+HTTP).
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ _told: set[str] = set()
 
 
 def refused() -> dict[str, int]:
-    """Reason -> calls that were refused, or kept only in part, in this process. Threads that count
-    at one instant may lose one here; the metric `dashcam.compat.refused` loses none."""
+    """Reason -> calls that were refused, or only counted in part, in this process. If two threads
+    count at one instant, one may be missing here; the metric `dashcam.compat.refused` counts all.
+    """
     return dict(_refused)
 
 
 def refuse(reason: str, text: str) -> None:
-    """Counts a refusal; says the first of each reason on stderr."""
+    """Counts a refused call; reports the first of each reason on stderr."""
     _refused[reason] = _refused.get(reason, 0) + 1
     _native.count("dashcam.compat.refused", 1, tags={"reason": reason})
     say(reason, f"{text}; further ones are only counted, in dashcam.compat.refused")
@@ -45,8 +48,8 @@ def shown(value: object, how: Callable[[object], str] = repr) -> str:
 
 
 def as_float(value: object) -> float | None:
-    """What is no int or float but goes for one with the clients: Decimal, numpy's, "5". None: it
-    is one already, or cannot be."""
+    """A value that is no int or float but that the clients accept as one: Decimal, numpy's, "5".
+    None: it is one already, or cannot be."""
     if isinstance(value, (int, float)):
         return None
     try:
@@ -56,7 +59,7 @@ def as_float(value: object) -> float | None:
 
 
 def say(key: str, text: str) -> None:
-    """A line on stderr, once for each key. A broken stderr is nobody's harm."""
+    """A line on stderr, once for each key. A broken stderr is ignored."""
     if key in _told:
         return
     _told.add(key)
@@ -67,13 +70,13 @@ def say(key: str, text: str) -> None:
 
 
 def target() -> str | None:
-    """The server that the environment names, as it stands there; None: none."""
+    """The server that the environment names, as it is written there; None: none."""
     def found(name: str) -> str:
         return os.environ.get(name, "").strip()
 
     for name in _TARGETS:
         if text := found(name):
-            # Elsewhere these words are a path or a host.
+            # In other variables these words are a path or a host.
             return None if name == "DASHCAM_STATSD" and text.lower() in _NO else text
     if found("DD_DOGSTATSD_DISABLE").lower() in _YES:
         return None
@@ -86,8 +89,8 @@ def target() -> str | None:
 
 
 def same_server(wanted: str, is_usual: bool) -> None:
-    """Says once a server that lines do not go where the code says. `wanted`: udp://host:port or
-    unix:///path. `is_usual`: the code left it at the client's default."""
+    """Reports once for each server that lines do not go where the code says. `wanted`:
+    udp://host:port or unix:///path. `is_usual`: the code left it at the client's default."""
     found = target()
     if found is None:
         say(f"server {wanted}", f"metrics for {wanted} stay in the black box: the environment names "

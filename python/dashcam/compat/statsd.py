@@ -4,9 +4,9 @@
     client = statsd.StatsClient("localhost", 8125, prefix="shop")
     client.incr("orders")
 
-Names, defaults and meanings are those of `statsd`; see docs/metrics.md, "Import swap", for what
-differs: the environment names the server, values are told in windows of a second, and nothing here
-raises. Missing on purpose: `statsd.defaults.env` and `statsd.defaults.django`.
+Names, defaults and meanings are those of `statsd`; docs/metrics.md, "Import swap", lists the
+differences: the environment names the server, values are sent in windows of a second, and nothing
+here raises. Missing on purpose: `statsd.defaults.env` and `statsd.defaults.django`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from dashcam import _native
 from dashcam.compat._shared import as_float, refuse, same_server, shown
 
 __all__ = ["StatsClient", "TCPStatsClient", "UnixSocketStatsClient"]
-# Of the package whose surface this is.
+# The version of the package with this API.
 VERSION = (4, 0, 1)
 
 F = TypeVar("F", bound=Callable[..., Any])
-# Calls a pipeline keeps; beyond, it plays them early.
+# At most this many calls are kept by a pipeline; it replays them early when there are more.
 _MOST = 10_000
 
 
 class Timer:
-    """Times a block or the calls of a function, and notes milliseconds. `ms`: the last block's."""
+    """Times a block or the calls of a function, and records milliseconds. `ms`: the last
+    block's.
+    """
 
     def __init__(self, client: _Base, stat: str, rate: float = 1) -> None:
         self.client = client
@@ -75,12 +77,12 @@ class Timer:
         self.stop()
 
     def start(self) -> Timer:
-        """Begins anew."""
+        """Begins again."""
         self.ms, self._sent, self._begin = None, False, perf_counter()
         return self
 
     def stop(self, send: bool = True) -> Timer:
-        """Ends the block; with `send` false the figure waits for `send()`."""
+        """Ends the block; with `send` false the duration waits for `send()`."""
         if self._begin is None:
             refuse("misuse", f"timer {shown(self.stat)}: stop() before start()")
             return self
@@ -90,7 +92,7 @@ class Timer:
         return self
 
     def send(self) -> None:
-        """Notes the figure, once."""
+        """Records the duration, once."""
         if self.ms is None or self._sent:
             why = "before stop()" if self.ms is None else "twice"
             refuse("misuse", f"timer {shown(self.stat)}: send() {why}")
@@ -100,7 +102,7 @@ class Timer:
 
 
 class _Base:
-    """The metrics; where they go is said by `_put`."""
+    """The metrics; `_put` decides where they go."""
 
     _prefix: str | None = None
 
@@ -122,7 +124,7 @@ class _Base:
         self._put(_native.count, stat, count, rate)
 
     def decr(self, stat: str, count: float = 1, rate: float = 1) -> None:
-        """Takes from a counter."""
+        """Subtracts from a counter."""
         try:
             less = -(count if isinstance(count, (int, float)) else float(count))
         except Exception:  # noqa: BLE001
@@ -135,12 +137,12 @@ class _Base:
         self._put(_native.gauge_add if delta else _native.gauge, stat, value, rate)
 
     def set(self, stat: str, value: Any, rate: float = 1) -> None:
-        """Notes a member of a set."""
+        """Records a member of a set."""
         self._put(_native.set, stat, value, rate)
 
 
 class _Client(_Base):
-    """Plays into dashcam's metrics."""
+    """Sends to dashcam's metrics."""
 
     def _put(self, function: Callable[..., None], stat: str, value: Any, rate: float) -> None:
         try:
@@ -166,8 +168,8 @@ class _Client(_Base):
 
 
 class StatsClient(_Client):
-    """For `statsd.StatsClient`. `prefix` counts; host, port and ipv6 are compared with the
-    environment, which decides; maxudpsize is DASHCAM_STATSD_PACKET's."""
+    """For `statsd.StatsClient`. `prefix` has an effect; host, port and ipv6 are compared with the
+    environment, which decides; DASHCAM_STATSD_PACKET replaces maxudpsize."""
 
     def __init__(self, host: str = "localhost", port: int = 8125, prefix: str | None = None,
                  maxudpsize: int = 512, ipv6: bool = False) -> None:
@@ -177,7 +179,7 @@ class StatsClient(_Client):
 
 
 class TCPStatsClient(_Client):
-    """For `statsd.TCPStatsClient`: lines go where the environment says, so not by TCP."""
+    """For `statsd.TCPStatsClient`: lines go to the environment's server, so not by TCP."""
 
     def __init__(self, host: str = "localhost", port: int = 8125, prefix: str | None = None,
                  timeout: float | None = None, ipv6: bool = False) -> None:
@@ -207,7 +209,7 @@ class UnixSocketStatsClient(_Client):
 
 
 class Pipeline(_Base):
-    """Keeps calls until `send()`; after 10,000 it plays those it has."""
+    """Keeps calls until `send()`; after 10,000 it replays the kept ones."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -225,7 +227,7 @@ class Pipeline(_Base):
         self.send()
 
     def send(self) -> None:
-        """Counts what was kept."""
+        """Counts the kept calls."""
         kept, self._kept = self._kept, []
         for call in kept:
             self._client._put(*call)

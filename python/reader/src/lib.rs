@@ -1,13 +1,13 @@
 //! `dashcam._reader`: captures in Python. A library of its own, loaded by `dashcam.open`.
 //!
-//! How it works: `Capture` reads a file and keeps it; `Table` hands one of its tables out as an
-//! Arrow C stream in a capsule (`__arrow_c_stream__`), which pyarrow, Polars, pandas and DuckDB take.
-//! `dashcam.reading` gives both their public form. It is built against the stable ABI, once for
-//! every interpreter, and knows nothing of `dashcam._native`, which knows nothing of it: what
-//! records carries no Arrow.
+//! How it works: `Capture` reads a file and keeps it; `Table` returns one of its tables as an Arrow
+//! C stream in a capsule (`__arrow_c_stream__`), which pyarrow, Polars, pandas and DuckDB accept.
+//! `dashcam.reading` is the public form of both. It is built against the stable ABI, once for every
+//! interpreter. It and `dashcam._native` are independent, so that the recorder does not contain
+//! Arrow.
 //!
-//! What it promises: the interpreter is let go while a file is read, a verdict is found and tables
-//! are made; a stream made of a capture keeps it alive, whatever becomes of the Python objects.
+//! What it promises: the GIL is released while a file is read, a verdict is found and tables are
+//! made; a stream of a capture keeps the capture alive, whatever becomes of the Python objects.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use pyo3::types::PyCapsule;
 use tables::{Reader, Source, Table};
 use trigger::Rules;
 
-/// Rules for captures that carry none that can be read.
+/// Rules for captures without readable rules of their own.
 const DEFAULT_SLOW: &str = "500ms";
 
 /// A capture in memory.
@@ -33,19 +33,19 @@ struct PyCapture {
 
 #[pymethods]
 impl PyCapture {
-    /// Reads the file at `path`. Raises OSError with what is wrong.
+    /// Reads the file at `path`. Raises OSError with the reason.
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<PyCapture> {
         py.detach(|| read(&path)).map_err(PyOSError::new_err)
     }
 
-    /// What could not be named, and why.
+    /// Code that could not be named, and the reason.
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
     }
 
-    /// What is wrong with the file; empty for a whole one.
+    /// The damage of the file; empty for a whole one.
     #[getter]
     fn damage(&self) -> Vec<String> {
         self.source.capture.damage.clone()
@@ -96,7 +96,7 @@ impl PyTable {
         self.table.name
     }
 
-    /// What a row is.
+    /// The meaning of a row.
     #[getter]
     fn about(&self) -> &'static str {
         self.table.about
@@ -116,7 +116,7 @@ impl PyTable {
     }
 
     /// The Arrow PyCapsule interface: the rows. Types are as documented: `requested_schema`, which
-    /// the interface lets a producer pass over, is.
+    /// the interface lets a producer ignore, is ignored.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -140,7 +140,7 @@ fn read(path: &Path) -> Result<PyCapture, String> {
         _ => format!("{}: {error}", path.display()),
     })?;
     let notes = symbols::name_native(&mut capture);
-    // A recovered box whose settings were lost: judged by the default, as `dashcam why` does.
+    // A recovered box that lost its settings is judged by the default, as in `dashcam why`.
     let rules = Rules::parse(&capture.meta.slow).or_else(|_| Rules::parse(DEFAULT_SLOW));
     let rules = rules.unwrap_or_default();
     let limit = Box::new(move |name: &str| rules.limit_ns(name));

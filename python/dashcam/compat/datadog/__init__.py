@@ -4,8 +4,8 @@
     initialize(statsd_constant_tags=["shop:a"])
     statsd.increment("orders", tags=["region:eu"])
 
-Rooms as there: `dogstatsd`, `threadstats` and `api`. docs/metrics.md, "Import swap", has what
-differs. Missing on purpose: what belongs to AWS Lambda, and the command line.
+Modules as there: `dogstatsd`, `threadstats` and `api`. docs/metrics.md, "Import swap", lists the
+differences. Missing on purpose: AWS Lambda, and the command line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def initialize(
     cardinality: str | None = None, **kwargs: Any,
 ) -> None:
     """For `datadog.initialize`: namespace and constant tags for `statsd`; the server is compared
-    with the environment's. Keys and hosts of the HTTP API are kept in `api`, and not used."""
+    with the environment's. Keys and hosts of the HTTP API are stored in `api`, and not used."""
     api._keep(api_key, app_key, host_name, api_host, hostname_from_config, return_raw_response, kwargs)
     if statsd_namespace:
         statsd.namespace = str(statsd_namespace)

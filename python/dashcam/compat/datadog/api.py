@@ -1,4 +1,5 @@
-"""For `datadog.api`: what of the vendor's HTTP API can be said to a StatsD server is said there.
+"""For `datadog.api`: the calls of the vendor's HTTP API that a StatsD server understands go to the
+StatsD server.
 
 | call | becomes |
 | --- | --- |
@@ -9,10 +10,10 @@
 
 These return {"status": "ok"}. All other calls, of any resource, send nothing: they return
 {"errors": [why]}, as the client does for an error while it is mute, are counted in
-`dashcam.compat.refused` with the reason `api`, and told on stderr once. Nothing raises.
+`dashcam.compat.refused` with the reason `api`, and reported on stderr once. Nothing raises.
 
-What differs: there is no host by itself (the Agent adds its own), `host` is a tag; a point's time
-more than ten seconds off is counted now and told with the reason `timestamp`. Missing on purpose:
+Differences: no host is added (the Agent adds its own), `host` is a tag; a point whose time is more
+than ten seconds off is counted now and reported with the reason `timestamp`. Missing on purpose:
 HTTP to a vendor from inside a service; for that keep the client itself.
 """
 
@@ -24,7 +25,7 @@ from dashcam.compat._shared import refuse, shown
 from dashcam.compat.datadog.dogstatsd import DogStatsd
 from dashcam.compat.datadog.threadstats import on_host, told_late
 
-# What `initialize` was given; nothing here uses it.
+# The arguments of `initialize`; nothing here uses them.
 _api_key: Any = None
 _application_key: Any = None
 _api_host: Any = None
@@ -33,7 +34,7 @@ _hostname_from_config = True
 _return_raw_response = False
 _mute = True
 
-# Without the namespace and the tags that `initialize` sets: those are of `statsd` alone.
+# Without the namespace and the tags that `initialize` sets: those are for `statsd` alone.
 _client = DogStatsd()
 _client.constant_tags = []
 _OTHERS = frozenset((
@@ -69,7 +70,7 @@ def _not_sent(call: str) -> dict[str, Any]:
 
 
 class _Resource(type):
-    """Methods that a resource has not here answer why."""
+    """Missing methods of a resource answer with the reason."""
 
     def __getattr__(cls, method: str) -> Callable[..., dict[str, Any]]:
         if method.startswith("_"):
@@ -122,7 +123,7 @@ class Metric(metaclass=_Resource):
     def send(cls, metrics: Any = None, attach_host_name: bool = True, compress_payload: bool = False,
              **single_metric: Any) -> dict[str, Any]:
         """Counts, or sets gauges: metric, points, type (gauge, count), tags, host. `points`: a
-        value, (time, value), or a list of those; of a gauge the last one holds."""
+        value, (time, value), or a list of those; for a gauge the last one holds."""
         return _all("Metric.send", metrics or [single_metric])
 
 
@@ -132,7 +133,7 @@ class Distribution(metaclass=_Resource):
     @classmethod
     def send(cls, distributions: Any = None, attach_host_name: bool = True,
              compress_payload: bool = False, **distribution: Any) -> dict[str, Any]:
-        """Notes values: metric, points ((time, [values]), or a list of those), tags, host."""
+        """Records values: metric, points ((time, [values]), or a list of those), tags, host."""
         return _all("Distribution.send", distributions or [distribution], _client.distribution)
 
 
@@ -148,7 +149,7 @@ def _all(call: str, series: Any, put: "Callable[..., Any] | None" = None) -> dic
 
 
 def _one(call: str, series: dict[str, Any], put: "Callable[..., Any] | None") -> list[str]:
-    """A series' points; what was wrong."""
+    """A series' points; the errors in them."""
     name = series.get("metric")
     if not isinstance(name, str) or "points" not in series:
         text = f"{call}: found metric {shown(name)} and keys {sorted(series)}, wanted metric and points"

@@ -4,10 +4,10 @@ dashcam's metrics.
     from dashcam.compat.datadog import statsd          # or DogStatsd
     statsd.increment("orders", tags=["region:eu"])
 
-Names, defaults and meanings are the client's; docs/metrics.md, "Import swap", has what differs: the
-environment names the server, values are told in windows of a second, nothing raises. Buffering,
-aggregation, telemetry, sockets and the background sender are dashcam's own affair: their switches
-are there and do nothing.
+Names, defaults and meanings are the client's; docs/metrics.md, "Import swap", lists the
+differences: the environment names the server, values are sent in windows of a second, nothing
+raises. dashcam has its own buffering, aggregation, telemetry, sockets and background sender: the
+client's switches for them exist and do nothing.
 
 Cost: by name without tags two Python calls; tags are read once for each series, up to 10,000.
 """
@@ -29,7 +29,7 @@ DEFAULT_HOST, DEFAULT_PORT = "localhost", 8125
 
 F = TypeVar("F", bound=Callable[..., Any])
 _Tags = Optional[List[str]]
-# Series whose tags are remembered; beyond, they are read at each call.
+# At most this many series with remembered tags; for further ones the tags are read at each call.
 _MOST = 10_000
 # Kind -> the call by name, the maker of handles, the handle's method.
 _KINDS: dict[str, tuple[Callable[..., None], Callable[..., Any], str]] = {
@@ -55,7 +55,7 @@ def _pairs(tags: Iterable[str]) -> dict[str, str]:
 
 
 class _Timed:
-    """Times a block or the calls of a function. `elapsed`: the last figure, in the unit sent."""
+    """Times a block or the calls of a function. `elapsed`: the last duration, in the unit sent."""
 
     def __init__(self, statsd: DogStatsd, metric: str | None = None, tags: Any = None,
                  sample_rate: float | None = 1, use_ms: bool | None = None) -> None:
@@ -107,7 +107,8 @@ class _Timed:
     def _note(self, begin: float) -> None:
         elapsed = perf_counter() - begin
         use_ms = self.statsd.use_ms if self.use_ms is None else self.use_ms
-        # Seconds unless asked: the client's own way, which dashboards are made for.
+        # Seconds unless requested otherwise: the client's own default, for which dashboards are
+        # made.
         self.elapsed = round(1000 * elapsed) if use_ms else elapsed
         self.timing_func(self.metric or "", self.elapsed, self.tags, self.sample_rate)
 
@@ -121,9 +122,9 @@ class _Timed:
 
 
 class DogStatsd:
-    """For `datadog.DogStatsd`. What counts: namespace, constant_tags, use_ms, default_sample_rate.
-    host, port and socket_path are compared with the environment, which decides. `cardinality` is
-    not sent."""
+    """For `datadog.DogStatsd`. These arguments have an effect: namespace, constant_tags, use_ms,
+    default_sample_rate. host, port and socket_path are compared with the environment, which
+    decides. `cardinality` is not sent."""
 
     OK, WARNING, CRITICAL, UNKNOWN = range(4)
     CARDINALITY_NONE, CARDINALITY_LOW = "none", "low"
@@ -149,7 +150,7 @@ class DogStatsd:
         self.namespace, self.use_ms, self.cardinality = namespace, use_ms, cardinality
         self.default_sample_rate = default_sample_rate
         self.disable_buffering = disable_buffering
-        # DD_TAGS, DD_ENV and their kin are the sink's (docs/statsd.md).
+        # DD_TAGS, DD_ENV and related variables are read by the sink (docs/statsd.md).
         named = [tag for tag in os.environ.get("DATADOG_TAGS", "").split(",") if tag]
         self.constant_tags: list[str] = [*(constant_tags or []), *named]
         self._known: dict[str, dict[Any, Callable[[Any], None]]] = {kind: {} for kind in _KINDS}
@@ -200,7 +201,7 @@ class DogStatsd:
 
     def decrement(self, metric: str, value: float = 1, tags: _Tags = None,
                   sample_rate: float | None = None, cardinality: str | None = None) -> bool:
-        """Takes from a counter."""
+        """Subtracts from a counter."""
         try:
             less = -(value if isinstance(value, (int, float)) else float(value)) if value is not None else None
         except Exception:  # noqa: BLE001
@@ -216,7 +217,7 @@ class DogStatsd:
     def count_with_timestamp(self, metric: str, value: float, timestamp: int = 0,
                              tags: _Tags = None, sample_rate: float | None = None,
                              cardinality: str | None = None) -> bool:
-        """Adds to a counter now: a time of its own is not carried, and counted as refused."""
+        """Adds to a counter now: a time of its own is not sent, and counted as refused."""
         self._timeless(metric, timestamp)
         return self._note("count", metric, value, tags, sample_rate)
 
@@ -228,7 +229,7 @@ class DogStatsd:
     def gauge_with_timestamp(self, metric: str, value: float, timestamp: int, tags: _Tags = None,
                              sample_rate: float | None = None,
                              cardinality: str | None = None) -> bool:
-        """Sets a gauge now: a time of its own is not carried, and counted as refused."""
+        """Sets a gauge now: a time of its own is not sent, and counted as refused."""
         self._timeless(metric, timestamp)
         return self._note("gauge", metric, value, tags, sample_rate)
 
@@ -238,22 +239,22 @@ class DogStatsd:
 
     def histogram(self, metric: str, value: float, tags: _Tags = None,
                   sample_rate: float | None = None, cardinality: str | None = None) -> bool:
-        """Notes a value."""
+        """Records a value."""
         return self._note("histogram", metric, value, tags, sample_rate)
 
     def distribution(self, metric: str, value: float, tags: _Tags = None,
                      sample_rate: float | None = None, cardinality: str | None = None) -> bool:
-        """Notes a value for percentiles over all hosts."""
+        """Records a value for percentiles over all hosts."""
         return self._note("distribution", metric, value, tags, sample_rate)
 
     def timing(self, metric: str, value: float, tags: _Tags = None,
                sample_rate: float | None = None, cardinality: str | None = None) -> bool:
-        """Notes a duration, in the unit the caller chose; milliseconds by custom."""
+        """Records a duration, in the caller's unit; usually milliseconds."""
         return self._note("timing", metric, value, tags, sample_rate)
 
     def set(self, metric: str, value: Any, tags: _Tags = None, sample_rate: float | None = None,
             cardinality: str | None = None) -> bool:
-        """Notes a member of a set."""
+        """Records a member of a set."""
         try:
             member = None if value is None else str(value)
         except Exception as error:  # noqa: BLE001  its __str__ may raise anything
@@ -277,7 +278,7 @@ class DogStatsd:
               aggregation_key: str | None = None, source_type_name: str | None = None,
               date_happened: int | None = None, priority: str | None = None, tags: _Tags = None,
               hostname: str | None = None, cardinality: str | None = None) -> None:
-        """Sends an event to the server, and notes it in the black box."""
+        """Sends an event to the server, and records it in the black box."""
         self._event(title, message, alert_type, aggregation_key, source_type_name, date_happened,
                     priority, tags, hostname)
 
@@ -299,7 +300,9 @@ class DogStatsd:
     def service_check(self, check_name: str, status: int, tags: _Tags = None,
                       timestamp: int | None = None, cardinality: str | None = None,
                       hostname: str | None = None, message: str | None = None) -> None:
-        """Sends the outcome of a check (OK, WARNING, CRITICAL, UNKNOWN), and notes it in the box."""
+        """Sends the outcome of a check (OK, WARNING, CRITICAL, UNKNOWN), and records it in the
+        box.
+        """
         self._check(check_name, status, tags, timestamp, hostname, message)
 
     def _check(self, check_name: Any, status: Any, tags: Any, timestamp: Any, hostname: Any,
@@ -322,7 +325,9 @@ class DogStatsd:
         return bool(taken)
 
     def flush(self) -> None:
-        """A window now, and waits until it is sent: at most two seconds, as `dashcam.flush`."""
+        """Takes a window now, and waits until it is sent: at most two seconds, as
+        `dashcam.flush`.
+        """
         _native.flush_metrics()
 
     def wait_for_pending(self, timeout: float | None = None) -> bool:
@@ -330,7 +335,7 @@ class DogStatsd:
         return bool(_native.flush_metrics())
 
     def stop(self, timeout: float | None = None) -> None:
-        """As `flush`: the recorder goes on."""
+        """As `flush`: the recorder continues."""
         _native.flush_metrics()
 
     def __enter__(self) -> DogStatsd:
@@ -339,39 +344,39 @@ class DogStatsd:
     def __exit__(self, exc_type: Any, value: Any, traceback: Any) -> None:
         return None
 
-    # What is dashcam's own affair: a window every second, a dispatcher, a queue, self-metrics.
+    # dashcam has its own: a window every second, a dispatcher, a queue, self-metrics.
 
     def open_buffer(self, max_buffer_size: int | None = None) -> None:
-        """Nothing: all is kept until the window."""
+        """Does nothing: all values are kept until the window."""
 
     def close_buffer(self) -> None:
-        """Nothing: the window comes within a second."""
+        """Does nothing: the window comes within a second."""
 
     def flush_buffered_metrics(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def flush_aggregated_metrics(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def enable_aggregation(self, flush_interval: float = 0.3,
                            max_samples_per_context: int = 0) -> None:
-        """Nothing: always."""
+        """Does nothing: always on."""
 
     def disable_aggregation(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def enable_background_sender(self, sender_queue_size: int = 0, sender_queue_timeout: float = 0,
                                  sender_queue_expiry_seconds: float | None = 10.0) -> None:
-        """Nothing: always."""
+        """Does nothing: always on."""
 
     def disable_background_sender(self, timeout: float | None = None) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def enable_telemetry(self) -> None:
-        """Nothing: `dashcam.statsd.*`."""
+        """Does nothing: `dashcam.statsd.*`."""
 
     def disable_telemetry(self) -> None:
-        """Nothing: DASHCAM_STATSD_SELF=off."""
+        """Does nothing: DASHCAM_STATSD_SELF=off."""
 
     @staticmethod
     def resolve_host(host: str | None, use_default_route: bool) -> str | None:
@@ -382,19 +387,19 @@ class DogStatsd:
         """There is none here."""
 
     def set_socket_timeout(self, timeout: float | None) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def close_socket(self, quiet: bool = False) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def pre_fork(self) -> None:
-        """Nothing: forks need no call."""
+        """Does nothing: forks need no call."""
 
     def post_fork_parent(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def post_fork_child(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     socket = telemetry_socket = None
 
@@ -405,7 +410,7 @@ class DogStatsd:
 
     @property
     def bytes_dropped(self) -> int:
-        """Bytes of them."""
+        """Their bytes."""
         return _books("dropped_bytes")
 
 

@@ -1,10 +1,11 @@
-"""For `datadog.threadstats`: `ThreadStats`, whose metrics went to the vendor by HTTP. Here they are
-dashcam's, like those of `DogStatsd`, and go where these go.
+"""For `datadog.threadstats`: `ThreadStats`, which sent its metrics to the vendor by HTTP. Here they
+are dashcam's metrics, like those of `DogStatsd`, and go to the same sinks.
 
 Names, defaults and meanings are the client's: nothing is counted before `start()`, timings are
-seconds, `sample_rate` says nothing. What differs: no thread or greenlet of its own; a `timestamp`
-more than ten seconds off is counted now and told in `dashcam.compat.refused`; `host` is a tag;
-counts arrive as counts, and not as rates; histograms as values, and not as eight gauges.
+seconds, `sample_rate` has no effect. Differences: no thread or greenlet of its own; a value with a
+`timestamp` more than ten seconds off is counted now and reported in `dashcam.compat.refused`;
+`host` is a tag; counts arrive as counts, and not as rates; histograms as values, and not as eight
+gauges.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from dashcam.compat.datadog.dogstatsd import DogStatsd
 
 __all__ = ["ThreadStats"]
 F = TypeVar("F", bound=Callable[..., Any])
-# A time no further from now than this is now: what the client rolls up together.
+# A time no further from now than this counts as now: the interval over which the client aggregates.
 _NOW_S = 10.0
 
 
 def told_late(metric: Any, timestamp: Any) -> None:
-    """Counts a time that is not now as refused."""
+    """Counts a time that differs from now as refused."""
     try:
         late = timestamp is not None and abs(float(timestamp) - time()) > _NOW_S
     except Exception:  # noqa: BLE001  whatever it is
@@ -59,7 +60,7 @@ class ThreadStats:
         self._disabled, self._begun = disabled, True
 
     def stop(self) -> None:
-        """Nothing: there is no thread to end, and calls count as before."""
+        """Does nothing: there is no thread to end, and calls count as before."""
 
     def _is_on(self, metric: Any, timestamp: Any = None) -> bool:
         if self._disabled:
@@ -74,7 +75,7 @@ class ThreadStats:
               aggregation_key: str | None = None, source_type_name: str | None = None,
               date_happened: int | None = None, priority: str | None = None, tags: Any = None,
               hostname: str | None = None) -> None:
-        """Sends an event to the server, and notes it in the black box."""
+        """Sends an event to the server, and records it in the black box."""
         if self._is_on(title):
             self._client.event(title, message, alert_type, aggregation_key, source_type_name,
                                date_happened, priority, tags, hostname)
@@ -87,7 +88,7 @@ class ThreadStats:
 
     def set(self, metric_name: str, value: Any, timestamp: float | None = None, tags: Any = None,
             sample_rate: float = 1, host: str | None = None) -> None:
-        """Notes a member of a set."""
+        """Records a member of a set."""
         if self._is_on(metric_name, timestamp):
             self._client.set(metric_name, value, on_host(tags, host))
 
@@ -99,32 +100,32 @@ class ThreadStats:
 
     def decrement(self, metric_name: str, value: float = 1, timestamp: float | None = None,
                   tags: Any = None, sample_rate: float = 1, host: str | None = None) -> None:
-        """Takes from a counter."""
+        """Subtracts from a counter."""
         if self._is_on(metric_name, timestamp):
             self._client.decrement(metric_name, value, on_host(tags, host))
 
     def histogram(self, metric_name: str, value: float, timestamp: float | None = None,
                   tags: Any = None, sample_rate: float = 1, host: str | None = None) -> None:
-        """Notes a value."""
+        """Records a value."""
         if self._is_on(metric_name, timestamp):
             self._client.histogram(metric_name, value, on_host(tags, host))
 
     def distribution(self, metric_name: str, value: float, timestamp: float | None = None,
                      tags: Any = None, sample_rate: float = 1, host: str | None = None) -> None:
-        """Notes a value for percentiles over all hosts."""
+        """Records a value for percentiles over all hosts."""
         if self._is_on(metric_name, timestamp):
             self._client.distribution(metric_name, value, on_host(tags, host))
 
     def timing(self, metric_name: str, value: float, timestamp: float | None = None,
                tags: Any = None, sample_rate: float = 1, host: str | None = None) -> None:
-        """Notes a duration, in the unit the caller chose."""
+        """Records a duration, in the caller's unit."""
         if self._is_on(metric_name, timestamp):
             self._client.timing(metric_name, value, on_host(tags, host))
 
     @contextmanager
     def timer(self, metric_name: str, sample_rate: float = 1, tags: Any = None,
               host: str | None = None) -> Iterator[None]:
-        """Times a block, in seconds, also one that raises."""
+        """Times a block, in seconds, also a block that raises."""
         begin = perf_counter()
         try:
             yield
@@ -145,7 +146,7 @@ class ThreadStats:
         return wrapper
 
     def flush(self, timestamp: float | None = None) -> bool | None:
-        """A window now, and waits until it is sent: at most two seconds. False: disabled."""
+        """Takes a window now, and waits until it is sent: at most two seconds. False: disabled."""
         if self._disabled:
             return False
         _native.flush_metrics()
