@@ -2,9 +2,9 @@
 //! `bench/run.py` runs the processes in turn and makes the tables.
 //!
 //! ```text
-//! dashcam-bench run calls|churn|snapshot RIVAL    (RIVAL `limits`, with `calls`: the machine)
-//! dashcam-bench run metrics CLIENT                counters; starts `dashcam-bench receive`, a server
-//! dashcam-bench count CASE TURNS                  for callgrind; `count list` names the cases
+//! dashcam-bench run calls|churn|snapshot RIVAL  (RIVAL `limits`, with `calls`: the machine)
+//! dashcam-bench run metrics CLIENT              counters; starts `dashcam-bench receive`, a server
+//! dashcam-bench count CASE TURNS                for callgrind; `count list` names the cases
 //! ```
 //! Environment: BENCH_OUT (folder for dumps), BENCH_RING_MIB (64), BENCH_QUICK (1: fewer turns),
 //! BENCH_CHURN_TURNS (1), BENCH_CHURN_STORM_MS (0: for how long threads start and end before each

@@ -51,7 +51,7 @@ def _run(native: Any, stop: Any, ended: Any) -> None:
         pause = native.look_under_gil(_active)
         while pause >= 0 and not stop.acquire(True, pause):
             pause = native.look_under_gil(_active)
-    except Exception:  # noqa: BLE001  the source says what there is; the host is not told on stderr
+    except Exception:  # noqa: BLE001  the source reports its state; the host gets nothing on stderr
         pass
     finally:
         ended.release()

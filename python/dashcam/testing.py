@@ -1,4 +1,4 @@
-"""For tests: which metrics a piece of code counted.
+"""For tests: the metrics that some code counted.
 
     from dashcam import testing
 

@@ -32,13 +32,13 @@
 //!
 //! A generator of the program's that is collected runs its `with` blocks, and so our `__exit__`:
 //! that is code of the program, and may allocate as it would without us. Yet it may be inside of a
-//! `ContextVar.set`, too; `in_collection` tells, and `names::set_current` does nothing then.
+//! `ContextVar.set`, too; `in_collection` detects that, and `names::set_current` does nothing then.
 //!
-//! Collections are seen by a callback in `gc.callbacks`, which is the program's to clear. So
-//! whoever asks looks first whether it is there. If it is not, up to 3.11, a collection of the
-//! youngest generation is asked for: CPython refuses that inside of another one, and calls no
-//! callback then. A program that has disabled the collector is asked for none: its collections are
-//! calls of its own, between bytecodes.
+//! Collections are observed by a callback in `gc.callbacks`, which the program may clear. So each
+//! query first checks that the callback is there. If it is not, up to 3.11, the query requests a
+//! collection of the youngest generation: CPython refuses that inside of another collection, and
+//! calls no callback then. If the program has disabled the collector, none is requested: its
+//! collections are calls of its own, between bytecodes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

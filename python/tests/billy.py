@@ -1,5 +1,5 @@
-"""A service with something to ask about: a lock that is held, pauses at regular times, work for the
-CPU on four threads, metrics, collections. Saves one capture at its end and prints its path."""
+"""A service with many causes to diagnose: a lock that is held, pauses at regular times, work for
+the CPU on four threads, metrics, collections. Saves one capture at its end and prints its path."""
 
 import gc
 import threading
@@ -46,8 +46,8 @@ def report(i):
 
 
 def many(work):
-    # Four at once, for longer than a thread may keep the GIL: the others wait for it, however quick or
-    # quiet the machine is.
+    # Four at once, for longer than a thread may keep the GIL: the others wait for it, however fast
+    # or quiet the machine is.
     together.wait()
     burn(0.05)
     for i in range(40):

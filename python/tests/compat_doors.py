@@ -15,8 +15,8 @@ from conftest import PATIENCE_S
 from test_metrics_reach_a_statsd_server import Server
 
 
-# Before each program: `pace()` waits while much lies unread in the server's socket, since UDP loses
-# what has no room there.
+# Before each program: `pace()` waits while much data lies unread in the server's socket, since UDP
+# drops what has no room there.
 PACE = """
 import sys, time
 
@@ -33,7 +33,9 @@ def pace():
 
 
 def run(tmp_path: Path, program: str, real: bool, **env: str) -> "tuple[dict[str, Any], str]":
-    """Runs the program (`sys.argv[1]`: real or ours, `[2]`: the port); what arrived, and stderr."""
+    """Runs the program (`sys.argv[1]`: real or ours, `[2]`: the port); returns what arrived, and
+    stderr.
+    """
     server = Server()
     path = tmp_path / "program.py"
     path.write_text(PACE + program, encoding="utf-8")
@@ -79,7 +81,7 @@ def sums(lines: "list[str]") -> "dict[str, Any]":
 
 
 def names(module: object) -> "set[str]":
-    """Public names of a module that are no modules themselves."""
+    """Public names of a module that are not modules themselves."""
     return {n for n, value in vars(module).items() if n[0] != "_" and not inspect.ismodule(value)}
 
 

@@ -1,8 +1,7 @@
-"""Programs under test run in processes of their own: what is tested is what a host would see.
+"""Programs under test run in processes of their own: the tests see what a host would see.
 
-Nothing here waits for ever: commands have a limit and are ended with all they started
-(tests/tools/limited.py), waits say what they waited for, and a test that stands is ended where it
-stands.
+Nothing here waits for ever: commands have a limit and are ended with everything they started
+(tests/tools/limited.py), a wait names its condition, and a test that hangs is ended with its stack.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ import limited  # noqa: E402
 
 BIN = Path(sys.executable).parent
 DASHCAM = str(BIN / "dashcam")
-# Far above what anything takes here, on a machine with ten times too much to do.
+# Far longer than anything takes here, on a machine with ten times too much work.
 PATIENCE_S = 90.0
-# For each of a test's set-up, itself and its end; `@pytest.mark.seconds(900)` says otherwise.
+# For each of a test's set-up, body and tear-down; `@pytest.mark.seconds(900)` sets another limit.
 TEST_S = 400.0
 
 
 class Bench:
-    """A folder, and ways to run programs in it. Their black boxes are in a folder of the test's own:
-    of those that killed processes leave only the newest two of a user are kept."""
+    """A folder, and ways to run programs in it. Their black boxes are in a folder of the test's
+    own: only the newest two boxes of a user's killed processes are kept."""
 
-    # What the test that runs has started.
+    # The processes that the current test has started.
     started: list[subprocess.Popen[str]] = []
 
     def __init__(self, folder: Path) -> None:
@@ -61,7 +60,7 @@ class Bench:
                            capture_output=True, text=True)
 
     def environment(self, env: dict[str, str]) -> dict[str, str]:
-        """What the programs run with."""
+        """The environment of the programs."""
         return {**os.environ, "DASHCAM_SHM": str(self.boxes.parent), **env}
 
     def python(self, code: str, **env: str) -> "subprocess.CompletedProcess[str]":
@@ -82,12 +81,12 @@ class Bench:
         return process
 
     def stop(self, service: "subprocess.Popen[str]", sign: int = signal.SIGTERM) -> str:
-        """Ends a service in order; what it wrote to stderr."""
+        """Ends a service normally; returns its stderr."""
         service.send_signal(sign)
         return str(service.communicate(timeout=PATIENCE_S)[1])
 
     def show(self, path: Path | str) -> dict[str, Any]:
-        """What is in a capture."""
+        """The contents of a capture."""
         result = self.dashcam("show", "--json", str(path))
         assert result.returncode == 0, result.stderr
         shown: dict[str, Any] = json.loads(result.stdout)
@@ -99,14 +98,14 @@ class Bench:
         return sorted(found, key=lambda p: p.stat().st_mtime)
 
     def wait_captures(self, seconds: float = PATIENCE_S) -> list[Path]:
-        """As `captures`, once there is one; none if there is none in time."""
+        """As `captures`, once there is a capture; none if there is none in time."""
         with contextlib.suppress(Waited):
             wait_for("a capture", self.captures, seconds)
         return self.captures()
 
     def clear(self) -> None:
-        """Ends what runs still: services with their groups, and whatever else stands in the folder
-        (the group of a service that was waited for may be another's by now)."""
+        """Ends everything that still runs: services with their groups, and other processes in the
+        folder (the group of a service that was waited for may be another process's by now)."""
         for process in self.running:
             limited.end(process)
         for pid in standing_in(self.folder):
@@ -118,11 +117,11 @@ class Bench:
 
 
 class Waited(AssertionError):
-    """In vain, and for what."""
+    """A wait was in vain; names its condition."""
 
 
 def wait_for(what: str, found: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
-    """The first answer that is true."""
+    """The first true result."""
     end = time.monotonic() + seconds
     while not (answer := found()):
         if time.monotonic() > end:
@@ -132,15 +131,18 @@ def wait_for(what: str, found: Callable[[], Any], seconds: float = PATIENCE_S) -
 
 
 def blames(verdict: str, cause: str, *words: str) -> bool:
-    """Whether a finding of a verdict is this cause and has all these words: the first one, or, where
-    there was no CPU for long, one behind what that led to (a thread that did not start, for example)."""
+    """Whether a finding of a verdict has this cause and all these words: the first finding, or, if
+    there was no CPU for long, a finding after the consequences of that (a thread that did not
+    start, for example)."""
     findings = [line for line in verdict.splitlines() if line[:1].isdigit() and line[1:3] == ". "]
     own = [line for line in findings if line[3:].startswith(f"{cause}: ")]
     return own != [] and (own[0] == findings[0] or on_a_busy_machine()) and all(w in own[0] for w in words)
 
 
 def on_a_busy_machine() -> bool:
-    """Whether some task waited for a CPU for a quarter of the last minute, by the kernel's figures."""
+    """Whether some task waited for a CPU for a quarter of the last minute, by the kernel's
+    figures.
+    """
     try:
         first = Path("/proc/pressure/cpu").read_text("ascii").split()
         return float(dict(word.split("=") for word in first[1:5])["avg60"]) >= 25
@@ -160,14 +162,16 @@ def standing_in(folder: Path) -> list[int]:
 
 
 def free_port() -> int:
-    """A port nobody uses at this moment."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
-    """Asks a service once, waiting until it is up; not for one that has ended."""
+    """Sends a request to a service, waiting until it has started; fails if the service has
+    ended.
+    """
     end = time.monotonic() + seconds
     while True:
         try:
@@ -186,7 +190,7 @@ def get(port: int, path: str = "/", seconds: float = PATIENCE_S) -> str:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """A folder of one's own."""
+    """A folder of the test's own."""
     made = Bench(tmp_path)
     yield made
     made.clear()
@@ -194,8 +198,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 @contextlib.contextmanager
 def in_time(item: pytest.Item, part: str) -> Iterator[None]:
-    """Raises in the main thread, where the test stands, when its part of a test takes too long; again
-    and again, should somebody wait for what does not end while that error goes up."""
+    """Raises in the main thread, at the place where the test hangs, when a part of a test takes too
+    long; again and again, in case the handling of that error waits as well."""
     marker = item.get_closest_marker("seconds")
     seconds = float(marker.args[0]) if marker else TEST_S
 

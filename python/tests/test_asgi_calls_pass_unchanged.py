@@ -1,4 +1,6 @@
-"""What an ASGI server and its application see of the request around a call: nothing, but for its end."""
+"""An ASGI server and its application see nothing of the request around a call, except for its
+end.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ BEGIN = """
 
 
 def run(bench: Bench, code: str) -> None:
-    """Runs a program, which says itself what is wrong."""
+    """Runs a program, which reports its own errors."""
     result = bench.python(BEGIN + code)
     assert result.returncode == 0, result.stderr
 

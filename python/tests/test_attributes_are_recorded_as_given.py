@@ -1,4 +1,6 @@
-"""What spans, requests and events were given comes back from a capture, and what does not fit is counted."""
+"""Values given to spans, requests and events are read back from a capture, and values that do not
+fit are counted.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`dashcam.open`: tables that pyarrow, Polars, pandas and DuckDB take, the verdict, the summary, and
-clear errors."""
+"""`dashcam.open`: tables that pyarrow, Polars, pandas and DuckDB take, the verdict, the summary,
+and clear errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`from dashcam.compat.datadog import statsd` says to a server what `datadog` says, and has its surface."""
+"""`from dashcam.compat.datadog import statsd` sends a server the same as `datadog`, and has its
+API.
+"""
 
 from __future__ import annotations
 
@@ -111,12 +113,12 @@ def fields(line: str) -> "list[str]":
 
 
 def test_nothing_of_the_surface_is_missing() -> None:
-    # Told in docs/metrics.md as not there; the rest are things that the module imports for itself.
+    # Listed in docs/metrics.md as missing; the rest are imports of the module for itself.
     absent = {"lambda_metric", "datadog_lambda_wrapper"}
     assert names(real) - names(ours) == absent | {
         "List", "NullHandler", "Optional", "get_hostname", "iteritems", "text"}
     assert (ours.DEFAULT_HOST, ours.DEFAULT_PORT) == (real.DEFAULT_HOST, real.DEFAULT_PORT)
-    # Properties there, plain attributes here: looked at below.
+    # Properties there, plain attributes here: checked below.
     plain = ("constant_tags", "disable_buffering", "socket_path")
     assert misses(ours.DogStatsd, real.DogStatsd, plain) == []
     wanted, found = (
@@ -129,7 +131,7 @@ def test_nothing_of_the_surface_is_missing() -> None:
     theirs = real.statsd.timed("t")
     assert misses(type(ours.statsd.timed("t")), type(theirs)) == []
     assert misses(ours.ThreadStats, real.ThreadStats) == []
-    # Each resource is there, if only to say why it sends nothing.
+    # Each resource exists, if only to give the reason why it sends nothing.
     resources = {n for n, value in vars(real.api).items() if inspect.isclass(value)}
     assert [n for n in sorted(resources) if not hasattr(ours.api, n)] == []
     assert not hasattr(ours.api, "NoSuchResource")

@@ -1,4 +1,6 @@
-"""`from dashcam.compat import statsd` says to a server what PyPI's `statsd` says, and has its surface."""
+"""`from dashcam.compat import statsd` sends a server the same as PyPI's `statsd`, and has its
+API.
+"""
 
 from __future__ import annotations
 

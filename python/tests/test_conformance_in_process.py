@@ -1,7 +1,8 @@
-"""Applications called with whatever a server or a test may give them: as bare, whatever is recorded.
+"""Applications called with anything that a server or a test may give them: the result is the same
+bare and recorded.
 
-Each program runs twice in one process, without dashcam and with it, and compares what it has noted itself: what was
-raised, with which frames, what was returned, what the application saw.
+Each program runs twice in one process, without dashcam and with it, and compares its own notes:
+what was raised, with which frames, what was returned, what the application saw.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ BEGIN = r"""
         print(len(cases), "cases")
 """
 
-# Scopes that no server should give, and some do.
+# Scopes that no server should give, and some servers do.
 SCOPES = """
     FULL = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
             "path": "/a", "raw_path": b"/a", "root_path": "", "query_string": b"", "headers": [(b"host", b"x")],
@@ -113,7 +114,7 @@ APPLICATIONS = {
 
 
 def run(bench: Bench, code: str) -> None:
-    """Runs a program, which says itself what is wrong."""
+    """Runs a program, which reports its own errors."""
     result = bench.python(BEGIN.replace("TESTS", repr(str(bench.folder))) + code)
     assert result.returncode == 0, result.stderr
     print(result.stdout)
@@ -300,8 +301,8 @@ BODIES = str(Path(__file__).resolve().parents[2] / "tests" / "conformance" / "ap
 
 @pytest.mark.parametrize("way", ["application", "flask"])
 def test_every_wsgi_body_is_asked_and_sent_as_bare(bench: Bench, way: str) -> None:
-    """All of tests/conformance: through wsgiref's handler, as the answer of a Flask view, as what a framework's hook
-    is around."""
+    """All bodies of tests/conformance: through wsgiref's handler, as the answer of a Flask view,
+    and inside of a framework's hook."""
     run(bench, f"    sys.path.insert(0, {BODIES!r})\n    WAY = {way!r}" + """
     import os
     os.environ["CONFORMANCE_NOTES"] = notes = os.path.join(os.getcwd(), "notes")

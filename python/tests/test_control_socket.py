@@ -36,7 +36,7 @@ FLASK = """
 
 
 def runtime(bench: Bench) -> str:
-    """A runtime directory of one's own: other tests' processes are not seen."""
+    """A runtime directory of the test's own: other tests' processes are not seen."""
     folder = bench.folder / "run"
     folder.mkdir(mode=0o700, exist_ok=True)
     return str(folder)
@@ -51,7 +51,7 @@ def processes(bench: Bench) -> dict[int, dict[str, Any]]:
 
 
 def started(bench: Bench, code: str = WORKER) -> subprocess.Popen[str]:
-    """A recorded process that has said that it is up."""
+    """A recorded process that has reported its start."""
     path = bench.write("worker.py", code)
     process = bench.start([sys.executable, str(path)], XDG_RUNTIME_DIR=runtime(bench))
     assert process.stdout is not None and process.stdout.readline() == "up\n"
@@ -122,7 +122,7 @@ def test_a_child_has_its_own_socket_and_a_dead_ones_is_tidied(bench: Bench) -> N
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert set(processes(bench)) == {child}
-    # Nothing of the parent's is left, and the child still answers.
+    # Nothing of the parent's remains, and the child still answers.
     assert [p.name for p in Path(runtime(bench), "dashcam").iterdir()] == [f"{child}.sock"]
     assert bench.dashcam("status", str(child), **env).returncode == 0
     gone = bench.dashcam("snap", str(process.pid), **env)
@@ -214,7 +214,7 @@ def _another_user_is_turned_away(bench: Bench, folder: str) -> None:
         os.setgid(65534)
         os.setuid(65534)
 
-    # Turned away before it has asked, so that writing may fail.
+    # Refused before it has sent its request, so that writing may fail.
     code = ("import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
             "try: s.sendall(b'snap\\n')\nexcept BrokenPipeError: pass\n"
             "print(s.recv(1000).decode())")

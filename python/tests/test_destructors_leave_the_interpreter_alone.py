@@ -1,5 +1,5 @@
-"""What of ours is garbage may be collected inside of any call that allocates, up to CPython 3.11: the program's
-variables and its heap are as without us (see python/src/safe_point.rs)."""
+"""dashcam's objects may be collected inside of any call that allocates, up to CPython 3.11: the
+program's variables and its heap are the same as without dashcam (see python/src/safe_point.rs)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ PROGRAM = """
 
 @pytest.mark.parametrize("made", ["body", "awaited", "request", "span", "handle"])
 def test_a_collection_inside_of_any_call_changes_nothing(bench: Bench, made: str) -> None:
-    # The checking allocator sees what is freed once too often at the next use of its memory.
+    # The checking allocator detects a double free at the next use of the memory.
     result = bench.python(PROGRAM, MADE=made, PYTHONMALLOC="debug")
     assert (result.returncode, result.stdout.strip()) == (0, "whole"), result.stderr
 

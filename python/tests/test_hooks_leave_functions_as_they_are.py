@@ -1,4 +1,6 @@
-"""A hooked function is to everybody what it was: for who calls it, asks about it, or is called by it."""
+"""A hooked function remains the same for all code: its callers, code that inspects it, and code
+that it calls.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ BEGIN = """
 
 
 def run(bench: Bench, code: str) -> None:
-    """Runs a program, which says itself what is wrong."""
+    """Runs a program, which reports its own errors."""
     result = bench.python(BEGIN + code)
     assert result.returncode == 0, result.stderr
 

@@ -1,4 +1,4 @@
-"""Which installed packages a command line names as the service itself."""
+"""The installed packages that a command line names as the service itself."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def environment(tmp_path: Path) -> Path:
         (["-m", "celery", "--app=stockroom:tasks", "worker"], {}, ["stockroom"]),
         (["{}/bin/gunicorn", "wsgi:app"], {"DJANGO_SETTINGS_MODULE": "stockroom.settings"}, ["stockroom"]),
         (["-m", "flask", "run"], {"FLASK_APP": "single:make"}, ["single"]),
-        # Nothing of these is the service: a server alone, code that is not installed, options that look like modules.
+        # None of these is the service: a server alone, code that is not installed, options that
+        # look like modules.
         (["{}/bin/gunicorn", "app:app"], {}, []),
         (["-k", "gunicorn:worker"], {}, []),
         (["{}/bin/by-hand"], {}, []),

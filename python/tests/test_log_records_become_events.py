@@ -1,4 +1,6 @@
-"""`dashcam.LogHandler`: log records are events of the black box, and logging never harms its caller."""
+"""`dashcam.LogHandler`: log records are events of the black box, and logging never harms its
+caller.
+"""
 
 from __future__ import annotations
 

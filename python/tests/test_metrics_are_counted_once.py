@@ -1,4 +1,6 @@
-"""What Python counts is in the capture's windows, each count once: threads, signals, forks, exits."""
+"""Values that Python counts are in the capture's windows, each once: threads, signals, forks,
+exits.
+"""
 
 from __future__ import annotations
 
@@ -75,10 +77,11 @@ def test_every_kind_is_in_the_capture_with_its_exact_numbers(bench: Bench) -> No
 
 
 def test_threads_and_signal_handlers_count_exactly(bench: Bench) -> None:
-    # How many signals come in a second hangs on the machine's timers and on who has the GIL: it goes
-    # on until there were enough of them, and well within a capture's window. The handler counts
-    # nothing once the sums are told: a last signal may be on its way still. What it counts by itself it
-    # counts in one call: up to CPython 3.10 a second signal may come amid `signals += 1`.
+    # The number of signals in a second depends on the machine's timers and on the GIL's holder: the
+    # program continues until there were enough of them, and well within a capture's window. The
+    # handler counts nothing once the sums are printed: a last signal may still be on its way. Its
+    # own count is one call: up to CPython 3.10 a second signal may come in the middle of `signals
+    # += 1`.
     result = bench.python("""
         import dashcam, json, signal, threading, time
         from dashcam import metric
@@ -111,7 +114,7 @@ def test_threads_and_signal_handlers_count_exactly(bench: Bench) -> None:
     assert result.returncode == 0, (result.returncode, result.stdout, result.stderr)
     told = json.loads(result.stdout.splitlines()[-1])
     shown, extra, calls = bench.show(told["path"]), told["signals"], told["rounds"] * 5 * 50_000
-    # All of it is told at once: one sum alone does not say who lost what, or when.
+    # All values are reported at once: one sum alone does not show which lost what, or when.
     found = {key: total(shown, key, what) for key, what in [
         ("counter orders{}", "count"), ("counter by_name{}", "count"), ("timing took{}", "count"),
         ("gauge g{}", "value")]}

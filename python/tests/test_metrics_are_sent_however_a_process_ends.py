@@ -1,4 +1,4 @@
-"""What was counted last is sent also where no exit handler runs: multiprocessing's children, `os._exit`,
+"""The last counts are sent also if no exit handler runs: multiprocessing's children, `os._exit`,
 `os.exec*`, workers that a server ends."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A scraper finds every metric, in both text formats as the official parsers read them, and a port
-that is taken hurts nobody."""
+that is in use does no harm."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_every_kind_is_read_by_the_official_parsers(bench):
     samples = by_name["dashcam_request_seconds"].samples
     exemplars = [s.exemplar for s in samples if s.exemplar]
     assert exemplars and all(int(e.labels["request"]) > 0 and e.value < 60 for e in exemplars)
-    # What dashcam itself spent is there, too.
+    # dashcam's own cost is there, too.
     assert seen["dashcam_sampler_budget_used", ()] >= 0
     assert seen["dashcam_requests_total", ()] == 3
     assert seen.get(("dashcam_sampler_passes_total", ()), 0) <= found["status"]["sampler"]["passes"]
@@ -138,10 +138,10 @@ tell(capture=str(path), later=later)
     assert worst.labels["capture"] == Path(found["capture"]).name
     whole = bench.dashcam("show", found["capture"], "--request", worst.labels["request"], "--json")
     assert json.loads(whole.stdout)["trace_id"] == worst.labels["trace_id"]
-    # No capture reaches over this one; it began its trace.
+    # No capture covers this request; it began its trace.
     [later] = [s.exemplar for s in samples if s.exemplar and s.labels.get("name") == "GET /later"]
     assert later.labels == {"trace_id": found["later"], "request": later.labels["request"]}
-    # This one's caller began it.
+    # This request's caller began its trace.
     [called] = [s.exemplar for s in samples if s.exemplar and s.labels.get("name") == "GET /called"]
     assert called.labels["trace_id"] == "4bf92f3577b34da6a3ce929d0e0e4736"
     for exemplar in (worst, later, called):

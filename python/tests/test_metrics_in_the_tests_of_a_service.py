@@ -1,4 +1,4 @@
-"""`dashcam.testing.metrics` tells what a block counted, all of it and nothing else."""
+"""`dashcam.testing.metrics` reports what a block counted, all of it and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python counts arrives at a StatsD server, each count once; a server that is not there hurts nobody."""
+"""Values that Python counts arrive at a StatsD server, each once; a missing server does no harm."""
 
 from __future__ import annotations
 

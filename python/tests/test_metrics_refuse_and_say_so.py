@@ -1,4 +1,6 @@
-"""What metrics do not take: wrong types raise, the rest is counted; off and absent they do nothing."""
+"""What metrics refuse: wrong types raise, other values are counted as refused; off and absent they
+do nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules that dashcam patches when they are imported can be loaded in every other way, too."""
+"""Modules that dashcam patches at import can be loaded in every other way, too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def run(tmp_path: Path, *arguments: str, program: str = "") -> str:
-    """What a program says under `dashcam run`; it must end well."""
+    """A program's output under `dashcam run`; it must succeed."""
     command = [str(Path(sys.executable).with_name("dashcam")), "run", "--out", str(tmp_path / "captures"), "--",
                sys.executable, *arguments]
     if program:

@@ -1,5 +1,5 @@
-"""A short, enumerated part of tests/faults/run.py: every call site of some system calls fails once, and some worlds.
-All of it is `make test-live PARTS=faults`."""
+"""A short, enumerated part of tests/faults/run.py: every call site of some system calls fails once,
+and some worlds. The whole is `make test-live PARTS=faults`."""
 
 from __future__ import annotations
 

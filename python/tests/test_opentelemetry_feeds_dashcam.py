@@ -1,4 +1,6 @@
-"""What the real `opentelemetry-instrumentation-*` packages tell is in the capture, and each request once."""
+"""The spans of the real `opentelemetry-instrumentation-*` packages are in the capture, and each
+request once.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ def slowest(bench: Bench, path: Path | str) -> dict[str, Any]:
 
 
 def serve(bench: Bench, words: list[str], out: str, **env: str) -> "subprocess.Popen[str]":
-    """A service under `dashcam run` that captures each request of the shop over 150 ms: the first ones
-    of a process, which load code, may be slow and be captured in their place."""
+    """A service under `dashcam run` that captures each request of the shop over 150 ms: the first
+    requests of a process, which load code, may be slow and be captured in their place."""
     return bench.start(
         [str(BIN / "dashcam"), "run", "--slow", "GET /shop*>150ms, GET /price*>150ms", "--post", "300ms", "--out", out,
          "--memory", "4MiB", "--", *words], **{**ON, **env})

@@ -14,7 +14,7 @@ from conftest import Bench
 
 
 class Receiver(ThreadingHTTPServer):
-    """Takes everything, and keeps it."""
+    """Accepts everything, and keeps it."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, str | None, bytes]] = []
@@ -33,12 +33,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Prints nothing."""
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    """One that listens."""
+    """A collector that listens."""
     server = Receiver()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server

@@ -1,4 +1,6 @@
-"""`dashcam export --to parquet`: a file a table, the same as Arrow gives, whole or not at all."""
+"""`dashcam export --to parquet`: a file for each table, with the same content as Arrow, whole or
+not at all.
+"""
 
 from __future__ import annotations
 

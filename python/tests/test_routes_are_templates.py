@@ -17,7 +17,7 @@ from dashcam._integrations import tornado
         (r"/notebooks%s$", "/notebooks%s"),
         (r"/plain$", "/plain"),
         (r"/costs\$", r"/costs$"),
-        # More than text and groups: as it is.
+        # More than text and groups: unchanged.
         (r"/a?b$", "/a?b"),
         (r"/(x)?$", "/(x)?"),
         (r"/[ab]/(c)$", "/[ab]/(c)"),

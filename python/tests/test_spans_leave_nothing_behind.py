@@ -1,4 +1,4 @@
-"""Spans, requests and events hold what they were given as long as they live, and no longer."""
+"""Spans, requests and events hold their values as long as they live, and no longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dashcam sql`: every question of docs/guide/sql.md, the forms of an answer, and what is refused."""
+"""`dashcam sql`: every query of docs/guide/sql.md, the forms of an answer, and what is refused."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ QUESTIONS = [(title, query, re.findall(r"`(\w+)`", columns))
 
 
 def ask(path: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Asks a capture."""
+    """Runs a query on a capture."""
     return Bench(path.parent).dashcam("sql", str(path), *words)
 
 
 @functools.lru_cache(maxsize=None)
 def answer(path: Path, query: str) -> list[dict[str, Any]]:
-    """The rows of an answer; asked once, for each question takes a second."""
+    """The rows of an answer; cached, for each query takes a second."""
     result = ask(path, "--json", query)
     assert result.returncode == 0, result.stderr
     rows: list[dict[str, Any]] = json.loads(result.stdout)
@@ -55,7 +55,7 @@ def test_a_worked_question_has_an_answer(capture_path: Path, query: str,
 def test_the_answers_are_true(capture_path: Path) -> None:
     answers = {title: answer(capture_path, query) for title, query, _ in QUESTIONS}
     slow = answers["What did slow requests wait for?"]
-    # Before anything else but what the machine's other work does to a service.
+    # Before any finding except those that other work on the machine causes in a service.
     own = [row["cause"] for row in slow if row["cause"] != "cpu-starved"]
     assert {"sleep", "lock-wait"} <= set(own[:3]), slow
     locks = answers["Which lock makes a convoy, and who holds it?"]

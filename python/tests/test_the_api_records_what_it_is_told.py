@@ -1,4 +1,4 @@
-"""Requests, spans and events come back from a capture, with sync and async code alike."""
+"""Requests, spans and events are read back from a capture, with sync and async code alike."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Daemon threads that stand in the program's code, called by code of ours, when the interpreter ends: up to 3.13
-it ends each by unwinding its stack, and that must not reach ours, or the process aborts."""
+"""Daemon threads are in the program's code, called by code of dashcam, when the interpreter ends.
+Up to 3.13 it ends each by unwinding its stack, which must not reach dashcam's frames, or the
+process aborts."""
 
 from __future__ import annotations
 

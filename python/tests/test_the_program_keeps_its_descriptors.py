@@ -1,5 +1,5 @@
-"""What is open, and which numbers the program gets, are the same with and without dashcam; where the kernel
-allows us no table of our own, we take an eighth of the limit at most."""
+"""The open files, and the numbers that the program gets, are the same with and without dashcam. If
+the kernel refuses dashcam a table of its own, it takes an eighth of the limit at most."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import DASHCAM, Bench
 
-# Opens files until there are no more; recorded, once all threads have been looked at.
+# Opens files until there are no more; recorded, once all threads have been sampled.
 PROGRAM = """
     import json, os, sys, threading, time
     threads, recorded = int(sys.argv[1]), sys.argv[2] == "recorded"
@@ -56,7 +56,7 @@ CASES = pytest.mark.parametrize(("limit", "threads"), [(256, 60), (1024, 200), (
 
 
 def both(bench: Bench, limit: int, threads: int, under: list[str], **env: str) -> list[dict[str, Any]]:
-    """What the program says, bare and recorded."""
+    """The program's output, bare and recorded."""
     limited = [sys.executable, str(bench.write("limit.py", LIMIT)), str(limit)]
     program = [sys.executable, str(bench.write("program.py", PROGRAM)), str(threads)]
     said = []
@@ -104,6 +104,6 @@ def test_elsewhere_an_eighth_is_the_most(bench: Bench, limit: int, threads: int,
     assert len(recorded["listed"]) <= len(bare["listed"]) + limit // 8
     assert len(recorded["opened"]) >= len(bare["opened"]) - limit // 8
     ours = set(recorded["listed"]) - set(bare["listed"])
-    # One that is open for a moment has the number that was free.
+    # A file that is open for a moment has the number that was free.
     kept = sorted(ours)[2:] if len(ours) > 2 else []
     assert all(fd >= min(1024, limit - limit // 8) for fd in kept), ours

@@ -1,4 +1,6 @@
-"""W3C Trace Context: `traceparent` comes in by any server, goes out, and ids are what captures tell."""
+"""W3C Trace Context: `traceparent` comes in by any server and goes out, and captures show the
+ids.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +155,7 @@ def test_every_server_hands_the_callers_trace_on(bench: Bench, server: str) -> N
                   ()]:
         own = ask(port, "/", *wrong)
         assert own.startswith("00-") and TRACE not in own, own
-    # In order: a server's own child would hold our pipes open.
+    # Normally: a server's own child would hold our pipes open.
     bench.stop(service)
 
 

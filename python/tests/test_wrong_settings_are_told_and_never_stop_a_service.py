@@ -1,4 +1,6 @@
-"""In code a wrong value raises; in the environment it is told and passed over; flags are refused."""
+"""In code a wrong value raises; in the environment it is reported and ignored; flags are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ def test_the_environment_wins_and_its_mistakes_are_told(bench: Bench) -> None:
     assert 'DASHCAM_KEEP: found "many"' in result.stderr
 
 
-# Setting, a wrong value, and a piece of what is said to be wanted.
+# Setting, a wrong value, and a part of the text that names the wanted one.
 WRONG = [
     ("slow", "fast", "a limit like 500ms"),
     ("on_error", "errors>5%", "errors"),
@@ -79,7 +81,7 @@ WRONG = [
     ("cooldown", "1ms", "100ms to 24h"),
     ("keep", "0", "a number from 1 to 100000"),
 ]
-# Those without a flag.
+# Settings without a flag.
 WRONG_BESIDE = [
     ("enabled", "maybe", "on or off"),
     ("keep_bytes", "1", "1MiB to 1TiB"),
@@ -101,7 +103,7 @@ WRONG_BESIDE = [
     ("propagate", "w3c", "on or off"),
     ("otel", "jaeger", "on or off"),
 ]
-# Any text will do, or it is judged when it is used.
+# Any text is accepted, or it is judged when it is used.
 FREE = {"service", "out", "hook"}
 
 
@@ -206,7 +208,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_service_runs(bench: Ben
 
 
 def other_pythons() -> "list[str]":
-    """Interpreters of this machine that this environment's wheel was not built for."""
+    """Interpreters of this machine for which this environment's wheel was not built."""
     own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = [*root.glob("*/bin/python3.[0-9]*"), *Path("/usr/bin").glob("python3.[0-9]*")]

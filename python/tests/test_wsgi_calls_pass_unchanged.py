@@ -1,4 +1,4 @@
-"""What a WSGI server and its application see of the request around a call: nothing."""
+"""A WSGI server and its application see nothing of the request around a call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BEGIN = """
 
 
 def run(bench: Bench, code: str) -> str:
-    """Runs a program; what it printed."""
+    """Runs a program; returns its output."""
     result = bench.python(BEGIN.replace("DASHCAM", repr(DASHCAM)) + code)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()

@@ -1,4 +1,4 @@
-"""For tests: speaks as much of PostgreSQL's protocol 3.0 as a client needs to run a query, simple or
+"""For tests: as much of PostgreSQL's protocol 3.0 as a client needs to run a query, simple or
 extended. `select broken` fails; every other select has one row, `answer` = 42."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SETTINGS = {"server_version": "15.0", "client_encoding": "UTF8", "standard_conf
 
 
 class TinyPostgres:
-    """A port that answers; `queries` are the texts that came."""
+    """A port that answers; `queries` are the texts that arrived."""
 
     def __init__(self) -> None:
         self.queries: "list[str]" = []
@@ -84,7 +84,7 @@ class TinyPostgres:
             connection.sendall(answer)
 
     def _answer(self, query: str, status: bytes, described: bool) -> "tuple[bytes, bytes]":
-        """The transaction's status behind it, and what is said."""
+        """The transaction's status after it, and the answer."""
         self.queries.append(query)
         word = query.split()[0].lower()
         if "broken" in query:

@@ -2,7 +2,8 @@
 """Records golden captures: runs sick programs under load and stores what was recorded, once its
 verdict is the right answer.
 
-    tests/captures/neutral /srv/venv/3.11/bin/python tests/captures/record.py --case 'lock_*' --switches both
+    tests/captures/neutral /srv/venv/3.11/bin/python tests/captures/record.py \\
+        --case 'lock_*' --switches both
 
 Runs inside `neutral`. A program is a case of the zoo or one of `programs/`; what is stored is named
 after it. `golden pack` trims the capture, judges it, and refuses one that names its machine. A run

@@ -2,8 +2,8 @@
 code and stderr, without dashcam's lines, must be those of the bare run.
 
     python3 tests/faults/run.py                  all of it (`make test-live`)
-    python3 tests/faults/run.py calls            each call site of dashcam, each error (see calls.py, errnos.py)
-    python3 tests/faults/run.py worlds           full disks, limits, signals, ends at any moment (see worlds.py)
+    python3 tests/faults/run.py calls            each call site of dashcam, each error
+    python3 tests/faults/run.py worlds           full disks, limits, signals, ends at any moment
     python3 tests/faults/run.py calls openat     some of these
     python3 tests/faults/run.py --quick          one error for each system call, a few worlds
 

@@ -2,7 +2,7 @@
 
 How it works: whole rounds first, bare and recorded in turn, and one without switch records. The
 files (or modules) of tests that differ then run some rounds more on both sides, so that their
-counts tell harm from unsteadiness (judging.py).
+counts distinguish harm from unsteadiness (judging.py).
 
 What it promises: a suite of which no test passes bare is an error, never a pass. The exit code of a
 process is left out if a test of the run differs, as the exit code only repeats that.

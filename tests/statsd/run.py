@@ -162,7 +162,7 @@ NASTY = "counter\twith:odd|signs@in it\t3\n"
 
 
 def npm_statsd() -> str:
-    """Counters, gauges with resets and deltas, timings that stand for more, sets, odd names."""
+    """Counters, gauges with resets and deltas, timings with a rate, sets, odd names."""
     graphite = Graphite()
     port, management = free_port(socket.SOCK_DGRAM), free_port()
     with tempfile.TemporaryDirectory() as folder:

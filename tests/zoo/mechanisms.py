@@ -28,17 +28,17 @@ class Ill:
     sick: str  # body of the guilty function; for `other` the victim's
     mended: str = "pass"
     setup: str = ""  # module level, before the functions
-    keeper: str = ""  # body of the keeper's function; SICK tells in it
-    around: str = ""  # body of the thread that calls it: `KEEP` stands for the call
+    keeper: str = ""  # body of the culprit's function; tests SICK itself
+    around: str = ""  # body of the thread that calls it: `KEEP` is replaced by the call
     begin: str = ""  # at the start of the program
-    peer: str = ""  # a script that stands beside the program, in a process of its own
+    peer: str = ""  # a script beside the program, in a process of its own
     every: bool = False  # the guilty function is called by every request
     extension: bool = False  # the time passes inside a C extension
     accept: list[str] = field(default_factory=list)
     judge_where: bool = True
     places: tuple[str, ...] = ("@guilty",)  # right answers for `where`
-    blamed: tuple[str, ...] = ("@keeper",)  # and for `culprit`, where there is a keeper
-    then: str = ""  # what is wrong besides, and costs less
+    blamed: tuple[str, ...] = ("@keeper",)  # and for `culprit`, if there is one
+    then: str = ""  # a second defect that costs less
     then_place: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     needs: str = ""  # of the machine, as in cases.py

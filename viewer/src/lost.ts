@@ -1,4 +1,4 @@
-// Losses and sources that were off: the capture's own report, and what the page leaves out of the
+// Losses and sources that were off: the capture's own report, and what the page omits of the
 // capture.
 
 import type { Book } from "./data.ts";

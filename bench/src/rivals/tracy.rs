@@ -11,7 +11,7 @@ pub struct Tracy;
 
 impl Rival for Tracy {
     type Scope = ();
-    /// It starts with the program; only leaving it out of the build turns it off.
+    /// It starts with the program; only a build without it turns it off.
     const HAS_OFF: bool = false;
 
     fn off() -> Tracy {

@@ -1,11 +1,11 @@
 //! `golden`: shows and accepts changed verdicts, packs recorded captures, lists the stored ones.
 //!
 //! ```text
-//! golden accept GLOB [--yes]         verdicts that moved, old and new; writes them once agreed to
+//! golden accept GLOB [--yes]         changed verdicts, old and new; writes those that are accepted
 //! golden pack CAPTURE DESCRIPTION [--as-it-is]
-//!                                    trims and stores a capture as the description (NAME.toml) says;
-//!                                    as it is: also one whose verdict is not what that says
-//! golden list GLOB                   a line an entry
+//!                                    trims and stores a capture by the description (NAME.toml);
+//!                                    as it is: also if its verdict differs from the description
+//! golden list GLOB                   a line for each entry
 //! golden judge FILE                  the verdict on a stored or a plain capture
 //! ```
 //! Each takes `--in FOLDER`; the default is tests/captures. Exit code 1: something is wrong or was

@@ -130,7 +130,7 @@ pub fn entries(folder: &Path, glob: &str) -> Result<Vec<Entry>, String> {
     names.map(|name| Entry::read(folder, &name)).collect()
 }
 
-/// Whether a name matches a glob in which `*` stands for any text.
+/// Whether a name matches a glob, in which `*` matches any text.
 pub fn matches(glob: &str, name: &str) -> bool {
     let Some((head, tail)) = glob.split_once('*') else { return glob == name };
     let Some(rest) = name.strip_prefix(head) else { return false };

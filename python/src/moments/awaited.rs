@@ -45,7 +45,7 @@ static PASSING: Pool = Pool::new();
 pub(super) enum Role {
     /// The application is done.
     Application,
-    /// The server has taken the last piece of the response.
+    /// The server has taken the last part of the response.
     Last,
     /// The server has taken the status; whether it is a failure.
     Status(bool),

@@ -4,7 +4,7 @@
 //! would allocate twice and count twice towards its next collection. Here the lookup finds a `Door`
 //! in the type. The door returns the `Bound` that lies in the object, as a Python object of its own
 //! type with references of its own: while it has references, it holds one to the object; when the
-//! last is gone, it releases that one. On the type itself, and on an object that the collector
+//! last is gone, it releases the object's. On the type itself, and on an object that the collector
 //! tracks, the door returns an ordinary method instead.
 
 use std::cell::UnsafeCell;

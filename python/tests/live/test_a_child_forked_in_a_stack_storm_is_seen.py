@@ -1,4 +1,4 @@
-"""A child forked by one of many busy threads, at any moment of the look at them, is recorded like any
+"""A child forked by one of many busy threads, at any moment of the sampling, is recorded like any
 program: its capture shows what it does, and nothing of the threads it does not have."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_the_childs_capture_names_what_only_the_child_runs(bench: Bench) -> None
         stacks: dict[int, set[str]] = {}
         for frame in tables["frames"]:
             stacks.setdefault(frame["stack_id"], set()).add(frame["function"])
-        # Beside these there may be looks at threads of the recorder.
+        # Beside these there may be samples of the recorder's threads.
         looks = [stacks.get(row["stack_id"], set()) for row in tables["samples"] if row["tid"] == int(pid)]
         own = sum("only_the_child_runs" in look for look in looks)
         assert own >= 5 and all("is_a_child" in look for look in looks if look), (own, looks)

@@ -1,5 +1,6 @@
-"""A request of a server of greenlets (gevent) is told with the function, file and line in which it gave way to
-others, and with who stands in its way: a greenlet that holds its lock, or one that does not give way itself."""
+"""For a request of a server of greenlets (gevent), the verdict names the function, file and line in
+which it yielded, and the blocker: a greenlet that holds its lock, or one that does not yield
+itself."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ time.sleep(0.5)
 print(dashcam.snap("asked"))
 """
 
-# name: parts of the program, causes, function in the way, text of its line, culprit's function
+# name: parts of the program, causes, waiting function, text of its line, culprit's function
 CASES: dict[str, tuple[str, str, str, str, str | None]] = {
     "sleep": ("""
 def rest():
@@ -130,7 +131,7 @@ def test_what_it_waits_for_is_named(bench: Bench, case: str, switches: str) -> N
     verdict: dict[str, Any] = json.loads(why.stdout)
     own = [found for found in verdict["causes"] if found["cause"] in causes.split("|")]
     told = [found["summary"] for found in verdict["causes"]]
-    # Behind what only a busy machine does: no CPU for a process or its sampler.
+    # After findings that only a busy machine causes: no CPU for a process or its sampler.
     assert own and (own[:1] == verdict["causes"][:1] or on_a_busy_machine()), told
     first = own[0]
     where = first["where"]

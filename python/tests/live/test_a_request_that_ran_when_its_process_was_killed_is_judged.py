@@ -1,4 +1,4 @@
-"""The box of a killed process is judged: what the open request waited for when SIGKILL came."""
+"""The box of a killed process is judged: the wait of its open request when SIGKILL came."""
 
 from __future__ import annotations
 

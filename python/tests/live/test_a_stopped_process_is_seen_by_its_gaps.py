@@ -1,5 +1,5 @@
-"""A process that was stopped says so, also when its sampler slept because nobody worked, and a request that
-began when it went on was what woke it up."""
+"""A process that was stopped is reported as such, also if its sampler slept because no thread
+worked, and a request that began when it continued woke the sampler."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def test_each_stop_is_told(bench: Bench, switches: str) -> None:
     process = bench.start([sys.executable, str(path)], DASHCAM_SWITCHES=switches)
     assert process.stdout and process.stdout.readline() == "ready\n"
     for _ in range(STOPS):
-        # Long enough for the sampler to fall asleep, and for a sleep of the program to end in the stop.
+        # Long enough for the sampler to fall asleep, and for a sleep of the program to end while it
+        # is stopped.
         time.sleep(0.5)
         process.send_signal(signal.SIGSTOP)
         time.sleep(STOPPED_S)
@@ -45,7 +46,7 @@ def test_each_stop_is_told(bench: Bench, switches: str) -> None:
     told = process.stdout.readline()
     capture = Path(bench.folder, json.loads(told))
     vitals = pyarrow.table(dashcam.open(capture).tables["vitals"]).to_pylist()
-    # Each is told twice. A busy machine may add some of its own.
+    # Each is recorded twice. A busy machine may add further gaps.
     gaps = {row["t_ns"]: row["value"] for row in vitals if row["name"] == "recorder_gap_ns"}
     long = [ns for ns in gaps.values() if ns > STOPPED_S * 0.5e9]
     assert len(long) >= STOPS, gaps

@@ -1,5 +1,5 @@
-"""A request on an event loop that awaits something is told with the function, file and line that
-awaits, however it is awaited, and with who stands in its way."""
+"""For a request on an event loop that awaits, the verdict names the function, file and line of the
+await, whatever its form, and the blocker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ asyncio.run(main())
 print(dashcam.snap("asked"))
 """
 
-# name: parts of the program, cause, function in the way, text of its line, culprit's function
+# name: parts of the program, cause, waiting function, text of its line, culprit's function
 CASES: dict[str, tuple[str, str, str, str, str | None]] = {
     "sleep": ("""
 async def rest():
@@ -252,7 +252,7 @@ def test_the_await_is_named(bench: Bench, case: str, switches: str) -> None:
     verdict: dict[str, Any] = json.loads(why.stdout)
     assert verdict["causes"], why.stdout
     own = [found for found in verdict["causes"] if found["cause"] in cause.split("|")]
-    # Behind what only a busy machine does: no CPU for a process or its sampler.
+    # After findings that only a busy machine causes: no CPU for a process or its sampler.
     own_is_first = own[:1] == verdict["causes"][:1]
     assert own and (own_is_first or on_a_busy_machine()), [c["summary"] for c in verdict["causes"]]
     first = own[0]
@@ -261,7 +261,7 @@ def test_the_await_is_named(bench: Bench, case: str, switches: str) -> None:
     assert where["file"].endswith("program.py")
     lines = (bench.folder / "program.py").read_text("utf-8").splitlines()
     assert line_text in lines[where["line"] - 1], (first["summary"], lines[where["line"] - 1])
-    # Of a request that for long had no CPU, nor its sampler, a part is nobody's.
+    # If a request, or its sampler, had no CPU for long, a part of its time is unexplained.
     least = 0.4 if on_a_busy_machine() else 0.7
     assert first["share"] > least or not own_is_first, first
     if culprit:
@@ -283,8 +283,8 @@ async def wait():
     assert result.returncode == 0, result.stderr
     why = bench.dashcam("why", result.stdout.strip().splitlines()[-1], "--json")
     first = json.loads(why.stdout)["causes"][0]
-    # On a busy machine half of that half second it has no CPU, or its sampler has none, and that is the
-    # truth. What it must never be is a wait.
+    # On a busy machine it, or its sampler, has no CPU for half of that half second, which is true.
+    # It must never be a wait.
     starved = first["cause"] in ("cpu-starved", "unknown") and on_a_busy_machine()
     assert first["cause"] in ("event-loop-blocked", "cpu", "cpu-starved") or starved, first["summary"]
     assert starved or first["where"]["function"] == "digest", first["summary"]

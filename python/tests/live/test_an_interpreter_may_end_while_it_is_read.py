@@ -1,5 +1,5 @@
-"""A program that ends at any moment, its daemon threads in the midst of computing, allocating and
-recording, ends as it would without us: with its own exit code, and nothing of ours on stderr."""
+"""A program that ends at any moment, while its daemon threads compute, allocate and record, ends as
+it would without dashcam: with its own exit code, and no line of dashcam on stderr."""
 
 from __future__ import annotations
 

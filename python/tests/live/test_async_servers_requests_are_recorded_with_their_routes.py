@@ -1,5 +1,5 @@
 """Unmodified services on event loops, and Django and Celery, under `dashcam run`: every request is
-one request, named METHOD route, and `why` names what made one slow."""
+one request, named METHOD route, and `why` names the cause of a slow one."""
 
 from __future__ import annotations
 
@@ -188,9 +188,9 @@ CASES: dict[str, tuple[str, list[str], str, str, str, str, str]] = {
 
 
 def serve(bench: Bench, code: str, words: list[str], port: int, slow: str) -> Any:
-    """The service under `dashcam run`, once its program is loaded: a request that came before
-    would rightly be a slow one. Which ones may be slow is said by name: on a busy machine others would
-    be too, and be captured in their place."""
+    """The service under `dashcam run`, once its program is loaded: an earlier request would rightly
+    be slow. The requests that may be slow are given by name: on a busy machine others would be slow
+    too, and be captured in their place."""
     bench.write("loading.py", 'open("loaded", "w").close()')
     bench.write("program.py", code)
     command = [word.format(port=port) for word in words]
@@ -241,7 +241,7 @@ def test_a_request_that_waits_for_a_blocked_loop_is_slow_from_its_arrival(bench:
     for _ in range(5):
         get(port, "/price/1")
     get(port, "/stir")
-    # Connects, and its data arrives, while the loop cannot look.
+    # Connects, and its data arrives, while the loop is blocked.
     wait_for("the loop to be kept", (bench.folder / "stirring").exists)
     get(port, "/late/2")
     captures = bench.wait_captures()
@@ -290,7 +290,8 @@ def test_errors_streams_background_work_and_what_is_not_http(bench: Bench) -> No
     shown = bench.show(reply.split('"')[1])
     by_name = {r["name"]: r for r in shown["requests"]}
     assert set(by_name) == {"GET /boom", "GET /later", "GET /none", "GET /stream", "GET /snap"}, by_name
-    # To the last piece; and not to the end of the work in the background, half a second later.
+    # Until the last part of the body, and not until the end of the background work, half a second
+    # later.
     assert by_name["GET /stream"]["median_ms"] > 140 and by_name["GET /later"]["median_ms"] < 500
 
 
@@ -327,7 +328,7 @@ def test_each_run_of_a_celery_task_is_a_request(bench: Bench, pool: str) -> None
     captures = bench.wait_captures()
     errors = bench.stop(service)
     assert captures, errors
-    # The newest, made at the end: the broker gives tasks out in any order, some after the slow one.
+    # The newest, made at the end: the broker delivers tasks in any order, some after the slow one.
     names = {r["name"]: r["count"] for r in bench.show(bench.captures()[-1])["requests"]}
     assert names.pop("celery shop.ship") == 1, (names, errors)
     assert set(names) <= {"celery program.add"} and names.get("celery program.add", 0) <= 5, names

@@ -1,5 +1,5 @@
-"""A request that runs code in a subinterpreter is slow there: the function in it is named, reached from the
-caller's."""
+"""A request that is slow in a subinterpreter: the verdict names the function there, reached from
+the caller's."""
 
 from __future__ import annotations
 

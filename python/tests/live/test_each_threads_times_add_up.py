@@ -1,5 +1,5 @@
-"""65 threads, of which a pass looks at 16 at most: what the stacks of each weigh adds up to the time it
-was there and to the CPU time it was charged, both by its own clocks."""
+"""65 threads, of which a pass samples 16 at most: the weights of each thread's stacks add up to its
+lifetime and to the CPU time it was charged, both by its own clocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from conftest import DASHCAM, PATIENCE_S, Bench
 
 THREADS = 65
-# Each thread reads its clocks whenever it comes by; between two readings lies one step.
+# Each thread reads its clocks at every step; between two readings lies one step.
 PROGRAM = f"""
     import json, random, threading, time
     import dashcam
@@ -52,7 +52,7 @@ PROGRAM = f"""
 
 @pytest.fixture(scope="module", params=["on", "off"])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the program told, with switch records and without."""
+    """The program's own measurements, with switch records and without."""
     bench = Bench(tmp_path_factory.mktemp(request.param))
     result = bench.python(PROGRAM, DASHCAM_SWITCHES=request.param)
     assert result.returncode == 0, result.stderr
@@ -65,13 +65,14 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return made
 
 
-# The sampler may lose its CPU between the two clocks that it reads for a look, for so long on a busy machine.
+# On a busy machine the sampler may lose its CPU for this long between its two clock reads for a
+# sample.
 BETWEEN_NS = 10_000_000
 
 
 def covered(told: dict[str, Any]) -> dict[int, tuple[int, int]]:
-    """Thread -> from when on something is known of it, and until when: with switch records from the first time
-    it left the CPU to the capture's end; without, from the first look at it to the last."""
+    """Thread -> the interval in which something is known about it: with switch records from the
+    first time it left the CPU to the capture's end; without, from its first sample to its last."""
     capture = dashcam.open(told["capture"])
     known: dict[int, list[int]] = collections.defaultdict(list)
     for name, column in [("samples", "t_ns"), ("switches", "out_ns")]:
@@ -87,7 +88,7 @@ def test_the_stacks_of_a_thread_weigh_what_it_was_there(told: dict[str, Any]) ->
     for tid, (from_ns, to_ns) in covered(told).items():
         least[tid] = most[tid] = to_ns - from_ns
         if told["switches"] == "on":
-            # All of its life: from when it was started, or from when it came to read its clock.
+            # Its whole life: from its start, or from its first clock reading.
             least[tid], most[tid] = to_ns - told["readings"][tid][0][0], to_ns - told["began"][str(tid)]
         assert 0.99 * least[tid] <= weighs[tid]["wall"] <= 1.01 * most[tid], (tid, least, weighs[tid], most)
     all_ns = sum(weighs[tid]["wall"] for tid in least)
@@ -104,20 +105,22 @@ def test_and_the_cpu_time_that_it_was_charged(told: dict[str, Any]) -> None:
         least, cpu_ns, most = end[0] - begin[1], weighs[tid]["cpu"], end[1] - begin[0]
         assert least - BETWEEN_NS <= cpu_ns <= most + BETWEEN_NS, (tid, least, cpu_ns, most)
         sums = [sum(pair) for pair in zip(sums, (least, cpu_ns, most))]
-    # Of all together within half a percent beside what was computed between two readings.
+    # For all together, within half a percent and the time computed between two readings.
     least, cpu_ns, most = sums
     assert 0.995 * least <= cpu_ns <= 1.005 * most and most - least < 0.05 * most, sums
 
 
 def charged(readings: list[list[int]], t_ns: int) -> tuple[int, int]:
-    """A thread's CPU time by its last reading before an instant, and by the first one behind it."""
+    """A thread's CPU time by its last reading before an instant, and by the first reading after
+    it.
+    """
     before = bisect.bisect_right(readings, t_ns, key=lambda row: row[2]) - 1
     after = bisect.bisect_left(readings, t_ns, key=lambda row: row[0])
     return readings[before][1] if before >= 0 else 0, readings[after][1]
 
 
 def weighed(path: Path) -> dict[int, dict[str, int]]:
-    """Thread -> what its stacks weigh together, by kind of value; from the export for pprof."""
+    """Thread -> the sum of its stacks' weights, by kind of value; from the export for pprof."""
     made = subprocess.run([DASHCAM, "export", str(path), "--to", "pprof", "-o", "-"], check=True,
                           capture_output=True, timeout=PATIENCE_S)
     message = list(fields(gzip.decompress(made.stdout)))

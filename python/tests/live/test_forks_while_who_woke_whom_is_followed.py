@@ -1,4 +1,6 @@
-"""Forks while the kernel tells who wakes the threads of slow requests (source `wakers`: root, tracefs)."""
+"""Forks while the kernel reports the wakers of slow requests' threads (source `wakers`: root,
+tracefs).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Greenlets that switch as fast as they can while stacks are read: the process survives, and no stack
-is put together from two of them."""
+"""Greenlets that switch as fast as they can while stacks are read: the process survives, and no
+stack mixes two of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import dashcam
 import pyarrow
 from conftest import Bench
 
-# greenlet comes with SQLAlchemy. Two threads; on each, pairs of greenlets that hand the thread to one
-# another 1,000 times, at a random depth, and end: one by itself, the other because nobody has it any more.
+# greenlet comes with SQLAlchemy. Two threads; on each, pairs of greenlets that switch to each other
+# 1,000 times, at a random depth, and end: one by itself, the other because its last reference goes.
 PROGRAM = """
     import random, threading, time
     import dashcam
@@ -49,7 +49,7 @@ PROGRAM = """
     print(path)
 """
 LAMBDA = "<lambda>"
-# Who calls whom. A greenlet's first function has no caller.
+# The callers of each function. A greenlet's first function has no caller.
 CALLERS = {
     "left": {"left", LAMBDA}, "left_turns": {"left"}, "left_hands_over": {"left_turns"},
     "right": {"right", LAMBDA}, "right_turns": {"right"}, "right_hands_over": {"right_turns"},
@@ -77,5 +77,5 @@ def test_no_stack_mixes_two_greenlets_and_few_are_torn(bench: Bench) -> None:
 
 
 def sides(stack: list[str]) -> set[str]:
-    """Which greenlets' functions are in it."""
+    """The greenlets whose functions are in it."""
     return {function.split("_")[0] for function in stack if function.startswith(("left", "right"))}

@@ -64,7 +64,7 @@ dashcam.snap("test")
 dashcam.stop()
 """
 
-# The same where the library is loaded once stacks have been read: behind slow requests that sleep.
+# The same if the library is loaded after stacks have been read: after slow requests that sleep.
 LATE = WAITS.replace("import sqlite3, threading, time", "import threading, time").replace("base = sqlite3.connect", """
 for turn in range(3):
     with dashcam.request("GET /pause"):
@@ -83,7 +83,7 @@ def run(program: str, folder: Path) -> Path:
 
 
 def dashcam(*arguments: str) -> str:
-    """What the command says."""
+    """The command's output."""
     command = [str(Path(sys.executable).with_name("dashcam")), *arguments]
     return str(limited.run(command, 120, capture_output=True, text=True).stdout)
 
@@ -111,7 +111,8 @@ def test_computing_in_an_extension_has_native_frames_inside_its_python_frames(tm
     if why["capture"]["sources"]["running_stacks"] != "on":
         pytest.skip(why["capture"]["sources"]["running_stacks"])
     cpu = [cause for cause in why["causes"] if cause["cause"] == "cpu"]
-    # A request that mostly had no CPU is told so, and that is the truth; its frames are there all the same.
+    # For a request that mostly had no CPU the verdict says so, rightly; its frames are there all
+    # the same.
     starved = on_a_busy_machine() and why["causes"][:1] and why["causes"][0]["cause"] == "cpu-starved"
     assert cpu or starved, why["causes"]
     for cause in cpu:

@@ -46,6 +46,6 @@ def test_redis_and_httpx_calls_are_client_spans(bench: Bench) -> None:
     spans = [(s["name"], s["kind"], s["error"]) for s in told["spans"]]
     assert spans == [("SET", "client", False), ("GET", "client", False), ("GET", "client", True)]
     assert told["spans"][0]["attributes"]["db.statement"] == "SET ? ?"
-    # OpenTelemetry knows nothing of a request that dashcam itself began, and has made a trace of its
-    # own of each call: told as it is.
+    # OpenTelemetry does not see a request that dashcam began, so each call has a trace of its own:
+    # recorded unchanged.
     assert {s["parent_id"] for s in told["spans"]} == {told["span_id"]}

@@ -1,4 +1,6 @@
-"""Under a container's seccomp profile the cause is still named, as likely, and what is off is said."""
+"""Under a container's seccomp profile the cause is still named, as likely, and the sources that are
+off are listed.
+"""
 
 from __future__ import annotations
 

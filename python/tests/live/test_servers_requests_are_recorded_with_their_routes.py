@@ -91,7 +91,8 @@ def test_requests_are_named_and_a_slow_one_makes_a_capture(bench: Bench, case: s
     bench.write("program.py", code)
     port = free_port()
     command = [word.format(port=port) for word in words]
-    # One request may be slow: on a busy machine others would be too, and be captured in its place.
+    # One request may be slow: on a busy machine others would be slow too, and be captured in its
+    # place.
     service = bench.start([DASHCAM, "run", "--slow", "GET /wait>200ms", "--post", "200ms", "--", *command],
                           PORT=str(port))
     for _ in range(5):

@@ -1,5 +1,5 @@
-"""A thread that calls small functions all the time never holds still: what could not be confirmed of its stack
-is counted in `status()` and in captures."""
+"""A thread that calls small functions all the time never keeps one stack: the parts of its stack
+that could not be confirmed are counted in `status()` and in captures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`dashcam why FOLDER` judges the newest capture, and says how the others there judge: the same cause again, in
-how many processes, or others."""
+"""`dashcam why FOLDER` judges the newest capture, and compares it with the others there: the same
+cause again, in how many processes, or other causes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRAM = """
 
 
 def runs(bench: Bench, service: str, what: str) -> None:
-    """One process, and its captures: all but the last go."""
+    """One process, and its captures: all but the last remain."""
     path = bench.write("program.py", PROGRAM)
     before = set(bench.folder.glob("captures/*.dashcam"))
     result = bench.run([sys.executable, "-W", "error", str(path), service, what])
@@ -67,7 +67,7 @@ def test_one_capture_says_nothing_of_others(bench: Bench) -> None:
     assert "Other captures" not in bench.dashcam("why", "captures").stdout
     [path] = bench.folder.glob("captures/*.dashcam")
     assert "others" not in json.loads(bench.dashcam("why", str(path), "--json").stdout)
-    # A rule of the caller's holds for all of them.
+    # A rule on the command line holds for all of them.
     runs(bench, "shop", "dozes")
     told = bench.dashcam("why", "captures", "--slow", "10s").stdout
     assert told.splitlines()[-1] == "Other captures here: no cause in 1.", told

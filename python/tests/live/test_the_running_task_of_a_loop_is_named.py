@@ -1,5 +1,5 @@
-"""Samples of an event loop's thread tell which asyncio task ran: by the name the program gave it, else by
-its coroutine. Of programs that never begin a request, too."""
+"""Samples of an event loop's thread name the running asyncio task: by the name the program gave it,
+else by its coroutine. Also in programs that never begin a request."""
 
 from __future__ import annotations
 

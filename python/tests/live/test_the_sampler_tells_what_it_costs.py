@@ -1,5 +1,5 @@
-"""What the sampler says it took of the CPU is what the kernel charged it, also when there is far more to
-look at than its budget pays for; and it is told in `status`, in captures and as a metric."""
+"""The CPU time that the sampler reports is what the kernel charged it, also if there is far more to
+sample than its budget pays for. It is in `status`, in captures and in a metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow
 import pytest
 from conftest import Bench, wait_for
 
-# 64 threads that never rest, and one that waits for the end.
+# 64 threads that never pause, and one that waits for the end.
 PROGRAM = """
     import threading
     import dashcam
@@ -27,7 +27,7 @@ PROGRAM = """
 
 
 def status(bench: Bench, pid: int) -> dict[str, Any]:
-    """What the recorder of a process tells of itself; none of the process's own threads has to run."""
+    """The report of a process's recorder; none of the process's own threads has to run."""
     said = bench.dashcam("status", str(pid), "--json")
     assert said.returncode == 0, said.stderr
     told: dict[str, Any] = json.loads(said.stdout)
@@ -35,7 +35,9 @@ def status(bench: Bench, pid: int) -> dict[str, Any]:
 
 
 def start(bench: Bench) -> int:
-    """Starts the program; its process, once savings are spent: a pass may not look at threads."""
+    """Starts the program; returns its process once the initial budget is used up: then a pass may
+    sample no thread.
+    """
     program = bench.write("program.py", PROGRAM)
     process = bench.start([sys.executable, "-W", "error", str(program)])
     wait_for("a recorder", lambda: bench.dashcam("status", str(process.pid)).returncode == 0)
@@ -54,12 +56,14 @@ def charged_ns(pid: int) -> int:
 @pytest.mark.seconds(600)
 def test_the_kernel_charges_what_status_tells(bench: Bench) -> None:
     pid = start(bench)
-    # Twenty seconds; at both ends the kernel is asked before and after: what is told lies between.
+    # Twenty seconds. At both ends the kernel is read before and after the report: the reported time
+    # lies between.
     first_from, first, first_to = charged_ns(pid), status(bench, pid)["sampler"], charged_ns(pid)
     time.sleep(20)
     last_from, last, last_to = charged_ns(pid), status(bench, pid)["sampler"], charged_ns(pid)
     told = last["cpu_ns"] - first["cpu_ns"]
-    # A pass is told when it is done; the kernel books one that runs at its next tick, or its end.
+    # A pass is reported when it is done; the kernel charges a running one at its next tick, or its
+    # end.
     pass_ns = last["longest_pass_ns"]
     least, most = last_from - first_to - pass_ns, last_to - first_from + pass_ns
     assert least <= told <= most, (least, told, most)
@@ -76,14 +80,15 @@ def test_status_a_capture_and_a_metric_tell_the_budget_used(bench: Bench) -> Non
     meta = capture.summary()["meta"]
     inside = meta["sampler"]
     assert before["cpu_ns"] <= inside["cpu_ns"] <= after["cpu_ns"], (before, inside, after)
-    # Of a budget of 1 %: savings were spent on top of it. The part is that of all time since the start.
+    # Of a budget of 1 %: the initial budget came on top of it. The part is that of all time since
+    # the start.
     assert meta["settings"]["budget_percent"] == 1
     percent = inside["cpu_ns"] / (meta["to_ns"] - meta["start_ns"]) * 100
     for told in (before, inside, after):
         assert told["budget_used"] == told["cpu_percent"], told
         assert 0.1 < told["budget_used"] < 10, told
     assert inside["budget_used"] == pytest.approx(percent, rel=0.05), (inside, meta)
-    # Window by window it adds up to the same.
+    # The windows add up to the same.
     rows = pyarrow.table(capture.tables["metrics"]).to_pylist()
     used = [row for row in rows if row["name"] == "dashcam.sampler.budget_used"]
     seconds = [row["value"] for row in rows if row["name"] == "dashcam.sampler.cpu_seconds"]

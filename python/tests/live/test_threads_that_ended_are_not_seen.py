@@ -1,5 +1,5 @@
-"""The sampler lists threads now and then only; those that ended meanwhile must not be looked at: their
-Python state may be another thread's by then."""
+"""The sampler lists threads only now and then. Threads that ended meanwhile must not be sampled:
+their Python state may be another thread's by then."""
 
 from __future__ import annotations
 

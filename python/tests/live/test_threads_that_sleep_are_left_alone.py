@@ -1,5 +1,5 @@
-"""Threads that did not run since their last sample are not looked at again; where the kernel's switch
-records do not tell, their times are asked for now and then, and nothing else."""
+"""Threads that did not run since their last sample are not sampled again. Without the kernel's
+switch records their CPU times are read now and then, and nothing else."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROGRAM = """
 
 
 def run(bench: Bench, switches: str, count: int = THREADS) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What the program told, and the samples of its sleeping threads."""
+    """The program's own report, and the samples of its sleeping threads."""
     result = bench.python(PROGRAM, COUNT=str(count), DASHCAM_SWITCHES=switches)
     assert result.returncode == 0, result.stderr
     told = json.loads(result.stdout)
@@ -52,10 +52,11 @@ def test_with_switch_records_nobody_who_sleeps_is_looked_at_again(bench: Bench) 
     told, samples = run(bench, "on")
     if told["switches"] != "on":
         pytest.skip(f"switch records: {told['switches']}")
-    # A look at each; a second one where the interpreter's list of threads came later than the kernel's.
+    # A sample of each; a second one if the interpreter's list of threads came later than the
+    # kernel's.
     times = collections.Counter(row["tid"] for row in samples)
     assert len(times) == THREADS and max(times.values()) <= 2, times
-    # In all the passes that there were.
+    # In all passes of the run.
     assert told["after"]["passes"] - told["before"]["passes"] > 10, told
 
 
@@ -71,7 +72,8 @@ def test_without_them_no_stack_is_read_again(bench: Bench) -> None:
 def test_without_them_a_clock_that_stands_takes_the_place_of_a_look(bench: Bench) -> None:
     told, samples = run(bench, "off", FEW)
     times = collections.Counter(row["tid"] for row in samples)
-    # Ten times in the first second, four times in each of the three others; looks would be as many as passes.
+    # Ten times in the first second, four times in each of the three others; samples would be as
+    # many as passes.
     passes = told["after"]["passes"] - told["before"]["passes"]
     assert passes > 60, told
     assert len(times) == FEW and min(times.values()) >= 5 and max(times.values()) <= 40, (passes, times)

@@ -29,7 +29,7 @@ FAILING = """
 
 
 def reasons(bench: Bench, settings: str, body: str, some: bool) -> list[str]:
-    """What the captures of a program say they were made for; whether there are to be any."""
+    """The reasons of a program's captures; whether captures are expected."""
     patience = 60 if some else 0.3
     result = bench.python(FAILING.format(settings=settings, body=body, patience=patience))
     assert result.returncode == 0, result.stderr
@@ -142,7 +142,7 @@ def test_an_exception_that_flask_makes_a_reply_of(bench: Bench) -> None:
     assert bench.show(first[0])["meta"]["reason"] == "error: KeyError in GET /item/<key>"
     first[0].unlink()
     assert get(port, "/down") == "503"
-    # The cooldown after the first capture may swallow it: asked until it is over.
+    # The cooldown after the first capture may suppress it: repeated until the cooldown is over.
     second = wait_for("a second capture", lambda: (get(port, "/down"), bench.wait_captures(0.5))[1])
     assert bench.show(second[0])["meta"]["reason"] == "error: an error in GET /down"
     bench.stop(service)

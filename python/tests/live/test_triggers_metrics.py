@@ -1,4 +1,4 @@
-"""A metric over its limit makes a capture that says so; and no cause is invented."""
+"""A metric over its limit makes a capture that names it; and no cause is invented."""
 
 from __future__ import annotations
 

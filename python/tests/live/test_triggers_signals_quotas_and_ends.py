@@ -1,4 +1,4 @@
-"""SIGUSR2, limits of how many captures, hooks, and captures at the end."""
+"""SIGUSR2, limits on the number of captures, hooks, and captures at the end."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ WAITING = """
 
 
 def waiting(bench: Bench, settings: str, before: str = "", after: str = ""):
-    """A program that waits; and what it says of the signal."""
+    """A program that waits; and its report about the signal."""
     path = bench.write("program.py", WAITING.format(settings=settings, before=before, after=after))
     process = bench.start([sys.executable, str(path)])
     return process, process.stdout.readline().strip()
 
 
 def reason(bench: Bench, path: Path) -> str:
-    """What a capture says it was made for."""
+    """The reason of a capture."""
     return str(bench.show(path)["meta"]["reason"])
 
 
@@ -88,7 +88,7 @@ STORM = """
 
 
 def storm(bench: Bench, settings: str, count: int = 40, pause: float = 0.05) -> dict[str, int]:
-    """Slow requests of two names; what was counted."""
+    """Slow requests of two names; the counters."""
     result = bench.python(STORM.format(settings=settings, count=count, pause=pause))
     assert result.returncode == 0, result.stderr
     counted: dict[str, int] = eval(result.stdout)
@@ -124,7 +124,7 @@ def test_limits_fall_in_a_quiet_time_and_the_capture_says_so(bench: Bench) -> No
     (capture,) = bench.captures()
     shown = bench.show(capture)["meta"]
     assert shown["reason"].startswith("slow: a request ") and "limits fell to" in shown["reason"]
-    # It is judged by the limit it was made under.
+    # It is judged by the limit that was in effect.
     assert bench.dashcam("why", str(capture)).returncode == 0
     assert shown["settings"]["slow"] != "300ms"
 
@@ -207,12 +207,12 @@ def test_each_capture_is_a_line_in_a_file_that_is_no_capture(bench: Bench) -> No
 
 
 def test_captures_of_a_storm_come_one_a_cooldown(bench: Bench) -> None:
-    """A hook for each, one at a time: as many as captures, none left behind."""
+    """A hook for each capture, one at a time: as many as captures, none left behind."""
     hook = bench.write("hook.sh", "#!/bin/sh\necho \"$1\" >> hooked\n")
     hook.chmod(0o755)
     storm(bench, f'hook="{hook}"', count=30)
     hooked = bench.folder / "hooked"
-    # Paths have no spaces here: a line that is half written is no path of a capture.
+    # Paths have no spaces here: a half-written line is no path of a capture.
     wait_for("a hook for each capture", lambda: hooked.exists()
              and sorted(hooked.read_text().split()) == sorted(str(path) for path in bench.captures()))
     assert not [p for p in os.listdir(bench.folder) if p.endswith(".part")]

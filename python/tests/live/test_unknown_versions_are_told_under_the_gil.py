@@ -1,12 +1,12 @@
-"""Where the interpreter's memory is refused (a version nobody knows yet) stacks come from the interpreter itself:
-few, rarely, and the source says so. Nothing of it is left when the interpreter ends, or in a forked
-child that records nothing."""
+"""If the interpreter's memory is refused (an unknown version), stacks come from the interpreter
+itself: few, rarely, and the source says so. Nothing of it remains when the interpreter ends, or in
+a forked child that records nothing."""
 
 from __future__ import annotations
 
 from conftest import Bench
 
-# A version that is in no table: what the reader goes by.
+# A version that is in no table: the reader decides by it.
 UNKNOWN = """
 import sys
 sys.hexversion = 0x03FF00F0
@@ -25,7 +25,7 @@ def is_on(): return source().startswith("on: under the GIL, up to 10 times a sec
 
 
 def program(code: str) -> str:
-    """Code behind `UNKNOWN`; both are indented as this file is."""
+    """Code after `UNKNOWN`; both are indented like this file."""
     import textwrap
     return UNKNOWN + textwrap.dedent(code)
 

@@ -1,6 +1,6 @@
-"""A child that is waited for and the process behind a pipe are named; table `gil` tells who kept the GIL, and
-for how long; table `gc` every collection, with its thread and what it collected. The programs measure the same
-themselves, and say it: two measured values are compared."""
+"""A child that is waited for and the process behind a pipe are named. Table `gil` lists the GIL's
+holders, and for how long; table `gc` every collection, with its thread and its counts. The programs
+measure the same themselves and print it: two measured values are compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Rows = list[dict[str, Any]]
 
 
 def recorded(bench: Bench, code: str) -> tuple[dict[str, Any], dict[str, Rows]]:
-    """Runs a program that prints what it measured and, below, the path of its capture; both."""
+    """Runs a program that prints its measurements and, below, the path of its capture; returns
+    both.
+    """
     begin = f"import dashcam, json\ndashcam.start(slow='50ms', out={str(bench.folder)!r})\n"
     result = bench.python(begin + code + "\nprint(json.dumps(told))\nprint(dashcam.snap('read'))\n")
     assert result.returncode == 0, result.stderr
@@ -47,7 +49,7 @@ with dashcam.request("both"):
     child.communicate()
 """)
     assert told == {"wait4": 0, "said": "done\n"}
-    # Long beside what is needed to see who waits: the longest wait is the one that is meant.
+    # Long compared with the time to find the awaited process: the longest wait is the right one.
     for request, kind, target in (("child", "child wait", "child process sleep"),
                                   ("answer", "pipe read", "a pipe of child process sh"),
                                   ("both", "poll", "a pipe of child process sh")):
