@@ -1,4 +1,4 @@
-//! Tells the code which Python it is built for: `cfg(Py_3_10)` and its kin.
+//! Passes the Python version of the build to the code: `cfg(Py_3_10)` and the like.
 
 fn main() {
     pyo3_build_config::use_pyo3_cfgs();

@@ -115,7 +115,7 @@ def test_errors_pass_as_they_are_with_the_programs_frames_only(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("kind", ["Odd", "CancelledError", "GeneratorExit", "TypeError"])
-def test_the_kind_of_an_error_is_told(bench: Bench, kind: str) -> None:
+def test_the_kind_of_an_error_is_recorded(bench: Bench, kind: str) -> None:
     code = BEGIN.replace('slow="9s", when=when', f'slow="9s", on_error="{kind}", post="10ms"')
     result = bench.python(code + f"""
     class Odd(Exception): pass
@@ -176,7 +176,7 @@ def test_a_cancelled_task_is_cancelled_where_it_waits(bench: Bench) -> None:
     """)
 
 
-def test_it_is_a_coroutine_to_who_asks(bench: Bench) -> None:
+def test_it_is_seen_as_a_coroutine(bench: Bench) -> None:
     run(bench, """
     checks = [inspect.iscoroutinefunction, asyncio.iscoroutinefunction][:2 if sys.version_info < (3, 14) else 1]
     async def application(scope, receive, send):
@@ -366,7 +366,7 @@ def test_nothing_is_left_behind(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("given", ["()", "(0, 1)", "('x', len, 1, 2, 3)", "(-1, len, 1, 2, 3)"])
-def test_wrong_calls_are_told(bench: Bench, given: str) -> None:
+def test_wrong_calls_are_reported(bench: Bench, given: str) -> None:
     run(bench, f"""
     try: native.asgi_serve(*{given})
     except (TypeError, OverflowError) as error: assert str(error)

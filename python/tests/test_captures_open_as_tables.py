@@ -136,7 +136,7 @@ def test_stacks_name_functions_and_ids_join(capture: reading.Capture) -> None:
     assert any(w["place"] == f"billy.py:{NAP} backoff()" for w in asleep)
 
 
-def test_pieces_sum_to_their_requests(capture: reading.Capture) -> None:
+def test_claimed_segments_sum_to_their_requests(capture: reading.Capture) -> None:
     took = {r["request_id"]: r["duration_ns"] for r in arrow(capture, "requests").to_pylist()}
     sums: dict[int, int] = {}
     for piece in arrow(capture, "pieces").to_pylist():
@@ -189,7 +189,7 @@ def test_a_folder_means_its_newest_capture(capture_path: Path, tmp_path: Path) -
     (b"DASHCAM 9\n", "a dashcam capture of format 9, this dashcam reads format 2"),
     (b"DASHCAM 2\nMETA", "damaged beyond reading: no META chunk"),
 ])
-def test_what_is_no_capture_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_no_capture_is_reported(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "x.dashcam"
     path.write_bytes(content)
     with pytest.raises(dashcam.CaptureError, match=message) as raised:
@@ -197,7 +197,7 @@ def test_what_is_no_capture_is_told(tmp_path: Path, content: bytes, message: str
     assert str(path) in str(raised.value) and isinstance(raised.value, OSError)
 
 
-def test_no_file_and_no_capture_in_a_folder_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_an_empty_folder_are_reported(tmp_path: Path) -> None:
     with pytest.raises(dashcam.CaptureError, match="nowhere: No such file"):
         dashcam.open(tmp_path / "nowhere")
     with pytest.raises(dashcam.CaptureError, match=r"no capture \(\*.dashcam\) in "):
@@ -224,7 +224,7 @@ def test_tables_are_a_mapping_and_say_what_there_is(capture: reading.Capture) ->
     assert repr(tables["gc"]).startswith("<dashcam table gc: A garbage collection")
 
 
-def test_who_records_loads_no_reader(bench: Bench) -> None:
+def test_a_recorded_program_loads_no_reader(bench: Bench) -> None:
     result = bench.python("""
         import sys, dashcam
         dashcam.start()

@@ -159,7 +159,7 @@ for _ in range(3):
 """
 
 
-def test_a_server_that_the_code_names_is_told_once(bench: Bench) -> None:
+def test_a_server_that_the_code_names_is_reported_once(bench: Bench) -> None:
     def said(given: str, target: str) -> "list[str]":
         done = bench.python(SERVERS.format(given=given), DASHCAM_STATSD=target)
         return done.stderr.splitlines()

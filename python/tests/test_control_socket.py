@@ -154,7 +154,7 @@ def test_both_workers_of_gunicorn_are_listed(bench: Bench) -> None:
     assert not list(Path(runtime(bench), "dashcam").iterdir())
 
 
-def test_a_program_that_is_not_recorded_is_told_apart_from_none(bench: Bench) -> None:
+def test_an_unrecorded_program_differs_from_a_missing_one(bench: Bench) -> None:
     env = {"XDG_RUNTIME_DIR": runtime(bench)}
     here = bench.dashcam("status", str(os.getpid()), **env)
     assert here.returncode == 1 and "is not recorded" in here.stderr

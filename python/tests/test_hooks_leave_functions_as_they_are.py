@@ -55,7 +55,7 @@ def run(bench: Bench, code: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_whoever_asks_about_a_hooked_function_is_answered_as_before(bench: Bench) -> None:
+def test_inspecting_a_hooked_function_gives_the_same(bench: Bench) -> None:
     run(bench, """
     def asked(name):
         function, bound = getattr(Base, name), getattr(Base(), name)
@@ -205,7 +205,7 @@ def test_a_hook_may_give_other_arguments_and_another_result(bench: Bench) -> Non
     """)
 
 
-def test_what_is_no_function_stays_as_it_is(bench: Bench) -> None:
+def test_other_objects_are_not_hooked(bench: Bench) -> None:
     run(bench, """
     class Odd:
         @staticmethod
@@ -231,7 +231,7 @@ def test_what_is_no_function_stays_as_it_is(bench: Bench) -> None:
     """)
 
 
-def test_a_callable_that_is_hooked_alone_goes_when_nobody_holds_it(bench: Bench) -> None:
+def test_a_hooked_callable_is_freed_with_its_last_reference(bench: Bench) -> None:
     run(bench, """
     class Given: pass
     def make():
@@ -247,7 +247,7 @@ def test_a_callable_that_is_hooked_alone_goes_when_nobody_holds_it(bench: Bench)
     """)
 
 
-def test_builtins_are_the_very_ones(bench: Bench) -> None:
+def test_builtins_remain_the_same_objects(bench: Bench) -> None:
     result = bench.python("""
     import os, pickle, signal, sys
     names = [(os, "_exit"), (os, "execv"), (os, "execve"), (signal, "raise_signal"), (os, "fork"), (os, "forkpty")]

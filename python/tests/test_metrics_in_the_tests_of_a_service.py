@@ -5,7 +5,7 @@ from __future__ import annotations
 from conftest import Bench
 
 
-def test_a_block_is_told_what_it_counted(bench: Bench) -> None:
+def test_a_block_gets_its_own_counts(bench: Bench) -> None:
     result = bench.python("""
         import os, threading
         import dashcam

@@ -80,7 +80,7 @@ def test_slow_requests_and_metrics_arrive_also_of_a_forked_child(bench: Bench, r
     assert b"quick" not in spans
 
 
-def test_a_wrong_address_is_refused_in_code_and_told_from_the_environment(bench: Bench) -> None:
+def test_a_wrong_address_is_refused_in_code_and_reported_from_the_environment(bench: Bench) -> None:
     result = bench.python("""
         import dashcam
         for wrong in [dict(otlp="https://h:4318"), dict(otlp="h:4318"), dict(otlp_share=101)]:

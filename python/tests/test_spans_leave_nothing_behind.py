@@ -260,7 +260,7 @@ OTHER_INTERPRETER = """
 """
 
 
-def test_another_interpreter_is_told_and_runs_on(bench: Bench) -> None:
+def test_another_interpreter_is_reported_and_continues(bench: Bench) -> None:
     result = bench.python("""
         import dashcam
         dashcam.start()

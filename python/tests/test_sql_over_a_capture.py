@@ -91,7 +91,7 @@ def test_no_rows_have_a_head_all_the_same(capture_path: Path) -> None:
     assert ask(capture_path, nothing).stdout.splitlines() == ["name", "----"]
 
 
-def test_equal_names_of_columns_are_told_apart(capture_path: Path) -> None:
+def test_equal_names_of_columns_are_numbered(capture_path: Path) -> None:
     twice = json.loads(ask(capture_path, "--json", "select 1 as a, 2 as a").stdout)
     assert twice == [{"a": 1, "a_2": 2}]
 
@@ -146,7 +146,7 @@ def test_a_reader_that_stops_is_no_error(capture_path: Path) -> None:
     assert len(result.stdout.splitlines()) == 3 and result.stderr == ""
 
 
-def test_without_duckdb_the_remedy_is_told(bench: Bench, capture_path: Path) -> None:
+def test_without_duckdb_the_remedy_is_named(bench: Bench, capture_path: Path) -> None:
     # The package without its extras: a folder with dashcam alone in it, and no site packages.
     import dashcam
 
@@ -158,7 +158,7 @@ def test_without_duckdb_the_remedy_is_told(bench: Bench, capture_path: Path) -> 
     assert "-m pip install 'dashcam[sql]'" in result.stderr and "--to parquet" in result.stderr
 
 
-def test_without_any_python_the_remedy_is_told(bench: Bench, capture_path: Path) -> None:
+def test_without_any_python_the_remedy_is_named(bench: Bench, capture_path: Path) -> None:
     lone = bench.folder / "bin" / "dashcam"
     lone.parent.mkdir()
     shutil.copy(DASHCAM, lone)

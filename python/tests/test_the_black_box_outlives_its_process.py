@@ -99,7 +99,7 @@ def test_a_forked_child_records_into_a_box_of_its_own(bench: Bench) -> None:
         assert names == [f"{who} only"], (who, names)
 
 
-def test_a_child_that_forks_without_telling_python_writes_nothing_into_its_parents_box(
+def test_a_child_of_a_raw_fork_writes_nothing_into_its_parents_box(
     bench: Bench,
 ) -> None:
     result = bench.python("""

@@ -85,7 +85,7 @@ def test_all_numbers_are_the_same(bench: Bench, limit: int, threads: int) -> Non
 
 
 @CASES
-def test_the_control_socket_lies_out_of_the_way(bench: Bench, limit: int, threads: int) -> None:
+def test_the_control_socket_has_a_high_descriptor(bench: Bench, limit: int, threads: int) -> None:
     bare, recorded = both(bench, limit, threads, [])
     if not has_own_table(recorded):
         pytest.skip("this kernel or sandbox allows no table of our own: " + recorded["source"])

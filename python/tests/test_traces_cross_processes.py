@@ -28,7 +28,7 @@ def ask(port: int, path: str, *headers: tuple[str, str]) -> str:
         return connection.getresponse().read().decode()
 
 
-def test_a_program_knows_its_ids_and_captures_tell_the_same(bench: Bench) -> None:
+def test_a_programs_ids_are_those_in_captures(bench: Bench) -> None:
     result = bench.python("""
         import json, threading, dashcam
         from dashcam import _native as native
@@ -66,7 +66,7 @@ def test_a_program_knows_its_ids_and_captures_tell_the_same(bench: Bench) -> Non
     ("", False),
     ("\u00e4\u20ac", False),
 ])
-def test_a_header_is_taken_or_refused_as_the_recommendation_says(
+def test_a_header_is_accepted_or_refused_by_the_recommendation(
     bench: Bench, header: str, is_valid: bool
 ) -> None:
     result = bench.python(f"""
@@ -254,7 +254,7 @@ def test_a_celery_task_goes_on_in_its_senders_trace(bench: Bench) -> None:
     assert place.read_text().startswith(f"00-{result.stdout.strip()}-")
 
 
-def test_spans_that_are_open_are_told_and_given_out_as_parents(bench: Bench) -> None:
+def test_open_spans_are_recorded_and_are_parents_of_calls(bench: Bench) -> None:
     result = bench.python("""
         import asyncio, json, dashcam
         dashcam.start(memory="2MiB")

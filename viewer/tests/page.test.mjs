@@ -224,7 +224,7 @@ on("the flame graph has four modes, and a click zooms", {}, async (page) => {
   assert.match(await section.locator(".told").textContent(), /^all/);
 });
 
-on("the table of waits names place and who was in the way, opens to stacks, leads to the timeline", {}, async (page) => {
+on("the table of waits names place and blocker, opens to stacks, leads to the timeline", {}, async (page) => {
   const rows = page.locator("table.waits tbody tr:not(.more)");
   const first = await rows.first().textContent();
   assert.match(first, /lock-wait.*handle\(\) service\.py:\d+.*keeper & co/);
@@ -301,12 +301,12 @@ on("on a phone nothing is wider than the screen and the verdict comes first",
     assert.ok(box.y + box.height < 844, "the first cause is on the first screen");
   });
 
-on("estimates are told and drawn as such", { page: () => estimated.page }, async (page) => {
+on("estimates are named and drawn as such", { page: () => estimated.page }, async (page) => {
   assert.match(await page.locator(".inspector").textContent(), /Time\d\d\d ms, estimate/);
   assert.match(await page.locator(".lost").textContent(), /switches: off/);
 });
 
-on("stretches of a request are told without a pointer", {}, async (page) => {
+on("intervals of a request can be inspected without a pointer", {}, async (page) => {
   const inspector = page.locator(".inspector");
   const longest = await inspector.textContent();
   const seen = new Set();

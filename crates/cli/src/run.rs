@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_and_isolating_flags_get_one_honest_line() {
+    fn other_programs_and_isolating_flags_get_one_notice() {
         let text = said("d", "#!/bin/sh\necho\n", &[]).expect("a notice");
         assert!(text.contains("is a script for another interpreter, not a Python program"));
         let text = said("e", "#!/usr/bin/python3 -I\n", &[]).expect("a notice");

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_cannot_be_used_are_told_with_their_variable() {
+    fn unusable_files_are_reported_with_their_variable() {
         let with = |pairs: &[(&str, &str)], signal: &str| {
             let get = |name: &str| {
                 pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())

@@ -32,7 +32,7 @@ fn beside_the_capture_and_its_path_on_stdout() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_and_leaves_nothing() {
+fn a_file_that_is_no_capture_is_refused_and_leaves_nothing() {
     let folder = Folder::new("refused");
     let wrong = folder.0.join("wrong.dashcam");
     fs::write(&wrong, "PK\u{3}\u{4} something else").expect("a file");
@@ -64,7 +64,7 @@ fn every_truncation_is_refused_or_gives_a_whole_page() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told_and_the_capture_is_never_overwritten() {
+fn an_unwritable_target_is_reported_and_the_capture_is_not_overwritten() {
     let folder = Folder::new("place");
     let capture = folder.capture();
     let before = fs::read(&capture).expect("the capture");

@@ -27,7 +27,7 @@ fn why(capture: &Path, more: &[&str]) -> String {
 }
 
 #[test]
-fn the_text_of_the_verdict_stays_and_why_it_is_that_comes_below() {
+fn the_verdicts_text_is_unchanged_and_the_explanation_follows() {
     let folder = Folder::new("explained");
     let capture = capture(&folder);
     let (plain, explained) = (why(&capture, &[]), why(&capture, &["--explain"]));
@@ -39,7 +39,7 @@ fn the_text_of_the_verdict_stays_and_why_it_is_that_comes_below() {
 }
 
 #[test]
-fn only_if_asked_the_json_of_a_cause_has_an_explanation_and_nothing_else_changes() {
+fn json_has_explanations_only_with_explain() {
     let folder = Folder::new("explained_json");
     let capture = capture(&folder);
     let read = |more: &[&str]| -> serde_json::Value {

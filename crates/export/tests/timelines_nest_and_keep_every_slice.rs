@@ -202,7 +202,7 @@ fn chrome_has_every_slice_and_its_pairs_match() {
 }
 
 #[test]
-fn what_a_wait_was_for_stands_beside_it() {
+fn a_waits_resource_is_shown_with_it() {
     let file: Json =
         serde_json::from_str(&text(&capture(true), Format::Chrome, Value::Wall)).expect("JSON");
     let events = file["traceEvents"].as_array().expect("events");

@@ -331,16 +331,16 @@ fn check(kind: Kind) {
 }
 
 #[test]
-fn each_stack_weighs_what_it_took_although_slow_requests_are_looked_at_first() {
+fn weights_are_true_although_slow_requests_are_sampled_first() {
     check(Kind::AllWait);
 }
 
 #[test]
-fn and_so_it_does_with_switch_records() {
+fn weights_are_true_with_switch_records() {
     check(Kind::Computes { exact: true });
 }
 
 #[test]
-fn without_them_short_steps_between_waits_are_told_too_short() {
+fn without_switch_records_short_steps_between_waits_lose_little() {
     check(Kind::Computes { exact: false });
 }

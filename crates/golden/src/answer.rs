@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn without_switch_records_nobody_may_be_named_where_only_they_tell() {
+    fn without_switch_records_the_culprit_may_be_missing() {
         let by = answer("culprit = [\"hold in app.py\"]\nculprit_by_switches = true");
         let nobody = verdict(&[("lock-wait", "enter", "")]);
         assert_eq!(by.wrong(&nobody, false), None);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_accepted_cause_may_see_the_place_from_the_other_side() {
+    fn an_accepted_cause_may_have_the_other_place() {
         let both = answer("accept = [\"pipe-write\"]\nculprit = [\"hold in app.py\"]");
         assert_eq!(both.wrong(&verdict(&[("pipe-write", "hold", "")]), true), None);
         assert!(both.wrong(&verdict(&[("pipe-write", "other", "")]), true).is_some());

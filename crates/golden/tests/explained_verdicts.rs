@@ -45,7 +45,7 @@ fn a_few_explanations_are_as_stored() {
 }
 
 #[test]
-fn to_explain_a_verdict_changes_nothing_about_it() {
+fn an_explanation_changes_no_verdict() {
     let (entries, next, findings) = (entries("*"), AtomicUsize::new(0), AtomicUsize::new(0));
     let wrong = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());

@@ -37,7 +37,7 @@ fn cutting_up_and_joining_changes_no_byte() {
 }
 
 #[test]
-fn only_the_records_that_are_refused_go() {
+fn only_refused_records_are_removed() {
     let bytes = stored();
     let whole = Capture::parse(&bytes).expect("a capture");
     let less = filtered(&bytes, |record| {

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_otherwise_or_aligns_the_stack_is_not_guessed() {
+    fn other_prologues_and_aligned_stacks_are_not_guessed() {
         for code in [
             &[0x41, 0x57, 0x55][..],
             &[0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xe0],

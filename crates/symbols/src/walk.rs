@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_frame_pointer_the_room_that_a_function_makes_tells_its_caller() {
+    fn without_the_frame_pointer_the_size_of_the_frame_gives_the_caller() {
         // 9105 has a frame of five words, among them a leftover whose call may lead there.
         let words = stack(&[(110, -1), (9105, 0), (920, 3), (210, 6), (930, 7), (310, 9)]);
         let by_fp = Step::Return { base: Base::Fp, words: 1, fp: CallersFp::Lost };
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_signals_handler_comes_what_it_interrupted() {
+    fn after_a_signal_handler_comes_the_interrupted_code() {
         // 110 is the handler, called by the restorer at 3. The interrupted code has its stack
         // pointer at 40, and its frame pointer, saved at 19, points to 44.
         let mut words = stack(&[

@@ -94,7 +94,7 @@ fn counts_are_those_of_the_summary() {
 }
 
 #[test]
-fn a_source_that_lacks_something_is_on_and_says_what() {
+fn a_source_with_a_missing_part_is_on_and_names_it() {
     let mut made = capture(true);
     let states = ["on", "on; missing: steal (refused)", "off: turned off by settings"];
     made.meta.sources = ["stacks", "vitals", "switches"]
@@ -126,7 +126,7 @@ fn a_requests_thread_accounts_for_all_of_its_time() {
 }
 
 #[test]
-fn pieces_of_a_request_sum_to_its_duration() {
+fn segments_of_a_request_sum_to_its_duration() {
     for exact in [true, false] {
         let made = source(capture(exact));
         let mut sums: BTreeMap<i64, i64> = BTreeMap::new();

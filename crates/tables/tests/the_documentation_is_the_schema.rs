@@ -19,7 +19,7 @@ fn docs_tables_md_ends_with_what_the_schemas_say() {
 }
 
 #[test]
-fn names_are_told_once_and_units_end_them() {
+fn names_are_unique_and_end_with_their_unit() {
     let names: BTreeSet<&str> = Table::all().iter().map(|t| t.name).collect();
     assert_eq!(names.len(), Table::all().len());
     for table in Table::all() {

@@ -134,7 +134,7 @@ fn threads_at_once_lose_nothing_and_mix_nothing_up() {
 }
 
 #[test]
-fn a_span_that_wanders_between_threads_tells_where_and_how_long_it_was_busy() {
+fn a_span_on_several_threads_has_its_intervals_and_busy_time() {
     let _turn = turn();
     start();
     let layer = Layer::new().busy_time(true).on_event_loop(true);
@@ -174,7 +174,7 @@ fn a_span_that_wanders_between_threads_tells_where_and_how_long_it_was_busy() {
 }
 
 #[test]
-fn what_never_closes_is_open_in_the_capture_and_nothing_else() {
+fn only_spans_that_never_close_are_open_in_the_capture() {
     let _turn = turn();
     start();
     tracing::subscriber::with_default(Registry::default().with(Layer::new()), || {
@@ -190,7 +190,7 @@ fn what_never_closes_is_open_in_the_capture_and_nothing_else() {
 }
 
 #[test]
-fn while_off_nothing_is_kept_and_a_span_from_then_is_passed_over() {
+fn spans_begun_while_off_are_not_recorded() {
     let _turn = turn();
     start();
     dashcam::stop();

@@ -16,7 +16,7 @@ fn ids(capture: &Capture, name: &str) -> SpanIds {
 }
 
 #[test]
-fn parents_and_traces_are_told() {
+fn parents_and_traces_are_recorded() {
     let out = std::env::temp_dir().join(format!("dashcam-tracing-ids-{}", std::process::id()));
     let config = dashcam::Config::new().memory("2MiB").out(out.display()).service("ids");
     dashcam::start(config).expect("starts");

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_cannot_break_out_nor_be_taken_for_a_mark() {
+    fn inserted_text_is_escaped_and_never_taken_for_a_mark() {
         let page = fill("<!--dashcam:data-->", "</pre><script>alert(1)</script>", "QUJD");
         assert_eq!(page.matches("QUJD").count(), 1);
         assert!(!page.contains("</pre><script>alert"));

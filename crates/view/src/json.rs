@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_of_damaged_times_stay_numbers() {
+    fn differences_of_damaged_times_are_numbers() {
         assert_eq!(difference(5, 7), -2);
         assert_eq!(difference(u64::MAX, 0), MOST);
         assert_eq!(difference(0, u64::MAX), -MOST);

@@ -21,7 +21,7 @@ PROGRAM = """
 """
 
 
-def test_the_first_line_is_the_answer_and_names_stay_names(bench: Bench) -> None:
+def test_the_first_line_is_the_answer_and_names_are_escaped(bench: Bench) -> None:
     result = bench.python(PROGRAM)
     assert result.returncode == 0, result.stderr
     capture = result.stdout.strip()

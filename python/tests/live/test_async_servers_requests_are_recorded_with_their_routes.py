@@ -201,7 +201,7 @@ def serve(bench: Bench, code: str, words: list[str], port: int, slow: str) -> An
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_requests_are_named_and_the_cause_of_a_slow_one_is_told(bench: Bench, case: str) -> None:
+def test_requests_are_named_and_a_slow_one_has_its_cause(bench: Bench, case: str) -> None:
     code, words, prefix, name, slow, cause, function = CASES[case]
     port = free_port()
     service = serve(bench, code, words, port, f"GET {slow}")

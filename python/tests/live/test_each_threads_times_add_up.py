@@ -82,7 +82,7 @@ def covered(told: dict[str, Any]) -> dict[int, tuple[int, int]]:
     return {tid: (min(known[tid]), to_ns or max(known[tid])) for tid in told["readings"]}
 
 
-def test_the_stacks_of_a_thread_weigh_what_it_was_there(told: dict[str, Any]) -> None:
+def test_the_weights_of_a_thread_add_up_to_its_lifetime(told: dict[str, Any]) -> None:
     weighs = weighed(told["capture"])
     least, most = {}, {}
     for tid, (from_ns, to_ns) in covered(told).items():
@@ -96,7 +96,7 @@ def test_the_stacks_of_a_thread_weigh_what_it_was_there(told: dict[str, Any]) ->
     assert sum(most.values()) < 1.1 * sum(least.values())
 
 
-def test_and_the_cpu_time_that_it_was_charged(told: dict[str, Any]) -> None:
+def test_the_weights_of_a_thread_add_up_to_its_cpu_time(told: dict[str, Any]) -> None:
     weighs = weighed(told["capture"])
     sums = [0, 0, 0]
     for tid, (from_ns, to_ns) in covered(told).items():

@@ -92,7 +92,7 @@ def rows(path: str, table: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_service_whose_loops_are_kept(bench: Bench, loop: str) -> None:
+def test_a_service_whose_loops_are_recorded(bench: Bench, loop: str) -> None:
     if loop == "uvloop":
         pytest.importorskip("uvloop")
     result = bench.python(SERVICE.format(loop=LOOPS[loop]))

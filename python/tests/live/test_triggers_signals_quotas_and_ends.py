@@ -58,7 +58,7 @@ def test_a_programs_own_handler_is_left_alone(bench: Bench, taken: str) -> None:
     assert bench.captures() == [] and process.poll() is None
 
 
-def test_a_handler_installed_later_wins_and_is_told(bench: Bench) -> None:
+def test_a_handler_installed_later_wins_and_is_reported(bench: Bench) -> None:
     process, state = waiting(bench, 'signal="USR2"', after="""
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     for _ in range(1200):
@@ -167,7 +167,7 @@ def test_a_hook_gets_the_path_and_no_shell_reads_its_words(bench: Bench) -> None
     assert "told\n" in result.stderr
 
 
-def test_a_hook_that_fails_is_told_and_harms_nobody(bench: Bench) -> None:
+def test_a_failed_hook_is_reported_and_does_no_harm(bench: Bench) -> None:
     result = bench.python("""
         import dashcam, os, time
         dashcam.start(hook="/does/not/exist")
@@ -206,7 +206,7 @@ def test_each_capture_is_a_line_in_a_file_that_is_no_capture(bench: Bench) -> No
     assert bench.show("captures")["meta"]["reason"] == "odd", "the newest capture, not the newest file"
 
 
-def test_captures_of_a_storm_come_one_a_cooldown(bench: Bench) -> None:
+def test_every_capture_runs_one_hook(bench: Bench) -> None:
     """A hook for each capture, one at a time: as many as captures, none left behind."""
     hook = bench.write("hook.sh", "#!/bin/sh\necho \"$1\" >> hooked\n")
     hook.chmod(0o755)

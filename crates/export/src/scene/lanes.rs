@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nests_stays_and_what_overlaps_goes_to_a_lane_of_its_own() {
+    fn nested_slices_share_a_lane_and_overlapping_ones_do_not() {
         let one =
             [(0, 10), (0, 4), (4, 9), (5, 12), (12, 13), (20, 30)].map(|(b, e)| slice(b, e, 1));
         let wanted = [vec![(0, 10), (0, 4), (4, 9), (12, 13), (20, 30)], vec![(5, 12)]];

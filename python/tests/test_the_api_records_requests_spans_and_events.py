@@ -96,7 +96,7 @@ def test_collections_are_recorded(bench: Bench) -> None:
     assert shown["counts"]["gcs"] >= 1
 
 
-def test_everything_is_off_before_start_and_when_told_so(bench: Bench) -> None:
+def test_everything_is_off_before_start_and_when_turned_off(bench: Bench) -> None:
     result = bench.python("""
         import dashcam
         with dashcam.request("r"), dashcam.span("s"): dashcam.event("e")
@@ -112,7 +112,7 @@ def test_everything_is_off_before_start_and_when_told_so(bench: Bench) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_work_that_still_runs_on_another_thread_is_told_once(bench: Bench) -> None:
+def test_work_that_still_runs_on_another_thread_is_recorded_once(bench: Bench) -> None:
     result = bench.python("""
         import dashcam, threading, time
         from concurrent.futures import ThreadPoolExecutor

@@ -34,7 +34,7 @@ def of_request(tables: dict[str, Rows], name: str) -> Rows:
     return [row for row in tables["waits"] if row["request_id"] == request]
 
 
-def test_a_child_that_is_waited_for_and_who_has_a_pipes_other_end_are_named(bench: Bench) -> None:
+def test_a_child_and_the_process_behind_a_pipe_are_named(bench: Bench) -> None:
     told, tables = recorded(bench, """
 import os, subprocess
 told = {}
@@ -58,7 +58,7 @@ with dashcam.request("both"):
         assert (longest["kind"], longest["target"]) == (kind, target), waits
 
 
-def test_who_keeps_the_gil_is_told_with_the_time_the_program_measured(bench: Bench) -> None:
+def test_the_gils_holder_has_the_time_the_program_measured(bench: Bench) -> None:
     told, tables = recorded(bench, """
 import threading, time
 told = {"waited_ns": 0, "tid": 0, "waiter": threading.get_native_id()}
@@ -105,7 +105,7 @@ for _ in range(4):
     assert abs(total - told["waited_ns"]) <= 0.2 * told["waited_ns"], (told, by_holder, rows)
 
 
-def test_every_collection_is_told_with_its_thread_and_what_it_collected(bench: Bench) -> None:
+def test_every_collection_has_its_thread_and_counts(bench: Bench) -> None:
     told, tables = recorded(bench, """
 import gc, threading
 told = []

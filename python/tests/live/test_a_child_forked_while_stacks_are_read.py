@@ -55,7 +55,7 @@ PROGRAM = """
 """
 
 
-def test_the_childs_capture_names_what_only_the_child_runs(bench: Bench) -> None:
+def test_the_childs_capture_names_only_the_childs_code(bench: Bench) -> None:
     program = bench.write("program.py", PROGRAM)
     result = bench.run([sys.executable, "-W", "error", str(program), str(FORKS)])
     assert result.returncode == 0, result

@@ -94,7 +94,7 @@ fn what_is_too_short_for_a_span_is_summed_up_in_the_root() {
 }
 
 #[test]
-fn what_was_told_of_ids_kinds_and_statuses_is_told_on() {
+fn recorded_ids_kinds_and_statuses_are_exported() {
     let mut made = capture(true);
     let told = Trace {
         t_ns: T0,

@@ -62,7 +62,7 @@ def test_the_same_cause_and_others_by_capture_and_process(bench: Bench) -> None:
     assert "Other captures here: the same cause comes first in 1 of 2" in ticket, ticket
 
 
-def test_one_capture_says_nothing_of_others(bench: Bench) -> None:
+def test_a_single_capture_is_not_compared(bench: Bench) -> None:
     runs(bench, "shop", "dozes")
     assert "Other captures" not in bench.dashcam("why", "captures").stdout
     [path] = bench.folder.glob("captures/*.dashcam")

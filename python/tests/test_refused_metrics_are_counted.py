@@ -7,7 +7,7 @@ from __future__ import annotations
 from conftest import Bench
 
 
-def test_wrong_types_are_told_by_thing_found_and_wanted(bench: Bench) -> None:
+def test_wrong_types_are_reported_by_thing_found_and_wanted(bench: Bench) -> None:
     result = bench.python("""
         import dashcam
         from dashcam import metric

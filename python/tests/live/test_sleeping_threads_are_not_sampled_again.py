@@ -48,7 +48,7 @@ def run(bench: Bench, switches: str, count: int = THREADS) -> tuple[dict[str, An
     return told, [row for row in samples if row["tid"] in set(told["sleeping"])]
 
 
-def test_with_switch_records_nobody_who_sleeps_is_looked_at_again(bench: Bench) -> None:
+def test_with_switch_records_a_sleeping_thread_is_not_sampled_again(bench: Bench) -> None:
     told, samples = run(bench, "on")
     if told["switches"] != "on":
         pytest.skip(f"switch records: {told['switches']}")
@@ -69,7 +69,7 @@ def test_without_them_no_stack_is_read_again(bench: Bench) -> None:
     assert again and all(row["cpu_ns"] == 0 and row["slices"] == 0 for row in again), again[:3]
 
 
-def test_without_them_a_clock_that_stands_takes_the_place_of_a_look(bench: Bench) -> None:
+def test_without_switch_records_an_unchanged_clock_replaces_a_sample(bench: Bench) -> None:
     told, samples = run(bench, "off", FEW)
     times = collections.Counter(row["tid"] for row in samples)
     # Ten times in the first second, four times in each of the three others; samples would be as

@@ -31,7 +31,7 @@ PROGRAM = """
 
 
 @pytest.mark.parametrize("switches", ["on", "off"])
-def test_each_stop_is_told(bench: Bench, switches: str) -> None:
+def test_each_stop_is_recorded(bench: Bench, switches: str) -> None:
     path = bench.write("program.py", PROGRAM)
     process = bench.start([sys.executable, str(path)], DASHCAM_SWITCHES=switches)
     assert process.stdout and process.stdout.readline() == "ready\n"

@@ -29,7 +29,7 @@ fn the_committed_header_is_the_generated_one() {
     assert!(
         made == committed,
         "c/include/dashcam.h differs from c/src at line {}; refresh it with\n    \
-         DASHCAM_WRITE_HEADER=1 cargo test -p dashcam-c --test the_header_is_what_the_source_says",
+         DASHCAM_WRITE_HEADER=1 cargo test -p dashcam-c --test header_is_generated_from_source",
         line.map_or(committed.lines().count().min(made.lines().count()), |at| at) + 1,
     );
 }

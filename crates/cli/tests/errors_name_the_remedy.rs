@@ -39,7 +39,7 @@ fn a_cut_capture_without_requests_is_unreadable_and_an_empty_one_is_healthy() {
 }
 
 #[test]
-fn what_is_no_capture_is_told_with_what_was_wanted() {
+fn a_file_that_is_no_capture_is_reported_with_what_was_wanted() {
     let folder = Folder::new("foreign");
     fs::write(folder.0.join("empty.dashcam"), "").expect("a file");
     fs::write(folder.0.join("newer.dashcam"), "DASHCAM 3\n and more").expect("a file");
@@ -70,7 +70,7 @@ fn what_is_no_capture_is_told_with_what_was_wanted() {
 }
 
 #[test]
-fn what_else_lies_in_the_folder_is_not_waited_for() {
+fn other_files_of_the_folder_do_not_block() {
     let folder = Folder::new("pipe");
     let made = std::process::Command::new("mkfifo").arg(folder.0.join("pipe.dashcam")).status();
     assert!(made.is_ok_and(|status| status.success()));
@@ -99,7 +99,7 @@ fn a_wrong_flag_is_wrong_usage_whatever_the_file_is() {
 }
 
 #[test]
-fn what_may_not_be_read_says_who_may() {
+fn an_unreadable_capture_names_the_user_who_can_read_it() {
     let folder = Folder::new("locked");
     let capture = folder.capture();
     fs::set_permissions(&capture, fs::Permissions::from_mode(0o000)).expect("its own file");
@@ -116,7 +116,7 @@ fn what_may_not_be_read_says_who_may() {
 }
 
 #[test]
-fn a_full_disk_behind_stdout_is_told_and_a_reader_that_left_is_not() {
+fn a_full_disk_behind_stdout_is_an_error_and_a_closed_pipe_is_not() {
     let folder = Folder::new("full");
     folder.capture();
     for words in [
@@ -186,7 +186,7 @@ fn a_device_is_written_to_and_never_replaced() {
 }
 
 #[test]
-fn wrong_numbers_say_which_are_wanted() {
+fn wrong_numbers_name_the_wanted_value() {
     let folder = Folder::new("numbers");
     folder.capture();
     for (words, wanted) in [
@@ -217,7 +217,7 @@ fn a_program_needs_no_dashes_before_it_and_wrong_flags_are_refused_all_the_same(
 }
 
 #[test]
-fn a_pipe_is_no_capture_and_is_not_waited_for() {
+fn a_pipe_is_no_capture_and_does_not_block() {
     let folder = Folder::new("pipe");
     let made = std::process::Command::new("mkfifo").arg(folder.0.join("p")).status();
     assert!(made.expect("mkfifo").success());

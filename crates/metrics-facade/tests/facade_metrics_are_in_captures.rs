@@ -28,7 +28,7 @@ fn sum(path: &Path, name: &str) -> f64 {
 
 /// One test: the process has one recorder of each kind.
 #[test]
-fn what_the_facade_counts_is_in_captures() {
+fn facade_metrics_are_in_captures() {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("facade");
     dashcam_metrics_facade::install().expect("the first");
     assert!(dashcam_metrics_facade::install().is_err(), "the second is refused");

@@ -91,7 +91,7 @@ fn unbase64(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_slow_requests_are_there_with_their_pieces_their_threads_and_their_cause() {
+fn slow_requests_have_their_segments_threads_and_cause() {
     let data = data(&page(&capture(3, 200), Limits::default()));
     assert_eq!(data["schema"], 1);
     assert_eq!(data["verdict"]["causes"][0]["cause"], "lock-wait");
@@ -117,7 +117,7 @@ fn the_slow_requests_are_there_with_their_pieces_their_threads_and_their_cause()
 }
 
 #[test]
-fn hostile_names_stay_text() {
+fn hostile_names_remain_text() {
     let page = page(&capture(1, 5), Limits::default());
     assert!(!page.contains("<script>alert(1)"));
     assert!(

@@ -73,7 +73,7 @@ fn frames(capture: &Capture) -> Vec<(String, String, u32)> {
 }
 
 #[test]
-fn a_capture_that_holds_its_names_is_read_alike_without_the_binary() {
+fn a_capture_with_its_names_reads_the_same_without_the_binary() {
     assert_eq!(landmark(), 7);
     let own = std::env::current_exe().expect("a path");
     let copy = std::env::temp_dir().join(format!("dashcam-named-{}", std::process::id()));

@@ -36,7 +36,7 @@ def test_a_wrong_value_in_code_raises_with_the_accepted_range(bench: Bench) -> N
     assert lines[2].startswith('colour: found "red", wanted one of the settings enabled, service')
 
 
-def test_what_is_wrong_is_refused_while_recording_is_on_too(bench: Bench) -> None:
+def test_wrong_values_are_refused_while_recording_is_on_too(bench: Bench) -> None:
     result = bench.python("""
         import dashcam
         assert dashcam.start(slow="1s", memory="8MiB")
@@ -57,7 +57,7 @@ def test_what_is_wrong_is_refused_while_recording_is_on_too(bench: Bench) -> Non
     assert lines[2] == "1s"
 
 
-def test_the_environment_wins_and_its_mistakes_are_told(bench: Bench) -> None:
+def test_the_environment_wins_and_its_mistakes_are_reported(bench: Bench) -> None:
     result = bench.python("""
         import dashcam
         assert dashcam.start(slow="1s", keep=7)
@@ -199,7 +199,7 @@ def test_a_program_ended_by_a_signal_is_reported_as_such(bench: Bench) -> None:
     assert result.returncode == -9
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_the_service_runs(bench: Bench) -> None:
+def test_an_unwritable_folder_is_reported_and_the_service_runs(bench: Bench) -> None:
     bench.write("program.py", "print('served')")
     result = bench.dashcam("run", "--out", "/proc/nowhere", "--", "python", "program.py",
                            PATH=f"{BIN}:/usr/bin:/bin")

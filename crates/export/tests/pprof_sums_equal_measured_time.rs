@@ -47,7 +47,7 @@ fn sums(profile: &Profile, thread: &str) -> [i64; 4] {
 }
 
 #[test]
-fn with_switch_records_the_whole_window_is_told_to_the_nanosecond() {
+fn with_switch_records_the_whole_window_is_accounted_for() {
     let made = profile(&capture(true), &mut |_, _| ());
     // 2,100 ms there, of them 10 preempted and 1,000 asleep; CPU: 990 by the samples, and the
     // 100 ms behind the last sample from the switches.
@@ -66,7 +66,7 @@ fn without_switch_records_the_samples_own_times_are_summed_and_the_note_says_so(
 }
 
 #[test]
-fn time_asleep_stands_at_the_line_that_slept_with_its_request_span_and_peer() {
+fn time_asleep_is_at_the_line_that_slept_with_request_span_and_peer() {
     let made = profile(&capture(true), &mut |_, _| ());
     let asleep = made.sample.iter().max_by_key(|s| s.value[3]).expect("a sample");
     assert_eq!(leaf(&made, asleep), "nap /srv/app.py:9");

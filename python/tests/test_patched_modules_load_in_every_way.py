@@ -39,7 +39,7 @@ def test_source_and_data_of_a_patched_module_are_read(tmp_path: Path) -> None:
     assert said.split() == ["True", "True", "False", "True", "SourceFileLoader"]
 
 
-def test_a_patched_module_comes_out_of_a_zip_file(tmp_path: Path) -> None:
+def test_a_patched_module_is_imported_from_a_zip_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
         archive.writestr("flask/__init__.py", "")
         archive.writestr("flask/app.py", "class Flask:\n    pass\n")

@@ -30,7 +30,7 @@ def program(code: str) -> str:
     return UNKNOWN + textwrap.dedent(code)
 
 
-def test_a_slow_request_is_told_and_the_source_says_how(bench: Bench) -> None:
+def test_a_slow_request_is_named_and_the_source_says_how(bench: Bench) -> None:
     result = bench.python(program("""
         import pyarrow
         dashcam.start(slow="500ms", out="captures")
@@ -58,7 +58,7 @@ def test_a_slow_request_is_told_and_the_source_says_how(bench: Bench) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_looks_are_rare_and_stop_with_recording(bench: Bench) -> None:
+def test_samples_are_rare_and_stop_with_recording(bench: Bench) -> None:
     result = bench.python(program("""
         looks = []
         real = dashcam._native.look_under_gil
@@ -107,7 +107,7 @@ def test_it_has_ended_before_the_interpreter_does(bench: Bench) -> None:
         assert result.stderr == "", result.stderr
 
 
-def test_a_forked_child_looks_when_it_records_and_not_before(bench: Bench) -> None:
+def test_a_forked_child_samples_once_it_records(bench: Bench) -> None:
     result = bench.python(program("""
         dashcam.start(slow="10s", out="captures")
         until(is_on, source())

@@ -9,7 +9,7 @@ use common::{text, LOOP, MS, T0, WORKER};
 use export::{Format, Value};
 
 #[test]
-fn a_row_behind_the_end_lengthens_nobodys_run() {
+fn a_row_behind_the_end_lengthens_no_run() {
     let mut made = common::capture(true);
     // The worker went to sleep 10 ms before the copy began: nothing is known after that.
     let off = made.off_cpu.get_mut(&WORKER).expect("switch records");

@@ -47,7 +47,7 @@ PROGRAM = """
 """
 
 
-def test_children_end_as_they_should_and_the_parent_is_told_on(bench: Bench) -> None:
+def test_children_end_normally_and_the_parent_is_still_recorded(bench: Bench) -> None:
     said = bench.python(PROGRAM)
     assert said.returncode == 0, said.stderr
     before, after, path = said.stdout.splitlines()

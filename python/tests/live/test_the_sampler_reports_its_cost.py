@@ -54,7 +54,7 @@ def charged_ns(pid: int) -> int:
 
 
 @pytest.mark.seconds(600)
-def test_the_kernel_charges_what_status_tells(bench: Bench) -> None:
+def test_the_kernel_charges_what_status_reports(bench: Bench) -> None:
     pid = start(bench)
     # Twenty seconds. At both ends the kernel is read before and after the report: the reported time
     # lies between.
@@ -70,7 +70,7 @@ def test_the_kernel_charges_what_status_tells(bench: Bench) -> None:
     assert most - least < 0.2 * told, "too coarse to say anything"
 
 
-def test_status_a_capture_and_a_metric_tell_the_budget_used(bench: Bench) -> None:
+def test_status_a_capture_and_a_metric_report_the_used_budget(bench: Bench) -> None:
     pid = start(bench)
     before = status(bench, pid)["sampler"]
     said = bench.dashcam("snap", str(pid))
