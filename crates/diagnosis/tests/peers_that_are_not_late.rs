@@ -104,7 +104,12 @@ fn a_selector_with_one_socket_waits_for_its_peer() {
         made.samples.get_mut(&OWN).into_iter().flatten().for_each(|look| look.target = poll);
         let verdict = judge(&made);
         let found = verdict.findings[0].target();
-        assert_eq!(found.as_deref() == registered.strip_prefix(" of "), known, "{}", to_text(&verdict));
+        assert_eq!(
+            found.as_deref() == registered.strip_prefix(" of "),
+            known,
+            "{}",
+            to_text(&verdict)
+        );
     }
 }
 
