@@ -278,7 +278,9 @@ impl World<'_> {
             | On::Item(thing)
             | On::Room(thing)
             | On::Event(thing) => {
-                self.things[thing].waiters.retain(|who| *who != super::Who::Thread(tid));
+                let own = super::Who::Thread(tid);
+                self.things[thing].waiters.retain(|who| *who != own);
+                self.things[thing].putters.retain(|who| *who != own);
             }
             _ => (),
         }

@@ -80,6 +80,8 @@ struct CpuState {
 #[derive(Debug, Default)]
 pub struct ThingState {
     waiters: VecDeque<Who>,
+    /// Those that wait for room in a queue.
+    putters: VecDeque<Who>,
     /// Who has the lock.
     pub owner: Option<Who>,
     /// That shows in a `with` block.

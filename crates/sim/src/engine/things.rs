@@ -47,9 +47,7 @@ impl World<'_> {
                 if free {
                     state.count -= 1;
                     state.give(now, Some(who));
-                    if state.room.is_some() {
-                        self.wake_one(thing, who);
-                    }
+                    self.wake_one_for_room(thing, who);
                 }
                 free
             }
@@ -95,6 +93,14 @@ impl World<'_> {
                 self.task_goes_on(task, by);
             }
         }
+    }
+
+    /// A queue has room: who waits longest to put something there tries again. `queue.Queue` has a
+    /// Condition for these and one for who takes: a wake-up of the one is none of the other.
+    fn wake_one_for_room(&mut self, thing: ThingId, by: Who) {
+        let Some(Who::Thread(next)) = self.things[thing].putters.pop_front() else { return };
+        let by = self.thread_of(by);
+        self.wake(next, by);
     }
 
     /// A lock is released.
@@ -211,9 +217,9 @@ impl World<'_> {
             On::Lock(thing)
             | On::Permit(thing)
             | On::Item(thing)
-            | On::Room(thing)
             | On::Event(thing)
             | On::Work(thing) => self.things[thing].waiters.push_back(who),
+            On::Room(thing) => self.things[thing].putters.push_back(who),
             On::Job(job) => self.jobs[job].waiter = Some(who),
             _ => (),
         }
