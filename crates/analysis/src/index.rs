@@ -293,7 +293,8 @@ impl<'c> Index<'c> {
         inside.filter(|(begin, end)| begin < end).collect()
     }
 
-    fn served(&self) -> &HashMap<u32, Vec<(u64, u64)>> {
+    /// Begin and end of what each thread did for requests, not on an event loop, by time.
+    pub fn served(&self) -> &HashMap<u32, Vec<(u64, u64)>> {
         self.served.get_or_init(|| {
             let mut served: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
             for row in self.capture.requests.iter().filter(|r| !r.on_loop) {

@@ -351,8 +351,15 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let longest = threads.into_iter().take(MOST_THREADS).map(waits);
     let longest = longest.max_by_key(|w| w.iter().map(Segment::ns).sum::<u64>())?;
     let covered = longest.iter().map(Segment::ns).sum();
+    let waiter = longest.first()?.tid;
     let asked = longest.iter().filter(|s| s.state == State::Wait);
-    let culprit = asked.max_by_key(|s| s.ns()).and_then(|s| scene.gil_holder(s));
+    let culprit = scene.gil_holder_in(waiter, (from, to));
+    let culprit =
+        culprit.or_else(|| asked.max_by_key(|s| s.ns()).and_then(|s| scene.gil_holder(s)));
+    // Whoever held it had no CPU: all waited for that.
+    if scene.is_gil_starved(&Segment { tid: waiter, ..*segment }) {
+        return Some((covered, Claim::of(Cause::CpuStarved, segment)));
+    }
     Some((covered, Claim { culprit, ..Claim::of(Cause::GilWait, segment) }))
 }
 

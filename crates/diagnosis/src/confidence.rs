@@ -8,6 +8,7 @@ use crate::culprits;
 use crate::explain::{Check, Threshold};
 use crate::finding::Judge;
 use crate::group::{self, Group};
+use crate::pieces::Piece;
 use crate::woken::Told;
 use analysis::timeline::State;
 
@@ -23,6 +24,8 @@ const SEEN_LITTLE: f64 = 0.1;
 const NO_CPU_MAX: f64 = 0.75;
 /// More of it on threads that were inferred makes it an inference.
 const INFERRED_MAX: f64 = 0.2;
+/// More of it in waits that may yet end by their time limit says little of who was to end them.
+const UNENDED_MAX: f64 = 0.5;
 /// A smaller share of everything is not confirmed.
 const SHARE_MIN: f64 = 0.3;
 /// If more of the normal requests have it too, it explains little.
@@ -86,6 +89,14 @@ impl Judge<'_, '_> {
             on_loop += p.excess_ns * f64::from(self.requests.slow[p.request].row.on_loop);
         }
         on_loop * 2.0 >= all
+    }
+
+    /// Whether a piece is of a wait for notice (an Event, a Condition) that still went on when the
+    /// capture ended, and may end by its time limit: then it is a pause, and nobody was to end it.
+    fn may_yet_time_out(&self, piece: &Piece<'_>) -> bool {
+        let waits = lock_wait::is_notice(piece.claim.resource.as_ref());
+        let limited = piece.segment.sample.is_some_and(|s| s.timeout_ns > 1);
+        waits && limited && self.scene.is_still_waiting(&piece.segment)
     }
 
     /// How sure a group's finding is, and what kept it from more.
@@ -189,6 +200,14 @@ impl Judge<'_, '_> {
                 None => "who had it was not seen",
             };
             lower(Confidence::Likely, text.to_owned(), &mut level);
+        }
+        let unended = part(&|p| self.may_yet_time_out(&p.piece));
+        if group.culprit.is_none()
+            && !check("unended.most", unended, UNENDED_MAX, unended <= UNENDED_MAX)
+        {
+            let text =
+                "most of its waits had a time limit and had not ended when the capture was made";
+            lower(Confidence::Possible, text.to_owned(), &mut level);
         }
         let of_a_loop =
             |p: &group::Weighed<'_>| downstream_wait::is_a_loops(p.piece.claim.resource.as_ref());

@@ -4,7 +4,7 @@
 //! that the longest part of a slow request may be time without a CPU although the work is what is
 //! wrong. What the CPU was needed *for* decides: if one thread's work without a break (its *burst*:
 //! time on a CPU between two waits) reaches the slow requests' limit by itself, it would have been
-//! too slow on a free machine as well. On an event loop a burst is that of one request: many short ones in a row
+//! too slow on a free machine as well. A burst is that of one request: many short ones in a row
 //! keep nobody for long where there are CPUs. Then time without a CPU within it counts as that work, and
 //! who waits for the GIL meanwhile waits for its holder. Otherwise it stays cpu-starved.
 //!
@@ -51,7 +51,7 @@ pub(crate) struct Burst {
 pub(crate) struct Bursts {
     /// The last one of each thread.
     last: HashMap<u32, Burst>,
-    /// When requests on event loops ended, by the loop's thread, in order.
+    /// When requests, and pieces of them, ended, by the thread that worked for them, in order.
     ends: Option<HashMap<u32, Vec<u64>>>,
 }
 
@@ -63,7 +63,7 @@ impl Bursts {
         if let Some(known) = known {
             return *known;
         }
-        let ends = self.ends.get_or_insert_with(|| ends_on_loops(scene.capture));
+        let ends = self.ends.get_or_insert_with(|| ends_of_work(scene.capture));
         let ends = ends.get(&tid).map_or(&[][..], Vec::as_slice);
         let found = burst(scene, tid, from, to, ends);
         self.last.insert(tid, found);
@@ -71,16 +71,20 @@ impl Bursts {
     }
 }
 
-fn ends_on_loops(capture: &Capture) -> HashMap<u32, Vec<u64>> {
+fn ends_of_work(capture: &Capture) -> HashMap<u32, Vec<u64>> {
     let mut ends: HashMap<u32, Vec<u64>> = HashMap::new();
-    for request in capture.requests.iter().filter(|r| r.on_loop) {
+    for request in &capture.requests {
         ends.entry(request.tid).or_default().extend(request.end_ns);
+    }
+    for task in &capture.tasks {
+        ends.entry(task.tid).or_default().push(task.end_ns);
     }
     ends.values_mut().for_each(|ends| ends.sort_unstable());
     ends
 }
 
-/// `ends`: where it is cut, if the thread runs a loop.
+/// `ends`: where it is cut. On a crowded machine a thread that is done with a request has the next one
+/// in hand at once: several short ones in a row are no long work.
 fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) -> Burst {
     // Before its first record and behind its last one nobody knows what it did, or whether it was there.
     let (first, last) = known(scene, tid);
@@ -92,7 +96,7 @@ fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) ->
     loop {
         let begin = from_ns.saturating_sub(span_ns).max(first).min(from_ns);
         let end = (to_ns + span_ns).min(last).max(begin);
-        let found = burst_within(&scene.timeline(tid, begin, end), from_ns, to_ns);
+        let found = burst_within(&scene.timeline(tid, begin, end), ends, (from_ns, to_ns));
         // One that reaches an edge goes on behind it, or a wait there was cut to what is no break.
         let whole = (begin == first || found.from_ns > begin) && (end == last || found.to_ns < end);
         if whole || span_ns >= SPAN_NS {
@@ -102,8 +106,9 @@ fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) ->
     }
 }
 
-/// The burst around `[from, to)`, as far as this timeline tells.
-fn burst_within(all: &[Segment<'_>], from_ns: u64, to_ns: u64) -> Burst {
+/// The burst around `[from, to)` with most time on a CPU, as far as this timeline tells: cut at
+/// `ends`, where the thread was done with something.
+fn burst_within(all: &[Segment<'_>], ends: &[u64], (from_ns, to_ns): (u64, u64)) -> Burst {
     // A wait behind which there was no CPU is as long as both.
     let ns = |i: usize| {
         let late = all.get(i + 1).filter(|s| s.state == State::Ready && s.exact);
@@ -114,18 +119,23 @@ fn burst_within(all: &[Segment<'_>], from_ns: u64, to_ns: u64) -> Burst {
         State::Wait => all[*i].wait() == WaitKind::Gil || ns(*i) < BREAK_NS,
         State::Unknown => false,
     };
-    let mut found = Burst { from_ns, to_ns, ran_ns: 0 };
     let before = (0..all.len()).rev().skip_while(|i| all[*i].from_ns >= from_ns);
-    for i in before.take_while(works) {
-        found.from_ns = found.from_ns.min(all[i].from_ns);
+    let begin_ns = before.take_while(works).last().map_or(from_ns, |i| all[i].from_ns.min(from_ns));
+    let behind = (0..all.len()).skip_while(|i| all[*i].to_ns <= to_ns);
+    let end_ns = behind.take_while(works).last().map_or(to_ns, |i| all[i].to_ns.max(to_ns));
+    let first = ends.partition_point(|end| *end <= from_ns);
+    let inside = ends[first..].iter().copied().take_while(|end| *end < to_ns);
+    let mut most = Burst { from_ns: begin_ns, to_ns: begin_ns, ran_ns: 0 };
+    let mut at = begin_ns;
+    for until in inside.chain([end_ns]) {
+        let part = |s: &Segment<'_>| s.to_ns.min(until).saturating_sub(s.from_ns.max(at));
+        let ran_ns = all.iter().filter(|s| s.state == State::Run).map(part).sum();
+        if ran_ns > most.ran_ns || most.to_ns == most.from_ns {
+            most = Burst { from_ns: at, to_ns: until, ran_ns };
+        }
+        at = until;
     }
-    for i in (0..all.len()).skip_while(|i| all[*i].to_ns <= to_ns).take_while(works) {
-        found.to_ns = found.to_ns.max(all[i].to_ns);
-    }
-    let inside = |s: &&Segment<'_>| s.from_ns >= found.from_ns && s.to_ns <= found.to_ns;
-    let ran = all.iter().filter(inside).filter(|s| s.state == State::Run);
-    found.ran_ns = ran.map(Segment::ns).sum();
-    found
+    most
 }
 
 /// When something was recorded of a thread first and last.
@@ -181,6 +191,45 @@ pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
 const TURN_NS: u64 = 1_000_000;
 
 impl Scene<'_> {
+    /// Whether the work that `tid` was at during `segment` takes longer than the limit by itself, on
+    /// however free a machine: without a break, or for one request. Cost: a timeline, unless it is
+    /// the work asked for last.
+    pub fn works_long(&self, tid: u32, segment: &Segment<'_>) -> bool {
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let found = self.bursts.borrow_mut().around(self, tid, from, to);
+        found.ran_ns >= self.limit_ns || self.serves_long(tid, (from, to))
+    }
+
+    /// Whether a request that `tid` worked for in `[from, to)` took more of a CPU than the limit, with
+    /// whatever waits in between.
+    fn serves_long(&self, tid: u32, (from, to): (u64, u64)) -> bool {
+        let all = self.served().get(&tid).map_or(&[][..], Vec::as_slice);
+        // A thread works for one after the other.
+        let first = all.partition_point(|(_, end)| *end <= from);
+        let ended = all[first..].iter().take_while(|(begin, _)| *begin < to).copied();
+        // One that still runs is the last.
+        let open = self.open_requests().get(&tid).filter(|begin| **begin < to);
+        let open = open.map(|begin| (*begin, self.capture.meta.to_ns));
+        // A damaged capture may say that one ended before it began.
+        ended.chain(open).filter(|(begin, end)| begin < end).any(|(begin, end)| {
+            let known = self.request_work.borrow().get(&(tid, begin)).copied();
+            let ran_ns = known.unwrap_or_else(|| {
+                let own = self.timeline(tid, begin, end);
+                own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
+            });
+            self.request_work.borrow_mut().insert((tid, begin), ran_ns);
+            ran_ns >= self.limit_ns
+        })
+    }
+
+    /// When each thread took up the request that it was at when the capture ended.
+    fn open_requests(&self) -> &HashMap<u32, u64> {
+        self.open_requests.get_or_init(|| {
+            let open = self.capture.requests.iter().filter(|r| !r.on_loop && r.end_ns.is_none());
+            open.map(|r| (r.tid, r.started_ns)).collect()
+        })
+    }
+
     /// The thread of this process that had a CPU most while `segment` had none, if its threads took at least half
     /// of all that the process may use; None where others of the machine did, or how many there are is not
     /// known. Cost: a timeline of each thread.

@@ -23,6 +23,7 @@ mod crowded;
 mod culprits;
 pub mod explain;
 mod finding;
+mod gil;
 mod group;
 mod heads;
 mod json;

@@ -1,6 +1,6 @@
 //! What a rule may look at: the capture (`analysis::index`), and inferences about other threads at a given time.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::Deref;
 
@@ -16,11 +16,10 @@ use crate::causes::pool_wait;
 use crate::crowded::Bursts;
 use crate::explain::trace::{Question, Trace};
 use crate::explain::{Dropped, Fact, Fate, Inference};
+use crate::gil::{GilWaits, Readings};
 use crate::wakers::WaitKey;
 use crate::woken::Told;
 
-/// How far a sample of another thread may lie from the moment asked about.
-const NEAR_NS: u64 = 60_000_000;
 /// Threads a chain of waits is followed through.
 const MOST_HOPS: usize = 6;
 /// A thread that waits is looked at this often.
@@ -63,7 +62,15 @@ pub struct Scene<'c> {
     /// machine as well. `u64::MAX` where nothing is judged.
     pub limit_ns: u64,
     /// The last burst of work that was looked for of each thread.
-    bursts: RefCell<Bursts>,
+    pub(crate) bursts: RefCell<Bursts>,
+    /// Time on a CPU of requests that were asked about, by thread and begin.
+    pub(crate) request_work: RefCell<HashMap<(u32, u64), u64>>,
+    /// When each thread took up the request that it was at when the capture ended.
+    pub(crate) open_requests: OnceCell<HashMap<u32, u64>>,
+    /// What samples read of who held the GIL; put together when somebody asks.
+    pub(crate) gil_readings: OnceCell<Readings>,
+    /// The last whole wait for the GIL that was looked for of each thread.
+    pub(crate) gil_waits: RefCell<GilWaits>,
     /// Whether the code of a stack gets something out of a pool; of stacks that were asked about.
     pub(crate) pools: RefCell<HashMap<u32, bool>>,
     /// Who let go of what was waited for, as inferred.
@@ -94,40 +101,15 @@ impl<'c> Scene<'c> {
             index: Index::new(capture),
             limit_ns: u64::MAX,
             bursts: RefCell::default(),
+            request_work: RefCell::default(),
+            open_requests: OnceCell::new(),
+            gil_readings: OnceCell::new(),
+            gil_waits: RefCell::default(),
             pools: RefCell::default(),
             releasers: RefCell::default(),
             asks_keepers: Cell::new(false),
             trace: Trace::default(),
         }
-    }
-
-    /// Who held the GIL while `segment` waited for it: the thread most samples of the wait name;
-    /// without one, the only other thread that ran Python then.
-    pub fn gil_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
-        let (from, to) = (segment.from_ns, segment.to_ns);
-        let inside = self.samples_in(segment.tid, from, to.max(from + 1));
-        let own = segment.sample.into_iter().chain(inside);
-        let named = own.filter(|s| s.wait == WaitKind::Gil && s.gil_holder != 0);
-        let named = counted(named.map(|s| s.gil_holder).filter(|t| *t != segment.tid));
-        if let Some(tid) = most_common(&named) {
-            let question = Question::about(Inference::GilHolder, segment);
-            let lost = (Some(tid), Dropped::LessEvidence);
-            self.trace_tally(question, (&named, Fact::Samples), lost, &[]);
-            return Some(Culprit::thread(tid, self.main_stack(tid, from, to), true, question.by));
-        }
-        let tid = self.busiest(segment.tid, from, to)?;
-        let by = Inference::OnlyPython;
-        let found = Culprit::thread(tid, self.main_stack(tid, from, to), false, by);
-        self.trace_one(Question::about(by, segment), &found, Fate::Won);
-        Some(found)
-    }
-
-    /// Whether the work that `tid` was at during `segment` takes longer than the limit by itself, on
-    /// however free a machine. Cost: a timeline, unless it is the work asked for last.
-    pub fn works_long(&self, tid: u32, segment: &Segment<'_>) -> bool {
-        let (from, to) = (segment.from_ns, segment.to_ns);
-        let found = self.bursts.borrow_mut().around(self, tid, from, to);
-        found.ran_ns >= self.limit_ns
     }
 
     /// Whether `tid` was runnable without a CPU for most of `segment`, and not because its work is
@@ -313,23 +295,6 @@ impl<'c> Scene<'c> {
             _ => TIMER_SLACK_NS,
         };
         end_ns.saturating_add(slack_ns) >= sample.t_ns.saturating_add(sample.timeout_ns)
-    }
-
-    /// The thread with Python code that ran longest in `[from, to)`, besides `not`.
-    pub fn busiest(&self, not: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
-        let run_ns = |tid: u32| -> u64 {
-            let timeline = self.timeline(tid, from_ns, to_ns);
-            timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
-        };
-        // Who never stood in Python code (the recorder's threads, a library's own) has no GIL.
-        let python = |tid: u32| {
-            let looks = self.samples_in(tid, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
-            looks.iter().any(|s| self.frames.of(s.stack).any(|f| !f.native))
-        };
-        let others = self.capture.samples.keys().filter(|tid| **tid != not && python(**tid));
-        // Of two that ran as long always the same: a map has no order.
-        let (ns, tid) = others.map(|tid| (run_ns(*tid), *tid)).max()?;
-        (ns * 2 > to_ns - from_ns).then_some(tid)
     }
 }
 

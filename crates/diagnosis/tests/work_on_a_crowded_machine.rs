@@ -116,6 +116,19 @@ fn who_keeps_the_gil_for_long_work_is_to_blame_on_a_crowded_machine_too() {
     assert_eq!(judge(&made).findings[0].cause.text(), "cpu-starved");
 }
 
+/// It runs 20 of every 50 ms, 400 in all: for one request, or for one of 50 ms after the other.
+#[test]
+fn many_short_requests_in_a_row_are_no_long_work_of_the_thread_that_serves_them() {
+    for (others, cause) in [(0, "gil-wait"), (20, "cpu-starved")] {
+        let mut made = kept(20);
+        let short = |i: u64| request(200 + i, OTHER, BEGIN + i * 50 * MS, 50);
+        made.requests.extend((0..others).map(short));
+        let verdict = judge(&made);
+        let first = &verdict.findings[0];
+        assert_eq!(first.cause.text(), cause, "{others} others: {}", to_text(&verdict));
+    }
+}
+
 #[test]
 fn no_cpu_between_two_waits_for_the_gil_is_a_wait_for_its_holder() {
     let mut made = kept(20);

@@ -21,7 +21,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         return None;
     }
     let culprit = scene.gil_holder(segment);
-    if culprit.is_some_and(|c| scene.starves(c.tid, segment)) {
+    let inferred = culprit.filter(|c| !c.measured);
+    let starves = inferred.is_some_and(|c| scene.starves(c.tid, segment));
+    if starves || scene.gil_holder_starves(segment) {
         // The holder wanted to run and got no CPU: everybody waits for the CPU, not for the GIL.
         return Some(Claim { seen: segment.exact, ..Claim::of(Cause::CpuStarved, segment) });
     }

@@ -82,17 +82,17 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         }
         false => scene.keeper(segment),
     };
-    let reader = || puts(scene, segment.stack()).then(|| reader(scene, segment)).flatten();
-    let culprit = culprit.or_else(reader);
     let carried = culprit.is_some_and(|c| carries(scene, c.stack));
     let resource = if carried { Some(Resource::Processes) } else { resource };
-    let idles =
-        |c: &Culprit| is_idle(scene, c.stack) || scene.idles(c.tid, (from_ns, to_ns), c.stack);
-    let culprit = culprit.filter(|c| !carried && !idles(c));
-    let fellow = |c: &Culprit| {
-        scene.same_place(c.stack, segment.stack()) || is_same_pool(scene, c.stack, segment.stack())
+    // Who has no work, or waits for the same, is no candidate: another one may be.
+    let able = |c: &Culprit| {
+        let idles = is_idle(scene, c.stack) || scene.idles(c.tid, (from_ns, to_ns), c.stack);
+        let fellow = scene.same_place(c.stack, segment.stack())
+            || is_same_pool(scene, c.stack, segment.stack());
+        !idles && !fellow
     };
-    let culprit = culprit.filter(|c| !fellow(c));
+    let reader = || puts(scene, segment.stack()).then(|| reader(scene, segment)).flatten();
+    let culprit = culprit.filter(able).or_else(|| reader().filter(able)).filter(|_| !carried);
     // What keeps a worker is a lock at times, and then it is who has that; one that waits for a pool itself only hands on.
     let culprit = culprit.map(|c| scene.behind(c, segment, true));
     let culprit = culprit.map(|c| {
