@@ -64,6 +64,8 @@ WORDS = [
     word(r"\b(?:Who|Whom|Whose|Whoever|Whomever)\b(?![^.!|#]*\?)", "the thread, the holder, the waker", re.NOFLAG),
     word(r"^#.*\b(?:who|whom|whose|whoever)\b(?!.*\?)", "a noun"),
     word(r"\b(?:of|from|by|than|to) (?:who|whoever)\b|\bwhom\b", "a noun"),
+    # As a subject: "Release: who sees the flag sees the words".
+    word(r"[:;] (?:who|whoever)\b(?![^.!|#]*\?)", "a noun"),
     word(r"\b(?:stand|stands|stood|standing)\b(?!-| for\b| in for\b)", "wait, block, be"),
     word(r"\b(?:keeper|taker|giver|looker|teller)s?\b|\bregulars\b", "holder, waker, writer"),
     word(r"\b(?:an?|the|each|every|its|their|this|these|last|of) stays?\b", "interval"),

@@ -56,6 +56,8 @@ class Words(unittest.TestCase):
         self.assertEqual(found("# Who wakes whom\n")[-1], "whom")
         self.assertEqual(found("### Who held the lock?\n"), [])
         self.assertEqual(found("| Who held it? | read from the lock |\n"), [])
+        self.assertEqual(found("Release: who sees the flag sees the words.\n"), [": who"])
+        self.assertEqual(found("It answers one question: who holds the lock?\n"), [])
         self.assertEqual(found("It is the holder, who waits.\n"), [])
 
     def test_each_word_of_the_list_is_found(self) -> None:

@@ -16,8 +16,8 @@
 //! its owner ends: a `Thread` record inside the block says that the records behind it belong to
 //! another thread.
 //!
-//! What it promises: any word unpacks without a panic. What is missing on purpose: who stores which
-//! word in which order; that is the protocol of the ring (`PROTOCOL.md` in `crates/ring`).
+//! What it promises: any word unpacks without a panic. What is missing on purpose: the order in
+//! which words are stored; that is the protocol of the ring (`PROTOCOL.md` in `crates/ring`).
 
 /// Words in a block: 8 KiB. Small enough that an idle thread costs little, large enough that
 /// taking a new one is rare (a span is 4 words).
@@ -70,7 +70,7 @@ pub enum State {
     Closed = 0,
     /// Its owner appends.
     Open = 1,
-    /// Being prepared by a new owner; nobody else touches it.
+    /// Being prepared by a new owner; no other thread touches it.
     Claimed = 2,
     /// Being taken back from an idle owner.
     Revoking = 3,

@@ -336,8 +336,8 @@ impl Attributes<'_> {
     }
 }
 
-/// Decodes the record at the start of `words`: its length and its value. `None` where the words
-/// make no sense (length 0 or past the end, a fixed kind of the wrong size).
+/// Decodes the record at the start of `words`: its length and its value. `None` where the words are
+/// not valid (length 0 or past the end, a fixed kind of the wrong size).
 pub fn decode(words: &[u64]) -> Option<(usize, Record<'_>)> {
     let head = *words.first()?;
     let len = ((head >> 8) & 0xff) as usize;

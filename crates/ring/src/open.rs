@@ -87,8 +87,8 @@ impl OpenLine {
 
     #[inline]
     fn take(&self, at: usize, name: Name, begin_ns: u64, request: u64) -> (OpenPlace, u32) {
-        // Release fence: pairs with the acquire fence in `copy_open`: who sees one of the words
-        // below sees the 0 before them.
+        // Release fence: pairs with the acquire fence in `copy_open`: a reader that sees one of the
+        // words below sees the 0 before them.
         fence(Ordering::Release);
         let word = |index: usize| &self.words[(at + index) % OPEN_LINE_WORDS];
         word(1).store(u64::from(name), Ordering::Relaxed);
@@ -201,8 +201,8 @@ impl Region {
             if owner == 0 || owner == OPEN_CHANGING || !is_dead(unpack_pair(owner).0) {
                 continue;
             }
-            // Acquire: who takes the line later comes after the dead thread's stores. An owner that
-            // took it meanwhile has another serial, and keeps it.
+            // Acquire: the next owner of the line comes after the dead thread's stores. An owner
+            // that took it meanwhile has another serial, and keeps it.
             let won = line[0].compare_exchange(
                 owner,
                 OPEN_CHANGING,

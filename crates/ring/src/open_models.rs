@@ -62,7 +62,7 @@ fn a_copy_never_has_a_span_under_another_thread() {
     });
 }
 
-/// A thread ends and two others want its line: who gets it sees its places empty.
+/// A thread ends and two others want its line: the one that gets it sees its places empty.
 #[test]
 fn a_line_has_one_owner() {
     loom::model(|| {
@@ -82,8 +82,8 @@ fn a_line_has_one_owner() {
     });
 }
 
-/// A thread died without a word. Two that want a line bring its one back and take it, while
-/// somebody copies.
+/// A thread died without freeing its line. Two that want a line free it and take it, while another
+/// thread copies.
 #[test]
 fn a_dead_threads_line_is_brought_back_once() {
     loom::model(|| {

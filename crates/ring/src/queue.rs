@@ -42,7 +42,7 @@ pub struct QueueCounts {
     pub read: u64,
     /// Records that made room for newer ones.
     pub overwritten: u64,
-    /// Records given up for want of room.
+    /// Records dropped because there was no room.
     pub dropped: u64,
     /// Records whose thread ended while it wrote them.
     pub torn: u64,
@@ -120,13 +120,14 @@ impl Queue {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         };
-        // Release fence: pairs with the acquire fence in `take`: who sees one of our words also
-        // sees that the head has moved past what was here before.
+        // Release fence: pairs with the acquire fence in `take`: a reader that sees one of our
+        // words also sees that the head has moved past the words that were here before.
         fence(Ordering::Release);
         let stamp = Stamp::new(position, needed, record.len() + 1);
         let first = self.slot(position);
         first[1].store(u64::from(tid), Ordering::Relaxed);
-        // Release: with the stamp the reader knows whose record is missing, should we end here.
+        // Release: with the stamp the reader knows which thread's record is missing, if this thread
+        // ends here.
         first[0].store(stamp.0, Ordering::Release);
         for (i, word) in record.iter().enumerate() {
             let at = i + 1;
@@ -226,7 +227,7 @@ impl Queue {
         let stamp = Stamp(self.slot(head)[0].load(Ordering::Acquire));
         if !stamp.is_at(head) || !stamp.is_committed() {
             let tid = self.slot(head)[1].load(Ordering::Relaxed) as u32;
-            // Somebody else may have moved the head meanwhile: then there is room.
+            // Another thread may have moved the head meanwhile: then there is room.
             return self.head.load(Ordering::Acquire) != head
                 || (stamp.is_at(head) && self.skip_dead(head, stamp, tid));
         }
@@ -236,7 +237,7 @@ impl Queue {
         true
     }
 
-    /// Passes a record over whose thread ended while it wrote it.
+    /// Skips a record whose thread ended while it wrote it.
     fn skip_dead(&self, head: u64, stamp: Stamp, tid: u32) -> bool {
         if cfg!(loom) || tid == 0 || sys::thread::exists(tid) {
             return false;

@@ -38,7 +38,7 @@ pub struct Region {
     /// block stores it (release); a thread that begins swaps it out (acquire). Of several that read
     /// the same index, the compare-and-swap of the head word decides.
     pub(crate) left: Left,
-    /// Somebody is taking blocks back; one at a time.
+    /// A thread is taking blocks back; one at a time.
     pub(crate) sweeping: AtomicBool,
     /// When lines of open spans were last brought back from dead threads.
     #[cfg(not(loom))]

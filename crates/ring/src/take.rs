@@ -35,7 +35,7 @@ const BLOCKS_A_TURN: u64 = 64;
 /// Turns taken ahead are used while the ring has not moved on by more than this share of itself. So
 /// at most this share waits for threads that have stopped, with its old content.
 const HELD_SHARE: u64 = 8;
-/// Blocks looked at, from the one in the way on, in one taking back: one heavy fence for all.
+/// Blocks checked in one taking back, from the one in the way on: one heavy fence for all.
 #[cfg(not(loom))]
 const BATCH: usize = 32;
 #[cfg(loom)]
@@ -97,8 +97,8 @@ impl Region {
                 }
                 continue;
             }
-            // Acquire: pairs with the release store that closed the block, so our stores come
-            // after its last owner's. Failure: somebody else took it, nothing was read.
+            // Acquire: pairs with the release store that closed the block, so our stores come after
+            // its last owner's. Failure: another thread took it, nothing was read.
             let taken = head_word.compare_exchange(
                 seen,
                 old.with(State::Claimed).pack(),
@@ -180,7 +180,7 @@ impl Region {
         }
     }
 
-    /// Claims a half-full block that somebody left: its index and head, content kept.
+    /// Claims a half-full block that another thread left: its index and head, content kept.
     pub(crate) fn adopt_block(&self) -> Option<(usize, Head)> {
         for slot in self.left_from_here() {
             // Relaxed peek, to keep the swap off the line while the list is empty.
@@ -266,7 +266,7 @@ impl Region {
     pub(crate) fn close_revoked(&self, index: usize, revoking: u64) -> bool {
         let closed = Head::unpack(revoking).with(State::Closed);
         let block = self.block(index);
-        // Release: whoever takes the block next comes after the words in it.
+        // Release: the next owner of the block comes after the words in it.
         let won = block[HEAD].compare_exchange(
             revoking,
             closed.pack(),

@@ -67,8 +67,8 @@ impl Writer {
     }
 
     /// Appends a record of at most `format::record::MAX_WORDS` words stamped `now_ns` or earlier.
-    /// When no block can be had the record is dropped and counted; its number is used up, so the
-    /// gap shows. False: the region is gone, since this is a forked child, and nothing was kept.
+    /// Without a free block the record is dropped and counted; its number is used up, so the gap
+    /// shows. False: the region is gone, since this is a forked child, and nothing was kept.
     #[inline]
     pub fn append(&mut self, record: &[u64], now_ns: u64) -> bool {
         if self.used + record.len() <= BLOCK_WORDS && self.enter() {

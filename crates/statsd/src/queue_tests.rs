@@ -59,7 +59,7 @@ fn the_oldest_go_when_too_much_waits_and_not_the_one_being_sent() {
 }
 
 #[test]
-fn a_packet_is_settled_once_whoever_does_it() {
+fn a_packet_is_settled_once_by_any_thread() {
     let mut queue = queue(10_000);
     queue.push_line("a:1|c");
     let (number, _) = take(&mut queue);

@@ -138,7 +138,7 @@ mod tests {
 
     fn owned(fd: i32) -> OwnedFd {
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: just returned by the kernel, so nobody else owns it.
+        // SAFETY: just returned by the kernel, so it has no other owner.
         unsafe { OwnedFd::from_raw_fd(fd) }
     }
 

@@ -94,7 +94,7 @@ mod tests {
     use std::time::Duration;
 
     struct Lock<T>(UnsafeCell<T>);
-    // SAFETY: handed to pthread functions only, whose business sharing is.
+    // SAFETY: passed to pthread functions only, which synchronise themselves.
     unsafe impl<T> Sync for Lock<T> {}
 
     static MUTEX: Lock<libc::pthread_mutex_t> =

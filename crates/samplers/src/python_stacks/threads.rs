@@ -229,8 +229,8 @@ impl Threads {
         }
     }
 
-    /// The newest thread state of the main interpreter, and whose it is. States are put in front of
-    /// the list: as long as the answer is the same, no other thread's has been.
+    /// The newest thread state of the main interpreter, and its thread. States are added in front
+    /// of the list: as long as the answer is the same, no other was added.
     pub fn newest(&self, mem: &Reader, layout: &Layout) -> Option<(usize, usize)> {
         self.newest_of(mem, layout, self.roots(mem, layout)?.1)
     }

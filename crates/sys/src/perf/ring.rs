@@ -264,7 +264,7 @@ pub(super) struct Records<W: Fn(u64) -> u64> {
 
 impl<W: Fn(u64) -> u64> Records<W> {
     /// Moves behind the next switch of our process, or the next gap, and returns it; counts what it
-    /// passes over.
+    /// skips.
     pub(super) fn next_switch(
         &mut self,
         last: &mut Option<(u32, SwitchKind)>,

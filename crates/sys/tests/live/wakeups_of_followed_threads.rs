@@ -118,7 +118,7 @@ fn a_waker_of_another_process_has_its_pid() {
     let tid = said.recv().expect("it tells its id");
     stream.follow(&mut wakings, &[tid]).expect("it was found a moment ago");
     let child = crate::common::in_a_child(|| {
-        // SAFETY: the descriptor is inherited and belongs to nobody else.
+        // SAFETY: the descriptor is inherited and has no other owner.
         let mut pipe = unsafe { <std::fs::File as std::os::fd::FromRawFd>::from_raw_fd(write) };
         for _ in 0..20 {
             std::thread::sleep(Duration::from_millis(2));
