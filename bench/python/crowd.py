@@ -191,7 +191,7 @@ class Child:
             subprocess.run([tool, "set", str(self.process.pid), state], check=True, stdout=subprocess.DEVNULL)
         else:
             self.ask(state)
-        time.sleep(0.06)  # dashcam's sampler looks that often whether it is on again
+        time.sleep(0.06)  # dashcam's sampler checks at this interval whether it is on again
 
     def ask(self, line: str) -> dict[str, Any]:
         """Its answer to one line."""

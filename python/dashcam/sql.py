@@ -67,11 +67,11 @@ def main(words: list[str]) -> int:
     for note in capture.notes:
         tell(note)
     for what in capture.damage:
-        tell(f"{path}: {what}; what is whole is asked")
+        tell(f"{path}: {what}; the query runs on the rest")
     try:
         answer = connect(capture).execute(query)
         if answer is None:
-            tell(f"sql: found {query!r}, wanted a question, like \"select name, count(*) from requests group by name\"")
+            tell(f"sql: found {query!r}, wanted a query, like \"select name, count(*) from requests group by name\"")
             return USAGE
         show(answer, form, sys.stdout)
         sys.stdout.flush()

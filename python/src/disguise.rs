@@ -31,7 +31,7 @@ pub(crate) trait Disguise: 'static {
 
 /// The slots, together with `methods`.
 pub(crate) fn slots<D: Disguise>(mut methods: Vec<ffi::PyMethodDef>) -> Vec<ffi::PyType_Slot> {
-    methods.push(method(c"__dir__", dir::<D>, c"As of what it stands for."));
+    methods.push(method(c"__dir__", dir::<D>, c"As of the represented object."));
     vec![
         slot(ffi::Py_tp_getattro, get::<D> as *const c_void),
         slot(ffi::Py_tp_setattro, set::<D> as *const c_void),

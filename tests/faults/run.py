@@ -31,7 +31,7 @@ OURS = r"/dashcam/_native"
 # dashcam's lines on stderr: one for each message.
 OWN_LINE = "dashcam: "
 SECONDS = 60.0
-# System calls handed over in one run, when sites are looked for.
+# System calls handed over in one run, while sites are collected.
 AT_ONCE = 8
 
 

@@ -61,10 +61,10 @@ fn switches() -> Check {
 
 fn wakers() -> Check {
     let works = match sys::perf::Wakings::find().and_then(sys::perf::Wakings::attempt) {
-        Ok(()) => Ok("the kernel tells who wakes a thread".to_owned()),
+        Ok(()) => Ok("the kernel reports the waker of a thread".to_owned()),
         Err(refused) => Err(format!("{refused}")),
     };
-    let gives = "who ended a slow request's wait, measured: who held a lock; else it is inferred";
+    let gives = "measured wakers of a slow request's waits, so a lock's holder; else inferred";
     Check { name: "wakers", works, gives }
 }
 

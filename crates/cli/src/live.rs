@@ -180,7 +180,7 @@ fn question(pid: u32, line: &str, patience: Duration) -> Result<Value, ExitCode>
             "no such process"
         };
         eprintln!(
-            "dashcam: {pid}: {what}: {}; `dashcam ps` lists those that can be asked",
+            "dashcam: {pid}: {what}: {}; `dashcam ps` lists the recorded processes",
             looked()
         );
         return Err(ExitCode::from(NOTHING));

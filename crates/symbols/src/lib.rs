@@ -247,12 +247,12 @@ impl Namer {
             None => Module::open(path, tag),
         };
         if let Ok(Module { note: Some(note), .. }) = &module {
-            self.notes.push(format!("{path}: {note}; its functions are told without lines"));
+            self.notes.push(format!("{path}: {note}; its functions are named without lines"));
         }
         // The recorder's own code is never to blame, and its binary is another build after each
         // update of dashcam.
         if let Some(why) = module.as_ref().err().filter(|_| !is_recorder(path)) {
-            self.notes.push(format!("{path}: {why}; its functions are told as offsets"));
+            self.notes.push(format!("{path}: {why}; its functions are shown as offsets"));
         }
         let binary = Binary { path: path.to_owned(), module: module.ok() };
         self.binaries.all.push(binary);

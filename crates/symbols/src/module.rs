@@ -319,7 +319,7 @@ fn file_tag(meta: &std::fs::Metadata) -> String {
 /// Whether the file is the build that ran.
 fn same_build(wanted: &str, found: &str) -> Result<(), String> {
     if wanted.is_empty() {
-        return Err("the capture does not tell its build".to_owned());
+        return Err("the capture does not name its build".to_owned());
     }
     match found == wanted {
         true => Ok(()),

@@ -51,7 +51,7 @@ def _process(method: str, what: str) -> Any:
 def _pooled(kind: Any, what: str) -> Any:
     with kind(1) as pool:
         future = pool.submit(_child, what)
-        # `result` has one line for who waits and one for who need not
+        # `result` has one line for a wait and another without
         concurrent.futures.wait([future])
         return future.result()
 
