@@ -1,4 +1,12 @@
 //! Start, stop, fork, capture, status, thread names.
+//!
+//! How it works: each function is called by python/dashcam and passes the call to the crate
+//! `dashcam`, without the GIL if it waits. A forked child starts a new recorder at its first record
+//! (`wake`), then its names are looked up again and its thread is named.
+//!
+//! What it promises: calls that wait for the recorder release the GIL; a wrong setting raises
+//! ValueError, a capture that cannot be saved OSError. Missing on purpose: the hooks for exit, gc
+//! and threads (python/dashcam/_process.py).
 
 use std::sync::Mutex;
 

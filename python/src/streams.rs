@@ -1,4 +1,8 @@
 //! Live streams, for Python.
+//!
+//! How it works: `Stream` wraps a stream of the crate `dashcam`; opening and closing wait without
+//! the GIL. What it promises: its counters remain readable after `close`. Missing on purpose: the
+//! public class (python/dashcam/__init__.py).
 
 use std::sync::Mutex;
 

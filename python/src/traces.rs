@@ -1,4 +1,11 @@
 //! Traces seen from Python: `traceparent` in and out, and OpenTelemetry's data about its spans.
+//!
+//! How it works: identities are checked and stored by the crates `dashcam` and `recorder`; this
+//! file converts Python's objects. python/dashcam/otel.py calls it for the spans of an
+//! OpenTelemetry provider.
+//!
+//! What it promises: events and links of a span are bounded, and what exceeds the bounds is counted
+//! as a loss.
 
 use format::region::losses;
 use format::trace::{self as told, Link, SpanKind, Status, Trace};

@@ -1,4 +1,10 @@
 //! `dashcam doctor`: which sources work here, for this user, and what would enable the others.
+//!
+//! How it works: each source has a check that tries what the recorder would do, in this process. A
+//! row has its name, `on` or `off` with the reason, and what the source gives.
+//!
+//! What it promises: it only tries: no capture is made, and no recorded process is changed. Missing
+//! on purpose: the state of running processes (`dashcam status`).
 
 use std::process::ExitCode;
 

@@ -1,4 +1,13 @@
 //! `dashcam why`, and finding the capture that an argument names.
+//!
+//! How it works: an argument is a capture, or a folder, which means the newest capture in it. The
+//! slow requests are judged by `--slow`, else by the rules stored in the capture. The verdict is
+//! printed as text, JSON or Markdown; for a folder the verdicts on its other captures follow
+//! (`others`).
+//!
+//! What it promises: wrong rules are refused before the file is read. Exit code 0: a cause was
+//! found; 1: none; 2: wrong usage; 3: the input cannot be read. Missing on purpose: the diagnosis
+//! itself.
 
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;

@@ -1,4 +1,12 @@
 //! `dashcam recover`: a capture from the black box of a process that was killed.
+//!
+//! How it works: boxes are files `SERVICE-PID-MS.box` in the folders `dashcam-UID` of the shared
+//! memory. Without a file the command lists the boxes that this user may read. With a file it
+//! checks the box, copies its whole blocks into a capture and prints the capture's path.
+//!
+//! What it promises: the box is never changed, and the capture is there whole or not at all. If the
+//! process still runs, its later records may be missing, which is reported. Missing on purpose:
+//! removing boxes.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,11 @@
 //! `dashcam show`: the contents of a capture, and its losses.
+//!
+//! How it works: without a request it prints the time covered, requests, threads, sources, metrics
+//! and losses; with one, everything that all threads did while that request ran, by time. `--json`
+//! prints the summary of crates/tables, or the request as an object (`show_request`).
+//!
+//! What it promises: lists are bounded, and the rest is counted. Missing on purpose: a judgement;
+//! that is `why`.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,5 +1,14 @@
 //! Spans for what the recorder observed: time in the queue, work on other threads, waits, awaits,
 //! collections. See `spans`.
+//!
+//! How it works: the time of each request is divided by the thread that worked for it; in these
+//! parts the thread's states give the waits. For requests on an event loop, samples of their tasks
+//! give the awaits. Each span is below the innermost span of the program around it, else below the
+//! request's root.
+//!
+//! What it promises: one wait is one span, however many samples saw it. Waits that are too short
+//! for a span are summed up in attributes of the root. Missing on purpose: waits of an event loop's
+//! own thread, which serves many requests.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

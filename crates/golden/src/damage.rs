@@ -1,4 +1,8 @@
-//! Ways to damage a capture, the same result each time.
+//! Ways to damage a capture, with the same result each time.
+//!
+//! How it works: the damage is named by a text, which is stored in the description of a damaged
+//! golden capture: a cut, a flipped bit, a missing chunk, another version of the format. What it
+//! promises: a pure function of capture and text; an unknown text is an error.
 
 use format::chunk;
 

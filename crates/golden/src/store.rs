@@ -1,4 +1,11 @@
 //! The folder of golden captures.
+//!
+//! How it works: an entry NAME is three files: the packed capture, its verdict, and the description
+//! with origin and right answer. Entries are read from all files, so that a file without its
+//! siblings is noticed.
+//!
+//! What it promises: packing is deterministic: the same capture gives the same file. Missing on
+//! purpose: judging (`verdict`, `answer`).
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

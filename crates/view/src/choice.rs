@@ -1,4 +1,11 @@
 //! Chooses the requests of the page: as dots, and with their timeline.
+//!
+//! How it works: the slowest requests and some normal ones, the diagnosis's controls, get a
+//! timeline (`detail`), which determines the windows in which threads are kept (`windows`). The
+//! scatter plot gets the slow requests first, then every n-th normal one.
+//!
+//! What it promises: the choice is bounded and the same every time, and everything left out is
+//! listed in words.
 
 use std::collections::HashMap;
 

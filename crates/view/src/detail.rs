@@ -1,4 +1,11 @@
 //! One request with its timeline: its claimed segments, and the threads it ran on or waited for.
+//!
+//! How it works: the diagnosis divides the request's time. Threads get a lane by the time that the
+//! request spent on them or waited for them; from each new lane, the holders of its waits are
+//! added, so that a blocking chain is followed.
+//!
+//! What it promises: at most `MOST_LANES` lanes, the request's own thread first; threads without a
+//! lane are counted.
 
 use std::collections::HashMap;
 

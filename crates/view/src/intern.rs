@@ -1,4 +1,10 @@
 //! Tables of names, frames, stacks and threads that the page refers to; only those in use.
+//!
+//! How it works: each first use of an object appends it to its table; later uses get the same
+//! index. Stacks form a tree: an entry has its caller's index and its own frame.
+//!
+//! What it promises: the callers of a stack come before it; texts and stacks have a bounded length.
+//! Entry 0 of names and stacks means none.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,10 @@
 //! The threads that are kept, and for which times.
+//!
+//! How it works: each request with a timeline keeps an interval for each of its threads;
+//! overlapping intervals are joined. Inside of them a thread's states, waits and holders become
+//! rows, where equal adjacent ones are one.
+//!
+//! What it promises: the rows of a thread are in order and do not overlap.
 
 use std::collections::BTreeMap;
 
