@@ -15,13 +15,13 @@
 //!
 //! | place | when it runs | what it does |
 //! | --- | --- | --- |
-//! | `moments/object.rs` `dealloc` | last reference to a span or request | takes an open span off its line; the memory goes into the pool |
+//! | `moments/object.rs` `dealloc` | last reference to a moment | ends an open one, pools memory |
 //! | `moments/object.rs` `clear` | collector | releases the attributes |
 //! | `moments/bound.rs` `unbind` | last reference to `__enter__`, `__exit__` | releases the owner |
-//! | `moments/awaited.rs` `dealloc` | last reference to an awaited application | `request::abandon` |
+//! | `moments/awaited.rs` `dealloc` | last reference to an awaitable | `request::abandon` |
 //! | `moments/asgi.rs` `dealloc` | last reference to a `send` | releases the server's |
-//! | `moments/handed.rs` `dealloc` | last reference to work for another thread | releases the function |
-//! | `hooks/stand_in.rs` `dealloc` | last reference to a hooked callable | releases the callable and the hook |
+//! | `moments/handed.rs` `dealloc` | last reference to handed-over work | releases the function |
+//! | `hooks/stand_in.rs` `dealloc` | last reference to a stand-in | releases callable and hook |
 //! | `moments/wsgi.rs` `impl Drop for Ending` | a body that was not closed | `request::abandon` |
 //! | `moments/attributes.rs` `impl Drop for Owned` | end of a scope of ours | releases a str |
 //! | `moments/tasks.rs` `gc_callback` | begin and end of a collection | two stores, or one record |

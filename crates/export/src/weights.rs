@@ -1,11 +1,14 @@
 //! Stacks with the time spent in them: the input of flame graphs and pprof.
 //!
-//! | value | with switch records | without |
-//! | --- | --- | --- |
-//! | samples | 1 a sample | 1 a sample |
-//! | wall | the thread's time in the window, cut at every switch; each interval has the stack sampled in it or nearest to it | time since the thread's previous sample, shared by the two |
-//! | cpu | CPU time since the thread's previous sample (`schedstat`), shared by the two; before the first and after the last sample, the intervals on a CPU | the first half |
-//! | off-cpu | the intervals between leaving the CPU and coming back | wall - cpu: an estimate |
+//! How each value is computed:
+//! - samples: 1 for each sample.
+//! - wall: the thread's time in the window, cut at every switch; each interval has the stack
+//!   sampled in it or nearest to it. Without switch records: the time since the thread's previous
+//!   sample, shared by the two samples.
+//! - cpu: the CPU time since the thread's previous sample (`schedstat`), shared by the two samples;
+//!   with switch records also the intervals on a CPU before the first and after the last sample.
+//! - off-cpu: the intervals between leaving the CPU and coming back. Without switch records: wall
+//!   minus cpu, an estimate.
 //!
 //! So the sums of a thread are true whatever the sampling rate was: wall is the time it existed,
 //! cpu is what the kernel charged it. Off-CPU counts every reason, also preemption.

@@ -5,11 +5,16 @@
 //! original definition's function. The function object remains the same, so code that has imported
 //! or pickled it keeps working.
 //!
-//! | function | duty |
-//! | --- | --- |
-//! | `_exit`, `execv`, `execve` | they run no exit handlers: the last counts are sent first. The others of `os` that exec call one of them, and so do multiprocessing's and Celery's children at their end |
-//! | `raise_signal` | uvicorn shuts down and then raises the signal that ended it once more, with the default action: no exit handler runs |
-//! | `fork`, `forkpty` | from 3.12 on they warn where there is more than one thread (`DeprecationWarning`), and hosts with `-W error` fail. Where all threads but one are ours, the fork is made as CPython makes it, without the warning: ours are gone in the child before any code of the host runs (`pthread_atfork`) and share no lock with it |
+//! The functions and their duties:
+//! - `_exit`, `execv`, `execve` run no exit handlers: the last counts are sent first. The other
+//!   functions of `os` that exec call one of these, and so do multiprocessing's and Celery's
+//!   children at their end.
+//! - `raise_signal`: uvicorn shuts down and then raises the signal that ended it once more, with
+//!   the default action, so no exit handler runs: the recorder stops first, as at an exit.
+//! - `fork`, `forkpty` warn from 3.12 on if there is more than one thread (`DeprecationWarning`),
+//!   and hosts with `-W error` fail. If all threads but one are ours, the fork is made as CPython
+//!   makes it, without the warning: our threads do not exist in the child before any code of the
+//!   host runs (`pthread_atfork`), and share no lock with it.
 //!
 //! What it promises: nothing here raises, or delays for more than a second (see `leave`).
 //!

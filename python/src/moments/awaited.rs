@@ -4,7 +4,7 @@
 //! `await`; each of its steps is a step of the inner one.
 //!
 //! ```text
-//!  Passing   Python's head | inner awaitable | sender | role | first step | judge, scope, transport
+//!  Passing  Python's head | inner awaitable | sender | role | first step | judge, scope, transport
 //! ```
 //!
 //! What it promises: values and exceptions that are raised, returned, yielded, sent, or thrown in

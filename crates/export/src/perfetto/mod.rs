@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | process, threads | track descriptors |
 //! | requests, awaits | tracks below the process, slices that nest |
-//! | handlers, spans, work for others, collections, events | slices and instants on the thread's track |
+//! | handlers, spans, tasks, collections, events | slices and instants on the thread's track |
 //! | running, runnable, waiting | slices on a track below the thread |
 //! | samples of stacks | `PerfSample`, with interned frames (function, file, line) |
 //! | work handed to another thread | a flow from the request's track to the thread's slice |

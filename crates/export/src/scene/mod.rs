@@ -3,9 +3,9 @@
 //!
 //! | track | slices | marks |
 //! | --- | --- | --- |
-//! | requests | each request from its arrival, the time it lay in its queue, spans of an event loop | work handed to another thread |
+//! | requests | requests from their arrival, time in the queue, a loop's spans | work handed over |
 //! | awaits | what the task of a request awaited, from one sample to the next | |
-//! | a thread | handlers of requests, work for others' requests, spans, collections | events |
+//! | a thread | handlers of requests, tasks for other requests, spans, collections | events |
 //! | its states | running, runnable, waiting and for what: `analysis::timeline` | |
 //!
 //! Slices of one track nest: slices that overlap without nesting (an event loop's spans, damage) go

@@ -1,5 +1,5 @@
-//! A small service in Rust with one thing wrong with it, by its first argument: `lock`, `cpu`, `peer`
-//! or `sleep`. With `healthy` behind it nothing is.
+//! A small service in Rust with one defect, by its first argument: `lock`, `cpu`, `peer` or
+//! `sleep`. With the argument `healthy` it has none.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
