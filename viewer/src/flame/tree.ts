@@ -76,7 +76,7 @@ export function width(node: Node, mode: Mode): number {
 }
 
 /** Boxes under `root`, by depth; boxes narrower than `least` (0 to 1) are left out, with their
-   children. */
+ * children. */
 export function lay(root: Node, mode: Mode, least: number): Box[] {
   const out: Box[] = [];
   const place = (node: Node, depth: number, left: number, right: number) => {

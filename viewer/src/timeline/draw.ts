@@ -331,7 +331,7 @@ const MOST_EDGES = 20;
 interface Edge { from: number; to: number; up: number; down: number; measured: boolean }
 
 /** From each wait to the holder of its resource: full where the holder was read, dashed where it
-   was inferred. */
+ * was inferred. */
 function edges(pen: Pen, book: Book, model: Model, view: View): void {
   const least = ((view.to - view.from) / view.width) * 6;
   const seen = joined(collect(book, model, view), least).filter((e) => e.to - e.from >= least);
