@@ -83,7 +83,7 @@ MOST_LINES = 600
 IN_CYCLES = {
     "capture": 7,
     "cli": 4,
-    "diagnosis": 50,
+    "diagnosis": 49,
     "export": 16,
     "format": 8,
     "metrics": 3,

@@ -5,7 +5,7 @@ use serde_json::{json, Value};
 
 use crate::explain::json::explained;
 use crate::finding::{Diagnosis, Finding};
-use analysis::frames::Place;
+use crate::json_values::{ms, place, round};
 
 /// The verdict as JSON; `file` is the capture's path.
 pub fn to_json(diagnosis: &Diagnosis<'_>, file: &str) -> Value {
@@ -83,30 +83,10 @@ fn suspect((what, ms): &(&'static str, f64)) -> Value {
     json!({"what": what, "ms": (ms * 100.0).round() / 100.0})
 }
 
-pub(crate) fn place(place: Option<&Place>) -> Value {
-    place.map_or(Value::Null, |p| {
-        json!({
-            "function": p.function,
-            "qualified": p.qualified,
-            "file": p.file,
-            "line": p.line,
-            "module": p.module,
-        })
-    })
-}
-
 fn limit_ms(ns: u64) -> Value {
     if ns == u64::MAX {
         Value::Null
     } else {
         json!(ms(ns))
     }
-}
-
-pub(crate) fn ms(ns: u64) -> f64 {
-    (ns as f64 / 1e4).round() / 100.0
-}
-
-pub(crate) fn round(share: f64) -> f64 {
-    (share * 1000.0).round() / 1000.0
 }

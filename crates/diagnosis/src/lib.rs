@@ -27,6 +27,7 @@ mod gil;
 mod group;
 mod heads;
 mod json;
+mod json_values;
 mod keepers;
 mod markdown;
 mod own_cost;

@@ -11,8 +11,8 @@ use golden::compare::side_by_side;
 use golden::store::{self, Entry};
 use golden::verdict::{explained, of};
 
-/// A lock whose holder was read, one whose holder was inferred, a wait for the GIL, one for a pool, and
-/// an unexplained one.
+/// A lock whose holder was read, one whose holder was inferred, a wait for the GIL, one for a pool,
+/// and an unexplained one.
 const STORED: &[&str] =
     &["lock_background", "lock_by_hand-off", "gil_json", "pool_executor", "unknown_signal"];
 /// If set to 1, the stored texts are written again.

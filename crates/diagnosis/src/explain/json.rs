@@ -7,7 +7,7 @@ use super::{
     Blocker, Candidate, Check, Comparison, Example, Explanation, Fact, Fate, Interval, Subject,
     Threshold,
 };
-use crate::json::{ms, place, round};
+use crate::json_values::{ms, place, round};
 use analysis::frames::Place;
 use analysis::timeline::State;
 
