@@ -30,7 +30,6 @@ NOT_YET = [
     "crates/analysis",
     "crates/dashcam",
     "crates/diagnosis",
-    "crates/sampler",
     "crates/sim",
 ]
 

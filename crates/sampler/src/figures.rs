@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 /// Written by the sampler's thread, read by `status` and by the windows of metrics. Relaxed: sums
-/// that nothing else hangs on.
+/// that order nothing else.
 #[derive(Debug, Default)]
 pub struct Figures {
     /// Passes made.

@@ -4,16 +4,18 @@
 //! | --- | --- | --- |
 //! | `world` | what the sampler needs of the world, as traits: `Clock`, `Proc`, `Sink` | |
 //! | `kernel` | the real world, by crate `sys` | `world` |
-//! | `policy/` | decisions, one a file: budget, schedule, which threads, in which order, what is new of each, bursts of thread creation, pace of drains | |
-//! | `threads/` | samples of threads: states, stacks, who is in the way | `world`, `under_gil` |
+//! | `policy/` | decisions, one a file | |
+//! | `threads/` | samples of threads: states, stacks, blockers | `world`, `under_gil` |
 //! | `tasks` | samples of suspended tasks | `world`, `threads` |
-//! | `switches/` | switch records, wakings, stacks of wakers | `world`, `policy`, `threads` |
+//! | `switches/` | switch records, wakeups, waker stacks | `world`, `policy`, `threads` |
 //! | `vitals/` | counters of process and host, and how late the sampler was | `world` |
-//! | `sampler` | a pass: what of all that is done, in which order | all of these |
+//! | `sampler` | a pass: its steps and their order | all of these |
 //!
-//! How it works: whoever owns the thread calls `Sampler::pass`, `end_pass`, and sleeps until `next`
-//! says. The world is one type parameter: in a host no call goes through a pointer; in a test times,
-//! threads and switch records come from a seed.
+//! How it works: the owner of the thread calls `Sampler::pass`, `end_pass`, and sleeps until `next`
+//! says. The world is one type parameter: in a host no call goes through a pointer; in a test
+//! times, threads and switch records come from a seed. The decisions in `policy/` are: budget,
+//! schedule, the choice of threads and their order, what is new of each, bursts of thread creation,
+//! the pace of drains.
 //!
 //! What it promises: a decision depends on its arguments alone; a pass is bounded in threads and in
 //! CPU time, and paid from the budget. What is missing on purpose: how stacks are read (crate

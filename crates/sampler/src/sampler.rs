@@ -1,18 +1,24 @@
-//! The sampler: one thread that looks at the others a hundred times a second.
+//! The sampler: one thread that samples the others a hundred times a second.
 //!
 //! | reads | emits | unit | how often |
 //! | --- | --- | --- | --- |
 //! | switch records | off-CPU intervals | ns | each pass, all that came |
-//! | wakings of waiting threads in slow requests' way | who woke them | | each pass, all that came |
+//! | wakeups of threads in slow requests' way | their wakers | | each pass, all that came |
 //! | open requests | which of them are past their usual time | | each pass |
-//! | at most `threads` threads, who stands in slow requests' way among them: /proc, Python or native stack | samples | | each pass |
-//! | where nothing tells of switches, the CPU clocks of 32 threads | the last sample again of one that did not run | ns | each pass, others each time |
-//! | at most `threads` tasks of event loops, of requests past their usual time | awaits | | each pass |
-//! | counters of process and host, its own wake-ups (`pulse`) | vitals | in the name | once a second; when late |
+//! | at most `threads` threads: /proc, Python or native stack | samples | | each pass |
+//! | CPU clocks of 32 threads, without switch records | samples, repeated | ns | each pass |
+//! | at most `threads` tasks of event loops | awaits | | each pass |
+//! | counters of process and host | vitals | in the name | once a second |
+//! | its own wake-ups (`pulse`) | vitals | ns | when late |
 //!
-//! Each pass is paid from a purse (`crate::policy::budget`); while it is empty, threads are not looked
-//! at, but switches are still drained, before the kernel's rings are full, and requests still watched. While nobody works there are twenty passes a
-//! second, and the next request's begin ends the sleep.
+//! Blockers of slow requests are among the threads that are sampled. Of the CPU clocks, others are
+//! read each time, and the last sample of a thread that did not run is repeated. Tasks are those of
+//! requests past their usual time.
+//!
+//! Each pass is paid from a token bucket (`crate::policy::budget`). While it is empty, threads are
+//! not sampled, but switches are still drained before the kernel's rings are full, and requests are
+//! still watched. While no thread works there are twenty passes a second, and the next request's
+//! begin ends the sleep.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -38,7 +44,7 @@ use crate::under_gil::UnderGil;
 use crate::vitals::Pulse;
 use crate::world::{Sink, World};
 
-/// After so much of a pass the CPU is offered to whoever waits for it (decision 0015).
+/// After this much of a pass the CPU is offered to the threads that wait for it (decision 0015).
 const TURN_NS: u64 = 50_000;
 
 /// The sampler, of one process.
@@ -62,7 +68,7 @@ pub struct Sampler<W: World> {
     /// What pays for the pass at hand, and the CPU time before it.
     look: Look,
     cpu_before_ns: u64,
-    /// CPU time of this thread that is told already.
+    /// CPU time of this thread that is reported already.
     booked_ns: u64,
     schedule: Schedule,
     /// The CPU time of all other threads at the last pass.
@@ -70,7 +76,7 @@ pub struct Sampler<W: World> {
     random: Random,
     open: Vec<OpenRequest>,
     urgent: Vec<u32>,
-    /// Those of them that are to be looked at, least lately looked at first.
+    /// Those of them that are to be sampled, least lately sampled first.
     due: Vec<u32>,
     /// Indices into `open` of the requests past their usual time.
     overdue: Vec<usize>,
@@ -164,7 +170,8 @@ impl<W: World> Sampler<W> {
         self.schedule.next(&self.budget, urgent, times, (planned_ns, self.world.now_ns()))
     }
 
-    /// Writes what threads are doing at this instant: somebody is about to copy the ring.
+    /// Writes what threads are doing at this instant, for a copy of the ring that is about to be
+    /// made.
     pub fn write_open_states(&mut self) {
         let now = self.world.now_ns();
         self.switching.tell_now(&self.world, now);
@@ -220,8 +227,8 @@ impl<W: World> Sampler<W> {
         spent
     }
 
-    /// Offers the CPU to the threads of the service, which a pass may have kept from it since they woke
-    /// up. Not while a request is slow: what is in its way must be seen in one go.
+    /// Offers the CPU to the threads of the service, which a pass may have kept from it since they
+    /// woke up. Not while a request is slow: what is in its way must be seen in one go.
     fn give_way(&mut self) {
         let is_time = self.world.now_ns().saturating_sub(self.turn_ns) >= TURN_NS;
         if is_time && self.urgent.is_empty() {
@@ -261,7 +268,7 @@ impl<W: World> Sampler<W> {
         }
     }
 
-    /// Whether a request is open, or a thread ran since the last look at it.
+    /// Whether a request is open, or a thread ran since it was sampled last.
     fn somebody_works(&mut self) -> bool {
         if !self.open.is_empty() {
             return true;
@@ -294,12 +301,14 @@ impl<W: World> Sampler<W> {
         self.list.read(now, cost_ns, self.settings.budget_percent, grew);
     }
 
-    /// Whether there were new threads, or the interpreter's list was torn. None: /proc cannot be read.
+    /// Whether there were new threads, or the interpreter's list was torn. None: /proc cannot be
+    /// read.
     fn read_list(&mut self) -> Option<bool> {
         self.world.list(&mut self.alive).ok()?;
         let mut torn = false;
         if let Some(stacks) = &mut self.looker.stacks {
-            // A torn list keeps the one before: its threads are checked again when they are sampled.
+            // A torn list leaves the one before in use: its threads are checked again when they are
+            // sampled.
             let mut fresh = Vec::with_capacity(self.python.len() + 8);
             torn = stacks.threads(&mut fresh).is_err();
             if !torn {
@@ -313,7 +322,7 @@ impl<W: World> Sampler<W> {
         Some(grew || torn)
     }
 
-    /// `poor`: savings are spent, and what trickles in pays for it.
+    /// `poor`: the bucket is low, and the trickle pays for it.
     fn look_at_threads(&mut self, now: u64, poor: bool) {
         let exact = self.switching.records();
         self.find_rest(now, exact);
@@ -343,8 +352,8 @@ impl<W: World> Sampler<W> {
         self.looker.tell_torn();
     }
 
-    /// Threads that may have something new to tell. Where no switch records tell who ran, some are asked each
-    /// time, and for those that did not their last sample is told again.
+    /// Threads that may have something new. Where no switch records show which threads ran, some
+    /// are asked each time, and for those that did not run the last sample is repeated.
     fn find_rest(&mut self, now: u64, exact: bool) {
         self.rest.clear();
         if exact {
@@ -357,7 +366,8 @@ impl<W: World> Sampler<W> {
         self.tracks.ask_some(&self.urgent, now, clock_ns, &mut self.rest, repeat);
     }
 
-    /// Samples the urgent threads chosen and, right behind each, whoever is in its way; then the others.
+    /// Samples the chosen urgent threads and, right behind each, the threads in its way; then the
+    /// others.
     fn look_at_chosen(&mut self, now: u64, exact: bool) {
         let threads = self.settings.threads;
         let urgent = (&self.urgent[..], &self.due[..]);

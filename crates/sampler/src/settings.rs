@@ -1,6 +1,6 @@
-//! What the sampler is told by the process's settings.
+//! What the process's settings say to the sampler.
 
-/// Copied by whoever drives the sampler when settings change. `switches` and `stacks` hold for the
+/// Copied by the driver of the sampler when settings change. `switches` and `stacks` hold for the
 /// sampler's life.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {

@@ -1,19 +1,18 @@
-//! Looking at requests whose task is suspended on an event loop: no thread sits in them.
+//! Samples of requests whose task is suspended on an event loop: no thread executes them.
 //!
 //! How it works: the open request remembers its task. Past its usual time the task is followed to
-//! where it stands, and a record is written when it stands elsewhere than before. While it does not
-//! move the same record is written again now and then (`policy::task_due`), without following it. For a lock or
-//! semaphore the task inside its `async with` is looked for among all of asyncio's tasks, and
-//! recorded as well; where there is none, and for a queue, an Event, a Condition or a plain future,
-//! the task that is to end the wait. While a request waits and nobody is known to be in its way,
-//! tasks that work for no request are looked at, too, some at a time.
+//! its innermost await, and a record is written when that is another than before. While it does not
+//! move the same record is written again now and then (`policy::task_due`), without following it.
+//! For a lock or semaphore the task inside its `async with` is searched among all of asyncio's
+//! tasks, and recorded as well. Where there is none, and for a queue, an Event, a Condition or a
+//! plain future, the task that is to end the wait is recorded. While a request waits and nothing is
+//! known to be in its way, tasks that work for no request are sampled, too, some at a time.
 //!
 //! What it promises: of `MOST_REPEATS` requests a pass, those not seen for longest first, tasks of
 //! `MOST_FOLLOWED` are followed; one that did not move costs three guarded reads. The search for a
-//! holder walks a few hundred tasks at most, once in `ASK_HOLDER_NS` for each of `MOST_LOCKS` locks, and
-//! ends after `SEARCH_NS`.
-//! What is missing on purpose: requests begun outside of any task (in a protocol's callback) until
-//! a task enters them.
+//! holder walks a few hundred tasks at most, once in `ASK_HOLDER_NS` for each of `MOST_LOCKS`
+//! locks, and ends after `SEARCH_NS`. What is missing on purpose: requests begun outside of any
+//! task (in a protocol's callback) until a task enters them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,54 +27,56 @@ use crate::policy::task_due::{due, Due, AROUND_NS, FOLLOW_AGAIN_NS, MOST_AROUND,
 use crate::threads::thread_sampler::Looker;
 use crate::world::{Clock, Sink, ThreadFiles};
 
-/// While savings are spent, looks at tasks take this part of the time, with the default budget half of what comes in
-/// for looks: the other half is for threads. Each is followed by a pause of so many times as long, but no longer than
-/// that.
+/// While the bucket is low, samples of tasks take this part of the time: with the default budget
+/// half of the income that is for samples; the other half is for threads. Each is followed by a
+/// pause of this many times its length, but no longer than that.
 const POOR_PART: u64 = 400;
 const POOR_PAUSE_NS: u64 = 400_000_000;
 /// Requests that are asked in one pass.
 const MOST_REPEATS: usize = 64;
-/// Tasks that are followed of a request that awaits several, and while savings are spent.
+/// Tasks that are followed of a request that awaits several, and while the bucket is low.
 const CHAINS: usize = 12;
 const CHAINS_POOR: usize = 2;
-/// The holder of a lock is looked for at most this often; who waits for it too meanwhile is told the
-/// same.
+/// The holder of a lock is searched at most this often; other waiters for it get the same answer
+/// meanwhile.
 const ASK_HOLDER_NS: u64 = 25_000_000;
-/// Locks whose holder is looked for within that time.
+/// Locks whose holder is searched within that time.
 const MOST_LOCKS: usize = 4;
-/// Who is to end a wait that nobody holds anything for is asked again after this time for each task
-/// there is: walking one costs some microseconds.
+/// Where a wait has no holder, the task that is to end it is searched again after this time for
+/// each task there is: walking one costs some microseconds.
 const ASK_ENDER_NS: u64 = 500_000;
-/// Searches for a holder, or for who is to end a wait, take at most this part of the time, and each is
-/// followed by a pause of so many times as long. Where all requests are slow all the time they would
-/// leave nothing of the budget for looks at the requests themselves.
+/// Searches for a holder, or for the task that is to end a wait, take at most this part of the
+/// time, and each is followed by a pause of this many times its length. Where all requests are slow
+/// all the time they would leave nothing of the budget for samples of the requests themselves.
 const SEARCH_PART: u64 = 200;
-/// The same while savings are spent and looks live from hand to mouth.
+/// The same while the bucket is low and the trickle pays for samples.
 const SEARCH_PART_POOR: u64 = 1000;
 /// CPU time of one search, but for a few tasks; the next one goes on where it ended.
 const SEARCH_NS: u64 = 3_000_000;
 const TASKS_AT_ONCE: usize = 4;
-/// Tasks that work for no request are looked at for this part of the time at most; not while savings are spent.
+/// Tasks that work for no request are sampled for this part of the time at most; not while the
+/// bucket is low.
 const AROUND_PART: u64 = 60;
-/// Tasks among which a holder is looked for.
+/// Tasks among which a holder is searched.
 const MOST_TASKS: usize = 256;
 
 /// Address of asyncio's set of weak references to its tasks; 0 while asyncio was not seen. Written
 /// by the binding, read by the sampler: a number on its own, so Relaxed.
 static TASKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Tells where asyncio keeps its tasks. The address must be one of an object that is never freed.
+/// Says where asyncio keeps its tasks. The address must be one of an object that is never freed.
 pub fn set_asyncio_tasks(address: usize) {
     TASKS.store(address, Ordering::Relaxed);
 }
 
-/// Where the tasks of a request stood, and when that was last recorded.
+/// Where the tasks of a request were, and when that was last recorded.
 struct Seen {
     seen_ns: u64,
     stood: Vec<Stood>,
 }
 
-/// A task as it was when it was followed, and what a record says of it. Its frames are in `stack` only.
+/// A task as it was when it was followed, and what a record says of it. Its frames are in `stack`
+/// only.
 struct Stood {
     followed_ns: u64,
     one: Suspended,
@@ -91,15 +92,16 @@ pub(crate) struct Suspensions {
     tasks: Vec<usize>,
     /// Lock, when its holder was looked for, the answer.
     asked: Vec<(usize, u64, Holder)>,
-    /// Before that nobody is asked who is to end a wait.
+    /// No search for a task that is to end a wait before that.
     enders_from_ns: u64,
-    /// Before that nobody is searched for at all; the task at which a search begins.
+    /// No search at all before that; the task at which a search begins.
     search_from_ns: u64,
     search_at: usize,
-    /// Savings are spent; then nobody is looked at before that.
+    /// The bucket is low; then no task is sampled before that time.
     poor: bool,
     poor_from_ns: u64,
-    /// Before that tasks that work for no request are not looked at; how many have been, and where they stood.
+    /// Before that time tasks that work for no request are not sampled; how many have been, and
+    /// where they were.
     around_from_ns: u64,
     around: usize,
     stood_around: HashMap<usize, Stood>,
@@ -115,8 +117,9 @@ struct Holder {
 const NOBODY: Holder = Holder { task: 0, how: HolderSource::None };
 
 impl Suspensions {
-    /// Looks at those of `open` that are in `urgent` (by index) and have a task, at `most` of them as
-    /// soon as they move; `poor`: one of them is followed. Returns the number of records written.
+    /// Samples those of `open` that are in `urgent` (by index) and have a task, at `most` of them
+    /// as soon as they move; `poor`: one of them is followed. Returns the number of records
+    /// written.
     pub(crate) fn look(
         &mut self,
         world: &(impl Clock + Sink),
@@ -219,7 +222,7 @@ impl Suspensions {
         }
         let stood = found.drain(..).map(|one| Stood::of(looker, one, now)).collect();
         self.found = found;
-        // Also one whose task is gone, or it would be the first to be looked at each pass.
+        // Also one whose task is gone, or it would be the first to be sampled each pass.
         let seen = Seen { seen_ns: now, stood };
         let written = self.write(world, looker, open, request, &seen);
         let tasks = seen.stood.len();
@@ -227,7 +230,7 @@ impl Suspensions {
         (tasks, written)
     }
 
-    /// A record for each task of `request`, and of who is in their way.
+    /// A record for each task of `request`, and for the tasks in their way.
     fn write(
         &mut self,
         world: &(impl Clock + Sink),
@@ -254,7 +257,7 @@ impl Suspensions {
         written
     }
 
-    /// Looks at the next few tasks that work for no open request.
+    /// Samples the next few tasks that work for no open request.
     fn look_around(
         &mut self,
         sink: &impl Sink,
@@ -311,8 +314,8 @@ impl Suspensions {
         None
     }
 
-    /// The task that holds what `waiter` awaits or is to end its wait; recorded itself. `NOBODY`: not
-    /// known, or not asked now.
+    /// The task that holds what `waiter` awaits or is to end its wait; recorded itself. `NOBODY`:
+    /// not known, or not asked now.
     fn find_holder(
         &mut self,
         world: &(impl Clock + Sink),
@@ -371,7 +374,8 @@ impl Suspensions {
         let mut found = Vec::new();
         if stacks.suspended(holder.task, 1, &mut found).is_ok() {
             if let Some(one) = found.pop() {
-                // Under the holder's address, though it may stand in a task it awaits.
+                // Under the holder's address, though its innermost await may be in a task that it
+                // awaits.
                 let one = Suspended { task: holder.task, ..one };
                 append(world, 0, &Stood::of(looker, one, now), NOBODY, now);
             }
@@ -397,7 +401,7 @@ impl Stood {
         now.saturating_sub(self.followed_ns) < FOLLOW_AGAIN_NS
     }
 
-    /// Whether it is there still, as far as three guarded reads tell.
+    /// Whether it is still there, as far as three guarded reads show.
     fn is_still(&self, looker: &Looker<impl ThreadFiles>, now: u64) -> bool {
         let moved = |stacks: &PythonStacks| stacks.has_moved(self.one.mark);
         self.one.kind != AwaitKind::Running

@@ -1,31 +1,37 @@
-//! Stacks of an interpreter whose memory cannot be read: told by the interpreter itself, under the GIL.
+//! Stacks of an interpreter whose memory cannot be read: reported by the interpreter itself, under
+//! the GIL.
 //!
-//! How it works: `samplers::python_stacks` knows CPython 3.9 to 3.13 and refuses the rest. There a thread of the
-//! program's own language, which its binding starts, comes ten times a second and asks here for whom to look
-//! (`Look::begin`); it walks those threads' frames and hands them in. The sampler never waits for
-//! it, nor for the GIL: at its own looks it takes what was handed in, if it still holds.
+//! How it works: `samplers::python_stacks` knows CPython 3.9 to 3.13 and refuses the rest. There a
+//! thread of the program's own language, which its binding starts, comes ten times a second and
+//! asks here which threads to sample (`Look::begin`); it walks those threads' frames and hands them
+//! in. The sampler never waits for it, nor for the GIL: in its own samples it takes what was handed
+//! in, if that is still valid.
 //!
 //! ```text
-//!   sampler, each pass it may look:   want(threads it chose)        seen(thread) -> stack, if it still holds
-//!                                        |                              ^
-//!   the binding's thread, 10 a second:   begin -> wanted -> frames -> put
+//!   sampler, each pass that may sample:
+//!       want(threads it chose)    seen(thread) -> stack, if it is still valid
+//!                |                       ^
+//!                v                       |
+//!       begin -> wanted -> frames -> put
+//!   the binding's thread, 10 a second
 //! ```
 //!
-//! A stack holds for a thread that has waited since before it was taken, and once for one that runs.
+//! A stack is valid for a thread that has waited since before it was taken, and once for a thread
+//! that runs.
 //!
-//! What it promises: at most `MOST_THREADS` threads and `MOST_FRAMES` frames a look; nobody is looked at but who the
-//! sampler chose, so the bound of a pass and the budget hold here, too, and what a look costs is paid from
-//! the same purse: a dear one makes the pause longer. Nothing is asked for while nothing is recorded. The source
-//! `stacks` says how stacks were read, and why.
-//! What is missing on purpose: who holds the GIL or a lock, and what tasks await: those are read
-//! from memory. Threads that run are seen where they could be made to let go of the GIL: that is the bias
-//! of any look under it, and why it is the last resort.
+//! What it promises: at most `MOST_THREADS` threads and `MOST_FRAMES` frames a turn. Only threads
+//! that the sampler chose are sampled, so the bound of a pass and the budget hold here, too. The
+//! cost of a turn is paid from the same token bucket: an expensive one makes the pause longer.
+//! Nothing is asked for while nothing is recorded. The source `stacks` says how stacks were read,
+//! and why. What is missing on purpose: the holder of the GIL or of a lock, and what tasks await:
+//! those are read from memory. Running threads are seen where they could be made to release the
+//! GIL: that is the bias of any sample under it, and why it is the last resort.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-/// Most threads of a look.
+/// Most threads of a turn.
 const MOST_THREADS: usize = 16;
 
 /// A stack that was handed in.
@@ -42,16 +48,16 @@ pub struct Seen {
 /// What the sampler and the binding's thread share.
 #[derive(Default)]
 pub struct UnderGil {
-    /// Why stacks cannot be read otherwise. Set once, by the sampler as it begins; `None` inside: they can, or are
-    /// turned off.
+    /// Why stacks cannot be read otherwise. Set once, by the sampler as it begins; `None` inside:
+    /// they can, or are turned off.
     refused: Mutex<Option<Option<String>>>,
-    /// The source says that looks come. Only the binding's thread uses it.
+    /// The source says that stacks are handed in. Only the binding's thread uses it.
     told: AtomicBool,
     wanted: Mutex<Vec<u32>>,
     /// The interpreter's threads, and their last stacks.
     stacks: Mutex<HashMap<u32, Option<Seen>>>,
-    /// CPU time of looks that is not paid yet: added to by the binding's thread, taken by the
-    /// sampler. Relaxed: a sum, nothing else hangs on it.
+    /// CPU time of turns that is not paid yet: added to by the binding's thread, taken by the
+    /// sampler. Relaxed: a sum that orders nothing else.
     unpaid_ns: AtomicU64,
 }
 
@@ -61,9 +67,9 @@ impl UnderGil {
         *lock(&self.refused) = Some(refused);
     }
 
-    /// A pass of the sampler looks at the threads `chosen`; those of slow requests are `urgent`, also where they
-    /// stand and have nothing new to tell. The next look is at the urgent ones not seen for longest, and, with
-    /// a quarter of the places at least, at others.
+    /// A pass of the sampler samples the threads `chosen`; those of slow requests are `urgent`,
+    /// also where they wait and have nothing new. The next turn takes the urgent ones not seen for
+    /// longest, and, with a quarter of the places at least, others.
     pub fn want(&self, urgent: &[u32], chosen: &[u32]) {
         let mut first: Vec<(u64, u32)> = {
             let stacks = lock(&self.stacks);
@@ -91,7 +97,7 @@ impl UnderGil {
         seen.filter(|seen| seen.t_ns >= since_ns)
     }
 
-    /// What looks cost since the last call.
+    /// What turns cost since the last call.
     pub fn unpaid_ns(&self) -> u64 {
         self.unpaid_ns.swap(0, Ordering::Relaxed)
     }
@@ -123,7 +129,7 @@ impl UnderGil {
         }
     }
 
-    /// Adds what a look cost. Whether it was the first.
+    /// Adds the cost of a turn. Whether it was the first.
     pub fn pay(&self, cost_ns: u64) -> bool {
         self.unpaid_ns.fetch_add(cost_ns, Ordering::Relaxed);
         !self.told.swap(true, Ordering::Relaxed)

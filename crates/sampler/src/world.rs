@@ -28,7 +28,7 @@ pub trait Clock {
     fn thread_cpu_ns(&self) -> u64;
     /// CPU time of the process, ns.
     fn process_cpu_ns(&self) -> u64;
-    /// Offers the CPU to whoever waits for it.
+    /// Offers the CPU to the threads that wait for it.
     fn yield_cpu(&self);
 }
 
@@ -120,7 +120,7 @@ pub trait Proc {
 pub trait Sink {
     /// Appends a record of the sampler's thread, stamped `now_ns` or earlier.
     fn append(&self, record: &[u64], now_ns: u64);
-    /// Whose tables, loss counters, limits and open requests the sampler uses.
+    /// The recorder, for its tables, loss counters, limits and open requests.
     fn recorder(&self) -> &'static Recorder;
     /// Says how a source is: `on`, `off: why`, `on; missing: what`.
     fn set_source(&self, name: &str, state: String);

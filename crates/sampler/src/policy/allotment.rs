@@ -7,7 +7,7 @@ pub(crate) struct Allotment {
     most_ns: u64,
     /// When it began, by the wall clock, which costs little to read, and by the CPU's.
     began: Option<(u64, u64)>,
-    /// Somebody was left out.
+    /// A thread was left out.
     pub(crate) cut: bool,
 }
 
@@ -16,7 +16,7 @@ impl Allotment {
         Allotment { most_ns, began: None, cut: false }
     }
 
-    /// Whether one more thread may be looked at.
+    /// Whether one more thread may be sampled.
     pub(crate) fn is_left(&mut self, clock: &impl Clock) -> bool {
         let (now, cpu) = (|| clock.now_ns(), || clock.thread_cpu_ns());
         let (wall_ns, cpu_ns) = *self.began.get_or_insert_with(|| (now(), cpu()));

@@ -1,52 +1,56 @@
-//! The sampler's CPU budget: a purse that fills with time and pays for each pass.
+//! The sampler's CPU budget: a token bucket that fills with time and pays for each pass.
 //!
-//! Pure: times are passed in. A full purse lets the sampler work harder for a while when a request
-//! is slow; over any longer time looks cannot spend more than its share, whatever a pass costs. Half of the
-//! purse is kept for slow requests. While there is less, half of the income goes on being spent on looks
-//! (the trickle): what led to the next slow request must be seen, too.
+//! Pure: times are passed in. A full bucket lets the sampler work harder for a while when a request
+//! is slow. Over any longer time samples cannot cost more than the budget's share, whatever a pass
+//! costs. Half of the bucket is reserved for slow requests. Below that, half of the income still
+//! pays for samples (the trickle), because what led to the next slow request must be recorded, too.
 
 /// Fills at `share` of real time, up to what `BURST_NS` of time brings in.
 pub struct Budget {
     share: f64,
     purse_ns: f64,
-    /// What may be spent on looks though the purse is low.
+    /// What samples may cost although the bucket is low.
     trickle_ns: f64,
     last_ns: u64,
-    /// The recent mean of passes that looked at threads, and of those that did not; the dearest of late.
+    /// The recent mean of passes that sampled threads, and of those that did not; the most
+    /// expensive of late.
     looks_ns: f64,
     rests_ns: f64,
     peak_ns: f64,
 }
 
-/// Whether a pass may look at threads, and what pays for it.
+/// Whether a pass may sample threads, and what pays for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// It may not.
     No,
-    /// Savings pay for it.
+    /// The bucket pays for it.
     Saved,
-    /// The part of the income that is spent on looks though savings are low.
+    /// The part of the income that pays for samples although the bucket is low.
     Trickled,
 }
 
-/// Savings are at most what this much time brings in.
+/// The bucket holds at most what this much time brings in.
 const BURST_NS: f64 = 20e9;
-/// The purse begins with this part of the most it holds, and keeps this part for slow requests.
+/// The bucket begins with this part of its capacity, and reserves this part for slow requests.
 const BEGINS: f64 = 0.75;
 const KEPT: f64 = 0.5;
-/// With less than this part, passes are made narrow, before there is so little that they must be left out.
+/// With less than this part, passes are made narrow, before the bucket is so low that passes must
+/// be left out.
 const LOW: f64 = 0.55;
-/// It is overdrawn by at most this part, or one pass: what a pass cannot leave out may cost more than comes in for a
-/// while (a program that loads), and must not silence the sampler for minutes.
+/// The bucket is overdrawn by at most this part, or one pass. Work that a pass cannot leave out may
+/// cost more than the income for a while (a program that loads), and must not silence the sampler
+/// for minutes.
 const OVERDRAWN: f64 = 0.25;
 /// The part of the income that trickles, and how much of that is put aside: of so much time.
 const TRICKLE: f64 = 0.5;
 const TRICKLE_NS: f64 = 1e9;
-/// What trickled, and small savings, may be overdrawn by what a pass may cost: so the next look is paid in full.
+/// The trickle, and a low bucket, may be overdrawn by the cost of one pass: so the next pass is
+/// paid in full.
 const ONE_PASS_NS: f64 = 20e6;
-/// A pass is booked at no more than this many times the recent mean, or twice the dearest of late, which fades by
-/// half in this time: one freak pass (the machine stood still) must not silence the sampler for long, but what
-/// comes again is no freak.
+/// A pass is booked at no more than this many times the recent mean, or twice the most expensive of
+/// late, which fades by half in this time. One freak pass (the machine was paused) must not silence
+/// the sampler for long, but a cost that repeats is booked whole.
 const FREAK: f64 = 20.0;
 const FADES_NS: f64 = 10e9;
 const CHEAP_NS: f64 = 20_000.0;
@@ -69,7 +73,8 @@ impl Budget {
         }
     }
 
-    /// Books a pass that ended at `now_ns` and cost `cost_ns` of CPU; `look`: what `may_look` said of it.
+    /// Books a pass that ended at `now_ns` and cost `cost_ns` of CPU; `look`: the answer of
+    /// `may_look` for it.
     pub fn spend(&mut self, cost_ns: u64, now_ns: u64, look: Look) {
         let passed = now_ns.saturating_sub(self.last_ns) as f64;
         let income = passed * self.share;
@@ -89,7 +94,7 @@ impl Budget {
         self.trickle_ns = (self.trickle_ns + income * TRICKLE - paid).clamp(-ONE_PASS_NS, aside);
     }
 
-    /// Whether a pass may look at threads now; `urgent`: a request is slow.
+    /// Whether a pass may sample threads now; `urgent`: a request is slow.
     pub fn may_look(&self, urgent: bool) -> Look {
         let kept = if urgent { 0.0 } else { KEPT * self.most_ns() };
         match (self.purse_ns > kept, self.trickle_ns > 0.0) {
@@ -104,13 +109,14 @@ impl Budget {
         self.purse_ns <= LOW * self.most_ns()
     }
 
-    /// Whether nothing more can be borrowed: not even what should not be left out is done as often as it should.
+    /// Whether nothing more can be borrowed: even the work that should not be left out is done less
+    /// often.
     pub fn is_overdrawn(&self) -> bool {
         self.purse_ns <= 0.9 * self.least_ns()
     }
 
-    /// From one pass's begin to the next one's. A pass that will not look at threads comes later: what it
-    /// cannot leave out costs, too, and would eat the income.
+    /// From the begin of one pass to the begin of the next. A pass that will not sample threads
+    /// comes later: the work that it cannot leave out costs, too, and would use up the income.
     pub fn period_ns(&self, usual_ns: u64, urgent: bool) -> u64 {
         let times = match (self.may_look(urgent), self.may_look(true)) {
             (Look::No, Look::No) => 3,
@@ -131,15 +137,15 @@ impl Budget {
     }
 }
 
-/// At how many threads a pass looks besides the urgent ones while savings are low: the fewer the more often one may not
-/// look at all, which comes later, too.
+/// How many threads a pass samples besides the urgent ones while the bucket is low: the more often
+/// passes may not sample at all (and so come later), the fewer.
 pub struct Width {
     threads: f64,
 }
 
 const WIDEST: f64 = 4.0;
 const NARROWEST: f64 = 2.0;
-/// What a pass that may not look takes off, and how many that may give it back.
+/// A pass that may not sample takes this off, and this many passes that may give it back.
 const STEP: f64 = 0.5;
 const PASSES_A_STEP: f64 = 40.0;
 
@@ -169,8 +175,8 @@ mod tests {
     const PERIOD_NS: u64 = 10_000_000;
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// Runs a minute of passes that cost `cost_ns` if they look at threads, else `rest_ns`; returns the
-    /// share of CPU spent.
+    /// Runs a minute of passes that cost `cost_ns` if they sample threads, else `rest_ns`; returns
+    /// the share of CPU spent.
     fn spent(cost_ns: u64, rest_ns: u64, urgent: bool) -> f64 {
         let mut budget = Budget::new(1.0, 0);
         let (mut cpu, mut now_ns) = (0, 0);
@@ -185,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn cheap_passes_are_never_skipped_and_dear_ones_stay_inside_the_budget() {
+    fn cheap_passes_are_never_skipped_and_expensive_ones_are_within_the_budget() {
         assert!(spent(50_000, 500, false) > 0.0049, "0.5 % fits in 1 %");
         for cost_ns in [300_000, 1_000_000, 5_000_000, 15_000_000] {
             for (urgent, savings_ns) in [(false, 5e7), (true, 15e7)] {
@@ -230,9 +236,10 @@ mod tests {
         assert!(spent < 0.0152, "{spent}, of which 0.0025 are savings");
     }
 
-    /// Usual passes of 300 us, three times what the budget pays, for a minute; then one request is slow.
+    /// Usual passes of 300 us, three times what the budget pays, for a minute; then one request is
+    /// slow.
     #[test]
-    fn savings_are_left_for_a_slow_request_however_dear_passes_are() {
+    fn half_of_the_bucket_is_left_for_a_slow_request_however_expensive_passes_are() {
         const COST_NS: u64 = 300_000;
         let mut budget = Budget::new(1.0, 0);
         let mut now_ns = 0;
@@ -250,9 +257,9 @@ mod tests {
         assert!(urgent > 400, "{urgent} looks, 10 ms apart");
     }
 
-    /// A second in which a look costs 3 ms (a program that loads), then usual ones.
+    /// A second in which a pass that samples costs 3 ms (a program that loads), then usual ones.
     #[test]
-    fn looks_go_on_after_a_burst_that_took_all_savings() {
+    fn samples_go_on_after_a_burst_that_emptied_the_bucket() {
         let mut budget = Budget::new(1.0, 0);
         let (mut seen, mut now_ns) = (0, 0);
         while now_ns < 4 * SECOND_NS {
@@ -267,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_borrow_no_more_is_told_and_recovers() {
+    fn an_overdrawn_budget_is_reported_and_recovers() {
         let mut budget = Budget::new(1.0, 0);
         let mut now_ns = 0;
         while !budget.is_overdrawn() {
@@ -287,7 +294,8 @@ mod tests {
         assert_eq!(budget.may_look(false), Look::Saved);
     }
 
-    /// Usual passes that cost 45 us and 22 more for each thread they look at, of which there are 13 with something to tell.
+    /// Usual passes that cost 45 us and 22 more for each thread that is sampled; 13 threads have
+    /// something new.
     #[test]
     fn passes_get_narrower_so_that_they_come_as_often_as_they_should() {
         let (mut budget, mut width) = (Budget::new(1.0, 0), Width::default());

@@ -1,8 +1,8 @@
-//! When switch records cost more than they tell: storms of short threads.
+//! When switch records cost more than they are worth: bursts of short-lived threads.
 //!
-//! How it works: the kernel copies the events that write switch records for each new thread, one a
-//! CPU, and takes them down at its end. `Storm` is told how many threads were born and answers when
-//! to close the events, and when to open them again:
+//! How it works: for each new thread the kernel copies the events that write switch records, one a
+//! CPU, and removes them at the thread's end. `Storm` is passed the births and answers when to
+//! close the events and when to open them again:
 //!
 //! ```text
 //!   recording --4 windows over the limit--> paused --4 windows under half of it--> recording
@@ -11,19 +11,20 @@
 //!                                             | v
 //!                                            trying --4 windows under--> recording
 //! ```
-//! While paused nobody sees births exactly: the caller gives an upper bound (of the whole host). If
-//! another process keeps that high, a trial finds out. Pure: times and counts are passed in.
+//! While paused the exact number of births is unknown: the caller gives an upper bound (of the
+//! whole host). If another process keeps the bound high, a trial finds out. Pure: times and counts
+//! are passed in.
 
 /// A window of births.
 const WINDOW_NS: u64 = 250_000_000;
-/// Windows in a row that make a storm, or the end of one.
+/// Windows in a row that make a burst, or the end of one.
 const WINDOWS: u32 = 4;
 /// What events may cost a second, for births alone: 1 % of a core.
 const COST_NS: u64 = 10_000_000;
 /// Birth and end of a thread with one event, measured: 4-6 us (AMD EPYC under KVM, Linux 6.18).
 const EVENT_NS: u64 = 5_000;
-/// Fewer births a second are no storm, on however many CPUs: a thread for each of some hundred
-/// requests a second is how services are built.
+/// Fewer births a second are no burst, on however many CPUs: services commonly start a thread for
+/// each of some hundred requests a second.
 const CALM: u64 = 500;
 /// Time until the first trial, and the longest.
 const WAIT_NS: (u64, u64) = (4_000_000_000, 60_000_000_000);
@@ -64,13 +65,13 @@ impl Storm {
         Storm { mode, limit, begin_ns: now_ns, births: 0, streak: 0, wait_ns }
     }
 
-    /// Births a second from which on it is a storm.
+    /// Births a second from which on it is a burst.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Takes note of threads born since the last call. At most one change; the caller carries it
-    /// out. One that could not be carried out is told with `refused`.
+    /// Takes note of threads born since the last call. Returns at most one change, which the caller
+    /// carries out. A change that could not be carried out is reported with `refused`.
     pub fn tell(&mut self, now_ns: u64, births: u64) -> Option<Change> {
         self.births = self.births.saturating_add(births);
         let passed_ns = now_ns.saturating_sub(self.begin_ns);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_for_each_of_some_hundred_requests_is_no_storm() {
+    fn a_thread_for_each_of_some_hundred_requests_is_no_burst() {
         for cpus in [1, 2, 8, 256] {
             let mut storm = Storm::new(cpus, 0);
             assert_eq!(run(&mut storm, 0, 60_000, 450, 450), [""; 0], "{cpus} CPUs");
@@ -159,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_at_the_start_is_no_storm() {
+    fn two_windows_of_births_at_the_start_are_no_burst() {
         let mut storm = Storm::new(2, 0);
         assert_eq!(run(&mut storm, 0, 500, 8_000, 0), [""; 0]);
         assert_eq!(run(&mut storm, 500, 5_000, 10, 10), [""; 0]);
     }
 
     #[test]
-    fn a_storm_pauses_and_its_end_brings_the_records_back() {
+    fn a_burst_pauses_and_its_end_brings_the_records_back() {
         let mut storm = Storm::new(2, 0);
         assert_eq!(run(&mut storm, 0, 2_000, 20_000, 20_000), ["Pause at 1000 ms"]);
         // Between half of the limit and the limit nothing changes.
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_in_a_long_storm_are_short_and_get_rare() {
+    fn trials_in_a_long_burst_are_short_and_get_rare() {
         let mut storm = Storm::new(2, 0);
         let told = run(&mut storm, 0, 100_000, 20_000, 20_000);
         let resumed = told.iter().filter(|t| t.starts_with("Resume")).count();

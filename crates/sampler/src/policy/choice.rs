@@ -1,8 +1,8 @@
-//! Which threads a pass looks at: bounded, preferring those that matter, fair to the rest.
+//! Which threads a pass samples: bounded, preferring those that matter, fair to the rest.
 //!
-//! Pure: candidates in, choice out. Threads of requests that take longer than usual come first (and
-//! whoever stands in their way), then a random choice of the threads that ran since their last
-//! sample. A thread that did not run has nothing new to tell and is not chosen.
+//! Pure: candidates in, choice out. Threads of requests that take longer than usual come first,
+//! with their blockers; then a random choice of the threads that ran since their last sample. A
+//! thread that did not run has nothing new and is not chosen.
 
 /// A small, fast random sequence (xorshift64*); quality enough to be fair, no more.
 pub struct Random(u64);
@@ -23,12 +23,13 @@ impl Random {
     }
 }
 
-/// One place in so many is for the others, however many are urgent: nobody is out of sight for long.
+/// One place in this many is for the others, however many are urgent: no thread goes unseen for
+/// long.
 const OTHERS: usize = 8;
 
-/// Chooses at most `most` thread ids into `out`: `urgent` ones in their order, then others at random
-/// from `rest` (which is shuffled as far as needed), who have an eighth of the places at least. No id
-/// twice.
+/// Chooses at most `most` thread ids into `out`: `urgent` ones in their order, then others at
+/// random from `rest` (which is shuffled as far as needed). The others have an eighth of the places
+/// at least. No id twice.
 pub fn choose(
     urgent: &[u32],
     rest: &mut [u32],
@@ -54,9 +55,9 @@ pub fn choose(
     }
 }
 
-/// The places of one pass, which whoever it looks at takes: those chosen, and who stands in their way, who
-/// shows only when they were looked at. At most half of the places are such culprits', so that a crowd of
-/// slow requests, each in another's way, has its turn, too.
+/// The places of one pass. The chosen threads take them, and the threads in their way, which are
+/// known only after the chosen ones were sampled. At most half of the places go to threads in the
+/// way, so that a crowd of slow requests, each in another's way, has its turn, too.
 pub struct Places {
     left: usize,
     /// Of them, the others' own.
@@ -95,8 +96,8 @@ impl Places {
 mod tests {
     use super::*;
 
-    /// Looks at all that there is room for, each urgent thread with `culprits` in its way that nobody else has
-    /// in its own: urgent ones, culprits and others looked at.
+    /// Samples as many threads as there is room for; each urgent thread has `culprits` of its own
+    /// in its way. Returns how many urgent ones, culprits and others were sampled.
     fn pass(most: usize, urgent: u32, culprits: u32, rest: u32) -> [usize; 3] {
         let (urgent, mut rest): (Vec<u32>, Vec<u32>) =
             ((0..urgent).collect(), (1000..1000 + rest).collect());

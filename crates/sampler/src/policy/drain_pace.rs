@@ -1,8 +1,8 @@
 //! How soon the rings of switch records must be drained again.
 //!
-//! Pure: fed how full the fullest was. The next drain is to find it half full at most, if switches come
-//! as fast as they did lately: a ring that is full loses records, and with them what is known of every
-//! thread (decision 0020).
+//! Pure: the caller passes how full the fullest ring was. The next drain is to find it half full at
+//! most, if switches come as fast as they did lately. A full ring loses records, and with them what
+//! is known of every thread (decision 0020).
 
 /// Of the fullest ring.
 #[derive(Default)]
@@ -15,13 +15,13 @@ pub struct Pace {
 
 /// No drain should find more.
 const FULL_ENOUGH: f64 = 0.5;
-/// The pace of a burst is forgotten by so much a drain.
+/// The pace of a burst is forgotten by this factor a drain.
 const FORGOTTEN: f64 = 0.9;
-/// Two drains nearer to each other tell of no pace.
+/// Two drains nearer to each other than this say nothing of the pace.
 const APART_NS: u64 = 1_000_000;
 
 impl Pace {
-    /// A drain at `now_ns` found the fullest ring so full: 0 to 1.
+    /// A drain at `now_ns` found the fullest ring this full: 0 to 1.
     pub fn drained(&mut self, filled: f64, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.drained_ns).max(APART_NS);
         self.drained_ns = now_ns;
@@ -29,7 +29,7 @@ impl Pace {
         self.hurries = filled > FULL_ENOUGH;
     }
 
-    /// The next drain must come before so much time has passed; 0: as soon as it usually does.
+    /// The next drain must come within this time; 0: as soon as it usually does.
     pub fn longest_ns(&self) -> u64 {
         match self.hurries {
             true => 0,

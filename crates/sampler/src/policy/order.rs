@@ -1,13 +1,15 @@
-//! In which order a pass samples the threads that were chosen, and who gets a place besides.
+//! The order in which a pass samples the chosen threads, and which other threads get a place.
 //!
-//! How it works: whoever makes the pass asks for the next turn and says what the sample showed:
+//! How it works: the caller asks for the next turn and reports what the sample showed:
 //!
 //! ```text
-//!   wakers, a few > urgent thread > holders it waits for > urgent thread > ... > wakers, the rest > others
+//!   wakers, a few > urgent thread > holders it waits for > urgent thread > ...
+//!                 > wakers, the rest > others
 //! ```
 //!
-//! What it promises: no more turns than places; three allotments of CPU time, for urgent threads, for
-//! those in their way, and for others, the first of each kind in any case. No thread has two turns.
+//! What it promises: no more turns than places; three allotments of CPU time, for urgent threads,
+//! for those in their way, and for others, the first of each kind in any case. No thread has two
+//! turns.
 
 use format::record::Sample;
 
@@ -15,12 +17,12 @@ use super::allotment::Allotment;
 use super::choice::{Places, Random};
 use crate::world::Clock;
 
-/// So much of a pass's CPU time is for the threads that are urgent, as much for whoever is in their way, and
-/// so much for the others.
+/// This much of a pass's CPU time is for the urgent threads, as much for the threads in their way,
+/// and `OTHERS_NS` for the others.
 const URGENT_NS: u64 = 4_000_000;
 const OTHERS_NS: u64 = 1_000_000;
-/// One in so many of a pass's places is for threads that ended waits of slow requests' threads, more if
-/// nobody else takes them.
+/// One in this many of a pass's places is for threads that ended waits of slow requests' threads;
+/// more if no other thread takes the places.
 const WAKERS: usize = 4;
 
 /// A thread to be sampled now.
@@ -50,7 +52,7 @@ pub struct Order {
     at: usize,
     /// The turn at hand is an urgent thread's.
     is_urgent: bool,
-    /// Who may be in the way, next one last.
+    /// Threads that may be in the way; the next one is last.
     in_the_way: Vec<u32>,
     late: Vec<u32>,
     /// Sampled because they are in an urgent thread's way.
@@ -82,8 +84,8 @@ impl Default for Order {
 }
 
 impl Order {
-    /// Begins a pass of at most `threads` samples. `chosen`: by `choose`, those of `due` in front, which
-    /// are of `urgent`; `wakers`: threads that ended waits of urgent ones, lately.
+    /// Begins a pass of at most `threads` samples. `chosen`: by `choose`, those of `due`, which are
+    /// from `urgent`, in front. `wakers`: threads that ended waits of urgent ones, lately.
     pub fn begin(
         &mut self,
         threads: usize,
@@ -105,7 +107,7 @@ impl Order {
         self.seen.clear();
         self.in_the_way.clear();
         self.in_the_way.extend(wakers);
-        // Whoever comes last may be left out: another one each time.
+        // The last ones may be left out, so another one is last each time.
         let first = random.below(self.in_the_way.len());
         self.in_the_way.rotate_left(first);
         let soon = (threads / WAKERS).max(1).min(self.in_the_way.len());
@@ -117,7 +119,7 @@ impl Order {
         self.for_others = Allotment::new(OTHERS_NS);
     }
 
-    /// Whose turn it is now; None: the pass has sampled all it may.
+    /// The thread that is sampled next. None: the pass has sampled all it may.
     pub fn next(&mut self, clock: &impl Clock) -> Option<Turn> {
         loop {
             while let Some(tid) = self.in_the_way.pop() {
@@ -155,7 +157,7 @@ impl Order {
         }
     }
 
-    /// What the turn at hand showed; whoever is in an urgent thread's way is next.
+    /// What this turn showed; threads in an urgent thread's way come next.
     pub fn sampled(&mut self, sample: &Sample) {
         if self.is_urgent {
             self.in_the_way.extend([sample.gil_holder, sample.lock_holder]);
@@ -167,7 +169,7 @@ impl Order {
         &self.seen
     }
 
-    /// Whether somebody was left out since the time for that kind of threads was over.
+    /// Whether a thread was left out because the time for its kind of threads was over.
     pub fn was_cut(&self) -> bool {
         [&self.for_urgent, &self.for_seen, &self.for_others].iter().any(|time| time.cut)
     }
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_in_the_way_comes_right_behind_and_nobody_twice() {
+    fn threads_in_the_way_come_right_behind_and_none_comes_twice() {
         let order = turns(16, &[1, 2], &[7, 101], &[], 0);
         assert_eq!(order.chosen, [1, 101, 2, 102, 10_007]);
         assert_eq!(order.seen(), [101, 102]);

@@ -1,16 +1,18 @@
 //! When the next pass is made, and what counts as late.
 //!
-//! How it works: passes are planned a period apart, which the budget stretches while it is spent. While
-//! nobody works the sampler naps instead, unless the rings of switch records would fill meanwhile.
+//! How it works: passes are planned a period apart, which the budget stretches while it is spent.
+//! While no thread works the sampler naps instead, unless the rings of switch records would fill
+//! meanwhile.
 
 use super::budget::Budget;
 
-/// After so many passes in a row that found nobody at work the next one comes that much later, or when a request
-/// begins.
+/// After this many passes in a row that found no thread at work the next one comes `NAP_NS` later,
+/// or when a request begins.
 const CALM: u32 = 3;
-/// That much later.
+/// The delay of a pass while no thread works.
 pub const NAP_NS: u64 = 50_000_000;
-/// Without switch records, who used less CPU time since the last pass than this did not work.
+/// Without switch records, a thread that used less CPU time than this since the last pass did not
+/// work.
 pub const WORK_NS: u64 = 100_000;
 /// A wake-up later than this is a gap worth a record.
 pub const LATE_NS: u64 = 50_000_000;
@@ -20,11 +22,12 @@ pub const LATE_NS: u64 = 50_000_000;
 pub enum Next {
     /// At this time.
     At(u64),
-    /// Nobody works: at this time, or `period_ns` behind a request's begin.
+    /// No thread works: at this time, or `period_ns` after a request's begin.
     Nap {
         /// The time.
         until_ns: u64,
-        /// Whoever has just begun a request is not to be sampled, nor kept from a CPU, at once.
+        /// A thread that has just begun a request is not to be sampled, nor kept from a CPU, at
+        /// once.
         period_ns: u64,
     },
 }
@@ -32,18 +35,18 @@ pub enum Next {
 /// Passes so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Schedule {
-    /// In a row, that found nobody at work.
+    /// In a row, that found no thread at work.
     calm_passes: u32,
 }
 
 impl Schedule {
-    /// A pass found somebody at work, or nobody.
+    /// A pass found a thread at work, or none.
     pub fn note(&mut self, works: bool) {
         self.calm_passes = if works { 0 } else { self.calm_passes.saturating_add(1) };
     }
 
-    /// When the next pass begins, the last one having been planned for `planned_ns`. `usual_ns`: the
-    /// period that the settings want; `longest_ns`: until the kernel's rings may be full.
+    /// When the next pass begins; the last one was planned for `planned_ns`. `usual_ns`: the period
+    /// that the settings want; `longest_ns`: until the kernel's rings may be full.
     pub fn next(
         &self,
         budget: &Budget,
@@ -63,8 +66,8 @@ impl Schedule {
     }
 }
 
-/// How late a pass is that was planned for `planned_ns`, where that is worth a record: proof that the
-/// sampler, which waits for nobody, could not run.
+/// How late a pass is that was planned for `planned_ns`, where that is worth a record: proof that
+/// the sampler, which waits for no other thread, could not run.
 pub fn late_ns(planned_ns: u64, now: u64) -> Option<u64> {
     Some(now.saturating_sub(planned_ns)).filter(|late_ns| *late_ns >= LATE_NS)
 }

@@ -1,23 +1,24 @@
 //! What a late request's suspended tasks are due for in a pass.
 //!
-//! How it works: to follow a task costs tens of microseconds, to see that it did not move three guarded
-//! reads. So what was found is written again while nothing moved; the more late requests there are, the
-//! less often each.
+//! How it works: following a task costs tens of microseconds; seeing that it did not move costs
+//! three guarded reads. So the same record is written again while nothing moved. The more late
+//! requests there are, the less often each is asked.
 
-/// A task that stays where it is is recorded again after this time; with many of them up to
+/// A task that does not move is recorded again after this time; with many of them up to
 /// `MOST_REPEAT_NS`, which a reader must still take for one and the same await.
 const REPEAT_NS: u64 = 100_000_000;
 const MOST_REPEAT_NS: u64 = 250_000_000;
 /// Requests that are asked as often as one is.
 const FEW: u64 = 4;
-/// What was found of a request is written again for this time at most before its task is followed again.
+/// A request's record is repeated for this time at most; then its task is followed again.
 pub const FOLLOW_AGAIN_NS: u64 = 1_000_000_000;
 /// Tasks followed in one pass, all those of a request that awaits several.
 pub const MOST_FOLLOWED: usize = 3;
-/// A request that awaits several tasks is asked this often: which of them moved is not asked each pass.
+/// A request that awaits several tasks is asked this often: which of them moved is not asked each
+/// pass.
 const REPEAT_SEVERAL_NS: u64 = 30_000_000;
-/// So often with so many, less often with more: the more they are, the sooner has one of them moved, and all are
-/// followed.
+/// Asked this often with this many tasks, less often with more: the more there are, the sooner one
+/// of them has moved, and then all are followed.
 const SEVERAL: u64 = 3;
 /// Tasks that work for no request are sampled this often, and so many at a time.
 pub const AROUND_NS: u64 = 40_000_000;
@@ -36,8 +37,8 @@ pub enum Due {
 }
 
 /// What is due for a request of which `tasks` tasks were recorded `since_ns` ago. `late`: requests
-/// that are late; `often`: whether one task moved may be asked at any time. `moved`: whether any has;
-/// `still`: whether all are where they were, and were followed lately.
+/// that are late; `often`: whether one task moved may be asked at any time. `moved`: whether any
+/// has; `still`: whether all are where they were, and were followed lately.
 pub fn due(
     (tasks, since_ns): (u64, u64),
     (late, often): (u64, bool),

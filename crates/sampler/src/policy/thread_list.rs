@@ -1,7 +1,7 @@
 //! When the list of threads is read again.
 //!
-//! How it works: threads that are new, or have ended, show in what is read anyway: in switch records, in
-//! the interpreter's newest thread, in a sample of them. Then the list is read within `EVERY_NS`; less
+//! How it works: new and ended threads show in what is read anyway: in switch records, in the
+//! interpreter's newest thread, in a sample of them. Then the list is read within `EVERY_NS`; less
 //! often where there are so many threads that this would cost more than `SHARE` of the budget.
 
 /// The list is read this often while something says that it is old.
@@ -42,8 +42,8 @@ impl ListAge {
         now.saturating_sub(self.listed_ns) >= most_ns || self.grew || is_old()
     }
 
-    /// It was read at `now`, which took `cost_ns`. `grew`: there were new threads, or it was torn; None: it
-    /// could not be read.
+    /// The list was read at `now`, which took `cost_ns`. `grew`: there were new threads, or it was
+    /// torn; None: it could not be read.
     pub fn read(&mut self, now: u64, cost_ns: u64, budget_percent: f64, grew: Option<bool>) {
         (self.listed_ns, self.asked_ns) = (now, now);
         self.grew = grew.unwrap_or(self.grew);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn births_are_seen_within_a_tenth_of_a_second_and_a_dear_list_is_read_less_often() {
+    fn births_are_seen_within_a_tenth_of_a_second_and_an_expensive_list_is_read_less_often() {
         assert_eq!(read_at(true, 0, |ms| (2_345..2_450).contains(&ms)), [0, 2_400, 7_400]);
         assert_eq!(read_at(true, 0, |_| true).len(), 100);
         // 0.3 ms are a tenth of what 300 ms bring in at 1 %.

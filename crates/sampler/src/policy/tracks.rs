@@ -1,13 +1,13 @@
 //! What is remembered of each thread between passes, and whether a sample of it would say something
 //! new.
 //!
-//! How it works: a thread that waits is not read again. Switch records say that it did not run, or, where
-//! there are none, its CPU clock. Its last sample is repeated now and then, so that a reader knows that it
-//! waits still.
+//! How it works: a thread that waits is not read again. Switch records say that it did not run, or,
+//! where there are none, its CPU clock. Its last sample is repeated now and then, so that a reader
+//! knows that it still waits.
 //!
 //! ```text
 //!   is_worth -> begin(what was read) -> stack, target, holder -> keep
-//!                                                            \-> put_back, where there is nothing to report yet
+//!                                                           \-> put_back, with nothing to report
 //! ```
 //! Pure: what was read of a thread is passed in.
 
@@ -19,14 +19,14 @@ use sys::task::Schedstat;
 
 /// A thread that waits is sampled again after this time.
 pub const REPEAT_NS: u64 = 100_000_000;
-/// So is one that has waited for `LONG_NS`, after this time and, without switch records, without being read; a reader takes it
-/// for one wait still.
+/// A thread that has waited for `LONG_NS` is repeated after this time, too; without switch records,
+/// without being read. A reader takes it for one continued wait.
 const MOST_REPEAT_NS: u64 = 250_000_000;
 const LONG_NS: u64 = 1_000_000_000;
-/// Who holds the lock that a thread waits for is asked again after this time.
+/// The holder of the lock that a thread waits for is asked again after this time.
 pub const ASK_HOLDER_NS: u64 = 40_000_000;
-/// Without switch records so many threads are asked in a pass whether they ran since they were seen waiting, others
-/// in the next one.
+/// Without switch records this many threads are asked in a pass whether they ran since they were
+/// seen waiting, others in the next one.
 const ASKED: usize = 32;
 
 /// A thread is not where it was, or may not be.
@@ -56,8 +56,8 @@ pub struct Begun {
     pub last: Option<Sample>,
     /// See `last`.
     pub since_ns: u64,
-    /// It has been where it is since then: one that waits since it was first found in this wait, one
-    /// that runs since its last sample.
+    /// The thread has been where it is since then: a waiting one since it was first found in this
+    /// wait, a running one since its last sample.
     pub there_since_ns: u64,
     /// Its times at its last sample.
     times: Option<Schedstat>,
@@ -74,9 +74,11 @@ pub struct Track {
     pub last: Option<Sample>,
     /// Its times then.
     times: Option<Schedstat>,
-    /// Its CPU clock when the reading that its last sample comes from, or goes back to, began; 0: not asked.
+    /// Its CPU clock at the begin of the reading that its last sample comes from, or goes back to;
+    /// 0: not asked.
     clock_ns: u64,
-    /// When it was first found in the wait that its last sample saw, as far as its times tell; 0 if it ran then.
+    /// When it was first found in the wait that its last sample saw, as far as its times show; 0 if
+    /// it ran then.
     waits_since_ns: u64,
     /// It was in the last list of threads.
     alive: bool,
@@ -87,9 +89,9 @@ pub struct Track {
 }
 
 impl Track {
-    /// Whether a thread that is urgent has something new to tell, or may have. `ran`: `Tracks::has_run`. `exact`: switch
-    /// records tell whether it did; else, where the budget is `low`, one that waits is asked again when it has waited half as long
-    /// again as at its last sample.
+    /// Whether an urgent thread has something new, or may have. `ran`: `Tracks::has_run`. `exact`:
+    /// switch records show whether it did; else, where the budget is `low`, a waiting thread is
+    /// asked again when it has waited half as long again as at its last sample.
     fn is_due(&self, ran: bool, now: u64, exact: bool, low: bool) -> bool {
         let since_ns = now.saturating_sub(self.sampled_ns);
         if self.last.is_none() || !self.was_whole() || since_ns >= REPEAT_NS {
@@ -108,9 +110,10 @@ impl Track {
         waits && now.saturating_sub(self.holder_asked_ns) >= ASK_HOLDER_NS
     }
 
-    /// Whether it still waits where its last sample saw it, by its CPU clock `clock_ns`: the sample of that, or None if it is
-    /// too early for one. One that was woken and has no CPU yet waits, too: its next sample says for how long it was
-    /// runnable. One that has not waited for long is read, therefore. For one that is not urgent, without switch records.
+    /// Whether it still waits where its last sample saw it, by its CPU clock `clock_ns`: that
+    /// sample, carried over, or None if it is too early for one. A thread that was woken and has no
+    /// CPU yet waits, too, and its next sample says for how long it was runnable: so a thread that
+    /// has not waited for long is read. For threads that are not urgent, without switch records.
     fn repeats(
         &mut self,
         now: u64,
@@ -143,18 +146,20 @@ impl Track {
         Ok(Some(sample))
     }
 
-    /// Whether its last sample may be carried over while it waits. A thread may be listed before its
-    /// interpreter state is, or while that list was torn: then its stack was read as a native one's.
+    /// Whether its last sample may be carried over while it waits. A thread may be listed before
+    /// its interpreter state is, or while that list was torn: then its stack was read as a native
+    /// one's.
     fn was_whole(&self) -> bool {
         self.as_python || self.python.is_none()
     }
 }
 
-/// What is asked of a thread at each of its switches, and of all threads in each pass. Apart from the rest, of which each
-/// thread's lies in lines of memory of its own: with hundreds of threads these were half of what a record cost.
+/// What is asked of a thread at each of its switches, and of all threads in each pass. Apart from
+/// the rest, which lies in lines of memory of its own for each thread: with hundreds of threads
+/// these were half of a record's cost.
 #[derive(Clone, Copy)]
 struct News {
-    /// It has been on a CPU since it was read last, as far as switch records tell.
+    /// It has been on a CPU since it was read last, as far as switch records show.
     ran: bool,
     /// It has a sample.
     told: bool,
@@ -210,7 +215,8 @@ impl Tracks {
         let grown = self.by_tid.len() > before;
         self.by_tid.retain(|_, track| track.alive);
         self.news.retain(|tid, _| self.by_tid.contains_key(tid));
-        // One that runs code in several interpreters is listed for each; any of its states stands for it.
+        // A thread that runs code in several interpreters is listed for each; any of its states
+        // stands for it.
         for thread in python {
             if let Some(track) = self.by_tid.get_mut(&thread.tid) {
                 track.python = Some(*thread);
@@ -235,8 +241,8 @@ impl Tracks {
         self.news.values_mut().for_each(|news| news.ran = true);
     }
 
-    /// Whether a thread has been on a CPU since it was read last, as far as switch records tell; one that is not known may
-    /// have been.
+    /// Whether a thread has been on a CPU since it was read last, as far as switch records show; an
+    /// unknown thread may have been.
     pub fn has_run(&self, tid: u32) -> bool {
         self.news.get(&tid).is_none_or(|news| news.ran)
     }
@@ -251,8 +257,9 @@ impl Tracks {
         self.news.iter().filter(|(_, news)| news.ran || !news.told).map(|(tid, _)| *tid)
     }
 
-    /// Whether a sample of a thread would say something new. `close`: it is urgent, or in an urgent one's
-    /// way. `exact`: switch records say whether it ran. False: it waits where it did, or is in no list.
+    /// Whether a sample of a thread would say something new. `close`: it is urgent, or in an urgent
+    /// one's way. `exact`: switch records say whether it ran. False: it waits where it did, or is
+    /// in no list.
     pub fn is_worth(&self, tid: u32, now: u64, (close, exact): (bool, bool)) -> bool {
         let Some(track) = self.by_tid.get(&tid) else { return false };
         !self.is_still(track, tid, exact)
@@ -269,7 +276,7 @@ impl Tracks {
     pub fn begin(&mut self, tid: u32, exact: bool, reading: Reading) -> Option<Begun> {
         let Reading { t_ns, clock_ns, times, blocked } = reading;
         let still = self.is_still(self.by_tid.get(&tid)?, tid, exact);
-        // One that is on a CPU goes on running, so it has something new to tell next time.
+        // A thread on a CPU goes on running, so it has something new next time.
         self.news.entry(tid).and_modify(|news| news.ran = !blocked);
         let track = self.by_tid.get_mut(&tid)?;
         // Without switch records: it was given no CPU since, nor has it used any.
@@ -298,7 +305,8 @@ impl Tracks {
         Some(Begun { sample, carry, last, since_ns, there_since_ns, times })
     }
 
-    /// A sample that was begun has nothing to report yet: the next one is of the time since the last.
+    /// A sample that was begun has nothing to report yet: the next one covers the time since the
+    /// last.
     pub fn put_back(&mut self, begun: &Begun) {
         if let Some(track) = self.by_tid.get_mut(&begun.sample.tid) {
             (track.times, track.sampled_ns, track.clock_ns) = (begun.times, begun.since_ns, 0);
@@ -327,8 +335,8 @@ impl Tracks {
         !self.has_run(tid) && last.is_some_and(|s| s.wait == WaitKind::Futex && s.target == futex)
     }
 
-    /// Of the threads that are urgent, those with something to tell, not sampled for longest first.
-    /// However many they are, each has its turn. `low`: the budget is.
+    /// The urgent threads that have something new, those not sampled for longest first. However
+    /// many they are, each has its turn. `low`: the budget is.
     pub fn due(&self, urgent: &[u32], now: u64, (exact, low): (bool, bool), due: &mut Vec<u32>) {
         let is_due = |tid: &&u32| {
             let track = self.by_tid.get(tid);
@@ -339,9 +347,9 @@ impl Tracks {
         due.sort_by_key(|tid| self.by_tid.get(tid).map_or(0, |track| track.sampled_ns));
     }
 
-    /// Where no switch records say who ran: asks the CPU clocks of some threads, of others the next time.
-    /// Those that ran go to `moved`; of those that did not the last sample is given to `repeat` again,
-    /// when that is due.
+    /// Where no switch records say which threads ran: asks the CPU clocks of some threads, of
+    /// others the next time. Those that ran go to `moved`; of those that did not, the last sample
+    /// goes to `repeat` when that is due.
     pub fn ask_some(
         &mut self,
         urgent: &[u32],

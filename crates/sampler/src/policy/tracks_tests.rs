@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn one_that_waits_is_asked_ever_less_often_only_where_nothing_else_tells_and_savings_are_low() {
+fn a_waiting_thread_is_asked_ever_less_often_only_without_switch_records_and_on_a_low_budget() {
     let ms = |ms: u64| ms * 1_000_000;
     let last = blank(7, ms(400), 0);
     let last = Some(format::record::Sample { wait: WaitKind::SocketRead, ..last });
@@ -17,7 +17,7 @@ fn one_that_waits_is_asked_ever_less_often_only_where_nothing_else_tells_and_sav
     assert!(!long.is_due(false, ms(490), false, true) && long.is_due(false, ms(500), false, true));
     let runs = new(Track::default());
     assert!(runs.is_due(false, ms(401), false, true));
-    // Switch records tell that it did not run.
+    // Switch records show that it did not run.
     assert!(
         !waits.is_due(false, ms(499), true, false) && waits.is_due(false, ms(500), true, false)
     );
@@ -26,7 +26,7 @@ fn one_that_waits_is_asked_ever_less_often_only_where_nothing_else_tells_and_sav
 }
 
 #[test]
-fn who_ran_or_was_never_seen_has_news() {
+fn a_thread_that_ran_or_was_never_seen_has_news() {
     let mut tracks = Tracks::default();
     tracks.refresh(&[7, 8], &[], &[]);
     assert!(tracks.has_run(7) && tracks.has_run(9), "new, and not known");
@@ -71,7 +71,8 @@ fn reading(ms: u64, blocked: bool, run_ns: u64, slices: u64) -> Reading {
     Reading { t_ns: ms * MS, clock_ns: Some(run_ns), times, blocked }
 }
 
-/// Samples thread 7 as one that waits for a lock, if that says something new; whether its last sample was carried over.
+/// Samples thread 7 as one that waits for a lock, if that says something new; whether its last
+/// sample was carried over.
 fn sampled(tracks: &mut Tracks, exact: bool, how: (bool, Reading)) -> Option<bool> {
     let (close, reading) = how;
     if !tracks.is_worth(7, reading.t_ns, (close, exact)) {

@@ -2,20 +2,20 @@
 //! the thousand.
 //!
 //! How it works: births are counted from the records themselves (a thread that is not in the list
-//! and gets a CPU was born) and from the box's serials, whichever says more. When `Storm` says so
-//! the whole stream is closed: what costs is that each new thread inherits its events, and events of
-//! living threads make their switches dearer too (decision 0014). It is opened again by the same
-//! rule. Times off the CPU end where records end, and nobody is said to have run or waited by a
-//! switch in between: the vital `switches_paused_ns` tells readers from when to when.
+//! and gets a CPU was born) and from the box's serials, whichever is more. When `Storm` says so the
+//! whole stream is closed: the cost is that each new thread inherits its events, and events of
+//! living threads make their switches more expensive, too (decision 0014). It is opened again by
+//! the same rule. Times off the CPU end where records end, and no thread is said to have run or
+//! waited by a switch in between: the vital `switches_paused_ns` records from when to when.
 //!
-//! Where the kernel had no room for records, that vital tells of the gap, too: times off the CPU end at the
-//! last record before it, and begin anew behind it (decision 0020). So that it is seldom needed, `longest_ns`
-//! says when the rings must be drained again.
+//! Where the kernel had no room for records, that vital records the gap, too: times off the CPU end
+//! at the last record before it, and begin anew behind it (decision 0020). To make gaps rare,
+//! `longest_ns` says when the rings must be drained again.
 //!
-//! Wakings of threads in a slow request's way come on the same stream (`wakings`).
+//! Wakeups of threads in a slow request's way come on the same stream (`wakings`).
 //!
 //! What it promises: source `switches` is `on; paused ...` meanwhile; `switch_pauses` and
-//! `switches_paused_ms` count. What it costs: while paused one look at the host's last id a pass.
+//! `switches_paused_ms` count. What it costs: while paused, one read of the host's last id a pass.
 
 mod waker_stacks;
 mod wakings;
@@ -51,9 +51,9 @@ pub(crate) struct Switching<R> {
     pace: Pace,
     /// Threads that got a CPU and were in no list yet.
     born: ByTid<()>,
-    /// Of the box, at the last look.
+    /// Of the box, when it was read last.
     serials: u64,
-    /// The host's last id, at the last look while paused.
+    /// The host's last id, when it was read last while paused.
     last_id: Option<u32>,
     pause: Option<Pause>,
     /// The settings want them.
@@ -61,7 +61,7 @@ pub(crate) struct Switching<R> {
     /// The stream is closed since the program needs its descriptors.
     given_back: bool,
     own: Vec<u32>,
-    /// Whose wakings are told.
+    /// The threads whose wakeups are recorded.
     followed: Followed,
 }
 
@@ -99,18 +99,19 @@ impl<R: SwitchRecords> Switching<R> {
         }
     }
 
-    /// Whether the kernel tells of switches now.
+    /// Whether the kernel records switches now.
     pub(crate) fn records(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Whether there may be threads that are in no list: one got a CPU since the last, or nobody tells.
+    /// Whether there may be threads that are in no list: one got a CPU since the last, or there are
+    /// no records.
     pub(crate) fn may_know_more(&self) -> bool {
         self.stream.is_none() || !self.born.is_empty()
     }
 
-    /// The next drain must come before so much time has passed, or the rings may be full; 0: as soon as
-    /// it usually does.
+    /// The next drain must come within this time, or the rings may be full; 0: as soon as it
+    /// usually does.
     pub(crate) fn longest_ns(&self) -> u64 {
         self.stream.as_ref().map_or(u64::MAX, |_| self.pace.longest_ns())
     }
@@ -124,7 +125,7 @@ impl<R: SwitchRecords> Switching<R> {
         if let Some(stream) = &mut self.stream {
             let (pairs, born) = (&mut self.pairs, &mut self.born);
             let followed = &mut self.followed;
-            // The first gap of this drain that is told, and one that goes on until it is over.
+            // The first gap of this drain that is recorded, and one that goes on until it is over.
             let (mut gap, mut open_gap) = (false, None);
             stream.drain(|switch| {
                 if let SwitchKind::Lost { until_ns } = switch.kind {
@@ -158,7 +159,8 @@ impl<R: SwitchRecords> Switching<R> {
                 tell_gap(world, from_ns, until_ns);
             }
             if gap {
-                // Anybody may have run inside of it: who is not looked at again is told where it was.
+                // Any thread may have run inside of it; without a new sample it is recorded where
+                // it was.
                 tracks.all_ran();
             }
             self.pace.drained(stream.filled(), now);
@@ -203,7 +205,8 @@ impl<R: SwitchRecords> Switching<R> {
         }
     }
 
-    /// Asks who wakes these threads, which wait in a slow request's way, and where those stand that do.
+    /// Asks for the wakers of these threads, which wait in a slow request's way, and for the
+    /// wakers' stacks.
     pub(crate) fn follow<W: World<Switches = R>>(
         &mut self,
         world: &W,
@@ -217,7 +220,7 @@ impl<R: SwitchRecords> Switching<R> {
         self.followed.ask(world, self.stream.as_mut(), waiting, natives, now);
     }
 
-    /// Records where those stood who woke others; the switches until `now` were drained.
+    /// Records the wakers' stacks; the switches until `now` were drained.
     pub(crate) fn tell_waker_stacks(
         &mut self,
         world: &(impl Proc + Sink),
@@ -238,7 +241,7 @@ impl<R: SwitchRecords> Switching<R> {
         self.born.clear();
     }
 
-    /// Tells a copy of the box, about to be made, what threads are doing now.
+    /// Records what threads are doing now, for a copy of the box that is about to be made.
     pub(crate) fn tell_now(&mut self, sink: &impl Sink, now: u64) {
         self.pairs.still_out().for_each(|off| append_off(sink, off, now));
         self.tell_pause(sink, now);
@@ -322,7 +325,7 @@ impl<R: SwitchRecords> Switching<R> {
         pause.counted_ms = ms;
     }
 
-    /// Births on this host since the last look, at most; where ids began again: too many.
+    /// Births on this host since the last call, at most; where ids began again: too many.
     fn born_on_host(&mut self, proc: &impl Proc) -> u64 {
         let before = std::mem::replace(&mut self.last_id, proc.last_id());
         let (Some(before), Some(now)) = (before, self.last_id) else { return 0 };
@@ -335,7 +338,7 @@ fn serials(sink: &impl Sink) -> u64 {
     sink.recorder().region().header(word::THREAD_SERIAL).load(Ordering::Relaxed)
 }
 
-/// Tells of a time without records that is over.
+/// Records a time without records that is over.
 fn tell_gap(sink: &impl Sink, from_ns: u64, until_ns: u64) {
     let name = sink.recorder().tables().name(SWITCHES_PAUSED);
     // Readers go by time: first that there is one, then that it is over.

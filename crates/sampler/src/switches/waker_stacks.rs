@@ -1,16 +1,18 @@
-//! Where those stood who woke a thread in a slow request's way: whose stacks are wanted, and to which waking each
-//! belongs.
+//! Stacks of the wakers of threads in a slow request's way: which threads' are wanted, and to which
+//! wakeup each belongs.
 //!
 //! | reads | emits | when |
 //! | --- | --- | --- |
-//! | stacks of who wakes a followed thread (`sys::perf::WakerStacks`) | `NativeStack` records of `Wake`s | each pass that is paid |
+//! | wakers' stacks (`sys::perf::WakerStacks`) | `NativeStack` records | each pass that is paid |
 //!
-//! Wanted are those of threads that run no Python: of one that does, the kernel sees the interpreter's loop, and its Python stack
-//! is of the next look. Kept are those that ended a wait of `LONG_NS` or more, a few in a pass; the others stay in the
-//! kernel's rings, which lose what does not fit: `waker_stacks_lost`.
+//! Only threads that run no Python are asked for: of the others the kernel sees the interpreter's
+//! loop, and their Python stack comes with the next sample. Kept are the stacks that ended a wait
+//! of `LONG_NS` or more, a few in a pass. The others remain in the kernel's rings, which lose what
+//! does not fit: `waker_stacks_lost`.
 //!
-//! The kernel tells a waking twice, with and without a stack, in two rings and with two times. They are joined here, by who woke whom
-//! and the time, so that readers find the stack at the very time of the `Wake`. What cannot be joined is dropped.
+//! The kernel reports a wakeup twice, with and without a stack, in two rings and with two times.
+//! They are joined here, by waker, woken thread and time, so that readers find the stack at the
+//! very time of the `Wake`. What cannot be joined is dropped.
 
 use std::collections::VecDeque;
 
@@ -22,22 +24,22 @@ use crate::world::{Proc, Sink};
 
 /// A wait that ended sooner makes no request slow.
 const LONG_NS: u64 = 1_000_000;
-/// Stacks read in a pass: as much work as a few looks.
+/// Stacks read in a pass: as much work as a few samples.
 const MOST_AT_ONCE: usize = 4;
-/// Between the two times of one waking; two of `LONG_NS` are further apart. A stack as young as this may be told before its waking
-/// is.
+/// At most this lies between the two times of one wakeup; two waits of `LONG_NS` are further apart.
+/// A stack as young as this may be reported before its wakeup is.
 const APART_NS: u64 = 200_000;
-/// Wakings that may still get a stack, and for how long.
+/// Wakeups that may still get a stack, and for how long.
 const MOST_TOLD: usize = 256;
 const FORGET_NS: u64 = 1_000_000_000;
 /// Where there are more threads than `MOST_WAKERS`, others have their turn after this time.
 const ROUND_NS: u64 = 3_000_000_000;
 
-/// The stacks of who wakes.
+/// The wakers' stacks.
 pub(crate) struct Stacks {
     /// None: turned off, or not to be had.
     source: Option<WakerStacks>,
-    /// Whose are taken, in order of their ids.
+    /// The threads whose stacks are taken, in order of their ids.
     listed: Vec<u32>,
     listed_ns: u64,
     told: VecDeque<Told>,
@@ -46,7 +48,7 @@ pub(crate) struct Stacks {
     lost: u64,
 }
 
-/// A waking that may get a stack.
+/// A wakeup that may get a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
     t_ns: u64,
@@ -75,8 +77,9 @@ impl Stacks {
         self.source.is_some() && (room || round) && new()
     }
 
-    /// Wants the stacks of `natives` when they wake one of `tids`; those in front first. With none of either it ends. What
-    /// is to be said where the kernel refuses: it is off from then on.
+    /// Wants the stacks of `natives` when they wake one of `tids`; those in front first. With none
+    /// of either it ends. Returns what is to be said where the kernel refuses: it is off from then
+    /// on.
     pub(crate) fn follow(
         &mut self,
         wakings: &Wakings,
@@ -100,14 +103,14 @@ impl Stacks {
         None
     }
 
-    /// Nobody is followed any more.
+    /// No thread is followed any more.
     pub(crate) fn close(&mut self, wakings: Option<&Wakings>) {
         if let Some(wakings) = wakings {
             self.follow(wakings, &[], &[], 0);
         }
     }
 
-    /// The kernel told that `by` ended a wait of `tid`.
+    /// The kernel reported that `by` ended a wait of `tid`.
     pub(crate) fn told(&mut self, t_ns: u64, (tid, by): (u32, u32), waited_ns: u64) {
         if waited_ns < LONG_NS || self.listed.binary_search(&by).is_err() {
             return;
@@ -118,7 +121,7 @@ impl Stacks {
         self.told.push_back(Told { t_ns, tid, by });
     }
 
-    /// Records the stacks that came; all wakings until `now` were told.
+    /// Records the stacks that came; all wakeups until `now` were reported.
     pub(crate) fn tell(&mut self, world: &(impl Proc + Sink), native: &mut Native, now: u64) {
         let (told, bytes) = (&mut self.told, &mut self.bytes);
         while told.front().is_some_and(|told| told.t_ns.saturating_add(FORGET_NS) < now) {
@@ -147,7 +150,7 @@ impl Stacks {
     }
 }
 
-/// The waking that a stack is of: of the same two, and nearest in time.
+/// The wakeup that a stack is of: of the same two threads, and nearest in time.
 fn find(told: &VecDeque<Told>, woke: &Woke) -> Option<usize> {
     let apart = |t_ns: u64| t_ns.abs_diff(woke.seen.t_ns);
     let same = |(_, told): &(usize, &Told)| {

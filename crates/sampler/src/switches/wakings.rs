@@ -1,20 +1,20 @@
-//! Who woke whom: which threads the kernel is asked about, and what it told.
+//! Wakers: which threads the kernel is asked about, and what it reported.
 //!
 //! | reads | emits | when |
 //! | --- | --- | --- |
-//! | wakings of followed threads (`sys::perf::Wakings`) | `Wake` records | each pass, with the switches |
-//! | stacks of who woke them (`waker_stacks`) | `NativeStack` records of those | each pass that is paid |
+//! | wakeups of followed threads (`sys::perf::Wakings`) | `Wake` records | each pass |
+//! | wakers' stacks (`waker_stacks`) | `NativeStack` records | each pass that is paid |
 //!
-//! Followed are threads in a slow request's way that were seen waiting in a futex, so a service none
-//! of whose requests is slow pays nothing. Each list costs events on every CPU, and while there is one
-//! every waking on the machine is dearer: so there are few threads, a list stands for a while, and is
-//! forgotten when nobody asked for any of its threads for three seconds. Threads that found no room are
-//! counted in `threads_unwatched`.
+//! Followed are threads in a slow request's way that were seen waiting in a futex, so a service
+//! none of whose requests is slow pays nothing. Each list costs events on every CPU, and while
+//! there is one every wakeup on the machine is more expensive. So there are few threads; a list is
+//! left as it is for a while, and is forgotten when none of its threads was asked for during three
+//! seconds. Threads that found no room are counted in `threads_unwatched`.
 //!
-//! Whoever woke one of them may do so again: it is looked at like others in a slow request's way.
+//! A waker of one of them may wake it again: it is sampled like others in a slow request's way.
 //!
 //! Needs privileges and switch records; the source `wakers` says what is missing. Without it the
-//! diagnosis infers who ended a wait.
+//! diagnosis infers the waker from the ends of waits.
 
 use format::region::losses;
 use format::wake::{Wake, Waker};
@@ -23,15 +23,16 @@ use sys::perf::{self, Wakings, MOST_FOLLOWED};
 use crate::switches::waker_stacks::Stacks;
 use crate::world::{Clock, Proc, Sink, SwitchRecords, World};
 
-/// A thread nobody asked for is forgotten after this time, and so is who woke another.
+/// A thread that is not asked for is forgotten after this time, and so is a waker.
 const FORGET_NS: u64 = 3_000_000_000;
-/// A list stands for so long at least, and longer where making it costs more than `SHARE` of a CPU.
+/// A list is left as it is for this time at least, and longer where making it costs more than
+/// `SHARE` of a CPU.
 const STANDS_NS: u64 = 100_000_000;
 const SHARE: u64 = 200;
-/// The kernel's hook goes when nobody was followed for so long: putting it in stops all CPUs for a
-/// moment.
+/// The kernel's hook is removed when no thread was followed for this time: setting it stops all
+/// CPUs for a moment.
 const UNUSED_NS: u64 = 10_000_000_000;
-/// Wakers looked at as if they stood in a slow request's way.
+/// Wakers that are sampled as if they were in a slow request's way.
 const MOST_WAKERS: usize = 8;
 
 /// The threads that are followed.
@@ -44,7 +45,7 @@ pub(crate) struct Followed {
     pub(crate) stacks: Stacks,
     /// The next list may be made.
     due_ns: u64,
-    /// The list of whose stacks are taken may be made anew, or asked about.
+    /// The list of the threads whose stacks are taken may be made anew, or asked about.
     stacks_due_ns: u64,
     used_ns: u64,
 }
@@ -70,7 +71,7 @@ impl Followed {
         }
     }
 
-    /// The kernel told who woke a thread, which had waited for `waited_ns`: the record of it.
+    /// The kernel reported the waker of a thread that had waited for `waited_ns`: the record of it.
     pub(crate) fn told(&mut self, t_ns: u64, tid: u32, by: perf::Waker, waited_ns: u64) -> Wake {
         let by = match by {
             perf::Waker::Kernel => Waker::Kernel,
@@ -100,8 +101,8 @@ impl Followed {
         self.wakers.iter().map(|(tid, _)| *tid)
     }
 
-    /// Asks for these threads, in a slow request's way and waiting. `natives`: those that run no Python, who is likely to wake
-    /// another first.
+    /// Asks for these threads, which wait in a slow request's way. `natives`: threads that run no
+    /// Python, the likeliest wakers first.
     pub(crate) fn ask<W: World>(
         &mut self,
         world: &W,
@@ -127,7 +128,7 @@ impl Followed {
             world.lose(losses::THREADS_UNWATCHED, unwatched);
             self.list.extend(new.into_iter().take(room).map(|tid| (tid, now)));
             match room {
-                // All of them were asked for lately: they stay.
+                // All of them were asked for lately, so the list is left as it is.
                 0 => self.due_ns = now + STANDS_NS,
                 _ => self.follow(world, stream, &natives(), now),
             }
@@ -165,7 +166,7 @@ impl Followed {
         self.due_ns = now + STANDS_NS.max(cost_ns * SHARE);
     }
 
-    /// Whose stacks are taken when they wake one of the list.
+    /// The threads whose stacks are taken when they wake one of the list.
     fn follow_stacks(&mut self, world: &(impl Clock + Sink), natives: &[u32], now: u64) {
         let Some(wakings) = &self.wakings else { return };
         let before = world.thread_cpu_ns();
@@ -178,7 +179,7 @@ impl Followed {
         self.stacks_due_ns = now + STANDS_NS.max(cost_ns * SHARE);
     }
 
-    /// Nobody is followed.
+    /// No thread is followed.
     fn rest(&mut self, sink: &impl Sink, now: u64) {
         if self.used_ns != 0 && now.saturating_sub(self.used_ns) >= UNUSED_NS {
             self.used_ns = 0;

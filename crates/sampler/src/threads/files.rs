@@ -1,7 +1,8 @@
 //! Files of threads under /proc, kept open between passes.
 //!
-//! What it promises: at most `MOST_OPEN` threads' files, and never more than there is room for among our
-//! descriptors: those of the thread that was not read for the longest time are closed first.
+//! What it promises: at most `MOST_OPEN` threads' files, and never more than there is room for
+//! among our descriptors. The files of the thread that was not read for the longest time are closed
+//! first.
 
 use std::io;
 
@@ -10,8 +11,8 @@ use sys::ours;
 
 use crate::world::{Proc, ThreadFiles};
 
-/// Threads whose files are kept open at once, at most. To open them anew takes 10 us, to read through them 2: with
-/// fewer than threads that run, a sample costs twice as much.
+/// Threads whose files are kept open at once, at most. Opening them anew takes 10 us, reading
+/// through them 2: with fewer files than running threads, a sample costs twice as much.
 const MOST_OPEN: usize = 1024;
 /// Descriptors that a thread's files take for a usual sample.
 const DESCRIPTORS: usize = 3;
@@ -90,7 +91,7 @@ mod tests {
     use crate::kernel::Kernel;
 
     #[test]
-    fn the_files_of_who_was_not_read_for_the_longest_time_are_closed_first() {
+    fn files_of_the_thread_not_read_for_the_longest_time_are_closed_first() {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
         let (tell, told) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! Samples of threads: what each does, what it waits for, who is in its way.
+//! Samples of threads: what each does, what it waits for, what is in its way.
 
 pub mod files;
 pub mod native;

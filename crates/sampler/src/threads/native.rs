@@ -20,11 +20,11 @@ use sys::task::TaskCall;
 use crate::threads::watches::Running;
 use crate::world::{Proc, Sink};
 
-/// Stacks read in one pass of threads that stand in no slow request's way.
+/// Stacks read in one pass, of threads that are in no slow request's way.
 const MOST_IDLE: u32 = 2;
-/// A thread that runs under a watch is told when it was seen, or after this time.
+/// A thread that runs under a watch is recorded when it was seen, or after this time.
 const SILENT_NS: u64 = 30_000_000;
-/// A blocked thread that used so much CPU since its sample before is worth a watch.
+/// A blocked thread that used this much CPU since its sample before is worth a watch.
 const MUCH_NS: u64 = 2_000_000;
 /// Distinct stacks whose ids are remembered; beyond, the memory is emptied.
 const MOST_STACKS: usize = 8 * 1024;
@@ -46,7 +46,7 @@ pub(crate) struct Native {
     newest: u32,
     idle_left: u32,
     running: Running,
-    /// What watches saw of the thread that is looked at; empty between looks.
+    /// What watches saw of the thread that is sampled; empty between samples.
     sights: Vec<(u64, Builder)>,
     /// Name ids of the files that running threads were seen in.
     files: Vec<u32>,
@@ -83,7 +83,7 @@ impl Native {
         }
     }
 
-    /// The source's state, as captures and `status()` tell it.
+    /// The source's state, as captures and `status()` report it.
     pub(crate) fn state(&self) -> &'static str {
         self.state
     }
@@ -114,9 +114,9 @@ impl Native {
     }
 
     /// Records where a thread was seen running since its sample before, at `since_ns`, as samples
-    /// at those times. What the thread used goes to them; `sample` becomes the last of them when the
-    /// thread still runs. `python`: the thread runs Python, and stood in the same Python code at
-    /// both looks. False: `sample` has nothing to tell yet.
+    /// at those times. What the thread used goes to them; `sample` becomes the last of them when
+    /// the thread still runs. `python`: the thread runs Python, and was in the same Python code at
+    /// both samples. False: `sample` has nothing to report yet.
     pub(crate) fn look_running(
         &mut self,
         world: &(impl Proc + Sink),
@@ -139,7 +139,7 @@ impl Native {
             sights.extend(record.map(|record| (seen.t_ns, record)));
         }
         let told = !sights.is_empty();
-        // Of a thread that runs Python the look itself tells more than the time of a sight.
+        // Of a thread that runs Python the sample itself shows more than the time of a sight.
         let last = if runs { sights.pop() } else { None };
         append_earlier(world, &mut sights, python, sample);
         if let Some((t_ns, mut record)) = last {
@@ -154,7 +154,7 @@ impl Native {
         told || python || !runs || now.saturating_sub(since_ns) >= SILENT_NS
     }
 
-    /// What a watch saw, as a record; None when that tells no more than the Python stack does.
+    /// What a watch saw, as a record; None when that shows no more than the Python stack does.
     fn sight(
         &mut self,
         recorder: &Recorder,
@@ -174,8 +174,8 @@ impl Native {
         Some(self.record(recorder, mem, tid, seen.pc))
     }
 
-    /// Where a thread stood that woke the thread `tid`, as the kernel copied it, as a record of that waking. None where it
-    /// ran Python: that says the interpreter's loop.
+    /// The stack of a thread that woke the thread `tid`, as the kernel copied it, as a record of
+    /// that wakeup. None where it ran Python: its native stack shows the interpreter's loop.
     pub(crate) fn waker(
         &mut self,
         recorder: &Recorder,
@@ -225,8 +225,9 @@ impl Native {
     }
 
     /// Puts the stack of a thread that is blocked in `call` into `sample`, inside the Python stack
-    /// that is there; leaves it alone when the thread is on a CPU, when it does not matter (`close`)
-    /// and this pass has read enough, or when it tells no more than the Python stack does.
+    /// that is there. Leaves it alone when the thread is on a CPU, when it does not matter
+    /// (`close`) and this pass has read enough, or when it shows no more than the Python stack
+    /// does.
     pub(crate) fn look(
         &mut self,
         recorder: &Recorder,
@@ -286,9 +287,9 @@ impl Native {
         parent
     }
 
-    /// The lock whose waiters sleep at `futex`, for `Sample.lock`, if it is a variable of a program or library: its
-    /// place as a name, `path TAB tag TAB 0xOFFSET from the file's first page`. One that is `shared` with other
-    /// processes: `NAME in shared memory`. 0: it lies elsewhere.
+    /// The lock whose waiters sleep at `futex`, for `Sample.lock`, if it is a variable of a program
+    /// or library: its place as a name, `path TAB tag TAB 0xOFFSET from the file's first page`. For
+    /// a lock that is `shared` with other processes: `NAME in shared memory`. 0: it lies elsewhere.
     pub(crate) fn lock(
         &mut self,
         recorder: &Recorder,
@@ -354,7 +355,8 @@ impl Native {
     }
 }
 
-/// A name's id as `Sample.target` and `Sample.lock` have it; 0 where there was no room for the name.
+/// A name's id as `Sample.target` and `Sample.lock` have it; 0 where there was no room for the
+/// name.
 fn word_of(name: u32) -> u64 {
     if name == 0 {
         0

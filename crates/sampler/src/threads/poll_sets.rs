@@ -1,18 +1,19 @@
-//! What a thread waits for that waits for any of several descriptors: three of them, and how many more.
+//! The target of a wait for any of several descriptors: three of them, and how many more.
 //!
-//! | it waits in | told | which |
+//! | it waits in | recorded | which |
 //! | --- | --- | --- |
-//! | poll, select | `tcp 10.0.0.7:5432, pipe:[12] and 3 more` | the first, in the order of the call |
-//! | epoll_wait | `anon_inode:[eventpoll] of tcp 10.0.0.7:5432, clients of 10.0.0.9:80 and 5 more` | peers first, then by name |
+//! | poll, select | `tcp 10.0.0.7:5432, pipe:[12] and 3 more` | the first of the call |
+//! | epoll_wait | `anon_inode:[eventpoll] of tcp 10.0.0.7:5432 and 5 more` | peers, then by name |
 //!
-//! What is alike is told once. An instance keeps its own name in front: whoever reads a capture tells an event
-//! loop's wait by that.
+//! Equal names are recorded once. An instance has its own name in front: by that a reader of a
+//! capture recognizes an event loop's wait.
 //!
-//! What it promises: what an instance holds is asked for once in a wait, and so seldom that all of them
-//! together take one part in `SHARE` of a core; `sys::epoll` bounds what one question costs. It is not kept beyond
-//! the wait: nothing tells an instance from one that has its number next. Connections that were accepted go by the
-//! address they came to, as each client's own would be one more name for ever; and after `MOST_TEXTS` different
-//! ones sets are told by their first descriptor alone.
+//! What it promises: the content of an instance is asked for once in a wait, and so seldom that all
+//! of them together take one part in `SHARE` of a core; `sys::epoll` bounds the cost of one
+//! question. The answer is forgotten after the wait: an instance looks the same as the next one
+//! with its number. Accepted connections go by the address they came to (`clients of 10.0.0.9:80`),
+//! as each client's own would be one more name for ever. After `MOST_TEXTS` different texts sets
+//! are named by their first descriptor alone.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,7 +27,7 @@ use sys::processes::Kin;
 const SHARE: u64 = 200;
 /// Threads whose instance is still to be asked.
 const MOST_OWED: usize = 64;
-/// Different texts of sets, out of the names there is room for.
+/// Different texts of sets, among the names there is room for.
 const MOST_TEXTS: usize = 1000;
 
 /// What is known of sets.
@@ -34,18 +35,18 @@ const MOST_TEXTS: usize = 1000;
 pub(crate) struct Sets {
     /// No question to an instance before.
     from_ns: u64,
-    /// Threads whose wait was told without one for that.
+    /// Threads whose wait was recorded without a text for that reason.
     owed: Vec<u32>,
     told: HashSet<u64>,
 }
 
 impl Sets {
-    /// Whether what was told of the wait that `tid` is in is all there is to tell.
+    /// Whether the record of the wait that `tid` is in has all there is to record.
     pub(crate) fn is_told(&self, tid: u32) -> bool {
         !self.owed.contains(&tid)
     }
 
-    /// What the thread `tid` waits for, that waits in poll, select or epoll. None: nothing is open there.
+    /// What the thread `tid` waits for in poll, select or epoll. None: nothing is open there.
     pub(crate) fn target(&mut self, wait: &Wait, tid: u32, now: u64) -> Option<String> {
         let fd = wait.fd?;
         let info = describe(fd)?;
@@ -112,7 +113,8 @@ fn content(epoll: i32) -> Option<String> {
     (!names.is_empty()).then(|| joined(names, members.more, members.cut))
 }
 
-/// A descriptor of an epoll instance; whom the loop may wait for comes before what wakes it up.
+/// A descriptor of an epoll instance; those that the loop may wait for come before those that wake
+/// it up.
 fn named(fd: i32) -> Option<(u8, String)> {
     let FdInfo { kind, text, peer_port, connecting } = describe(fd)?;
     if let Some(own) = sys::fds::accepted_at(fd) {
@@ -146,8 +148,8 @@ pub(crate) fn pipe(fd: i32, info: &FdInfo, tid: u32, writes: bool) -> String {
     end.and_then(of).unwrap_or_else(|| info.text.clone())
 }
 
-/// The first `NAMED` different names, and how many descriptors have others. `more`: there are besides, and
-/// `cut`: an unknown number, too.
+/// The first `NAMED` different names, and how many descriptors have others. `more`: this many other
+/// descriptors; `cut`: an unknown number, too.
 fn joined(names: Vec<String>, more: u32, cut: bool) -> String {
     let mut told: Vec<String> = Vec::with_capacity(NAMED);
     let mut more = more;
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn three_names_are_told_once_each_and_the_others_counted() {
+    fn three_names_are_recorded_once_each_and_the_others_counted() {
         assert_eq!(joined(names("a"), 0, false), "a");
         assert_eq!(joined(names("a b a a"), 0, false), "a, b");
         assert_eq!(joined(names("a b c b d e"), 0, false), "a, b, c and 2 more");
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn ever_new_sets_are_told_by_their_first_after_a_while() {
+    fn ever_new_sets_are_named_by_their_first_after_a_while() {
         let mut sets = Sets::default();
         let mut tell = |n: usize| sets.bounded(format!("a and {n} more"), "a".to_owned());
         assert!((0..MOST_TEXTS).all(|n| tell(n) != "a"));

@@ -1,14 +1,14 @@
 //! The name of the asyncio task that runs on a thread, as an id of the recorder's tables.
 //!
-//! How it works: the binding tells where asyncio keeps its running tasks, once it is there; behind
-//! each look at a stack the reader is asked which of them runs on that thread.
+//! How it works: the binding passes the place where asyncio keeps its running tasks, once it is
+//! there; behind each sample of a stack the reader is asked which of them runs on that thread.
 //!
-//! What it promises: a name that the program gave a task, cut at 64 bytes. asyncio's own (`Task-17`) are
-//! without end and say nothing: such a task is told by its coroutine's function, as `refresh()`. So is
-//! one whose name is refused, since `ring::Class::Task` holds so many already (`task_names_refused`).
-//! At most as many names as that class and the table of code objects hold. Cost for a stack without a
-//! coroutine: nothing is read.
-//! What is missing on purpose: tasks of subinterpreters; stacks that were told under the GIL.
+//! What it promises: a name that the program gave a task, cut at 64 bytes. asyncio's own
+//! (`Task-17`) are without end and say nothing: such a task is named by its coroutine's function,
+//! as `refresh()`. So is a task whose name is refused, since `ring::Class::Task` holds so many
+//! already (`task_names_refused`). At most as many names as that class and the table of code
+//! objects hold. Cost for a stack without a coroutine: nothing is read. What is missing on purpose:
+//! tasks of subinterpreters; stacks that were taken under the GIL.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,13 +16,14 @@ use format::region::losses;
 use recorder::Recorder;
 use samplers::python_stacks::{CodeId, PythonStacks, RunningTasks};
 
-/// Addresses of asyncio's dict of running tasks and of their type; 0 while asyncio was not seen. Written
-/// by the binding, the type first; read by the sampler. Release and Acquire: who sees the dict sees its type.
+/// Addresses of asyncio's dict of running tasks and of their type; 0 while asyncio was not seen.
+/// Written by the binding, the type first; read by the sampler. Release and Acquire: a reader that
+/// sees the dict sees its type.
 static BY_LOOP: AtomicUsize = AtomicUsize::new(0);
 /// See `BY_LOOP`.
 static KIND: AtomicUsize = AtomicUsize::new(0);
 
-/// Tells where asyncio keeps its running tasks. Both objects must never be freed.
+/// Says where asyncio keeps its running tasks. Both objects must never be freed.
 pub fn set_asyncio_running(tasks: RunningTasks) {
     KIND.store(tasks.kind, Ordering::Relaxed);
     BY_LOOP.store(tasks.by_loop, Ordering::Release);
@@ -35,7 +36,8 @@ pub(crate) struct TaskNames {
 }
 
 impl TaskNames {
-    /// The name of the task that runs on the thread whose stack was read last; 0: none, or it cannot be said.
+    /// The name of the task that runs on the thread whose stack was read last; 0: none, or it is
+    /// unknown.
     pub fn running(&mut self, recorder: &Recorder, stacks: &mut PythonStacks) -> u32 {
         let by_loop = BY_LOOP.load(Ordering::Acquire);
         let tasks = RunningTasks { by_loop, kind: KIND.load(Ordering::Relaxed) };

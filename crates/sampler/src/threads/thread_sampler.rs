@@ -1,4 +1,4 @@
-//! Looking at one thread: where it is, what it waits for, who stands in its way.
+//! Sampling one thread: where it is, what it waits for, what is in its way.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ const MOST_FRAMES: usize = 512;
 /// Distinct stacks whose ids are remembered; beyond, the memory is emptied.
 const MOST_STACKS: usize = 16 * 1024;
 
-/// Looks at threads and turns what it sees into samples.
+/// Samples threads: turns what it reads into samples.
 pub(crate) struct Looker<F> {
     recorder: &'static Recorder,
     pub files: OpenFiles<F>,
     pub stacks: Option<PythonStacks>,
-    /// Told by others, where there is no reader.
+    /// Stacks that the interpreter handed in, where there is no reader.
     under_gil: Arc<UnderGil>,
     frames: Vec<Frame>,
     /// The recorder's id of each code object.
@@ -86,8 +86,8 @@ impl<F: ThreadFiles> Looker<F> {
         (self.torn_told, self.unsettled_told) = (torn, unsettled);
     }
 
-    /// Samples `tid`. `close`: it matters (a request past its usual time, or somebody in its way),
-    /// so peers and holders are looked up too. `exact`: switch records tell whether it ran. None:
+    /// Samples `tid`. `close`: it matters (a request past its usual time, or a thread in its way),
+    /// so peers and holders are looked up too. `exact`: switch records show whether it ran. None:
     /// nothing new to say, or the thread is gone.
     pub(crate) fn look(
         &mut self,
@@ -116,13 +116,14 @@ impl<F: ThreadFiles> Looker<F> {
         let ended = sys::task::has_ended(&times) || sys::task::has_ended(&call);
         tracks.stale |= ended;
         let py = tracks.get(tid)?.python;
-        // Of one without Python is told what was seen of it while it ran, if anything was.
+        // Of a thread without Python, what was seen of it while it ran is recorded, if anything
+        // was.
         if ended && py.is_some() {
             // Its Python state may be another thread's by now.
             self.forget(tracks, tid);
             return None;
         }
-        // Of one that runs the file tells its CPU time as of the scheduler's last tick.
+        // Of a running thread the file shows its CPU time as of the scheduler's last tick.
         let exact_ns =
             |told: Schedstat| Schedstat { run_ns: clock_ns.unwrap_or(told.run_ns), ..told };
         let times = times.ok().map(exact_ns);
@@ -132,7 +133,7 @@ impl<F: ThreadFiles> Looker<F> {
         let mut sample = begun.sample;
         let told = self.describe(world, &call, (py, close), &begun, &mut sample);
         if ended && sample.t_ns == now {
-            // Nothing was seen of it before its end, so there is nothing to tell of this instant.
+            // Nothing was seen of it before its end, so there is nothing to report of this instant.
             self.forget(tracks, tid);
             return None;
         }
@@ -150,7 +151,7 @@ impl<F: ThreadFiles> Looker<F> {
         Some(sample)
     }
 
-    /// What the thread waits for, and where it is. False: there is nothing to tell yet.
+    /// What the thread waits for, and where it is. False: there is nothing to report yet.
     fn describe(
         &mut self,
         world: &impl World,
@@ -178,9 +179,9 @@ impl<F: ThreadFiles> Looker<F> {
         self.files.forget(tid);
     }
 
-    /// Adds the native part of the stack: the whole of it for a thread without Python; for one with
-    /// Python what its code called, if it stands in a slow request's way. `before`: time and content
-    /// of its sample before. False: there is nothing to tell yet.
+    /// Adds the native part of the stack: the whole of it for a thread without Python; for a thread
+    /// with Python what its code called, if it is in a slow request's way. `before`: time and
+    /// content of its sample before. False: there is nothing to report yet.
     fn look_native(
         &mut self,
         world: &impl World,
@@ -194,7 +195,7 @@ impl<F: ThreadFiles> Looker<F> {
         if !python && sample.stack == 0 || inside && sample.wait != WaitKind::Gil {
             self.native.look(self.recorder, world.memory(), call, close, sample);
         }
-        // Between two looks at one and the same Python code it was there as well.
+        // Between two samples in the same Python code it was there as well.
         let same = last.is_some_and(|last| last.stack == sample.stack);
         if python && !(same && sample.stack != 0) {
             return true;
@@ -203,7 +204,7 @@ impl<F: ThreadFiles> Looker<F> {
         self.native.look_running(world, since_ns, how, sample)
     }
 
-    /// `carry`: its last sample, if it stood still since.
+    /// `carry`: its last sample, if it did not move since.
     fn describe_wait(
         &mut self,
         proc: &impl Proc,
@@ -229,7 +230,8 @@ impl<F: ThreadFiles> Looker<F> {
             sample.gil_holder =
                 self.stacks.as_mut().and_then(PythonStacks::gil_holder).unwrap_or(0);
         }
-        // What is polled does not change while it is; what it takes to tell is not spent twice.
+        // The polled set does not change during the wait, so the cost of naming it is not paid
+        // twice.
         let polls = |s: Sample| s.wait == WaitKind::Poll && s.target & TARGET_IS_NAME != 0;
         let told = carry.is_some_and(polls) && self.sets.is_told(sample.tid);
         if close && !(told && sample.wait == WaitKind::Poll) {
@@ -292,7 +294,7 @@ impl<F: ThreadFiles> Looker<F> {
         sample.stack = self.stack_id();
     }
 
-    /// Takes the stack that was told of the thread, if it still holds.
+    /// Takes the stack that was handed in for the thread, if it is still valid.
     fn take_stack(&self, stood_ns: u64, sample: &mut Sample) {
         if let Some(seen) = self.under_gil.seen(sample.tid, stood_ns) {
             sample.stack = seen.stack;
@@ -339,7 +341,7 @@ impl<F: ThreadFiles> Looker<F> {
         id
     }
 
-    /// What is waited for at a futex, and who has it: of Python's, else of the C library's.
+    /// What is waited for at a futex, and its holder: by Python's locks, else by the C library's.
     fn find_holder(
         &mut self,
         proc: &impl Proc,
@@ -393,7 +395,7 @@ impl<F: ThreadFiles> Looker<F> {
     }
 }
 
-/// 64 bits that tell stacks apart. Nobody gains by making two of them collide, and a hash that
+/// 64 bits that distinguish stacks. Nobody gains by making two of them collide, and a hash that
 /// withstands such attempts took an eighth of the sampler's time.
 fn fingerprint(frames: &[Frame]) -> u64 {
     frames.iter().fold(frames.len() as u64, |hash, frame| {
@@ -403,7 +405,8 @@ fn fingerprint(frames: &[Frame]) -> u64 {
     })
 }
 
-/// The path of a file whose lock is waited for, and who has it: `PATH, held by process 4711 (name)`.
+/// The path of a file whose lock is waited for, and its holder: `PATH, held by process 4711
+/// (name)`.
 fn locked_file(call: &TaskCall, fd: i32) -> Option<String> {
     let path = sys::fds::describe(fd)?.text;
     let TaskCall::Syscall { nr, .. } = call else { return Some(path) };
@@ -427,7 +430,8 @@ fn child(call: &TaskCall, tid: u32) -> Option<String> {
     (!name.is_empty()).then(|| format!("{CHILD}{name}"))
 }
 
-/// A socket that is sent to; where the call names the address, that is it. Others pass over what it names.
+/// The target of a send: for UDP and Unix sockets the address in the call, if it has one. Other
+/// sockets ignore an address in the call.
 fn receiver(info: &FdInfo, named: Option<String>) -> String {
     match (info.kind, named) {
         (FdKind::UdpSocket, Some(to)) => format!("udp {to}"),

@@ -16,16 +16,16 @@ const LONG_PERIOD_NS: u64 = 16_000_000;
 /// A watch is stopped, and later closed, when nobody asked for it for so long.
 const STOP_NS: u64 = 100_000_000;
 const CLOSE_NS: u64 = 3_000_000_000;
-/// How long the watch that goes round stays with a thread.
+/// How long the watch that goes round is over one thread.
 const ROUND_NS: u64 = 1_000_000_000;
 /// What was seen earlier than this is no news: the watch was stopped since.
 const FRESH_NS: u64 = 300_000_000;
-/// Sights taken in one look: as many as the ring holds, and what came meanwhile.
+/// Sights taken in one sample: as many as the ring holds, and what came meanwhile.
 const MOST_AT_ONCE: usize = 6;
 /// What a sample costs the thread that is watched: measured 20 us under KVM, of which 3 us are for
 /// the copy and the rest for the timer's interrupt (`sys/examples/watch_cost.rs`).
 const SAMPLE_COST_NS: u64 = 20_000;
-/// After so many sights in a row that told nothing a watch pauses for a while: the thread runs
+/// After this many sights in a row that showed nothing a watch pauses for a while: the thread runs
 /// Python.
 const DULL_SIGHTS: u32 = 6;
 const PAUSE_NS: u64 = 500_000_000;
@@ -46,7 +46,7 @@ struct Watched {
     close: bool,
     opened_ns: u64,
     asked_ns: u64,
-    /// Sights in a row that told nothing, and until when it pauses therefore.
+    /// Sights in a row that showed nothing, and until when it pauses therefore.
     dull: u32,
     paused_ns: u64,
     /// Of `Watch::lost`, what was counted.
@@ -64,7 +64,7 @@ pub(crate) struct Asked {
 pub(crate) struct Counts {
     /// CPU time of the threads that were watched, spent on being watched.
     pub(crate) cost_ns: u64,
-    /// Looks for which the kernel had no room.
+    /// Sights for which the kernel had no room.
     pub(crate) lost: u64,
     /// Times a thread in a slow request's way found no watch.
     pub(crate) unwatched: u64,
@@ -82,12 +82,12 @@ impl Running {
         Running { watches: Vec::new(), off, stack: Vec::new(), counts: Counts::default() }
     }
 
-    /// The source's state, as captures and `status()` tell it.
+    /// The source's state, as captures and `status()` report it.
     pub(crate) fn state(&self) -> String {
         self.off.clone().unwrap_or_else(|| "on".to_owned())
     }
 
-    /// Asks for the watch over a thread, which is opened if need be. `close`: it stands in a slow
+    /// Asks for the watch over a thread, which is opened if need be. `close`: it is in a slow
     /// request's way. `computes`: it is to be watched from now on; else a watch that is there is
     /// asked only.
     pub(crate) fn ask(&mut self, tid: u32, now: u64, close: bool, computes: bool) -> Option<Asked> {
@@ -128,7 +128,7 @@ impl Running {
         None
     }
 
-    /// Whether the last sight told something.
+    /// Whether the last sight showed something.
     pub(crate) fn told(&mut self, asked: &Asked, something: bool, now: u64) {
         let Some(watched) = self.watches.get_mut(asked.index) else { return };
         watched.dull = if something { 0 } else { watched.dull + 1 };

@@ -1,26 +1,27 @@
-//! Says in the source `vitals` which of them this host does not give, in the words of `dashcam doctor`.
+//! Says in the source `vitals` which vitals this host does not give, in the words of `dashcam
+//! doctor`.
 //!
-//! The source is on in any case: some of them are there everywhere. What is missing may change while the
-//! process runs: it opens more descriptors than are asked, it is moved to another cgroup.
+//! The source is on in any case: some of them are there everywhere. What is missing may change
+//! while the process runs: it opens more descriptors than are asked, it is moved to another cgroup.
 
 use sys::vitals::Missing;
 
 use crate::world::{Sink, VitalSigns};
 
-/// What the source told last.
+/// What the source reported last.
 pub(crate) struct Lacking {
     missing: Vec<Missing>,
 }
 
 impl Lacking {
-    /// Tells it for the first time.
+    /// Reports it for the first time.
     pub(crate) fn new(sink: &impl Sink, vitals: &impl VitalSigns) -> Lacking {
         let lacking = Lacking { missing: vitals.missing().to_vec() };
         lacking.tell(sink);
         lacking
     }
 
-    /// Tells it anew where it changed.
+    /// Reports it anew where it changed.
     pub(crate) fn follow(&mut self, sink: &impl Sink, vitals: &impl VitalSigns) {
         if vitals.missing() != self.missing {
             self.missing = vitals.missing().to_vec();

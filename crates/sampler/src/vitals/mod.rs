@@ -1,9 +1,11 @@
-//! The sampler's pulse: once a second the vitals, and whenever it wakes up late how late that was.
+//! The sampler's pulse: once a second the vitals, and the delay whenever it wakes up late.
 //!
 //! | reads | emits | unit | how often |
 //! | --- | --- | --- | --- |
 //! | counters of process and host (`sys::vitals`) | vitals | in the name | once a second |
-//! | its own wake-ups, run delay and throttling | `recorder_gap_ns`, `_run_delay_ns`, `_throttled_ns` | ns | when late by 50 ms |
+//! | its own wake-ups | `recorder_gap_ns` | ns | when late by 50 ms |
+//! | its run delay | `recorder_run_delay_ns` | ns | when late by 50 ms |
+//! | its throttling | `recorder_throttled_ns` | ns | when late by 50 ms |
 
 mod missing;
 
@@ -15,7 +17,7 @@ use format::region::losses;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What is read and told.
+/// What is read and reported.
 pub(crate) struct Pulse<V> {
     /// The sampler's thread.
     tid: u32,
@@ -25,7 +27,7 @@ pub(crate) struct Pulse<V> {
     read_ns: u64,
     throttled_ns: f64,
     own_delay_ns: u64,
-    /// What was told of our descriptors.
+    /// What was reported of our descriptors.
     descriptors: sys::ours::Counts,
 }
 
@@ -55,7 +57,8 @@ impl<V: VitalSigns> Pulse<V> {
         self.vitals.give_back();
     }
 
-    /// Where the kernel does not tell each pass how many descriptors are open, they are counted here.
+    /// Where the kernel does not show each pass how many descriptors are open, they are counted
+    /// here.
     fn mind_descriptors(&mut self, world: &(impl Proc + Sink)) {
         world.note_descriptors(|| self.vitals.open_descriptors());
         let counts = sys::ours::counts();
@@ -69,7 +72,7 @@ impl<V: VitalSigns> Pulse<V> {
         }
     }
 
-    /// Reads and tells the vitals.
+    /// Reads and records the vitals.
     pub(crate) fn read(&mut self, world: &(impl Proc<Vitals = V> + Sink), now: u64) {
         self.read_ns = now;
         self.mind_descriptors(world);
@@ -96,8 +99,8 @@ impl<V: VitalSigns> Pulse<V> {
         files.schedstat().ok().map(|s| s.run_delay_ns)
     }
 
-    /// Notes a late wake-up: proof that this thread, which waits for nobody, could not run. Whether it was
-    /// late, and the vitals were read.
+    /// Notes a late wake-up: proof that this thread, which waits for no other, could not run.
+    /// Whether it was late, and the vitals were read.
     pub(crate) fn beat<W>(&mut self, world: &W, planned_ns: u64, now: u64) -> bool
     where
         W: Proc<Vitals = V> + Sink,
@@ -112,7 +115,8 @@ impl<V: VitalSigns> Pulse<V> {
             ("recorder_gap_run_delay_ns", delay_ns as f64),
             ("recorder_gap_throttled_ns", self.throttled_ns - throttled_before),
         ] {
-            // Twice: that the process stood still rests on this record alone, and one may be torn or lost.
+            // Twice: this record alone shows that the whole process was stopped, and one copy may
+            // be torn or lost.
             append_vital(world, tables.name(name), now, value);
             append_vital(world, tables.name(name), now, value);
         }

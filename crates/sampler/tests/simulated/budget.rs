@@ -28,8 +28,8 @@ fn a_minute_spends_its_budget_and_what_was_saved_before_at_most() {
         for slow in [true, false] {
             for sample in [5_000, 50_000, 500_000, 5_000_000] {
                 let (spent, records) = minute(7, exact, slow, sample);
-                // 150 ms are saved at the start. The last pass may cost up to 24: two allotments of 4 ms and
-                // one of 1, each with a last sample of 5.
+                // The bucket holds 150 ms at the start. The last pass may cost up to 24: two
+                // allotments of 4 ms and one of 1, each with a last sample of 5.
                 assert!(spent < 0.0104 + 0.174 / 60.0, "{exact} {slow} {sample}: {spent}");
                 assert!(!World::samples(&records).is_empty(), "{exact} {slow} {sample}");
             }
@@ -38,7 +38,7 @@ fn a_minute_spends_its_budget_and_what_was_saved_before_at_most() {
 }
 
 #[test]
-fn a_slow_requests_thread_is_sampled_to_the_end_however_dear_that_is() {
+fn a_slow_requests_thread_is_sampled_to_the_end_however_expensive_that_is() {
     for exact in [true, false] {
         let (_, records) = minute(7, exact, true, 500_000);
         let of_thread = |from_s: u64| {

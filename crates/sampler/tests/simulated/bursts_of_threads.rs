@@ -1,5 +1,5 @@
-//! Switch records are paused while threads come and go by the thousand, and while the program needs its
-//! descriptors.
+//! Switch records are paused while threads come and go by the thousand, and while the program needs
+//! its descriptors.
 
 use format::region::losses;
 

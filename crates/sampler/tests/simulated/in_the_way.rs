@@ -1,4 +1,4 @@
-//! Whoever is in a slow request's way is sampled in the same pass.
+//! Threads in a slow request's way are sampled in the same pass.
 
 use format::wait::{HolderSource, WaitKind};
 

@@ -1,5 +1,5 @@
-//! The sampler in a simulated world: clocks, /proc and switch records come from a seed. No thread, no
-//! sleep, no kernel: a minute of passes takes some milliseconds, and is the same each time.
+//! The sampler in a simulated world: clocks, /proc and switch records come from a seed. No thread,
+//! no sleep, no kernel: a minute of passes takes some milliseconds, and is the same each time.
 #![allow(clippy::expect_used)]
 
 mod budget;

@@ -1,7 +1,9 @@
-//! The simulated world: threads that run and wait, what the kernel says of them, and what it costs to ask.
+//! The simulated world: threads that run and wait, what the kernel says of them, and what it costs
+//! to ask.
 //!
-//! How it works: a test gives the threads' states and moves the time; `passes` makes the sampler's passes as its
-//! thread would. Each question moves the clock and the sampler's CPU time by its cost.
+//! How it works: a test gives the threads' states and moves the time; `passes` makes the sampler's
+//! passes as its thread would. Each question moves the clock and the sampler's CPU time by its
+//! cost.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -229,8 +231,8 @@ impl World {
     }
 }
 
-/// Makes passes until `until_ns`, each behind a call of `before`; how often each of the two sorts of pauses came: until the
-/// next period, and naps.
+/// Makes passes until `until_ns`, each behind a call of `before`; how often each of the two sorts
+/// of pauses came: until the next period, and naps.
 pub fn passes(
     world: &World,
     sampler: &mut Sampler<&World>,
@@ -360,7 +362,7 @@ fn refused() -> Refused {
     Refused { what: "a test", errno: 1, paranoid: None }
 }
 
-/// None are told.
+/// None are recorded.
 pub struct NoVitals;
 
 impl VitalSigns for NoVitals {
@@ -406,7 +408,7 @@ impl<'w> Proc for &'w World {
 
     fn open_switches(&self, _skip: &[u32]) -> Result<Stream<'w>, Refused> {
         let mut state = self.state.borrow_mut();
-        // What came while it was closed is not told.
+        // What came while it was closed is not recorded.
         state.switches.as_mut().ok_or_else(refused)?.clear();
         Ok(Stream(self))
     }
