@@ -1,10 +1,11 @@
 //! dashcam in a process: starts and stops the recording, owns its threads, socket and files.
 //!
 //! How it works: `start` makes the black box (`ring`), installs the recorder, and starts three
-//! threads that take none of the host's signals: the *sampler* looks at threads and requests a
-//! hundred times a second and asks the trigger; the *keeper* writes captures; *control* (`control_socket`)
-//! answers other shells, and sleeps until one asks. After a fork the child has nothing of its
-//! parent's: `after_fork_child` starts it afresh with the same settings.
+//! threads that take none of the host's signals. `dashcam-sampler` samples threads and requests a
+//! hundred times a second and asks the trigger. `dashcam-keeper` writes captures and takes windows
+//! of metrics. `dashcam-control` (`control_socket`) answers other shells, and sleeps until one
+//! asks. After a fork the child has nothing of its parent's: `after_fork_child` starts it afresh
+//! with the same settings.
 //!
 //! | folder | its promise |
 //! | --- | --- |
@@ -19,14 +20,14 @@
 //! | `process/` | started once, stopped in bounded time, begun anew in a forked child |
 //! | `api/` | off, a call costs one load |
 //!
-//! Imports go one way, of folders too: `process` is above all, `running` (the parts, as calls of the
-//! program find them) below what asks for it, `recording` and `settings` at the bottom.
+//! Imports go one way, of folders too: `process` is above all, `running` (the parts, as calls of
+//! the program find them) below what asks for it, `recording` and `settings` at the bottom.
 //!
-//! What it promises: a failure of ours never stops the host; it is told by `status`. What is
-//! missing on purpose: reading captures (crate `diagnosis`), languages (crate `dashcam-python`).
+//! What it promises: a failure of ours never stops the host; `status` reports it. What is missing
+//! on purpose: reading captures (crate `diagnosis`), languages (crate `dashcam-python`).
 //!
-//! From Rust: `start(Config)`, then `request!`, `span!`, `event!`; `counter("orders").inc()`; `snap`, `status_json`, `stop`.
-//! The functions on ids below them are what bindings use.
+//! From Rust: `start(Config)`, then `request!`, `span!`, `event!`; `counter("orders").inc()`;
+//! `snap`, `status_json`, `stop`. The functions on ids below them are what bindings use.
 
 mod api;
 mod captures;
@@ -92,7 +93,7 @@ pub mod marks {
     pub use statsd::{Alert, Event, ServiceCheck, Status};
 }
 
-/// What scrapers are told of a metric besides its numbers.
+/// What scrapers get of a metric besides its numbers.
 pub use openmetrics::{describe, Unit};
 
 /// What the macros expand to.

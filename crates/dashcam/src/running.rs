@@ -1,12 +1,13 @@
-//! What runs in this process: the parts of the recording that was started, and whether this is a forked
-//! child that has not started its own.
+//! What runs in this process: the parts of the recording that was started, and whether this is a
+//! forked child that has not started its own.
 //!
-//! How it works: `start` publishes the parts, `stop` takes them back; each part is passed to the threads
-//! that need it, and only calls of the program come here. A forked child finds the parts in
-//! `PARENT`, put there by the fork hook; the first call that records starts it afresh, by the function
-//! that `start` left here, since what starts a recording lies above all that records.
+//! How it works: `start` publishes the parts, `stop` takes them back; each part is passed to the
+//! threads that need it, and only calls of the program come here. A forked child finds the parts in
+//! `PARENT`, put there by the fork hook; the first call that records starts it afresh, by the
+//! function that `start` left here, since what starts a recording lies above all that records.
 //!
-//! What it promises: one load to know whether this is such a child. Published parts are never freed.
+//! What it promises: one load to know whether this is such a child. Published parts are never
+//! freed.
 
 use std::sync::{Arc, Mutex, Weak};
 

@@ -1,11 +1,12 @@
-//! Stacks of an interpreter whose memory cannot be read: the binding's side of `sampler::under_gil`.
+//! Stacks of an interpreter whose memory cannot be read: the binding's side of
+//! `sampler::under_gil`.
 //!
-//! How it works: a thread of the binding's asks `Look::begin` ten times a second whom to look at, walks
-//! those threads' frames while it holds the GIL, and hands them in.
+//! How it works: a thread of the binding's asks `Look::begin` ten times a second which threads to
+//! sample, walks those threads' frames while it holds the GIL, and hands them in.
 //!
-//! What it promises: nobody is looked at but who the sampler chose, and nothing is asked for while
-//! nothing is recorded; what a look costs is paid from the sampler's budget: a dear one makes the
-//! pause longer. The source `stacks` says how stacks were read, and why.
+//! What it promises: only threads that the sampler chose are sampled, and nothing is asked for
+//! while nothing is recorded. The cost of a turn is paid from the sampler's budget: an expensive
+//! one makes the pause longer. The source `stacks` says how stacks were read, and why.
 
 use std::time::Duration;
 
@@ -16,12 +17,13 @@ use crate::running::{running, Running};
 
 /// Most frames of a stack; the innermost ones.
 pub const MOST_FRAMES: usize = 128;
-/// From one look to the next, at least.
+/// From one turn to the next, at least.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A look is followed by a pause in which this part of the budget comes in for it.
+/// A turn is followed by a pause in which this part of the budget comes in for it.
 const SHARE: f64 = 0.5;
 
-/// One look under the GIL, by a thread that holds it and does not let go until it is over.
+/// One turn under the GIL, by a thread that holds it and does not release it until the turn is
+/// over.
 pub struct Look {
     parts: &'static Running,
     recorder: &'static Recorder,
@@ -30,18 +32,18 @@ pub struct Look {
     began_ns: u64,
 }
 
-/// What a thread that could look is to do.
+/// What a thread that could sample is to do.
 pub enum Next {
-    /// Looks, and then pauses.
+    /// Samples, and then pauses.
     Look(Look),
-    /// There is nothing to look at now.
+    /// There is nothing to sample now.
     Pause(Duration),
     /// It ends: stacks are read otherwise, or recording was stopped.
     End,
 }
 
 impl Look {
-    /// For bindings: whether to look now.
+    /// For bindings: whether to sample now.
     pub fn begin() -> Next {
         let parts = running().filter(|parts| !parts.recording.stopping());
         let Some(parts) = parts else { return Next::End };
@@ -58,7 +60,7 @@ impl Look {
         Next::Look(Look { parts, recorder, wanted, t_ns: sys::clock::now_ns(), began_ns })
     }
 
-    /// Whom to look at.
+    /// The threads to sample.
     pub fn wanted(&self) -> &[u32] {
         &self.wanted
     }
@@ -83,7 +85,7 @@ impl Look {
         self.parts.under_gil.put(tid, seen);
     }
 
-    /// The look is over: how long to pause.
+    /// The turn is over: how long to pause.
     pub fn end(self) -> Duration {
         let under_gil = &self.parts.under_gil;
         let cost_ns = sys::clock::thread_cpu_ns().saturating_sub(self.began_ns);
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dear_look_is_rare_and_a_cheap_one_no_more_often_than_ten_times_a_second() {
+    fn an_expensive_turn_is_rare_and_a_cheap_one_no_more_often_than_ten_times_a_second() {
         assert_eq!(pause_after(100_000, 1.0), Duration::from_millis(100));
         assert_eq!(pause_after(2_000_000, 1.0), Duration::from_millis(400));
         assert_eq!(pause_after(2_000_000, 100.0), Duration::from_millis(100));

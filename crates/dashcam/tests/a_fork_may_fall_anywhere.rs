@@ -1,9 +1,9 @@
-//! A fork may fall between any two lines of any thread of ours: the child must still be able to start,
-//! record, save and stop, whatever the parent's threads had half done.
+//! A fork may fall between any two lines of any thread of ours: the child must still be able to
+//! start, record, save and stop, whatever the parent's threads had half done.
 //!
-//! The allocator stops a thread that allocates, every so often, in the middle of whatever it does; then
-//! another thread forks. Each part runs in a process of its own, forked before anything was started,
-//! so that also what is done once a process is met half done.
+//! The allocator stops a thread that allocates, every so often, in the middle of whatever it does;
+//! then another thread forks. Each part runs in a process of its own, forked before anything was
+//! started, so that also what is done once a process is met half done.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -114,8 +114,8 @@ fn config() -> dashcam::Config {
     dashcam::Config::new().memory("1MiB").out(folder().display()).slow("1h").keep(3)
 }
 
-/// In a child: what a program may do there. It either goes on with its parent's settings, or, forked
-/// while its parent started or stopped, begins by itself.
+/// In a child: what a program may do there. It either goes on with its parent's settings, or,
+/// forked while its parent started or stopped, begins by itself.
 fn child() -> i32 {
     dashcam::after_fork_child();
     if dashcam::start(config()).is_err() || !dashcam::is_started() {
@@ -139,7 +139,7 @@ fn child() -> i32 {
     12
 }
 
-/// Forks when somebody is stopped, until `end` is set; the first code that is not 0, and how many.
+/// Forks when a thread is stopped, until `end` is set; the first code that is not 0, and how many.
 fn forks(end: &AtomicBool) -> (i32, u64) {
     APART.set(true);
     let (mut bad, mut forked) = (0, 0);
@@ -165,8 +165,8 @@ fn forks(end: &AtomicBool) -> (i32, u64) {
     (bad, forked)
 }
 
-/// Calls `body` with a fork wherever the allocator stops a thread; what went wrong in a child, and how
-/// many there were.
+/// Calls `body` with a fork wherever the allocator stops a thread; what went wrong in a child, and
+/// how many there were.
 fn while_forks_come(body: impl FnOnce()) -> (i32, u64) {
     static END: AtomicBool = AtomicBool::new(false);
     let forker = std::thread::spawn(|| forks(&END));
@@ -206,8 +206,8 @@ fn life(part: u64) -> i32 {
     [failed, bad, few].into_iter().find(|code| *code != 0).unwrap_or(0)
 }
 
-// Each test is a process of its own (nextest): a child must not be forked while the harness begins a
-// thread for another test, or the standard library begins none in it.
+// Each test is a process of its own (nextest): a child must not be forked while the harness begins
+// a thread for another test, or the standard library begins none in it.
 
 #[test]
 fn a_child_forked_anywhere_starts_records_saves_and_stops() {
@@ -218,8 +218,8 @@ fn a_child_forked_anywhere_starts_records_saves_and_stops() {
     std::fs::remove_dir_all(folder).expect("ours");
 }
 
-/// Threads of Rust's take a lock of the standard library when they begin, and allocate while they have
-/// it. A child that was forked at that moment could begin no thread.
+/// Threads of Rust's take a lock of the standard library when they begin, and allocate while they
+/// have it. A child that was forked at that moment could begin no thread.
 #[test]
 fn a_child_forked_while_a_thread_of_the_program_begins_has_threads_of_ours() {
     let folder = folder();
@@ -253,8 +253,8 @@ fn a_child_forked_while_a_thread_of_the_program_begins_has_threads_of_ours() {
     std::fs::remove_dir_all(folder).expect("ours");
 }
 
-/// What the recorder has to say in a child it says on a thread of the program, and the parent's other
-/// thread may have been writing to stderr.
+/// What the recorder has to say in a child it says on a thread of the program, and the parent's
+/// other thread may have been writing to stderr.
 #[test]
 fn a_child_has_its_say_while_a_thread_of_its_parent_has_stderr() {
     let folder = folder();

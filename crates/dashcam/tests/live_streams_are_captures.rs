@@ -32,7 +32,7 @@ fn name(text: &str) -> u32 {
 }
 
 #[test]
-fn a_stream_holds_what_was_asked_for_and_tells_its_losses() {
+fn a_stream_holds_what_was_asked_for_and_reports_its_losses() {
     let _turn = started();
     let path = folder().join("spans.dashcam");
     let config = StreamConfig::to(&path.display().to_string())
@@ -89,8 +89,8 @@ fn a_stream_that_is_cut_off_can_be_read_up_to_there() {
     stream.close().expect("a file takes everything");
 }
 
-/// A reader of a stream knows its end by the end of the connection; a child that was forked meanwhile
-/// and lives on must not keep that open.
+/// A reader of a stream knows its end by the end of the connection; a child that was forked
+/// meanwhile and lives on must not keep that open.
 #[test]
 fn a_forked_child_does_not_keep_a_stream_open() {
     let _turn = started();

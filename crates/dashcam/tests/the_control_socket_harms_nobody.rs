@@ -57,7 +57,7 @@ fn it_answers_whole_requests_and_survives_the_rest() {
     assert!(row.starts_with(r#"{"ok":true,"pid":"#) && row.ends_with("}\n"), "{row}");
     assert!(row.contains(r#""service":"controlled","on":true"#), "{row}");
     assert!(row.contains(r#""requests":1,"slow":0,"captures":0"#), "{row}");
-    // In pieces, with a pause between them.
+    // In parts, with a pause between them.
     let mut slow = connect(&path);
     for piece in [b"sta".as_slice(), b"tus", b"\nignored"] {
         slow.write_all(piece).expect("listens");
@@ -103,7 +103,8 @@ fn malformed(path: &Path) {
     assert!(ask(path, b"ps\n").starts_with(r#"{"ok":true"#));
 }
 
-/// Clients that say nothing hold all places until their time is up; the next one is told so.
+/// Clients that say nothing hold all places until their time is up; the next one is refused with
+/// that reason.
 fn crowd(path: &Path) {
     let silent: Vec<UnixStream> = (0..8).map(|_| connect(path)).collect();
     // They are taken one after another.

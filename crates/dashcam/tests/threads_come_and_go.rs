@@ -1,4 +1,4 @@
-//! {start a thread, 3 events, join} over and over: every event in the books, memory flat, and the
+//! {start a thread, 3 events, join} over and over: every event accounted for, memory flat, and the
 //! millionth thread begins as quickly as the first.
 //!
 //! `DASHCAM_CHURN` sets the number of threads (default 6,000; the live lane runs 2,000,000).

@@ -18,7 +18,7 @@ fn names(capture: &Capture) -> Vec<String> {
 }
 
 #[test]
-fn what_is_open_is_told_and_what_has_ended_is_told_once() {
+fn open_spans_are_recorded_and_ended_ones_are_recorded_once() {
     let out = std::env::temp_dir().join(format!("dashcam-open-{}", std::process::id()));
     let config = dashcam::Config::new().memory("2MiB").out(out.display()).service("open");
     dashcam::start(config).expect("starts");

@@ -15,7 +15,7 @@ use otlp::wire::{fields, Field};
 /// Path and body of a request.
 type Posted = (String, Vec<u8>);
 
-/// A receiver: keeps what is posted, and answers as it is told.
+/// A receiver: keeps what is posted, and gives the answer that it is set to.
 struct Receiver {
     address: SocketAddr,
     posts: Arc<Mutex<Vec<Posted>>>,
@@ -406,7 +406,7 @@ fn what_was_overwritten_before_it_was_seen_is_counted() {
     let receiver = Receiver::new(vec![]);
     let _turn = started(receiver.address, "0");
     let flood = name("flood");
-    // Many times what the box holds, within a look or two.
+    // Many times what the box holds, within a scan or two.
     for _ in 0..2_000_000 {
         dashcam::event(flood, 0, &[]);
     }

@@ -1,5 +1,5 @@
-//! The request that a thread works for: a thread-local word, beside the epoch of the recorder it belongs
-//! to, so that a forked child does not work for its parent's request.
+//! The request that a thread works for: a thread-local word, beside the epoch of the recorder it
+//! belongs to, so that a forked child does not work for its parent's request.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use crate::running::after_fork_child;
 
 thread_local! {
     /// Epoch and id of the request this thread works for. No destructor: a signal handler and an
-    /// ending thread may look at it.
+    /// ending thread may read it.
     static CURRENT: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 

@@ -45,7 +45,7 @@ impl HeldText {
 }
 
 impl Write for HeldText {
-    /// Takes what there is room for, and stops whoever formats when it is full.
+    /// Takes what there is room for, and stops the formatting when it is full.
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let at = usize::from(self.len);
         let mut take = text.len().min(KEPT - at);

@@ -1,14 +1,14 @@
 //! Requests, spans and events from Rust: the guards behind `request!`, `span!` and `event!`.
 //!
 //! How it works: a guard holds when it began and its attributes, and writes one record when it is
-//! dropped. The request a thread works for stands in a thread-local word, beside the epoch of the
+//! dropped. The request that a thread works for is in a thread-local word, beside the epoch of the
 //! recorder it belongs to: a forked child does not work for its parent's request.
 //!
 //! What it promises: off, one load and a branch, and no attribute is evaluated. On, no lock,
-//! allocation or syscall after the first use of a call site and the first record of a thread.
-//! A guard that outlives its recorder (a fork came between) records nothing. In a child that has
-//! not recorded since its fork the first use starts the recorder, which takes locks: not in a
-//! signal handler.
+//! allocation or syscall after the first use of a call site and the first record of a thread. A
+//! guard that outlives its recorder (a fork came between) records nothing. In a child that has not
+//! recorded since its fork the first use starts the recorder, which takes locks: not in a signal
+//! handler.
 //!
 //! Missing on purpose: guards across `await`. They belong to a thread and are not `Send`; futures
 //! are the business of the `tracing` layer.
@@ -296,8 +296,8 @@ impl Carried {
     }
 }
 
-/// Works for request `id` (of `RequestGuard::id`) on this thread in `work`. `carry` also tells how
-/// long the work lay in a queue before.
+/// Works for request `id` (of `RequestGuard::id`) on this thread in `work`. `carry` also records
+/// how long the work was in a queue before.
 pub fn in_request<R>(id: u64, work: impl FnOnce() -> R) -> R {
     let _task = TaskGuard::begin(recorder::on_epoch(), id, 0);
     work()

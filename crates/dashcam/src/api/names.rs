@@ -3,7 +3,7 @@
 //! How it works: a recorder numbers its names from 1, and a forked child has a recorder of its own.
 //! So an id is kept together with the epoch of the recorder that gave it, in one word; a name whose
 //! epoch is not the present one is interned again. `Site` belongs to a place in source, a *handle*
-//! to a name that C (or who else cannot have statics) made at run time.
+//! to a name that was made at run time, by C or another language without statics.
 //!
 //! What it promises: after the first use of a name in a recorder no lock, allocation or syscall.
 //! Handles that exist when a recorder starts are known to it before it records, so that a signal
@@ -17,8 +17,8 @@ use recorder::Recorder;
 use ring::Name;
 use sys::shelf::Shelf;
 
-/// An id and the epoch it belongs to. Release on learning pairs with acquire on use: who uses the
-/// id in a record has the name's entry in the tables before it.
+/// An id and the epoch it belongs to. Release on learning pairs with acquire on use: a thread that
+/// uses the id in a record has the name's entry in the tables before it.
 struct Known(AtomicU64);
 
 impl Known {

@@ -1,13 +1,13 @@
 //! Traces across processes: `traceparent` in and out.
 //!
 //! How it works: a request that comes with a `traceparent` gets that trace, with the caller's span
-//! as its parent; what calls other services asks for the present `traceparent` and sends it along.
-//! Nothing is sent by itself.
+//! as its parent; code that calls other services asks for the present `traceparent` and sends it
+//! along. Nothing is sent by itself.
 //!
-//! What it promises: requests without the header pay nothing. Ids given out are those that captures
-//! tell. Of a `tracestate` 64 bytes are recorded and up to 512 passed on, of at most `STATES_MOST`
-//! requests at once; one that finds no room, or the list in use, is counted in `attributes_cut` and
-//! not passed on.
+//! What it promises: requests without the header pay nothing. Ids given out are the ids in
+//! captures. Of a `tracestate` 64 bytes are recorded and up to 512 passed on, of at most
+//! `STATES_MOST` requests at once. A `tracestate` that finds no room, or the list in use, is
+//! counted in `attributes_cut` and not passed on.
 //!
 //! Missing on purpose: baggage.
 
@@ -26,23 +26,26 @@ use crate::running::running;
 /// Requests open at once whose `tracestate` is kept.
 const STATES_MOST: usize = 1024;
 
-/// Requests, and their `tracestate`. Entries of requests that have ended go when room is wanted. Never waited for, and
-/// made anew in a forked child, where its parent's may be held by a thread that is not there.
+/// Requests, and their `tracestate`. Entries of ended requests are removed when room is wanted. No
+/// thread waits for it; it is made anew in a forked child, where its parent's may be held by a
+/// thread that does not exist there.
 static STATES: StaticRef<Mutex<States>> = StaticRef::empty();
 /// Epoch, request, text.
 type States = Vec<(u32, u64, Box<str>)>;
 
-/// In a forked child: no request is its own. One store; up to half a MiB of its parent's stays in memory.
+/// In a forked child: no request is its own. One store; up to half a MiB of its parent's list is
+/// left in memory.
 pub(crate) fn forget() {
     STATES.set(None);
 }
 
-/// Makes an open request part of its caller's trace. `tracestate` may be empty. False: the header is
-/// not valid, or there is no such request; its trace begins here then. One record; allocates only
-/// for a `tracestate`.
+/// Makes an open request part of its caller's trace. `tracestate` may be empty. False: the header
+/// is not valid, or there is no such request; its trace begins here then. One record; allocates
+/// only for a `tracestate`.
 ///
 /// ```
-/// # dashcam::start(dashcam::Config::new().memory("1MiB").out(std::env::temp_dir().display())).ok();
+/// # let config = dashcam::Config::new().memory("1MiB");
+/// # dashcam::start(config.out(std::env::temp_dir().display())).ok();
 /// let request = dashcam::request!("GET /checkout");
 /// let header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 /// assert!(dashcam::continue_trace(request.id(), header, ""));
@@ -163,9 +166,9 @@ pub fn this_thread() -> u32 {
     sys::thread::cached_tid()
 }
 
-/// Records whose child a span is, and the id it gave out, where readers cannot tell by its thread
-/// and times: it ended on another thread than it began on, or others of its thread ran in between.
-/// On the thread that records the span, and only for spans that are no requests.
+/// Records the parent of a span, and the id it gave out, where readers cannot infer them from its
+/// thread and times: it ended on another thread than it began on, or others of its thread ran in
+/// between. On the thread that records the span, and only for spans that are no requests.
 pub fn tell_span(span: SpanKey, parent: Option<SpanKey>, request: u64) {
     let Some(recorder) = recorder::current() else { return };
     let told = Trace {

@@ -20,9 +20,9 @@ const LONG_NS: u64 = 1_000_000;
 /// capture: after the post-trigger time and the cooldown, as for a slow one. It should cost
 /// microseconds and take no lock that a request may hold. A request that ends inside of it is not
 /// asked about. It may fail (`Err`, a panic) ten times, counted in `predicate_failed`; then it is
-/// asked no more, and source `when` says why. One that takes a millisecond is recorded, and a verdict
-/// names it (cause `recorder`). The one before it is asked no more either, but stays
-/// in memory. Holds in forked children too.
+/// asked no more, and source `when` says why. A call that takes a millisecond is recorded, and a
+/// verdict names it (cause `recorder`). The predicate before this one is asked no more either, but
+/// is left in memory. Holds in forked children too.
 ///
 /// ```
 /// dashcam::when(|request| Ok(request.error && request.took_ns > 5_000_000));

@@ -1,17 +1,18 @@
-//! The log of captures: a line for each one, in a file beside them, for whoever has no stderr of the
-//! service at hand.
+//! The log of captures: a line for each one, in a file beside them, for readers without the
+//! service's stderr.
 //!
-//! How it works: the keeper appends to OUT/SERVICE.captures.log (`sys::shared_log`) behind each
-//! capture that it wrote. Six fields with tabs between; `-` is one that is not known or does not apply:
+//! How it works: `dashcam-keeper` appends to OUT/SERVICE.captures.log (`sys::shared_log`) behind
+//! each capture that it wrote. Six fields with tabs between; `-` is a field that is not known or
+//! does not apply:
 //!
 //! ```text
 //! 2026-11-21T10:14:03Z  PATH  REASON  REQUEST  MS  PID
 //! ```
 //!
-//! MS is how long the request had taken when the rule fired; those that failed are told without.
+//! MS is how long the request had taken when the rule fired; failed requests are listed without it.
 //!
-//! What it promises: one line a capture, also of several processes at once; two files of about 1 MiB
-//! at most. What fails is counted in `captures_unlisted`, said once, and harms no capture.
+//! What it promises: one line a capture, also of several processes at once; two files of about 1
+//! MiB at most. A failure is counted in `captures_unlisted`, said once, and harms no capture.
 
 use std::path::Path;
 
@@ -22,7 +23,7 @@ use crate::captures::snapshot;
 use crate::recording::Recording;
 use crate::say::say;
 
-/// The file is put away when it has so much.
+/// The file is put away when it has this many bytes.
 const MOST_BYTES: u64 = 1 << 20;
 /// Characters of a reason or a name.
 const MOST_CHARS: usize = 400;
@@ -42,7 +43,7 @@ impl CapturesLog {
         let Err(error) = sys::shared_log::append(&log, &line, MOST_BYTES) else { return };
         recording.recorder.region().lose(losses::CAPTURES_UNLISTED, 1);
         let error = format!("captures are not listed in {}: {error}", log.display());
-        // The same failure again and again is told once.
+        // A failure that repeats is reported once.
         if self.last_error != error {
             say(&error);
             self.last_error = error;
@@ -64,7 +65,7 @@ fn line(epoch_ns: u64, path: &Path, job: &Job, pid: u32) -> String {
     fields.map(|field| one_field(&field)).join("\t")
 }
 
-/// Without what would end a field or a line; reasons and names are whatever somebody gave.
+/// Without characters that would end a field or a line; reasons and names may be any text.
 fn one_field(text: &str) -> String {
     if text.is_empty() {
         return "-".to_owned();

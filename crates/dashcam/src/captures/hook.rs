@@ -1,14 +1,14 @@
 //! `hook=`: a command of the user's for each capture, `COMMAND CAPTURE`.
 //!
-//! How it works: the keeper starts the words of the setting, with the capture's path behind them, in
-//! a process group of its own, and looks after it between captures. The words are no shell text:
-//! they are split at spaces and passed on as they are. `/bin/sh` stands between, with a fixed text,
-//! for one reason: it always ends with 0. A host that waits for all of its children (gunicorn's
-//! master) meets ours too, and must not take the hook's exit code for a worker's.
+//! How it works: `dashcam-keeper` starts the words of the setting, with the capture's path behind
+//! them, in a process group of its own, and polls it between captures. The words are no shell text:
+//! they are split at spaces and passed on as they are. `/bin/sh` is the parent of the command, with
+//! a fixed text, for one reason: it always ends with 0. A host that waits for all of its children
+//! (gunicorn's master) meets ours too, and must not take the hook's exit code for a worker's.
 //!
-//! What it promises: one hook at a time, `LIMIT` for each, at most `WAITING` behind it; its output
-//! goes to the service's stderr; what fails is said there in one line and counted in `hooks_failed`.
-//! It is not recorded itself. At the end of the process a hook that runs is left running.
+//! What it promises: one hook at a time, `LIMIT` for each, at most `WAITING` behind it. Its output
+//! goes to the service's stderr; a failure is said there in one line and counted in `hooks_failed`.
+//! It is not recorded itself. At the end of the process a running hook is left running.
 
 use std::collections::VecDeque;
 use std::os::unix::process::CommandExt;
@@ -21,7 +21,7 @@ use format::region::losses;
 use crate::recording::Recording;
 use crate::say::say;
 
-/// A hook may take so long.
+/// The longest that a hook may take.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Captures whose hook waits for the one before.
 const WAITING: usize = 16;
@@ -49,7 +49,7 @@ impl Hooks {
         self.look(recording);
     }
 
-    /// Looks after the one that runs, and starts the next.
+    /// Polls the one that runs, and starts the next.
     pub(crate) fn look(&mut self, recording: &Recording) {
         if let Some((child, until)) = &mut self.running {
             match child.try_wait() {

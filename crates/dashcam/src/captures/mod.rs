@@ -1,4 +1,4 @@
-//! Captures: the queue of those that are wanted, the file of each, the log of all, the hook behind each.
+//! Captures: the queue of wanted captures, the file of each, the log of all, the hook behind each.
 
 pub(crate) mod captures_log;
 pub(crate) mod hook;

@@ -1,9 +1,9 @@
-//! Limits that were reached, told on stderr: one line at first, then at most one a minute with the
-//! count since.
+//! Limits that were reached, reported on stderr: one line at first, then at most one a minute with
+//! the count since.
 //!
-//! How it works: whoever reaches a limit adds to a loss counter and goes on; the keeper looks at the
-//! counters about twice a second. So a line costs the program nothing, however often a limit is
-//! reached.
+//! How it works: code that reaches a limit adds to a loss counter and goes on; `dashcam-keeper`
+//! reads the counters about twice a second. So a line costs the program nothing, however often a
+//! limit is reached.
 //!
 //! Missing on purpose: losses that are not the program's doing, or that have a line of their own.
 
@@ -12,7 +12,7 @@ use format::region::losses;
 /// Time between two lines about one limit.
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Limits that are told: the counter, and what it counts.
+/// Limits that are reported: the counter, and what it counts.
 const LIMITS: &[(usize, &str)] = &[
     (losses::ATTRIBUTES_CUT, "attributes cut or left out (at most 8, texts of 64 bytes)"),
     (losses::SPAN_EVENTS_CUT, "events of spans left out (at most 64 a span)"),
@@ -22,7 +22,7 @@ const LIMITS: &[(usize, &str)] = &[
     (losses::METRICS_REFUSED, "calls of metrics refused (see metrics_series=)"),
 ];
 
-/// What was told of each limit.
+/// What was reported of each limit.
 #[derive(Default)]
 pub(crate) struct Notes {
     told: [Told; LIMITS.len()],
@@ -31,12 +31,12 @@ pub(crate) struct Notes {
 #[derive(Clone, Copy, Default)]
 struct Told {
     count: u64,
-    /// Not before; 0: nothing was told yet.
+    /// Not before; 0: nothing was reported yet.
     next_ns: u64,
 }
 
 impl Notes {
-    /// What was counted before is not told again.
+    /// What was counted before is not reported again.
     pub(crate) fn since(counts: &[u64]) -> Notes {
         let mut notes = Notes::default();
         for (told, (counter, _)) in notes.told.iter_mut().zip(LIMITS) {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_told_once_and_then_each_minute_with_the_count() {
+    fn a_limit_is_reported_once_and_then_each_minute_with_the_count() {
         let mut notes = Notes::default();
         let mut counts = vec![0; losses::NAMES.len()];
         let mut at = |now_s: u64, cut: u64, notes: &mut Notes| {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_apart() {
+    fn each_limit_has_its_own_line() {
         let mut notes = Notes::default();
         let mut counts = vec![0; losses::NAMES.len()];
         counts[losses::NAMES_REFUSED] = 1;

@@ -1,11 +1,12 @@
-//! The queue of captures: who wants one posts a job, the keeper makes it and says how that ended.
+//! The queue of captures: any thread posts a job; `dashcam-keeper` makes it and says how that
+//! ended.
 //!
 //! ```text
 //!   snap, the trigger, the control socket > jobs > keeper > file, `made`, the job's `done`
 //!                                  flush_wanted > sampler > flushed, before each copy
 //! ```
-//! What it promises: jobs are made in the order in which they came, also those that were posted just
-//! before the sampler left.
+//! What it promises: jobs are made in the order in which they came, also those that were posted
+//! just before the sampler left.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use crate::lock::lock;
 
-/// Captures whose path `status` tells.
+/// Captures whose path is in `status`.
 const REMEMBERED: usize = 50;
 
 /// A capture to be written.
@@ -26,7 +27,7 @@ pub(crate) struct Job {
     pub slow: Option<String>,
     /// The request that it is made for.
     pub fired: Option<Fired>,
-    /// Who waits for the result.
+    /// The receiver waits for the result.
     pub done: Option<SyncSender<Result<PathBuf, String>>>,
 }
 
@@ -51,10 +52,11 @@ pub(crate) struct Made {
 pub(crate) struct Queue {
     jobs: Mutex<VecDeque<Job>>,
     came: Condvar,
-    /// The sampler has left (or never came): no more jobs will follow, the keeper may leave too.
-    /// Release and acquire: its last jobs are in the queue before the keeper sees that.
+    /// The sampler has left (or never came): no more jobs will follow, and `dashcam-keeper` may
+    /// leave, too. Release and acquire: the sampler's last jobs are in the queue before
+    /// `dashcam-keeper` sees that.
     sampler_left: AtomicBool,
-    /// Raised by who wants the open states in the ring; answered by the sampler in `flushed`.
+    /// Raised to get the open states into the ring; answered by the sampler in `flushed`.
     flush_wanted: AtomicU64,
     flushed: AtomicU64,
     /// A capture is being written.
@@ -64,11 +66,11 @@ pub(crate) struct Queue {
     pub count: AtomicU64,
     pub last_took_ns: AtomicU64,
     last_error: Mutex<String>,
-    /// To be dropped by the keeper: that takes the kernel up to 50 ms.
+    /// To be dropped by `dashcam-keeper`: that takes the kernel up to 50 ms.
     retired: Mutex<Option<sys::perf::Wakings>>,
 }
 
-/// What the keeper is to do.
+/// What `dashcam-keeper` is to do.
 pub(crate) enum Next {
     Job(Job),
     /// None came in time.
@@ -83,13 +85,13 @@ impl Queue {
         self.came.notify_one();
     }
 
-    /// Wakes the keeper: something else is wanted of it.
+    /// Wakes `dashcam-keeper`: something else is wanted of it.
     pub(crate) fn notify(&self) {
         self.came.notify_all();
     }
 
-    /// The next job, for which it waits twice `idle` at most. `wanted`: something else is; `stopping`:
-    /// recording is to stop.
+    /// The next job, for which it waits twice `idle` at most. `wanted`: something else is;
+    /// `stopping`: recording is to stop.
     pub(crate) fn next(
         &self,
         idle: Duration,
@@ -119,7 +121,8 @@ impl Queue {
         self.came.notify_all();
     }
 
-    /// Wants the open states in the ring. Whether they are there is `is_flushed`'s answer to this number.
+    /// Wants the open states in the ring. Whether they are there is `is_flushed`'s answer to this
+    /// number.
     pub(crate) fn want_flush(&self) -> u64 {
         self.flush_wanted.fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -129,14 +132,14 @@ impl Queue {
         self.flushed.load(Ordering::Acquire) >= wanted
     }
 
-    /// For the sampler: calls `write` where somebody wants the open states.
+    /// For the sampler: calls `write` if the open states are wanted.
     pub(crate) fn answer_flush(&self, write: impl FnOnce()) {
         let wanted = self.flush_wanted.load(Ordering::Acquire);
         if self.flushed.load(Ordering::Relaxed) == wanted {
             return;
         }
         write();
-        // Release: what was appended is in the ring before the keeper goes on.
+        // Release: what was appended is in the ring before `dashcam-keeper` goes on.
         self.flushed.store(wanted, Ordering::Release);
     }
 
@@ -181,7 +184,7 @@ impl Queue {
         lock(&self.last_error).clone()
     }
 
-    /// Gives the keeper something to drop.
+    /// Gives `dashcam-keeper` something to drop.
     pub(crate) fn retire(&self, wakings: Option<sys::perf::Wakings>) {
         *lock(&self.retired) = wakings;
     }

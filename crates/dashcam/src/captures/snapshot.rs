@@ -1,9 +1,10 @@
-//! The black box -> a capture file, without stopping anybody, nor keeping a CPU that others want.
+//! The black box -> a capture file. No thread is stopped, and a CPU that other threads want is
+//! given up.
 //!
-//! A capture has its name when it is whole, so that nobody ever reads half of one, and a process that
-//! is killed meanwhile leaves nothing (`sys::whole_file`). Who writes into the same folder need not
-//! know of us: a name that is taken is passed over, and caps of count and size are kept by removing
-//! the oldest of this service's own.
+//! A capture gets its name when it is whole, so that nobody ever reads half of one, and a process
+//! that is killed meanwhile leaves nothing (`sys::whole_file`). Other writers into the same folder
+//! need not know of us: a name that is taken is passed over, and caps of count and size are kept by
+//! removing the oldest captures of this service.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -37,8 +38,8 @@ fn name(service: &str, time: &str, number: u64) -> String {
     format!("{service}-{time}-{}-{number}{ENDING}", std::process::id())
 }
 
-/// Numbers begin at 1 with each start, and another container may have a process with our number: one
-/// that was taken in the same second is passed over.
+/// Numbers begin at 1 with each start, and another container may have a process with our number: a
+/// name that was taken in the same second is passed over.
 fn give_name(config: &Config, mut file: WholeFile, time: &str, number: u64) -> io::Result<PathBuf> {
     for number in (number..).take(MOST_NAMES) {
         let path = config.out.join(name(&config.service, time, number));
@@ -51,7 +52,8 @@ fn give_name(config: &Config, mut file: WholeFile, time: &str, number: u64) -> i
     Err(io::Error::new(io::ErrorKind::AlreadyExists, tried))
 }
 
-/// Names that are tried: a file system that calls each of them taken must not keep the keeper busy for good.
+/// Names that are tried: a file system that calls each of them taken must not occupy
+/// `dashcam-keeper` for good.
 const MOST_NAMES: usize = 1000;
 
 /// How a capture's name ends.
@@ -60,7 +62,7 @@ const ENDING: &str = ".dashcam";
 const TIME: &[u8] = b"0000-00-00T00-00-00";
 
 /// Whether a file's name is what `name` gives to a capture of this service: a stream, a recovered
-/// box, or what somebody named himself is not ours to remove.
+/// box, or a file that a user named is not ours to remove.
 fn is_capture_of(service: &str, name: &str) -> bool {
     let own = name.strip_prefix(service).and_then(|name| name.strip_prefix('-'));
     let Some(rest) = own.and_then(|name| name.strip_suffix(ENDING)) else {
@@ -82,7 +84,7 @@ fn is_capture_of(service: &str, name: &str) -> bool {
         && parts.next().is_none()
 }
 
-/// A file written in pieces, between which others get their turn.
+/// A file written in parts, between which other threads get their turn.
 struct Paced {
     file: WholeFile,
     turns: Turns,
@@ -111,7 +113,7 @@ fn fill(file: WholeFile, region: &Region, meta: &str, since_ns: u64) -> io::Resu
     let mut writer = CaptureWriter::new(file, meta)?;
     let mut buffer = BlockCopy::default();
     // Blocks before tables: a record may name what was interned a moment before it, so tables
-    // copied afterwards hold every id the blocks refer to. In the file tables stand first, so the
+    // copied afterwards hold every id the blocks refer to. In the file tables come first, so the
     // copy of the blocks is written behind them: tables are append-only, and those copied first
     // would miss ids. Hence twice: once for readers of cut-off files, once complete at the end.
     writer.tables(&region.copy_tables())?;
@@ -124,7 +126,8 @@ fn fill(file: WholeFile, region: &Region, meta: &str, since_ns: u64) -> io::Resu
 }
 
 /// Removes the oldest captures of this service in its folder until count and size fit. Only files
-/// that bear such a capture's name are touched; one removed by another process meanwhile is no error.
+/// that bear such a capture's name are touched; a file that another process removes meanwhile is no
+/// error.
 fn keep_caps(config: &Config, region: &Region, newest: &Path) {
     let Ok(entries) = fs::read_dir(&config.out) else {
         return;

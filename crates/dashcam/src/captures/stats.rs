@@ -1,4 +1,4 @@
-//! What the sampler and the keeper count of themselves, as `status` and captures tell it.
+//! What the sampler and `dashcam-keeper` count of themselves, as `status` and captures report it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

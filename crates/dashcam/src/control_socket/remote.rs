@@ -7,8 +7,8 @@
 //!
 //! What it promises: a client can waste its own place only. At most `CLIENTS` at once and one new
 //! one every `ACCEPT_EVERY_NS`; `LONGEST` bytes a request; `PATIENCE_NS` for it to come and as long
-//! for its answer to be taken. Who is turned away is counted in `control_refused`. Without the
-//! socket everything else works, and source `control` says why it is off.
+//! for its answer to be taken. A client that is turned away is counted in `control_refused`.
+//! Without the socket everything else works, and source `control` says why it is off.
 
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
@@ -39,11 +39,11 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 const CAPTURE_NS: u64 = 30_000_000_000;
 /// New clients are taken no faster than this: what asking in a circle may cost the host.
 const ACCEPT_EVERY_NS: u64 = 5_000_000;
-/// Behind a socket that the program closed the next one takes nobody for so long.
+/// Behind a socket that the program closed the next one accepts no client for this time.
 const REOPEN_NS: u64 = 1_000_000_000;
-/// While a capture is being written its end is looked for this often.
+/// While a capture is being written its end is polled this often.
 const LOOK_MS: i32 = 20;
-/// Dead processes' sockets looked at when a process starts.
+/// Dead processes' sockets that are checked when a process starts.
 const TIDIED: usize = 64;
 
 /// Opens the socket, or says in source `control` why there is none.
@@ -101,7 +101,7 @@ pub(crate) fn run(asked: &Asked, socket: &Socket) {
     }
 }
 
-/// How long nothing can happen unless somebody writes; -1 for ever.
+/// How long nothing can happen unless a client writes; -1 for ever.
 fn timeout_ms(clients: &[Client], pause_ns: u64, now: u64) -> i32 {
     let ms = |ns: u64| i32::try_from(ns / 1_000_000 + 1).unwrap_or(i32::MAX);
     let accept = (pause_ns > 0).then(|| ms(pause_ns));
@@ -127,7 +127,7 @@ fn take(recording: &Recording, listener: &Listener, clients: &mut Vec<Client>, n
         (_, false) => format!("found {CLIENTS} clients already; ask again"),
     };
     refused(recording);
-    // It may have gone; there is nobody else to tell.
+    // The client may have gone; the refusal has no other reader.
     let _ = local::write(&fd, failed(&refusal).as_bytes());
 }
 
@@ -155,7 +155,7 @@ enum State {
 impl Client {
     fn waiting(&self) -> Waiting {
         let (fd, to_write) = match self.state {
-            // Whoever hangs up meanwhile is noticed when the answer is written.
+            // A client that hangs up meanwhile is noticed when the answer is written.
             State::Saving(_) | State::Gone => (-1, false),
             State::Asking(_) => (self.fd.as_raw_fd(), false),
             State::Answering(_) => (self.fd.as_raw_fd(), true),
@@ -189,7 +189,7 @@ impl Client {
             State::Asking(got) => {
                 let mut piece = [0; 1024];
                 match local::read(&self.fd, &mut piece) {
-                    // Somebody only looked whether anybody is here.
+                    // A client only checked whether the process answers.
                     Ok(0) if got.is_empty() => self.state = State::Gone,
                     Ok(0) => self.give_up(asked),
                     Ok(length) => {

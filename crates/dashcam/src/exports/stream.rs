@@ -1,12 +1,12 @@
 //! Live streams: a session's records into a file or a unix socket, while the service runs.
 //!
 //! How it works: a thread of ours reads the session's queue, gathers records by thread into blocks,
-//! and writes the chunks of a capture, so that `show` and `why` read a stream like any capture, also
-//! one that was cut off. Tables are written again when they have grown; META about once a second and
-//! at the end, with what became of the records.
+//! and writes the chunks of a capture, so that `show` and `why` read a stream like any capture,
+//! also one that was cut off. Tables are written again when they have grown; META about once a
+//! second and at the end, with what became of the records.
 //!
 //! What it promises: a sink that is slow fills the session's own queue, whose policy then decides;
-//! a sink that breaks ends the stream, and `status` says why. Nobody else notices.
+//! a sink that breaks ends the stream, and `status` says why. Nothing else is affected.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -34,7 +34,7 @@ use crate::recording::meta;
 use crate::recording::Recording;
 use crate::running::{running, LiveStream};
 
-/// Pause between two looks at the queue.
+/// Pause between two reads of the queue.
 const PAUSE: Duration = Duration::from_millis(20);
 /// META and grown tables are written this often.
 const TELL_NS: u64 = 1_000_000_000;
@@ -80,10 +80,11 @@ impl StreamConfig {
         }
     }
 
-    /// Sets one setting by name: `kinds` (`request,span,event,gc,sample,off_cpu,vital,metric,trace`), `names`
-    /// (words or globs with commas, as in `slow`), `min_duration` (`5ms`), `on_full`
-    /// (`drop-newest`, `overwrite-oldest`, `block:5ms`), `memory` (`8KiB` to `1GiB`). Errors name
-    /// the setting, the value found, and what is wanted.
+    /// Sets one setting by name: `kinds`
+    /// (`request,span,event,gc,sample,off_cpu,vital,metric,trace`), `names` (words or globs with
+    /// commas, as in `slow`), `min_duration` (`5ms`), `on_full` (`drop-newest`, `overwrite-oldest`,
+    /// `block:5ms`), `memory` (`8KiB` to `1GiB`). Errors name the setting, the value found, and
+    /// what is wanted.
     pub fn set(mut self, name: &str, value: &str) -> Result<StreamConfig, String> {
         let wrong = |wanted: &str| Err(format!("{name}: found {value:?}, wanted {wanted}"));
         let list = || value.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -249,7 +250,8 @@ fn counts_json(session: &Session, sink: &str) -> Object {
         .int("torn", q.torn)
 }
 
-/// The sink is closed by forked children: a reader waits for its end as long as anybody has it open.
+/// The sink is closed by forked children: a reader waits for its end as long as any process has it
+/// open.
 fn open_sink(sink: &str) -> Result<Out, String> {
     let refused = |error: std::io::Error| format!("{sink}: cannot stream there: {error}");
     let out = match sink.strip_prefix("unix:") {
@@ -317,7 +319,7 @@ fn pump(inner: &Inner, recording: &Recording, out: Out) -> std::io::Result<()> {
     }
 }
 
-/// The four tables; the books of the threads are those of the black box and not of this stream.
+/// The four tables; the accounts of the threads are those of the black box and not of this stream.
 fn tables(recording: &Recording) -> [Vec<u64>; 4] {
     let mut tables = recording.recorder.region().copy_tables();
     for row in tables[0].chunks_exact_mut(THREAD_WORDS) {

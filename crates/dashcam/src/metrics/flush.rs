@@ -1,4 +1,4 @@
-//! Waiting until what was counted is on its way: at any time, and before the process becomes another.
+//! Waits until the counts are on their way: at any time, and before the process becomes another.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::running::{after_fork_child, is_forked, running};
 
 /// How long a flush waits for its window.
 const FLUSH_NS: u64 = 2_000_000_000;
-/// How long who leaves waits, and for how long it has left then.
+/// How long a leaving process waits, and how long it has left then.
 const LEAVE_NS: u64 = 1_000_000_000;
 const LEAVE_AGAIN_NS: u64 = 20_000_000;
 
@@ -31,8 +31,8 @@ pub fn flush() -> bool {
 
 /// Before the process becomes another program, or ends without its exit handlers (`_exit`): as
 /// `flush`, but at most one second, and no longer than it takes to know that nobody listens. In a
-/// forked child that has recorded nothing it does nothing, nor just behind an earlier call: who
-/// looks for a program along PATH tries many times. Recording goes on, in case the exec fails.
+/// forked child that has recorded nothing it does nothing, nor just behind an earlier call: a
+/// search for a program along PATH tries many times. Recording goes on, in case the exec fails.
 pub fn leave() -> bool {
     static LAST_NS: AtomicU64 = AtomicU64::new(0);
     let now_ns = sys::clock::now_ns();

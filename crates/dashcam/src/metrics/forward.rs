@@ -38,7 +38,7 @@ pub(crate) fn forget() {
     }
 }
 
-/// Takes a window, on the keeper.
+/// Takes a window, on `dashcam-keeper`.
 pub(crate) fn window(window: &Window) {
     if let Some(sink) = SINK.get() {
         sink.window(window);
@@ -50,7 +50,7 @@ pub(crate) fn flush(timeout: Duration) -> bool {
     SINK.get().is_none_or(|sink| sink.flush(timeout))
 }
 
-/// The same for who cannot wait: also false as soon as it is known that nobody listens.
+/// The same for callers that cannot wait: also false as soon as it is known that nobody listens.
 pub(crate) fn flush_if_heard(timeout: Duration) -> bool {
     SINK.get().is_none_or(|sink| sink.flush_if_heard(timeout))
 }
@@ -87,7 +87,8 @@ pub(crate) fn json() -> String {
         .finish()
 }
 
-/// Sends an event to the server. None: there is no target. False: not taken, and counted. Never waits.
+/// Sends an event to the server. None: there is no target. False: not taken, and counted. Never
+/// waits.
 pub fn event(event: &statsd::Event) -> Option<bool> {
     SINK.get().map(|sink| sink.event(event))
 }

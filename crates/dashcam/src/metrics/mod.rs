@@ -1,4 +1,5 @@
-//! Metrics: handles for the program, a window each second, and who gets it: StatsD, scrapers, the box.
+//! Metrics: handles for the program, and a window each second for the sinks (StatsD, scrapers, the
+//! box).
 
 pub(crate) mod flush;
 pub(crate) mod forward;

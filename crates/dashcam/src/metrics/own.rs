@@ -2,17 +2,18 @@
 //!
 //! | metric | kind | unit |
 //! | --- | --- | --- |
-//! | `dashcam.sampler.budget_used` | gauge | part of the CPU budget spent in the window; 1: all of it |
+//! | `dashcam.sampler.budget_used` | gauge | part of the CPU budget spent in it; 1: all of it |
 //! | `dashcam.sampler.cpu_seconds` | counter | CPU of the sampler, s |
 //! | `dashcam.sampler.passes`, `.samples` | counter | |
 //! | `dashcam.captures` | counter | captures written |
-//! | `dashcam.requests`, `.slow` | counter | requests begun, and those that ended past their limit |
+//! | `dashcam.requests`, `.slow` | counter | requests begun; requests that ended past their limit |
 //! | `dashcam.losses`, tag `what` | counter | every counter of docs/losses.md that grew |
 //! | `dashcam.openmetrics.scrapes` | counter | answers to scrapers |
 //!
 //! What it promises: a counter appears in the windows in which it grew, and adds up to what
-//! `status()` says. Nothing is told while recording is paused; it is in the window after that.
-//! These series are not in the program's bound of series. They cost the keeper some microseconds.
+//! `status()` says. Nothing is reported while recording is paused; it is in the window after that.
+//! These series are not in the program's bound of series. They cost `dashcam-keeper` some
+//! microseconds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::recording::{requests, Recording};
 /// What all names of ours begin with.
 pub(crate) const PREFIX: &str = "dashcam.";
 
-/// What the recorder has counted before recording starts: an earlier start told it.
+/// What the recorder has counted before recording starts: an earlier start reported it.
 pub(crate) struct Before {
     requests: (u64, u64),
     losses: Vec<u64>,
@@ -40,7 +41,7 @@ impl Before {
     }
 }
 
-/// What was told so far.
+/// What was reported so far.
 pub(crate) struct Own {
     recording: Arc<Recording>,
     queue: Arc<Queue>,
@@ -54,7 +55,8 @@ impl Own {
         Own { recording, queue, before, told: Vec::new(), cpu_ns: 0 }
     }
 
-    /// Adds what happened since the last call, `passed_ns` ago. `scrapes`: answers to scrapers so far.
+    /// Adds what happened since the last call, `passed_ns` ago. `scrapes`: answers to scrapers so
+    /// far.
     pub(crate) fn add(&mut self, scrapes: u64, passed_ns: u64, readings: &mut Vec<Reading>) {
         if !recorder::is_on() {
             return;

@@ -1,7 +1,7 @@
 //! Windows of metrics: one a second, into the black box and to the sinks.
 //!
-//! How it works: the keeper takes the windows, since it has nothing else to do but for captures,
-//! and nobody waits for it. It writes a record for each series that something came in for, then
+//! How it works: `dashcam-keeper` takes the windows: it has nothing else to do but captures, and no
+//! other thread waits for it. It writes a record for each series that something came in for, then
 //! gives the window to the sinks, which are its own: made when it starts, in a forked child anew.
 //!
 //! What it promises: each count is in one window. While a capture is being written windows grow
@@ -34,16 +34,16 @@ const EVERY_NS: u64 = 1_000_000_000;
 const SINKS: usize = 8;
 /// Ours: StatsD and OTLP, which do nothing where no settings name a server.
 const OWN_SINKS: [fn(&Window); 2] = [forward::window, otlp::window];
-/// Who takes windows. It is called on a thread of ours, must return soon (captures wait for it),
-/// and ends with its process: a forked child makes its own.
+/// Takes windows. It is called on a thread of ours, must return soon (captures wait for it), and
+/// ends with its process: a forked child makes its own.
 pub type Sink = Box<dyn FnMut(&Window) + Send>;
 type Make = Box<dyn Fn() -> Sink + Send + Sync>;
 
-/// Without holes, whenever a fork comes: who adds one takes the first free place.
+/// Without holes, whenever a fork comes: a caller that adds a sink takes the first free place.
 static MAKERS: [StaticRef<Make>; SINKS] = [const { StaticRef::empty() }; SINKS];
 
 /// Windows asked for and taken, by number. SeqCst with the jobs' condition variable between them is
-/// not needed: who asks notifies, and the keeper looks again within half a second.
+/// not needed: a caller that asks notifies, and `dashcam-keeper` reads again within half a second.
 static WANTED: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
 /// Windows taken, and readings in the last one; for `status`.
@@ -74,7 +74,7 @@ pub(crate) fn is_taken(wanted: u64) -> bool {
     DONE.load(Ordering::Acquire) >= wanted
 }
 
-/// Whether somebody waits for a window.
+/// Whether a window is waited for.
 pub(crate) fn is_wanted() -> bool {
     DONE.load(Ordering::Relaxed) < WANTED.load(Ordering::Acquire)
 }
@@ -88,7 +88,7 @@ pub(crate) fn json() -> String {
         .finish()
 }
 
-/// What the keeper holds.
+/// What `dashcam-keeper` holds.
 pub(crate) struct Windows {
     recording: Arc<Recording>,
     alarms: Arc<Alarms>,
@@ -149,7 +149,7 @@ impl Windows {
     /// Takes a window now.
     pub(crate) fn take(&mut self) {
         let (to_ns, to_epoch_ns) = (sys::clock::now_ns(), sys::clock::epoch_ns());
-        // None: a keeper of an earlier start has not left yet; the next window has it all.
+        // None: `dashcam-keeper` of an earlier start has not left yet; the next window has it all.
         let Some(mut readings) = registry().take() else { return };
         READINGS.store(readings.len() as u64, Ordering::Relaxed);
         self.own.add(self.scrapes().0, to_ns.saturating_sub(self.from_ns), &mut readings);

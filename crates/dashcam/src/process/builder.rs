@@ -1,8 +1,9 @@
 //! `dashcam::start(Config)`: starting from Rust.
 //!
 //! How it works: a `Config` is the list of what the caller gives; there is one method for each
-//! setting, made from the same declaration as its environment variable (`trigger::settings`). Values are
-//! texts, as everywhere (`"500ms"`, `"64MiB"`), so numbers and switches (`50`, `false`) do too.
+//! setting, made from the same declaration as its environment variable (`trigger::settings`).
+//! Values are texts, as everywhere (`"500ms"`, `"64MiB"`), so numbers and switches (`50`, `false`)
+//! do too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -84,7 +85,7 @@ pub fn start(config: Config) -> Result<bool, StartError> {
     static AT_EXIT: AtomicBool = AtomicBool::new(false);
     let started = start_with_runtime(&config.given, Runtime::default())?;
     if started && !AT_EXIT.load(Ordering::Relaxed) {
-        // Refused only when there is no memory; then the box stays, as after a kill.
+        // Refused only when there is no memory; then the box is left, as after a kill.
         let _ = sys::exit::at_exit(last);
         AT_EXIT.store(true, Ordering::Relaxed);
     }

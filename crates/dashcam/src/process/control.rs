@@ -1,7 +1,7 @@
 //! Starting, stopping, forking, asking for a capture.
 //!
-//! How it works: `start` makes the parts of a recording, passes to each thread those that it needs, and
-//! publishes them (`running`). What it promises: a panic of ours does not reach the host.
+//! How it works: `start` makes the parts of a recording, passes to each thread those that it needs,
+//! and publishes them (`running`). What it promises: a panic of ours does not reach the host.
 
 use std::cell::Cell;
 use std::fmt;
@@ -51,13 +51,13 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// Whether forked children are told that they are. Written while recording is being started, behind
-/// the registration: a child that was forked in between registers again, and our hooks may run
-/// twice. Not a `Once`, which such a child would wait for as long as it lives.
+/// Whether forked children learn that they are forked. Written while recording is being started,
+/// behind the registration: a child that was forked in between registers again, and our hooks may
+/// run twice. Not a `Once`, which such a child would wait for as long as it lives.
 static FORK_HOOK: AtomicBool = AtomicBool::new(false);
 
-/// Held while recording is being started. A claim and not a lock: a child forked meanwhile, in which
-/// the claimer's thread does not exist, takes it over.
+/// Held while recording is being started. A claim and not a lock: a child forked meanwhile, in
+/// which the claimer's thread does not exist, takes it over.
 struct Starting(Option<Claimed<'static>>);
 thread_local! {
     /// This thread holds it: what it runs meanwhile (a signal handler, an allocator that records)
@@ -182,8 +182,8 @@ fn start_with(config: Config, runtime: Runtime) -> Result<bool, StartError> {
 /// A box takes at most this part of the memory that is to be had.
 const SHARE_OF_AVAILABLE: u64 = 8;
 
-/// With less address space than this left the program may miss what the box, our stacks and the C library's arenas
-/// for our threads take: together some 400 MiB.
+/// With less address space than this left the program may lack what the box, our stacks and the C
+/// library's arenas for our threads take: together some 400 MiB.
 const LEAST_ADDRESS_SPACE: u64 = 1 << 30;
 
 fn new_recorder(config: &Config) -> Result<&'static Recorder, StartError> {
@@ -224,11 +224,11 @@ fn affordable(wanted: usize) -> usize {
     bytes
 }
 
-/// Stops recording and waits for our threads, at most two seconds, for StatsD's lines, at most
-/// half a second, and for what goes out by OTLP, at most two. What was recorded stays in the
-/// black box; a later `start` goes on in it.
+/// Stops recording and waits for our threads, at most two seconds, for StatsD's lines, at most half
+/// a second, and for what goes out by OTLP, at most two. What was recorded is left in the black
+/// box; a later `start` goes on in it.
 pub fn stop() {
-    // An internal error has been said by whoever panicked.
+    // An internal error has been reported by the thread that panicked.
     let _ = contained(stop_now);
 }
 
@@ -328,7 +328,7 @@ fn start_in_child() {
         say(&format!("not recording in the forked process {}: {error}", std::process::id()));
         recorder::pause();
     }
-    // Only now: who comes meanwhile waits above, and finds it started.
+    // Only now: a thread that comes meanwhile waits above, and finds it started.
     running::forget_parent();
 }
 

@@ -16,8 +16,9 @@ pub(crate) fn host() -> String {
     text.trim().to_owned()
 }
 
-/// How many CPUs the process may use at once, by its affinity and its cgroup's quota; 0: not known. Asking reads
-/// files, so it is kept. No lock: a fork while another thread asks must leave nothing the child would wait for.
+/// How many CPUs the process may use at once, by its affinity and its cgroup's quota; 0: not known.
+/// Asking reads files, so it is kept. No lock: a fork while another thread asks must leave nothing
+/// the child would wait for.
 fn cpus() -> u64 {
     static CPUS: AtomicU64 = AtomicU64::new(0);
     match CPUS.load(Ordering::Relaxed) {
@@ -92,7 +93,8 @@ pub fn loss_counts(region: &Region) -> String {
     named.fold(Object::new(), |object, (name, count)| object.int(name, count)).finish()
 }
 
-/// Descriptors of ours: in the program's table and how many there may be, in our own, and its limit.
+/// Descriptors of ours: in the program's table and how many there may be, in our own, and its
+/// limit.
 pub fn descriptors() -> String {
     use sys::ours;
     Object::new()
@@ -103,7 +105,7 @@ pub fn descriptors() -> String {
         .finish()
 }
 
-/// The box's books beside the thread table: records of threads that are in it no more, records
+/// The box's accounts beside the thread table: records of threads that are in it no more, records
 /// overwritten, blocks taken back from idle threads.
 pub fn books(region: &Region) -> String {
     let (_, [records, dropped]) = region.copy_threads();

@@ -1,7 +1,7 @@
 //! A recording: the recorder, the settings it runs by, its sources, and whether it is to stop.
 //!
-//! How it works: one for each start, shared by all threads of ours. It is what every part needs; what
-//! only some need (the queue of captures, the trigger's state, streams, the control socket) is
+//! How it works: one for each start, shared by all threads of ours. It has what every part needs;
+//! what only some need (the queue of captures, the trigger's state, streams, the control socket) is
 //! passed to these.
 //!
 //! What it promises: reading a setting takes no lock. Changing some is all or nothing: see `live`.
@@ -123,7 +123,7 @@ fn edit(config: &mut Config, given: &[(String, String)]) -> Result<(), String> {
 
 /// Requests begun, and those that ended past their limit.
 pub(crate) fn requests(recorder: &Recorder) -> (u64, u64) {
-    // Who found no room in the table has drawn two numbers.
+    // A request that found no room in the table has drawn two numbers.
     let twice = recorder.region().losses()[losses::REQUESTS_UNTRACKED];
     let begun = recorder.open_requests().begun();
     (begun.saturating_sub(twice), recorder.limits().slow_count())

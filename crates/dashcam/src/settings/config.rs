@@ -1,8 +1,9 @@
-//! Settings, made of what environment and caller say. Each is declared once, in `trigger::settings`.
+//! Settings, made from the environment and what the caller gives. Each is declared once, in
+//! `trigger::settings`.
 //!
 //! A value comes from, in this order: the environment (`DASHCAM_<NAME>`), the caller, the default.
-//! A wrong value from the caller is refused; a wrong one from the environment is told on stderr and
-//! the next source is used, since a typing error in a deployment must not stop a service.
+//! A wrong value from the caller is refused; a wrong one from the environment is reported on stderr
+//! and the next source is used, since a typing error in a deployment must not stop a service.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -99,7 +100,7 @@ pub struct Config {
     pub signal: bool,
     /// Most captures by rules a day.
     pub per_day: u64,
-    /// A cause captured so short ago is not captured again, ns; 0: it is.
+    /// A cause captured within this time is not captured again, ns; 0: it is.
     pub repeat_after_ns: u64,
     /// Time until limits begin to fall, ns; 0: never.
     pub decay_ns: u64,
@@ -115,7 +116,7 @@ pub struct Config {
     pub otlp_share: f64,
     /// Send `traceparent` along.
     pub propagate: bool,
-    /// Record what OpenTelemetry tells.
+    /// Record what OpenTelemetry reports.
     pub otel: bool,
     /// What was wrong in the environment, for one line on stderr each.
     pub complaints: Vec<String>,
@@ -161,7 +162,7 @@ impl Config {
     }
 }
 
-/// What a variable is told that looks like one of ours and is none. Those that look like none of
+/// The warning for a variable that is spelt almost like one of ours. Those that resemble none of
 /// the settings are left alone: an orchestrator sets `DASHCAM_PORT` and more for a service that is
 /// called dashcam.
 fn misspelt(variable: &str) -> Option<String> {
@@ -287,7 +288,7 @@ impl Config {
     }
 }
 
-/// A name that can stand in a file name: letters, digits, dot, dash, underscore; at most 64.
+/// A name that is valid in a file name: letters, digits, dot, dash, underscore; at most 64.
 fn file_safe(name: &str) -> String {
     let ok = |c: char| {
         if c.is_alphanumeric() || "._-".contains(c) {
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_variable_is_told_and_others_are_left_alone() {
+    fn a_misspelt_variable_is_reported_and_others_are_left_alone() {
         let told = misspelt("DASHCAM_SLO").expect("near");
         assert!(told.contains("wanted DASHCAM_SLOW?"), "{told}");
         for name in ["DASHCAM_SLOW", "DASHCAM_PORT", "DASHCAM_STATSD_TAGS", "DASHCAM_RUN"] {

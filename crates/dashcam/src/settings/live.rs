@@ -2,12 +2,12 @@
 //!
 //! How it works: the effective settings are a value that is never written to; a change publishes
 //! another one. Readers load a pointer, so no fork can find a lock held. The sampler notices the
-//! new pointer at its next pass, the keeper at its next capture; limits by name are looked up anew
-//! at once.
+//! new pointer at its next pass, `dashcam-keeper` at its next capture; limits by name are looked up
+//! anew at once.
 //!
 //! What it promises: all changes of one command hold, or none. A value set here beats the
-//! environment until the process ends, and a forked child starts with it. Old values stay in
-//! memory, since somebody may be reading them: hence at most `MOST` changes a process.
+//! environment until the process ends, and a forked child starts with it. Old values are left in
+//! memory, since a thread may be reading them: hence at most `MOST` changes a process.
 
 use std::sync::Mutex;
 
@@ -42,9 +42,9 @@ impl Live {
 }
 
 impl Live {
-    /// Publishes settings that `edit` made of those that hold, and calls `apply` with the old and the new
-    /// ones before another change is made. Errors: `edit`'s, or there were too many changes; nothing
-    /// has changed then.
+    /// Publishes settings that `edit` made of those that hold, and calls `apply` with the old and
+    /// the new ones before another change is made. Errors: `edit`'s, or there were too many
+    /// changes; nothing has changed then.
     pub(crate) fn change(
         &self,
         edit: impl FnOnce(&mut Config) -> Result<(), String>,

@@ -1,5 +1,5 @@
-//! The interpreter in this process: how its stacks are read, or why not (source `stacks`). What cannot be
-//! read may still be told by the interpreter itself: `under_gil`.
+//! The interpreter in this process: how its stacks are read, or why not (source `stacks`). Stacks
+//! that cannot be read may still be handed in by the interpreter itself: `under_gil`.
 
 use sampler::under_gil::UnderGil;
 use sampler::TURNED_OFF;
@@ -8,8 +8,8 @@ use samplers::python_stacks::{PythonStacks, RuntimeInfo};
 use crate::recording::runtime::Runtime;
 use crate::recording::Recording;
 
-/// Whether stacks of this interpreter can be read from memory. For bindings, that can look under its lock if not.
-/// Costs microseconds if so, up to a tenth of a second if not.
+/// Whether stacks of this interpreter can be read from memory. For bindings, which can sample under
+/// its lock if not. Costs microseconds if so, up to a tenth of a second if not.
 pub fn can_be_read(runtime: &Runtime) -> bool {
     runtime.python.is_some_and(|info| read(info).is_ok())
 }
@@ -29,7 +29,7 @@ pub(crate) fn attach(recording: &Recording, under_gil: &UnderGil) -> Option<Pyth
         Some(info) => read(info),
         None => Err(recording.runtime.no_stacks.clone()),
     };
-    // Who can look otherwise says so when it does.
+    // A binding that can sample otherwise says so when it does.
     let state = read.as_ref().map_or_else(|why| format!("off: {why}"), |_| "on".to_owned());
     recording.set_source("stacks", state);
     under_gil.decide(read.as_ref().err().cloned());

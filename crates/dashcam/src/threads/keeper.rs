@@ -1,5 +1,5 @@
-//! The keeper: writes captures, one at a time, away from everybody else; takes the windows of
-//! metrics between them.
+//! The thread `dashcam-keeper`: writes captures, one at a time, apart from all other threads; takes
+//! the windows of metrics between them.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -24,11 +24,11 @@ use crate::recording::{Recording, RAN_OUT};
 use crate::say::say;
 use crate::triggers::alarms::Alarms;
 
-/// Between two looks at the jobs.
+/// Between two reads of the jobs.
 const IDLE: Duration = Duration::from_millis(500);
 /// Between two MiB of the box that are made ready.
 const POPULATE: Duration = Duration::from_millis(3);
-/// What the keeper needs.
+/// What `dashcam-keeper` needs.
 pub(crate) struct Keeper {
     pub recording: Arc<Recording>,
     pub queue: Arc<Queue>,
@@ -36,7 +36,7 @@ pub(crate) struct Keeper {
     pub windows: Windows,
 }
 
-/// The keeper's life.
+/// The life of `dashcam-keeper`.
 pub(crate) fn run(keeper: Keeper) {
     recorder::name_thread("dashcam-keeper");
     let Keeper { recording, queue, alarms, mut windows } = keeper;
@@ -48,7 +48,7 @@ pub(crate) fn run(keeper: Keeper) {
     loop {
         windows.tick();
         notes.look(sys::clock::now_ns(), &region.losses(), say);
-        // A piece of the box at a time, so that neither the start nor a record pays for its pages.
+        // A part of the box at a time, so that neither the start nor a record pays for its pages.
         let idle = match region.populate(populated) {
             true => POPULATE,
             false => IDLE.min(windows.left() / 2),
@@ -121,8 +121,8 @@ fn save(
     })
 }
 
-/// Tells once more which requests are open, so that one whose end was lost is not taken for one that
-/// still runs.
+/// Records once more which requests are open, so that a request whose end was lost is not taken for
+/// one that still runs.
 fn tell_open_requests(recorder: &Recorder) {
     let now = sys::clock::now_ns();
     recorder.open_requests().each(|request| {
@@ -157,7 +157,7 @@ fn note(recording: &Recording, queue: &Queue, result: &Result<Made, String>) {
         }
         Err(error) => {
             recording.recorder.region().lose(losses::CAPTURES_FAILED, 1);
-            // The same failure again and again is told once.
+            // A failure that repeats is reported once.
             if queue.failed(error) {
                 say(error);
             }

@@ -1,4 +1,5 @@
-//! The threads of ours: which there are, whose descriptors they have, and what a panic in one leaves.
+//! The threads of ours: which there are, whose descriptors they have, and what a panic in one
+//! leaves.
 
 pub(crate) mod interpreter;
 pub(crate) mod keeper;
@@ -20,11 +21,12 @@ use crate::triggers::firing::Triggers;
 /// Name of the sampler's thread.
 const SAMPLER: &str = "dashcam-sampler";
 
-/// Starts the threads of ours that there is work for. One that cannot be had is a source that is off.
-/// `before`: what was counted before this start.
+/// Starts the threads of ours that there is work for. A thread that cannot be started is a source
+/// that is off. `before`: what was counted before this start.
 ///
-/// Sampler and keeper, who open hundreds of files, share a table of descriptors of their own, where that
-/// can be had: a thread that has it starts them, and ends.
+/// `dashcam-sampler` and `dashcam-keeper`, which open hundreds of files, share a table of
+/// descriptors of their own, where the kernel gives one: a thread that has it starts them, and
+/// ends.
 pub(crate) fn start(parts: &'static Running, before: Before) -> Vec<sys::thread::Quiet> {
     let recording = &parts.recording;
     let mut threads = Vec::new();
@@ -71,7 +73,7 @@ fn sampler(parts: &Running) -> Option<sys::thread::Quiet> {
     })
 }
 
-/// Of the sampler: the keeper may leave when it has.
+/// Of the sampler: `dashcam-keeper` may leave when it has.
 struct SaysThatItLeft(Arc<crate::captures::queue::Queue>);
 
 impl Drop for SaysThatItLeft {
@@ -90,7 +92,7 @@ fn keeper(parts: &Running, before: Before) -> Option<sys::thread::Quiet> {
     })
 }
 
-/// Runs a thread of ours; a panic in it ends the thread, and is told by `status` and captures.
+/// Runs a thread of ours; a panic in it ends the thread, and is reported by `status` and captures.
 fn spawn(
     recording: &Arc<Recording>,
     name: &'static str,

@@ -1,11 +1,11 @@
-//! The thread that samples, asks the trigger, and answers whoever is about to copy the ring.
+//! The thread that samples, asks the trigger, and writes open states before a copy of the ring.
 //!
-//! How it works: crate `sampler` says what a pass reads and when the next one is due; this loop makes
-//! the passes, between which it sleeps, and gives each pass's open requests to the trigger. What
-//! that costs is part of the pass, so it is paid from the same budget.
+//! How it works: crate `sampler` says what a pass reads and when the next one is due; this loop
+//! makes the passes, between which it sleeps, and gives each pass's open requests to the trigger.
+//! What that costs is part of the pass, so it is paid from the same budget.
 //!
-//! What it promises: while nothing is recorded switches are drained still, and captures that
-//! somebody asked for are made.
+//! What it promises: while nothing is recorded switches are still drained, and captures that were
+//! asked for are made.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use crate::settings::config::Config;
 use crate::threads::interpreter;
 use crate::triggers::firing::Triggers;
 
-/// Between two looks while nothing is recorded.
+/// Between two turns while nothing is recorded.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// What a `status` told before the sampler's first pass says of its sources.
+/// What `status` says of the sampler's sources before its first pass.
 pub(crate) fn announce(recording: &Recording) {
     let config = recording.config();
     for (name, wanted) in [
@@ -216,7 +216,7 @@ impl<W: World> Passes<'_, W> {
         self.recording.store_settings();
     }
 
-    /// Writes what threads are doing at this instant, when somebody is about to copy the ring.
+    /// Writes what threads are doing at this instant, before a copy of the ring.
     fn answer_flush(&mut self) {
         self.queue.answer_flush(|| self.sampler.write_open_states());
     }

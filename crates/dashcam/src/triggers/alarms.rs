@@ -1,5 +1,5 @@
 //! What the trigger shares with others: causes captured lately, metrics over a limit, the exception
-//! that ends the program, whose SIGUSR2 is.
+//! that ends the program, whether SIGUSR2 is ours.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use crate::lock::lock;
 
 /// What the sampler has not seen yet, at most.
 const MOST: usize = 64;
-/// Causes whose number of repeats is told.
+/// Causes whose number of repeats is reported.
 const REPEATED: usize = 20;
 
 /// A cause as far as a trigger knows it: the request's name, the sort of rule, the error's type.
@@ -28,7 +28,7 @@ pub(crate) struct Alarms {
     pub excesses: Excesses,
     /// Type of the uncaught exception that ends the program.
     pub crash: Mutex<Option<String>>,
-    /// Whether SIGUSR2 was ours when it was looked at last; 2: not yet.
+    /// Whether SIGUSR2 was ours when it was checked last; 2: not yet.
     signal_is_ours: AtomicU8,
 }
 
@@ -53,16 +53,17 @@ impl Alarms {
         counts.fold(Object::new(), |object, (cause, again)| object.int(cause, again)).finish()
     }
 
-    /// Notes whose SIGUSR2 is; whether that is new.
+    /// Notes whether SIGUSR2 is ours; whether that is new.
     pub(crate) fn signal_changed(&self, ours: bool) -> bool {
         self.signal_is_ours.swap(u8::from(ours), Ordering::Relaxed) != u8::from(ours)
     }
 }
 
-/// From the keeper to the sampler.
+/// From `dashcam-keeper` to the sampler.
 #[derive(Default)]
 pub(crate) struct Excesses {
-    /// Something lies in the list. Release and acquire are the list's lock's; here it only spares it.
+    /// Something lies in the list. Release and acquire are the list's lock's; here it only spares
+    /// it.
     came: AtomicBool,
     list: Mutex<Vec<Excess>>,
 }

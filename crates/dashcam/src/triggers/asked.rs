@@ -1,14 +1,15 @@
 //! What the trigger said to requests that still run: each is in one capture, and none is forgotten
 //! because it came in a cooldown.
 //!
-//! How it works: a request past its limit is asked for at each pass. The answer is remembered by its
-//! id: a capture will hold it, or a cooldown suppressed it, which is counted once; after the
-//! cooldown it is asked for again. Ids are never given twice, so an answer that stays a little longer
-//! than its request does no harm.
+//! How it works: a request past its limit is asked for at each pass. The answer is remembered by
+//! its id: a capture will hold it, or a cooldown suppressed it, which is counted once; after the
+//! cooldown it is asked for again. Ids are never given twice, so an answer that is kept a little
+//! longer than its request does no harm.
 
 use std::collections::HashMap;
 
-/// Answers of ended requests that may stay: a request leaves the table before its end is told.
+/// Answers of ended requests that may be kept: a request leaves the table before its end is
+/// recorded.
 const SPARE: usize = 64;
 /// The capture of those that none will hold.
 pub(crate) const NONE: u64 = 0;

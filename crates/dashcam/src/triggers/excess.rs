@@ -1,9 +1,9 @@
-//! Rules about metrics: the keeper tells them every window, the sampler makes captures of what they
-//! say.
+//! Rules about metrics: `dashcam-keeper` gives them every window, the sampler makes captures of
+//! what they say.
 //!
-//! How it works: windows are taken by the keeper, firings are the sampler's; between them lies a
-//! list with a flag beside it. A rule that is over says so at every window until a capture is to be
-//! made for it; then it is quiet until it was under its limit once.
+//! How it works: windows are taken by `dashcam-keeper`, firings are the sampler's; between them
+//! lies a list with a flag beside it. A rule that is over says so at every window until a capture
+//! is to be made for it; then it is quiet until it was under its limit once.
 
 use ::metrics::window::{Kind, Reading, Value};
 use format::region::losses;
@@ -12,7 +12,7 @@ use trigger::{Came, MetricRules, MetricWatch};
 use crate::recording::Recording;
 use crate::triggers::alarms::Excesses;
 
-/// The keeper's side.
+/// The side of `dashcam-keeper`.
 pub(crate) struct Judging {
     rules: MetricRules,
     watch: MetricWatch,
@@ -23,7 +23,7 @@ impl Judging {
         Judging { rules: rules.clone(), watch: MetricWatch::new(rules) }
     }
 
-    /// Tells the rules of a window.
+    /// Judges a window by the rules.
     pub(crate) fn window(
         &mut self,
         recording: &Recording,

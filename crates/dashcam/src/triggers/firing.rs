@@ -1,9 +1,9 @@
-//! When a capture is made: asks the rules each pass, and posts jobs to the keeper.
+//! When a capture is made: asks the rules each pass, and posts jobs to `dashcam-keeper`.
 //!
-//! How it works: what the recorder's mailboxes and counters tell, and the requests that are open,
-//! become firings; those of a cause captured a short while ago are counted and dropped; the gate
+//! How it works: what the recorder's mailboxes and counters report, and the requests that are open,
+//! become firings. Firings of a cause captured a short while ago are counted and dropped; the gate
 //! decides when the capture of the first is due; the quota of the day has the last word. SIGUSR2,
-//! `snap` and the end of the process pass by the gate: somebody wants these.
+//! `snap` and the end of the process bypass the gate, because a user asked for these.
 //!
 //! All policy is in crate `trigger`; here it is connected.
 
@@ -38,7 +38,7 @@ struct ErrorRule {
     text: String,
     /// Of a rule that judges by share.
     crowd: Option<Crowd>,
-    /// Failed requests at the last look.
+    /// Failed requests at the last reading.
     failed: u64,
 }
 
@@ -57,7 +57,7 @@ struct MetricExcess {
     suppressed: bool,
 }
 
-/// What the keeper will say of a capture.
+/// What `dashcam-keeper` will say of a capture.
 type Said = Receiver<Result<PathBuf, String>>;
 
 /// A capture on its way to the disk.
@@ -89,7 +89,7 @@ pub(crate) struct Triggers {
     asked: Asked,
     /// Number of the next capture.
     number: u64,
-    /// Those that rules wanted and the keeper has not told of.
+    /// Those that rules wanted and `dashcam-keeper` has not reported yet.
     making: Vec<Making>,
     /// The capture of the last SIGUSR2.
     signalled: Option<Said>,
@@ -97,7 +97,7 @@ pub(crate) struct Triggers {
     captured_ns: u64,
     /// What limits are multiplied by.
     factor: f64,
-    /// The last look at what need not be looked at in each pass.
+    /// The last check of what need not be checked in each pass.
     slow_look_ns: u64,
 }
 
@@ -146,7 +146,7 @@ impl Triggers {
             self.errors = error_rules(config);
         }
         if config.metric_rules != self.config.metric_rules {
-            // Of no rule any more; those that a capture will hold are still to be told by it.
+            // Of no rule any more; those that a capture will hold are still to be reported by it.
             self.excesses.retain(|excess| excess.told && excess.rule != NO_RULE);
             self.excesses.iter_mut().for_each(|excess| excess.rule = NO_RULE);
         }
@@ -209,7 +209,7 @@ impl Triggers {
         }
     }
 
-    /// Makes the captures that somebody asked for by a signal; also while nothing is recorded.
+    /// Makes the captures that were asked for by a signal; also while nothing is recorded.
     pub(crate) fn wishes(&mut self) {
         // While the capture of the one before is on its way, another one wants the same.
         let waits = |said: &Said| matches!(said.try_recv(), Err(TryRecvError::Empty));
@@ -264,7 +264,7 @@ impl Triggers {
         for request in open {
             let age = now.saturating_sub(request.begin_ns);
             let is_over = age >= limits.limit_ns(request.name);
-            // One that ended since the list was made is told by its end.
+            // One that ended since the list was made is reported by its end.
             if is_over
                 && self.asked.wants(request.id, cooling)
                 && recorder.open_requests().is_open(request.id)
@@ -407,7 +407,7 @@ impl Triggers {
             }
             Why::Metric { rule } => {
                 let number = firing.request & !NO_METRIC_REQUEST;
-                // One that came meanwhile, of the same rule, takes the place of that one.
+                // A newer excess of the same rule takes its place.
                 let this = self.excesses.iter().find(|excess| excess.number == number);
                 let excess = this.or_else(|| self.excesses.iter().find(|e| e.rule == rule));
                 format!("metric: {}", excess.map_or("", |excess| excess.text.as_str()))
@@ -499,7 +499,7 @@ fn timing(config: &Config) -> Timing {
     Timing { post_ns: config.post_ns, patience_ns: PATIENCE_NS, cooldown_ns: config.cooldown_ns }
 }
 
-/// Takes SIGUSR2 if the settings ask for it and nobody else has it.
+/// Takes SIGUSR2 if the settings ask for it and it has no other handler.
 pub(crate) fn take_signal(recording: &Recording, alarms: &Alarms) {
     if recording.config().signal {
         sys::signal::take_usr2();
@@ -507,13 +507,13 @@ pub(crate) fn take_signal(recording: &Recording, alarms: &Alarms) {
     }
 }
 
-/// Says whose SIGUSR2 is; the program may take it at any time.
+/// Says whether SIGUSR2 is ours; the program may take it at any time.
 fn signal_source(recording: &Recording, alarms: &Alarms) {
     if !recording.config().signal {
         return;
     }
     let ours = usr2_taker() == Taker::Ours;
-    // Told when it changes only: the list of sources is locked and searched.
+    // Reported when it changes only: the list of sources is locked and searched.
     if alarms.signal_changed(ours) {
         let state = match ours {
             true => "on",

@@ -35,7 +35,8 @@ impl Loop {
         Loop { recording, queue, alarms, triggers }
     }
 
-    /// A pass at `ms`, in which a rule of `on_metric` is over its limit if `over`; the capture that is wanted then.
+    /// A pass at `ms`, in which a rule of `on_metric` is over its limit if `over`; the capture that
+    /// is wanted then.
     fn pass(&mut self, ms: u64, over: Option<(usize, bool)>) -> Option<Job> {
         if let Some((rule, is_new)) = over {
             let text = format!("rule {rule} at {ms} ms");
@@ -61,7 +62,7 @@ impl Loop {
 const RULES: (&str, &str) = ("on_metric", "depth>100, errors>5");
 const NO_REPEATS: (&str, &str) = ("repeat_after", "0");
 
-/// The keeper says how a capture ended.
+/// Reports how a capture ended, in place of `dashcam-keeper`.
 fn end(job: Job, result: Result<PathBuf, String>) {
     let _ = job.done.map(|done| done.send(result));
 }

@@ -1,5 +1,5 @@
-//! When a capture is made: rules on times, errors and metrics, asked each pass; all policy is in crate
-//! `trigger`.
+//! When a capture is made: rules on times, errors and metrics, asked each pass; all policy is in
+//! crate `trigger`.
 
 pub(crate) mod alarms;
 pub(crate) mod asked;

@@ -1,4 +1,4 @@
-//! Reading a box as the next of kin: every record checked, and the books.
+//! Reading a box as `dashcam recover` does: every record checked, and the accounts.
 #![allow(dead_code, clippy::expect_used)]
 
 use std::collections::HashMap;
@@ -76,7 +76,7 @@ impl Box {
         blocks.map(of).sum::<u64>() + dropped
     }
 
-    /// The books: what the threads say they wrote is here, or counted as gone.
+    /// The accounts: what the threads say they wrote is here, or counted as gone.
     pub fn balance(&self, checked: u32) {
         let read: u64 = self.check(checked).values().sum();
         let (least, most) = self.written();

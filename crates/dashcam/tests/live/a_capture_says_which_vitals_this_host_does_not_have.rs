@@ -1,5 +1,5 @@
-//! The source `vitals` is on wherever dashcam runs; what this host does not give is said with it, in the same
-//! words as `dashcam doctor` has.
+//! The source `vitals` is on wherever dashcam runs; what this host does not give is said with it,
+//! in the same words as `dashcam doctor` has.
 
 use capture::read::Capture;
 use sys::vitals::{Missing, Vitals};

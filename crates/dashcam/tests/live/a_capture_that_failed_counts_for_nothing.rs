@@ -13,7 +13,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
 
 /// One test: there is one recorder a process.
 #[test]
-fn a_failed_write_and_a_storm_of_signals() {
+fn a_failed_write_and_many_signals_at_once() {
     let out = std::env::temp_dir().join(format!("dashcam-again-{}", std::process::id()));
     std::fs::write(&out, "a file where the folder should be").expect("written");
     let config = dashcam::Config::new().memory("4MiB").out(out.display()).control("off");
@@ -35,7 +35,7 @@ fn a_failed_write_and_a_storm_of_signals() {
         captures() == 1
     });
 
-    // Jobs that keep the keeper busy while signals come.
+    // Jobs that occupy `dashcam-keeper` while signals come.
     std::thread::scope(|scope| {
         for _ in 0..30 {
             scope.spawn(|| dashcam::snap("busy").expect("written"));

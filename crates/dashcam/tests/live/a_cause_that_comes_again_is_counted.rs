@@ -1,5 +1,5 @@
-//! With `repeat_after` a cause that comes again makes no capture: how often it did, each request once,
-//! is in the status and in the next capture of another cause.
+//! With `repeat_after` a cause that comes again makes no capture: how often it did, each request
+//! once, is in the status and in the next capture of another cause.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn captures(out: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// One that is seen past its limit as it runs, wherever the machine lets the sampler look in time.
+/// A request that is seen past its limit as it runs, wherever the sampler gets a CPU in time.
 fn takes(name: &str) {
     let mut request = dashcam::request!("a request");
     request.rename(name);

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The reasons of the captures in `out`, oldest first, once there are `count` or a while has passed.
+/// The reasons of the captures in `out`, oldest first, once there are `count` or a while has
+/// passed.
 fn reasons(out: &Path, count: usize) -> Vec<String> {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
@@ -61,7 +62,7 @@ fn by_a_time_and_by_a_percentile() {
     // Its end is no news, and was never counted a second time.
     drop(hang);
 
-    // In the cooldown of that one.
+    // In the cooldown of the one before.
     std::thread::scope(|scope| {
         (0..20).for_each(|_| drop(scope.spawn(|| takes("job", 60))));
     });

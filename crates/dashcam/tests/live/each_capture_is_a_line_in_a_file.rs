@@ -1,5 +1,5 @@
-//! Each capture is a line in a file beside the captures: when, where, why, of which request, by which
-//! process. It is no capture itself, and does no harm where it cannot be written.
+//! Each capture is a line in a file beside the captures: when, where, why, of which request, by
+//! which process. The file is no capture itself, and does no harm where it cannot be written.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ fn takes(name: &str, ms: u64) {
 
 /// One test: there is one recorder a process.
 #[test]
-fn of_slow_and_failed_requests_and_of_who_asked() {
+fn of_slow_and_failed_requests_and_of_captures_by_hand() {
     let out = std::env::temp_dir().join(format!("dashcam-log-{}", std::process::id()));
     let log = out.join("lines.captures.log");
     let config = dashcam::Config::new().service("lines").memory("4MiB").out(out.display());

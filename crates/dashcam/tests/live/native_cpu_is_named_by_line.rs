@@ -1,5 +1,5 @@
-//! Requests of a Rust program that compute, three calls deep or inlined: the verdict names function,
-//! file and line of the code that burned the CPU.
+//! Requests of a Rust program that compute, three calls deep or inlined: the verdict names
+//! function, file and line of the code that burned the CPU.
 
 use std::hint::black_box;
 use std::ops::RangeInclusive;

@@ -1,5 +1,6 @@
-//! However many requests are slow at once, and however many threads stand in their way, a pass looks at
-//! no more threads than the setting `threads` allows; and who is in the way of one slow request is seen.
+//! However many requests are slow at once, and however many threads are in their way, a pass
+//! samples no more threads than the setting `threads` allows; and the threads in one slow request's
+//! way are seen.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 const PAIRS: usize = 24;
 const THREADS: u64 = 4;
 
-/// A mutex of the C library, which names its owner: who stands in the way shows at each look.
+/// A mutex of the C library, which names its owner: each sample shows the thread in the way.
 struct Lock(std::cell::UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: pthread_mutex_t is made to be used by several threads at once, through its address alone;
@@ -41,7 +42,7 @@ fn figure(name: &str) -> u64 {
     from[..digits].parse().expect("a number")
 }
 
-/// Holds `lock` until it is told to stop, and runs a little all the time.
+/// Holds `lock` until it is stopped, and runs a little all the time.
 fn hold(lock: &Lock, held: &Barrier, stop: &AtomicBool) {
     lock.take();
     held.wait();

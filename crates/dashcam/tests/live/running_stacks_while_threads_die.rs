@@ -1,5 +1,6 @@
-//! Threads of slow requests that compute and end while they are watched, more at once than there are
-//! watches, in a process that forks: nothing crashes, a child harms nobody, what was seen is named.
+//! Threads of slow requests that compute and end while they are watched, more at once than there
+//! are watches, in a process that forks: nothing crashes, a child harms nobody, what was seen is
+//! named.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! While threads come and go, and whose wakings and stacks are asked for changes with them, each long wait of a
-//! thread that is followed has its waking, once or twice, in order, inside of that wait; and each stack is of one.
+//! Threads come and go, and with them the threads whose wakeups and stacks are asked for. Each long
+//! wait of a followed thread has its wakeup, once or twice, in order, inside of that wait; and each
+//! stack belongs to one wakeup.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,7 +26,7 @@ fn hold_and_let_go(lock: &Mutex<u32>, taken: &mpsc::Sender<()>) {
     TURNS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// One request of a few waits for what a thread has that lives for that alone.
+/// One request in a few waits for a lock whose holder lives for that alone.
 fn serve(lock: &'static Mutex<u32>, until: Instant) -> u32 {
     while Instant::now() < until {
         for _ in 0..20 {

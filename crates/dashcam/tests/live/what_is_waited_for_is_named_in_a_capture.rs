@@ -1,7 +1,7 @@
-//! A capture says what a slow request waited for: of several descriptors three by name, and how many
-//! more there are; of a datagram socket without a peer to whom it sends, and no more than its own port
-//! while it receives; the path that is opened; the name of a call for which there is no word; a lock that lies in
-//! memory shared with other processes.
+//! A capture says what a slow request waited for: of several descriptors three by name, and how
+//! many more there are; of a datagram socket without a peer the address it sends to, and no more
+//! than its own port while it receives; the path that is opened; the name of a call for which there
+//! is no word; a lock that lies in memory shared with other processes.
 
 use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -14,7 +14,7 @@ use capture::read::Capture;
 use format::record::TARGET_IS_NAME;
 use format::wait::WaitKind;
 
-/// Long beside what the sampler needs to see who waits, also on a busy machine.
+/// Long compared to what the sampler needs to see what waits, also on a busy machine.
 const SLOW_MS: i32 = 600;
 
 fn owned(fd: i32) -> OwnedFd {
@@ -38,7 +38,7 @@ fn polls(things: &[&dyn AsRawFd]) {
     let entry =
         |t: &&dyn AsRawFd| libc::pollfd { fd: t.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut set: Vec<libc::pollfd> = things.iter().map(entry).collect();
-    // SAFETY: as many entries as are told, which live through the call.
+    // SAFETY: as many entries as the length says, which live through the call.
     unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, SLOW_MS) };
 }
 
@@ -55,7 +55,8 @@ fn waits_in_epoll(things: &[&dyn AsRawFd]) {
     unsafe { libc::epoll_wait(epoll.as_raw_fd(), &mut event, 1, SLOW_MS) };
 }
 
-/// A datagram socket without a peer and with a time limit, and the address of one that takes nothing any more.
+/// A datagram socket without a peer and with a time limit, and the address of a socket that takes
+/// nothing any more.
 fn full_socket() -> (UnixDatagram, SocketAddr, UnixDatagram) {
     let name = format!("dashcam-full-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(name).expect("a short name");
@@ -108,7 +109,7 @@ fn waits_for_a_shared_lock() {
     }
 }
 
-/// Targets that the looks at a request's thread told while it waited for this.
+/// Targets that the samples of a request's thread recorded while it waited for this.
 fn targets(capture: &Capture, request: &str, kind: WaitKind) -> BTreeSet<String> {
     let name = capture.name_id(request);
     let row = capture.requests.iter().find(|row| Some(row.name) == name).expect("it was recorded");
@@ -130,7 +131,7 @@ fn what_is_waited_for_is_named_in_a_capture() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = listener.local_addr().expect("it is bound");
     let client = TcpStream::connect(address).expect("it listens");
-    // A listener with somebody to accept is ready.
+    // A listener with a client to accept is ready.
     let _accepted = listener.accept().expect("the client is there");
     let events = [event(), event(), event()];
     let (stock, prices) = (udp(7001), udp(7002));

@@ -1,8 +1,8 @@
 //! Which requests go to the collector: those past their limit, those that failed, and a share.
 //!
 //! The share is taken by the trace id, as W3C Trace Context level 2 and OpenTelemetry's consistent
-//! probability sampling do it: the last 56 bits of the id against a threshold. Services that use the
-//! same share so choose the same traces.
+//! probability sampling do it: the last 56 bits of the id against a threshold. So services that use
+//! the same share choose the same traces.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use format::ids;
 use format::record::{flag, Record};
 use recorder::Limits;
 
-/// Requests of one look; the others are counted.
+/// Requests of one scan; the others are counted.
 const MOST: usize = 500;
 /// Trace ids of open requests that are remembered.
 const MOST_TOLD: usize = 16_384;

@@ -1,8 +1,8 @@
 //! The records of chosen requests as spans of OTLP.
 //!
 //! Ids, parents and kinds are those that a capture of the same moment has (`capture::read::Traces`
-//! is the other one who says so, and a test compares the two): told by records, else derived; the
-//! parent is the innermost span of the same thread and request around it, else the root.
+//! derives them there, and a test compares the two): from records, else derived; the parent is the
+//! innermost span of the same thread and request around it, else the root.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -19,14 +19,14 @@ use super::choose::Chosen;
 use super::names::Names;
 use super::scan::walk;
 
-/// Records of one look; a request of more is told without the rest, and that is counted.
+/// Records of one scan; a request with more is sent without the rest, and that is counted.
 const MOST_RECORDS: usize = 50_000;
 /// Moments of one span; the others are counted in it.
 const MOST_MOMENTS: usize = 1000;
-/// Open spans that are looked at to find the one around another.
+/// Open spans that are searched for the one around another.
 const MOST_OPEN: usize = 256;
 
-/// Earlier spans of a thread that are looked at to find the one around an event.
+/// Earlier spans of a thread that are searched for the one around an event.
 const MOST_BACK: usize = 4096;
 
 type List = Vec<(u32, Value<'static>)>;
@@ -76,11 +76,11 @@ pub(super) struct Gathered {
     pub spans: Vec<Span<'static>>,
     /// Requests of which something was overwritten before we came.
     pub incomplete: u64,
-    /// Records past the bound of one look.
+    /// Records past the bound of one scan.
     pub left_out: u64,
 }
 
-/// What stays the same from look to look.
+/// What is kept from scan to scan.
 #[derive(Default)]
 pub(super) struct Gatherer {
     names: Names,
@@ -114,7 +114,7 @@ impl Gatherer {
         self.names.refresh(region);
         for chosen in chosen {
             let Some(rows) = rows.remove(&chosen.id) else { continue };
-            // Without its end there is no telling what it was; it was overwritten since we chose it.
+            // Without its end nothing is known of it; it was overwritten since we chose it.
             if !rows.root.ended {
                 out.incomplete += 1;
                 continue;

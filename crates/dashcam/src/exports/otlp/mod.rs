@@ -1,21 +1,21 @@
 //! Live export by OTLP: the requests worth it, with their spans, and the metrics, to a collector.
 //!
-//! How it works: one thread, `dashcam-otlp`, looks once a second at what is new in the box (`scan`),
-//! chooses among the requests that ended (`choose`), and a second later, when other threads' spans of
-//! them are there too, copies their records out, as a capture does (`gather`). Bodies wait in a queue
-//! bounded in bytes (`queue`) and are posted by the same thread.
+//! How it works: one thread, `dashcam-otlp`, reads once a second what is new in the box (`scan`)
+//! and chooses among the requests that ended (`choose`). A second later, when other threads' spans
+//! of them are there too, it copies their records, as a capture does (`gather`). Bodies wait in a
+//! queue bounded in bytes (`queue`) and are posted by the same thread.
 //!
 //! ```text
 //!  host's threads > box ....> scan > choose > gather > queue > HTTP
 //!                    keeper > windows of metrics > series ^
 //! ```
-//! What it promises: nobody who records pays anything for it, or ever waits for the network: the
-//! decision falls when the request is over (tail sampling), and its records are in the box anyway.
-//! Every span and point is in the books. Requests that were overwritten before we came are counted.
-//! A forked child begins anew, with nothing of its parent's.
+//! What it promises: a thread that records pays nothing for it, and never waits for the network:
+//! the decision falls when the request is over (tail sampling), and its records are in the box
+//! anyway. Every span and point is accounted for. Requests that were overwritten before we came are
+//! counted. A forked child begins anew, with nothing of its parent's.
 //!
-//! What is missing on purpose: spans outside of requests, and what the recorder saw (waits, awaits):
-//! captures have them. docs/otlp.md; docs/decisions/0012 has what was weighed.
+//! What is missing on purpose: spans outside of requests, and what the recorder saw (waits,
+//! awaits): captures have them. docs/otlp.md; docs/decisions/0012 has what was weighed.
 
 mod choose;
 mod gather;
@@ -47,13 +47,13 @@ use queue::{Item, Queue, Signal};
 use scan::Scan;
 use series::Series;
 
-/// Between two looks.
+/// Between two scans.
 const EVERY: Duration = Duration::from_secs(1);
-/// The longest that posting keeps us from looking.
+/// The longest that posting keeps us from scanning.
 const MOST_POSTING: Duration = Duration::from_secs(5);
 /// Spans of one request.
 const SPANS: usize = 1000;
-/// A collector that is gone is told of after this long, and then at most once in `QUIET`.
+/// A collector that is gone is reported after this long, and then at most once in `QUIET`.
 const PATIENCE: Duration = Duration::from_secs(3);
 const QUIET: Duration = Duration::from_secs(300);
 const SCOPE: Scope<'static> = Scope { name: "dashcam", version: env!("CARGO_PKG_VERSION") };
@@ -127,7 +127,7 @@ pub(crate) fn start(recording: &Recording) {
     }
 }
 
-/// Takes a window, on the keeper.
+/// Takes a window, on `dashcam-keeper`.
 pub(crate) fn window(window: &Window) {
     if let Some(live) = LIVE.get() {
         live.window(window);
@@ -144,7 +144,7 @@ pub(crate) fn flush(timeout: Duration) -> bool {
     wait(timeout, true)
 }
 
-/// The same for who cannot wait: also false once it was tried and nobody took it.
+/// The same for callers that cannot wait: also false once it was tried and nobody took it.
 pub(crate) fn flush_if_heard(timeout: Duration) -> bool {
     wait(timeout, false)
 }
@@ -170,7 +170,7 @@ pub(crate) fn stop(timeout: Duration) {
     let Some(live) = LIVE.get() else { return };
     let deadline = Instant::now() + timeout;
     *lock(&live.end) = Some(deadline);
-    // A little longer, for the thread to write its books.
+    // A little longer, for the thread to write its accounts.
     let late = deadline + Duration::from_millis(100);
     while !live.over.load(Ordering::Acquire) && Instant::now() < late {
         live.came.notify_all();
@@ -259,7 +259,7 @@ struct Looker {
     scan: Scan,
     chooser: Chooser,
     gatherer: Gatherer,
-    /// Chosen at the last look.
+    /// Chosen at the last scan.
     due: Vec<Chosen>,
     incomplete: u64,
     left_out: u64,
@@ -300,7 +300,7 @@ fn run(live: &'static Live) {
 
 impl Looker {
     /// Finds the requests that ended, and puts the spans of those chosen into the queue. `hurries`:
-    /// those chosen now as well; else they wait a look for what other threads say of them.
+    /// those chosen now as well; else they wait a scan for other threads' records of them.
     fn look(&mut self, live: &Live, hurries: bool) {
         let recorder = live.recorder;
         let (chooser, limits) = (&mut self.chooser, recorder.limits());
@@ -347,14 +347,14 @@ impl Looker {
 }
 
 impl Live {
-    /// Takes a lock that nobody holds for long.
+    /// Takes a lock that is never held for long.
     fn window(&self, window: &Window) {
         if self.settings.metrics.is_some() {
             lock(&self.series).0.add(window);
         }
     }
 
-    /// Puts the metrics into the queue when it is time, or somebody wants them now.
+    /// Puts the metrics into the queue when it is time, or when they are wanted now.
     fn tell_metrics(&self, now: bool) {
         if self.settings.metrics.is_none() {
             return;
@@ -375,7 +375,7 @@ impl Live {
         }
     }
 
-    /// Sleeps until the next look, or until somebody wants something.
+    /// Sleeps until the next scan, or until something is wanted.
     fn rest(&self, seen: u64) {
         let until = Instant::now() + EVERY;
         loop {
@@ -385,7 +385,7 @@ impl Live {
             if is_wanted || left.is_zero() {
                 return;
             }
-            // Who wants something notifies again and again until it is done.
+            // A caller that wants something notifies again and again until it is done.
             drop(self.came.wait_timeout(end, left).unwrap_or_else(PoisonError::into_inner));
         }
     }
@@ -409,8 +409,8 @@ impl Live {
     }
 }
 
-/// Posts what waits, for a while. At the end: until the deadline, and not a second time. `known`: the
-/// addresses found for traces and metrics.
+/// Posts what waits, for a while. At the end: until the deadline, and not a second time. `known`:
+/// the addresses found for traces and metrics.
 fn post(live: &Live, known: &mut [Vec<SocketAddr>; 2], end: Option<Instant>, hurries: bool) {
     let until = end.unwrap_or_else(|| Instant::now() + MOST_POSTING);
     if hurries {

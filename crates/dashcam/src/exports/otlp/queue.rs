@@ -1,8 +1,8 @@
-//! What waits to be posted, and the books.
+//! What waits to be posted, and the accounts.
 //!
-//! What it promises: for spans and for points of metrics, at every look,
-//! `produced = sent + refused + dropped + waiting`. *Sent* is what a collector said it took; when a
-//! connection breaks behind a request, what it took is posted again, so it may come twice.
+//! What it promises: for spans and for points of metrics, at every scan, `produced = sent + refused
+//! + dropped + waiting`. *Sent* is what a collector said it took; when a connection breaks behind a
+//! request, what it took is posted again, so it may come twice.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use ::otlp::http::Answer;
 pub(super) const MOST_BYTES: usize = 16 << 20;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const MOST_WAIT: Duration = Duration::from_secs(30);
-/// The longest that a collector may ask us to stay away.
+/// The longest that a collector may ask us to wait.
 const MOST_AWAY: Duration = Duration::from_secs(300);
 
-/// Whose endpoint.
+/// Which endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     Traces = 0,
@@ -72,7 +72,7 @@ impl Queue {
         books.waiting += item.count;
         self.bytes += item.body.len();
         self.items.push_back(item);
-        // The one that is being posted stays.
+        // The one that is being posted is left in the queue.
         let first = usize::from(self.taken);
         while self.bytes > MOST_BYTES {
             let Some(item) = self.items.remove(first) else { break };
@@ -248,7 +248,7 @@ mod tests {
         queue.answered(&Answer { status: 200, ..Answer::default() }, Instant::now());
         assert_eq!(queue.books[0].sent, 1);
         assert!(adds_up(&queue));
-        // One that is larger than all there is goes at once, and is told.
+        // An item that is larger than the whole queue goes at once, and is reported.
         queue.push(item(7, MOST_BYTES + 1));
         assert!(queue.is_empty() && adds_up(&queue));
     }

@@ -1,10 +1,11 @@
-//! What is new in the box since the last look, each record once.
+//! What is new in the box since the last scan, each record once.
 //!
-//! How it works: blocks that were written to since the last look are copied, as a capture does it,
-//! and decoded. Each writer (thread id, serial) numbers its records, so what was met before is passed
-//! over, and a gap is what was overwritten or dropped before we came: counted, never guessed.
+//! How it works: blocks that were written to since the last scan are copied, as a capture does it,
+//! and decoded. Each writer (thread id, serial) numbers its records, so what was met before is
+//! passed over, and a gap is what was overwritten or dropped before we came: counted, never
+//! guessed.
 //!
-//! What it costs: nothing to those who write; a pass over the blocks of the last seconds on our own
+//! What it costs: nothing to the writers; a pass over the blocks of the last seconds on our own
 //! thread.
 
 use std::collections::HashMap;
@@ -14,13 +15,14 @@ use format::record::{decode, Record};
 use format::region::{thread, THREAD_WORDS};
 use ring::{BlockCopy, Region};
 
-/// A block closed so long before the last look may yet have got a record behind it: its writer read
-/// the clock and was kept from its CPU.
+/// A block closed this long before the last scan may yet have got a record behind it: its writer
+/// read the clock and was kept from its CPU.
 const MARGIN_NS: u64 = 1_000_000_000;
 /// Writers that are remembered before those that are gone are forgotten.
 const WRITERS: usize = 4096;
 
-/// Told of each record: who wrote it (thread id, serial), its place among theirs, itself.
+/// Called with each record: its writer (thread id, serial), its place among the writer's records,
+/// the record itself.
 pub(super) type Each<'e> = dyn FnMut((u32, u32), u64, Record<'_>) + 'e;
 
 /// Where we are with each writer.
@@ -28,14 +30,14 @@ pub(super) type Each<'e> = dyn FnMut((u32, u32), u64, Record<'_>) + 'e;
 pub(super) struct Scan {
     /// The next record's number, by writer.
     next: HashMap<(u32, u32), u64>,
-    /// The last look began then; 0: none was.
+    /// The last scan began then; 0: none was.
     looked_ns: u64,
     /// Records that were gone before we came.
     pub missed: u64,
     buffer: BlockCopy,
 }
 
-/// What one look met of one writer.
+/// What one scan met of one writer.
 #[derive(Clone, Copy)]
 struct Met {
     expected: u64,
@@ -45,8 +47,8 @@ struct Met {
 }
 
 impl Scan {
-    /// Calls `each` with every new record. The first look meets all that is there; what was gone
-    /// by then is not counted.
+    /// Calls `each` with every new record. The first scan meets all that is there; what was gone by
+    /// then is not counted.
     pub(super) fn look(&mut self, region: &Region, now_ns: u64, each: &mut Each<'_>) {
         let since_ns = self.looked_ns.saturating_sub(MARGIN_NS);
         let is_first = self.looked_ns == 0;
@@ -65,7 +67,7 @@ impl Scan {
             if known.is_none() && !is_first && instant(&record).is_some_and(|t| t < since_ns) {
                 return;
             }
-            // A writer that was not there at the first look has begun since, with number 0.
+            // A writer that was not there at the first scan has begun since, with number 0.
             let expected = if is_first { seq } else { known.unwrap_or(0) };
             let fresh = Met { expected, first: seq, last: seq, count: 0 };
             let met = met.entry(writer).or_insert(fresh);
@@ -102,7 +104,7 @@ impl Scan {
     }
 }
 
-/// The last instant a record of ours tells of.
+/// The last instant that a record of ours is about.
 fn instant(record: &Record<'_>) -> Option<u64> {
     match record {
         Record::RequestEnd { end_ns, .. } | Record::Span { end_ns, .. } => Some(*end_ns),
@@ -115,7 +117,7 @@ fn instant(record: &Record<'_>) -> Option<u64> {
 }
 
 /// Calls `each` with every record (writer, number, record) of the blocks written to since
-/// `since_ns`, without stopping anybody.
+/// `since_ns`, without stopping any thread.
 pub(super) fn walk(region: &Region, since_ns: u64, buffer: &mut BlockCopy, each: &mut Each<'_>) {
     let decoded = |block: &BlockCopy| {
         let words = block.words();

@@ -4,13 +4,13 @@
 //! | --- | --- |
 //! | counter | monotonic sum; a sum that may fall from the moment on that it was counted down |
 //! | gauge | gauge: the last value, with the changes behind it |
-//! | timing, histogram, distribution | histogram with OpenTelemetry's usual bounds; timing in `ms` |
+//! | timing, histogram, distribution | histogram with OpenTelemetry's bounds; timing in `ms` |
 //! | set | gauge: distinct members since the time before |
 //!
-//! Sums are cumulative, as collectors and Prometheus want them, so that a request that was lost takes
-//! nothing from the next one's sum; or deltas, when `OTEL_..._TEMPORALITY_PREFERENCE` asks for them.
-//! Count, sum and range of values are exact; buckets are those of the values that were kept, each
-//! for as many as it stands for.
+//! Sums are cumulative, as collectors and Prometheus want them, so that a request that was lost
+//! takes nothing from the next one's sum; or deltas, when `OTEL_..._TEMPORALITY_PREFERENCE` asks
+//! for them. Count, sum and range of values are exact; buckets are those of the values that were
+//! kept, each for as many as it stands for.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -25,7 +25,7 @@ const BOUNDS: [f64; 15] = [
     0.0, 5.0, 10.0, 25.0, 50.0, 75.0, 100.0, 250.0, 500.0, 750.0, 1000.0, 2500.0, 5000.0, 7500.0,
     10_000.0,
 ];
-/// Members of one set that are remembered until the next telling.
+/// Members of one set that are remembered until the next export.
 const MOST_MEMBERS: usize = 10_000;
 
 enum State {
@@ -39,9 +39,9 @@ enum State {
 pub(super) struct Series {
     temporality: Temporality,
     states: HashMap<Id, State>,
-    /// Something came in since the last telling.
+    /// Something came in since the last export.
     fresh: HashSet<Id>,
-    /// Counting began then; with deltas: since the last telling.
+    /// Counting began then; with deltas: since the last export.
     from_ns: u64,
     to_ns: u64,
 }
@@ -68,8 +68,8 @@ impl Series {
         }
     }
 
-    /// What is to be told now: every series that something came in for, and with cumulative sums
-    /// the others too. In the order of their names.
+    /// What is to be exported now: every series that something came in for, and with cumulative
+    /// sums the others too. In the order of their names.
     pub(super) fn take(&mut self) -> Vec<Metric<'static>> {
         let mut out: BTreeMap<(Arc<str>, u8), Metric<'static>> = BTreeMap::new();
         let is_delta = self.temporality == Temporality::Delta;

@@ -1,5 +1,6 @@
-//! Who ends a wait is told with its own stack at that instant: the function that let go, also of a thread that was
-//! seen elsewhere for most of the wait, and of one that lives for one lock only.
+//! The waker of a wait is recorded with its own stack at that instant: the function that released
+//! the lock, also of a thread that was seen elsewhere for most of the wait, and of a thread that
+//! lives for one lock only.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +35,8 @@ fn quote() {
     done();
 }
 
-/// What the thread does for most of the wait has another name than the function that lets go.
+/// What the thread does for most of the wait has another name than the function that releases the
+/// lock.
 #[inline(never)]
 fn ponder() {
     std::thread::sleep(SLOW);
@@ -66,7 +68,7 @@ fn reprice(taken: &Sender<()>) {
     done();
 }
 
-/// Runs `recount` each time it is told to, on a thread of its own.
+/// Runs `recount` each time it is asked to, on a thread of its own.
 fn counting() -> (Sender<()>, Receiver<()>) {
     let (tell, told) = mpsc::channel();
     let (say, said) = mpsc::channel();
@@ -78,7 +80,8 @@ fn counting() -> (Sender<()>, Receiver<()>) {
     (tell, said)
 }
 
-/// The functions of who ended the long waits, innermost first; of each wait that was told.
+/// The functions of the wakers that ended the long waits, innermost first; of each wait with a
+/// record.
 fn stacks(capture: &Capture) -> Vec<Vec<&str>> {
     let mut all = Vec::new();
     for (tid, rows) in &capture.off_cpu {
@@ -94,7 +97,7 @@ fn stacks(capture: &Capture) -> Vec<Vec<&str>> {
 }
 
 #[test]
-fn where_a_lock_was_let_go_is_told() {
+fn waker_stacks_show_where_a_lock_was_released() {
     let out = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("let-go-{}", std::process::id()));
     let settings = dashcam::Config::new().service("let-go").slow("50ms");
@@ -121,7 +124,7 @@ fn where_a_lock_was_let_go_is_told() {
             quote();
         });
     }
-    // What came last is told in the next pass.
+    // What came last is recorded in the next pass.
     std::thread::sleep(Duration::from_millis(200));
     let path = dashcam::snap("test").expect("a capture");
     let mut capture = Capture::open(&path).expect("a whole capture");
@@ -169,7 +172,7 @@ fn where_a_lock_was_let_go_is_told() {
         };
         assert!(finding.evidence.iter().any(told), "{:?}", finding.evidence);
     }
-    // Looks alone saw what it did for most of the wait, which is another function.
+    // Samples alone saw what it did for most of the wait, which is another function.
     capture.waker_stacks.clear();
     let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);
     let culprits = diagnosis.findings.iter().filter_map(|f| f.culprit.as_ref());

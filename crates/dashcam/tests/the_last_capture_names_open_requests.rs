@@ -1,11 +1,11 @@
-//! The capture at the end of recording, when the sampler is gone, tells which requests are open:
-//! one whose end is lost must not look as if it still ran.
+//! The capture at the end of recording, when the sampler is gone, names the open requests: a
+//! request whose end is lost must not be taken for one that still runs.
 #![allow(clippy::expect_used, missing_docs)]
 
 use capture::read::Capture;
 
 #[test]
-fn requests_open_at_the_end_are_told_once_more() {
+fn requests_open_at_the_end_are_recorded_once_more() {
     let out = std::env::temp_dir().join(format!("dashcam-last-{}", std::process::id()));
     let config = dashcam::Config::new().memory("4MiB").out(out.display()).slow("9s").control("off");
     dashcam::start(config.at_exit("always")).expect("starts");

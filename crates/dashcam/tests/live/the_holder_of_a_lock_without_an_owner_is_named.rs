@@ -1,5 +1,5 @@
-//! Rust's own locks say nothing of who has them. Where the kernel tells who woke whom, the verdict
-//! names who held one, measured: by its function, though it shares no code with who waited.
+//! Rust's own locks do not name their holder. Where the kernel records wakers, the verdict names
+//! the holder, measured: by its function, though it shares no code with the waiting thread.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use diagnosis::causes::Cause;
 use diagnosis::{Confidence, Diagnosis, Evidence, Finding};
 use format::wake::Waker;
 
-/// Long beside what the sampler needs to see who waits, also on a busy machine.
+/// Long compared to what the sampler needs to see what waits, also on a busy machine.
 const SLOW: Duration = Duration::from_millis(400);
 
 static STOCK: Mutex<u32> = Mutex::new(0);
@@ -56,7 +56,7 @@ fn reprice(taken: &Sender<()>) {
     done();
 }
 
-/// Runs `hold` each time it is told to, on a thread of its own.
+/// Runs `hold` each time it is asked to, on a thread of its own.
 fn holder(name: &str, hold: fn(&Sender<()>)) -> (Sender<()>, Receiver<()>) {
     let (tell, told) = mpsc::channel();
     let (say, said) = mpsc::channel();
@@ -98,14 +98,14 @@ fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED who held a lock: {why}");
 }
 
-/// How many waits were told to have been ended by a thread of this process.
+/// How many waits were recorded as ended by a thread of this process.
 fn told(capture: &Capture) -> usize {
     let rows = capture.wakes.values().flatten();
     rows.filter(|wake| matches!(wake.by, Waker::Thread(_))).count()
 }
 
 #[test]
-fn who_held_a_lock_without_an_owner_is_named() {
+fn the_holder_of_a_lock_without_an_owner_is_named() {
     let out = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("wakers-{}", std::process::id()));
     let settings = dashcam::Config::new().service("wakers").slow("50ms");
@@ -144,7 +144,7 @@ fn who_held_a_lock_without_an_owner_is_named() {
         let ended = |e: &Evidence| e.what.starts_with("the longest wait was ended by thread");
         assert!(finding.evidence.iter().any(ended), "{:?}", finding.evidence);
     }
-    // The same without what the kernel told: at best a guess.
+    // The same without the kernel's records of wakers: at best a guess.
     capture.wakes.clear();
     let diagnosis = diagnosis::diagnose(&capture, |_| 50_000_000);
     println!("{}", diagnosis::to_text(&diagnosis));

@@ -1,5 +1,6 @@
-//! The kernel has no room for all switch records: a capture says from when to when nothing is known, and
-//! no time off the CPU reaches into that, nor has an instant inside at which its thread ran.
+//! The kernel has no room for all switch records: a capture says from when to when nothing is
+//! known. No off-CPU interval reaches into that gap, nor contains an instant at which its thread
+//! ran.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -21,7 +22,7 @@ fn source() -> String {
     status("\"switches\":\"")
 }
 
-/// Sends and awaits a byte until told to stop: the thread's id, and when it ran.
+/// Sends and awaits a byte until it is stopped: returns the thread's id, and when it ran.
 fn exchange(mut peer: UnixStream, stop: &AtomicBool) -> (u32, Vec<u64>) {
     let (mut ran, mut byte) = (Vec::new(), [0]);
     while !stop.load(Ordering::Relaxed) && peer.write_all(&byte).is_ok() {
@@ -34,7 +35,7 @@ fn exchange(mut peer: UnixStream, stop: &AtomicBool) -> (u32, Vec<u64>) {
 }
 
 #[test]
-fn a_loss_ends_what_switch_records_tell() {
+fn a_loss_ends_off_cpu_intervals() {
     let out = std::env::temp_dir().join(format!("dashcam-loss-{}", std::process::id()));
     let settings = dashcam::Config::new().service("loss").slow("1h").out(out.display());
     // Passes so far apart that the rings are full meanwhile.

@@ -1,6 +1,6 @@
-//! A storm of short threads pauses switch records; its end brings them back; a capture says from when
-//! to when, and no time off the CPU reaches into the pause. A thread for each of some hundred
-//! requests a second is no storm.
+//! A burst of short-lived threads pauses switch records; its end brings them back; a capture says
+//! from when to when, and no time off the CPU reaches into the pause. A thread for each of some
+//! hundred requests a second is no burst.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn one_thread(name: u32) {
 }
 
 #[test]
-fn switch_records_pause_in_a_storm() {
+fn switch_records_pause_in_a_burst_of_threads() {
     let out = std::env::temp_dir().join(format!("dashcam-storm-{}", std::process::id()));
     let settings = dashcam::Config::new().service("storm").slow("1h").out(out.display());
     dashcam::start(settings).expect("starts");
@@ -41,7 +41,7 @@ fn switch_records_pause_in_a_storm() {
     let (storm, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let stops = (testkit::SetsAtEnd(&stop), testkit::SetsAtEnd(&storm));
-        // Somebody with switches, all the time.
+        // A thread with switches, all the time.
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(2));
@@ -89,7 +89,7 @@ fn check(capture: &Capture) {
         let found = capture.meta.losses.iter().find(|(name, _)| name == what);
         found.expect("a counter").1
     };
-    // A gap is told like a pause, and is none; a storm on a busy machine may fill the rings.
+    // A gap is recorded like a pause, and is none; a burst on a busy machine may fill the rings.
     if loss("switches_lost") > 0 {
         println!("records were lost: pauses are not counted");
         return;

@@ -1,4 +1,4 @@
-//! From the moment a request is past its limit its thread is looked at several times as often as any
+//! From the moment a request is past its limit its thread is sampled several times as often as any
 //! other that does the same.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,7 +78,8 @@ fn than_any_other_thread() {
     others.sort_unstable();
     let (its, median, most) = (looks(&late.tid, from, to), others[OTHERS / 2], others[OTHERS - 1]);
     assert_eq!(others.len(), OTHERS);
-    // Of 16 places in a pass it has one for itself; 64 share the others: four times as many looks.
+    // Of 16 places in a pass it has one for itself; 64 share the others: four times as many
+    // samples.
     assert!(median >= 5, "the others are looked at, too: {others:?}");
     assert!(its >= 3 * median && its >= 2 * most, "{its} looks, others {others:?}");
 }
