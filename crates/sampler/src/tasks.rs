@@ -3,10 +3,11 @@
 //! How it works: the open request remembers its task. Past its usual time the task is followed to
 //! its innermost await, and a record is written when that is another than before. While it does not
 //! move the same record is written again now and then (`policy::task_due`), without following it.
-//! For a lock or semaphore the task inside its `async with` is searched among all of asyncio's
-//! tasks, and recorded as well. Where there is none, and for a queue, an Event, a Condition or a
-//! plain future, the task that is to end the wait is recorded. While a request waits and nothing is
-//! known to be in its way, tasks that work for no request are sampled, too, some at a time.
+//! For a lock or semaphore, all of asyncio's tasks are searched for the one inside its
+//! `async with`, which is recorded as well. Where there is none, and for a queue, an Event, a
+//! Condition or a plain future, the task that is to end the wait is recorded. While a request waits
+//! and nothing is known to be in its way, tasks that work for no request are sampled, too, some at
+//! a time.
 //!
 //! What it promises: of `MOST_REPEATS` requests a pass, those not seen for longest first, tasks of
 //! `MOST_FOLLOWED` are followed; one that did not move costs three guarded reads. The search for a
@@ -37,13 +38,13 @@ const MOST_REPEATS: usize = 64;
 /// Tasks that are followed of a request that awaits several, and while the bucket is low.
 const CHAINS: usize = 12;
 const CHAINS_POOR: usize = 2;
-/// The holder of a lock is searched at most this often; other waiters for it get the same answer
-/// meanwhile.
+/// The holder of a lock is searched for at most this often; other waiters for it get the same
+/// answer meanwhile.
 const ASK_HOLDER_NS: u64 = 25_000_000;
-/// Locks whose holder is searched within that time.
+/// Locks whose holder is searched for within that time.
 const MOST_LOCKS: usize = 4;
-/// Where a wait has no holder, the task that is to end it is searched again after this time for
-/// each task there is: walking one costs some microseconds.
+/// Where a wait has no holder, the task that is to end it is searched for again after this time
+/// for each task there is: walking one costs some microseconds.
 const ASK_ENDER_NS: u64 = 500_000;
 /// Searches for a holder, or for the task that is to end a wait, take at most this part of the
 /// time, and each is followed by a pause of this many times its length. Where all requests are slow
@@ -57,7 +58,7 @@ const TASKS_AT_ONCE: usize = 4;
 /// Tasks that work for no request are sampled for this part of the time at most; not while the
 /// bucket is low.
 const AROUND_PART: u64 = 60;
-/// Tasks among which a holder is searched.
+/// Tasks that are searched for a holder.
 const MOST_TASKS: usize = 256;
 
 /// Address of asyncio's set of weak references to its tasks; 0 while asyncio was not seen. Written
@@ -90,7 +91,7 @@ pub(crate) struct Suspensions {
     seen: HashMap<u64, Seen>,
     found: Vec<Suspended>,
     tasks: Vec<usize>,
-    /// Lock, when its holder was looked for, the answer.
+    /// Lock, when its holder was searched for, the answer.
     asked: Vec<(usize, u64, Holder)>,
     /// No search for a task that is to end a wait before that.
     enders_from_ns: u64,

@@ -60,7 +60,7 @@ pub trait SwitchRecords {
     fn descriptors(&self) -> usize;
     /// Adds the CPUs that came online since.
     fn cover_new_cpus(&mut self, skip: &[u32]) -> Result<usize, Refused>;
-    /// Reports from now on who wakes these threads, and no others.
+    /// Reports from now on the wakers of these threads, and of no others.
     fn follow(&mut self, wakings: &mut Wakings, tids: &[u32]) -> Result<(), Refused>;
 }
 
@@ -95,7 +95,7 @@ pub trait Proc {
     fn last_id(&self) -> Option<u32>;
     /// Opens the stream of switch records, of all threads but `skip`.
     fn open_switches(&self, skip: &[u32]) -> Result<Self::Switches, Refused>;
-    /// Finds the kernel's hook for wakings.
+    /// Finds the kernel's hook for wakeups.
     fn find_wakings(&self) -> Result<Wakings, Refused>;
     /// Opens the counters of process and host.
     fn open_vitals(&self) -> Self::Vitals;
@@ -107,7 +107,7 @@ pub trait Proc {
     /// The thread whose id the C library's lock at `futex` holds.
     fn lock_owner(&self, call: &TaskCall, futex: u64) -> Option<u32>;
 
-    /// Whether there is room for so many descriptors of ours.
+    /// Whether there is room for this many descriptors of ours.
     fn has_room(&self, descriptors: usize) -> bool;
     /// Notes how many descriptors the process has open. Where the kernel does not say, `count` is
     /// asked.

@@ -39,7 +39,7 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 const CAPTURE_NS: u64 = 30_000_000_000;
 /// New clients are taken no faster than this: what asking in a circle may cost the host.
 const ACCEPT_EVERY_NS: u64 = 5_000_000;
-/// Behind a socket that the program closed the next one accepts no client for this time.
+/// After the program closed the socket, the next one accepts no client for this time.
 const REOPEN_NS: u64 = 1_000_000_000;
 /// While a capture is being written its end is polled this often.
 const LOOK_MS: i32 = 20;

@@ -15,8 +15,8 @@ const LEAVE_NS: u64 = 1_000_000_000;
 const LEAVE_AGAIN_NS: u64 = 20_000_000;
 
 /// Takes a window now and waits until the sinks have it, StatsD's lines are sent or lost, and what
-/// goes by OTLP too, at most two seconds in all. False: nothing
-/// records, or it took longer. Not from a sink.
+/// goes by OTLP too, at most two seconds in all. False: nothing records, or it took longer. Not
+/// from a sink.
 pub fn flush() -> bool {
     after_fork_child();
     let deadline_ns = sys::clock::now_ns() + FLUSH_NS;

@@ -17,7 +17,7 @@ static SINK: StaticRef<Sink> = StaticRef::empty();
 /// What the end of a process waits for the network, at most.
 const LAST: Duration = Duration::from_secs(2);
 
-/// At each start: looks for a target unless there is one already. Wrong settings are said once a
+/// At each start: finds a target unless there is one already. Wrong settings are reported once a
 /// start, and nothing is sent.
 pub(crate) fn start() {
     if SINK.get().is_some() {

@@ -2,9 +2,9 @@
 //!
 //! A box is a file `<service>-<pid>-<start ms>.box` in a folder of this user's in shared memory, so
 //! that it outlives the process but not the machine's power. A process that ends in order removes
-//! its own. Of those left by processes that died, the newest `DEAD_KEPT` are kept for `dashcam
-//! recover`. `DASHCAM_SHM` names another file system in memory than /dev/shm; crates/cli reads it
-//! too.
+//! its own. Of those left by processes that died, the newest `DEAD_KEPT` are kept for
+//! `dashcam recover`. `DASHCAM_SHM` names another file system in memory than /dev/shm; crates/cli
+//! reads it too.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The settings: the environment and the caller's, changes while the process records, and the rules
-//! as the recorder asks them.
+//! The settings: where their values come from, how they change while the process records, and the
+//! rules as the recorder asks them.
 
 pub(crate) mod config;
 pub(crate) mod judge;

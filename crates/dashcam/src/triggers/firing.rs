@@ -3,7 +3,7 @@
 //! How it works: what the recorder's mailboxes and counters report, and the requests that are open,
 //! become firings. Firings of a cause captured a short while ago are counted and dropped; the gate
 //! decides when the capture of the first is due; the quota of the day has the last word. SIGUSR2,
-//! `snap` and the end of the process bypass the gate, because a user asked for these.
+//! `snap` and the end of the process bypass the gate: a person or the settings want these.
 //!
 //! All policy is in crate `trigger`; here it is connected.
 

@@ -42,7 +42,8 @@ const LOW: f64 = 0.55;
 /// cost more than the income for a while (a program that loads), and must not silence the sampler
 /// for minutes.
 const OVERDRAWN: f64 = 0.25;
-/// The part of the income that trickles, and how much of that is put aside: of so much time.
+/// The part of the income that trickles. What is not used of it is kept, up to what comes in during
+/// `TRICKLE_NS`.
 const TRICKLE: f64 = 0.5;
 const TRICKLE_NS: f64 = 1e9;
 /// The trickle, and a low bucket, may be overdrawn by the cost of one pass: so the next pass is

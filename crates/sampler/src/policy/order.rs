@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::policy::tracks::blank;
 
-    /// Each sample costs so much of its CPU.
+    /// Each sample costs this much of its CPU.
     struct Costs(u64, Cell<u64>);
 
     impl Clock for Costs {
@@ -223,7 +223,7 @@ mod tests {
         let order = turns(16, &[1, 2], &[7, 101], &[], 0);
         assert_eq!(order.chosen, [1, 101, 2, 102, 10_007]);
         assert_eq!(order.seen(), [101, 102]);
-        // One that is urgent itself has its own turn.
+        // A thread that is urgent itself has its own turn.
         assert_eq!(turns(16, &[1, 101], &[], &[], 0).chosen, [1, 101, 201]);
     }
 

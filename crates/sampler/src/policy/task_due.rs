@@ -20,7 +20,7 @@ const REPEAT_SEVERAL_NS: u64 = 30_000_000;
 /// Asked this often with this many tasks, less often with more: the more there are, the sooner one
 /// of them has moved, and then all are followed.
 const SEVERAL: u64 = 3;
-/// Tasks that work for no request are sampled this often, and so many at a time.
+/// Tasks that work for no request are sampled this often, and `MOST_AROUND` at a time.
 pub const AROUND_NS: u64 = 40_000_000;
 /// See `AROUND_NS`.
 pub const MOST_AROUND: usize = 6;

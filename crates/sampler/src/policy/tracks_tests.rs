@@ -65,7 +65,7 @@ fn a_thread_that_turns_out_to_run_python_is_looked_at_anew() {
 
 const MS: u64 = 1_000_000;
 
-/// A reading of a thread that waits, or runs; it has used so much CPU, in so many slices.
+/// A reading of a thread that waits, or runs; it has used `run_ns` of CPU, in `slices` slices.
 fn reading(ms: u64, blocked: bool, run_ns: u64, slices: u64) -> Reading {
     let times = Some(Schedstat { run_ns, run_delay_ns: 0, slices });
     Reading { t_ns: ms * MS, clock_ns: Some(run_ns), times, blocked }

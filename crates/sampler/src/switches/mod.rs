@@ -38,7 +38,7 @@ use crate::threads::native::Native;
 use crate::vitals::append_vital;
 use crate::world::{Clock, Proc, Sink, SwitchRecords, World};
 
-/// Of threads that are in no list yet the stacks of so many are taken when they wake others.
+/// Threads that are in no list yet and whose stacks are taken when they wake others, at most.
 const MOST_BORN: usize = 32;
 
 /// The stream of switch records, while there is one.
@@ -214,7 +214,7 @@ impl<R: SwitchRecords> Switching<R> {
         waiting: impl Iterator<Item = u32>,
         now: u64,
     ) {
-        // One that is in no list yet may run Python: then its stack is dropped when it comes.
+        // A thread that is in no list yet may run Python: then its stack is dropped when it comes.
         let born = &self.born;
         let natives = || born.keys().copied().take(MOST_BORN).chain(tracks.natives()).collect();
         self.followed.ask(world, self.stream.as_mut(), waiting, natives, now);

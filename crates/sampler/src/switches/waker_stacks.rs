@@ -6,9 +6,9 @@
 //! | wakers' stacks (`sys::perf::WakerStacks`) | `NativeStack` records | each pass that is paid |
 //!
 //! Only threads that run no Python are asked for: of the others the kernel sees the interpreter's
-//! loop, and their Python stack comes with the next sample. Kept are the stacks that ended a wait
-//! of `LONG_NS` or more, a few in a pass. The others remain in the kernel's rings, which lose what
-//! does not fit: `waker_stacks_lost`.
+//! loop, and their Python stack comes with the next sample. Kept are the stacks of wakers that
+//! ended a wait of `LONG_NS` or more, a few in a pass. The others remain in the kernel's rings,
+//! which lose what does not fit: `waker_stacks_lost`.
 //!
 //! The kernel reports a wakeup twice, with and without a stack, in two rings and with two times.
 //! They are joined here, by waker, woken thread and time, so that readers find the stack at the

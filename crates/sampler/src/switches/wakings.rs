@@ -14,7 +14,7 @@
 //! A waker of one of them may wake it again: it is sampled like others in a slow request's way.
 //!
 //! Needs privileges and switch records; the source `wakers` says what is missing. Without it the
-//! diagnosis infers the waker from the ends of waits.
+//! diagnosis infers the waker.
 
 use format::region::losses;
 use format::wake::{Wake, Waker};
@@ -95,7 +95,7 @@ impl Followed {
         }
     }
 
-    /// Threads that woke one that is followed, lately.
+    /// Threads that woke a followed thread, lately.
     pub(crate) fn wakers(&mut self, now: u64) -> impl Iterator<Item = u32> + '_ {
         self.wakers.retain(|(_, t_ns)| now.saturating_sub(*t_ns) < FORGET_NS);
         self.wakers.iter().map(|(tid, _)| *tid)

@@ -2,7 +2,7 @@
 //!
 //! | it waits in | recorded | which |
 //! | --- | --- | --- |
-//! | poll, select | `tcp 10.0.0.7:5432, pipe:[12] and 3 more` | the first of the call |
+//! | poll, select | `tcp 10.0.0.7:5432, pipe:[12] and 3 more` | the first, in call order |
 //! | epoll_wait | `anon_inode:[eventpoll] of tcp 10.0.0.7:5432 and 5 more` | peers, then by name |
 //!
 //! Equal names are recorded once. An instance has its own name in front: by that a reader of a
@@ -23,7 +23,7 @@ use sys::calls::{Wait, NAMED};
 use sys::fds::{describe, FdInfo, FdKind};
 use sys::processes::Kin;
 
-/// One part of so many of a core's time.
+/// One part in this many of a core's time.
 const SHARE: u64 = 200;
 /// Threads whose instance is still to be asked.
 const MOST_OWED: usize = 64;

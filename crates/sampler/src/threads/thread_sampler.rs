@@ -405,8 +405,8 @@ fn fingerprint(frames: &[Frame]) -> u64 {
     })
 }
 
-/// The path of a file whose lock is waited for, and its holder: `PATH, held by process 4711
-/// (name)`.
+/// The path of a file whose lock is waited for, and its holder:
+/// `PATH, held by process 4711 (name)`.
 fn locked_file(call: &TaskCall, fd: i32) -> Option<String> {
     let path = sys::fds::describe(fd)?.text;
     let TaskCall::Syscall { nr, .. } = call else { return Some(path) };

@@ -1,8 +1,8 @@
-//! Watches over running threads: over which ones, for how long, and what they saw last.
+//! Watches over running threads: over which threads, for how long, and what they saw last.
 //!
 //! A watch is opened when a thread in a slow request's way is seen computing, so a service none of
 //! whose requests is slow pays for none; one more goes round among the other native threads that
-//! compute, a second each. A watch nobody asks for is first stopped, then closed. Each costs
+//! compute, a second each. A watch that is not asked for is first stopped, then closed. Each costs
 //! locked memory and a descriptor, so there are few; threads that found none are counted.
 
 use sys::perf::{Refused, Seen, Watch};
@@ -13,7 +13,7 @@ const MOST: usize = 8;
 const PERIOD_NS: u64 = 6_000_000;
 /// ... and for the others: more threads do not cost more in sum than a few.
 const LONG_PERIOD_NS: u64 = 16_000_000;
-/// A watch is stopped, and later closed, when nobody asked for it for so long.
+/// A watch is stopped, and later closed, when it was not asked for during this time.
 const STOP_NS: u64 = 100_000_000;
 const CLOSE_NS: u64 = 3_000_000_000;
 /// How long the watch that goes round is over one thread.
@@ -139,7 +139,7 @@ impl Running {
         }
     }
 
-    /// Stops and closes what nobody asked for.
+    /// Stops and closes the watches that were not asked for.
     pub(crate) fn tidy(&mut self, now: u64) {
         self.watches.retain_mut(|w| {
             let age_ns = now.saturating_sub(w.asked_ns);
@@ -161,8 +161,8 @@ impl Running {
         std::mem::take(&mut self.counts)
     }
 
-    /// Whether one more may be opened; closes one that nobody asks for any more, or
-    /// whose thread has ended.
+    /// Whether one more may be opened; closes one that is not asked for any more, or whose thread
+    /// has ended.
     fn room(&mut self, now: u64, close: bool) -> bool {
         if !close {
             return !self.watches.iter().any(|w| !w.close);

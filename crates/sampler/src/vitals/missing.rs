@@ -1,5 +1,5 @@
-//! Says in the source `vitals` which vitals this host does not give, in the words of `dashcam
-//! doctor`.
+//! Says in the source `vitals` which vitals this host does not give, in the words of
+//! `dashcam doctor`.
 //!
 //! The source is on in any case: some of them are there everywhere. What is missing may change
 //! while the process runs: it opens more descriptors than are asked, it is moved to another cgroup.

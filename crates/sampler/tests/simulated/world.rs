@@ -114,7 +114,7 @@ impl World {
         self.state.borrow_mut().now_ns += ns;
     }
 
-    /// The sampler waited so long for a CPU.
+    /// The sampler waited this long for a CPU.
     pub fn delay_sampler(&self, ns: u64) {
         let mut state = self.state.borrow_mut();
         (state.now_ns, state.own.run_delay_ns) = (state.now_ns + ns, state.own.run_delay_ns + ns);
@@ -125,7 +125,7 @@ impl World {
         self.state.borrow_mut().threads.entry(tid).or_default().futex = Some(futex);
     }
 
-    /// A thread runs for so long, until now, and then goes on with what it did.
+    /// A thread runs for this long, until now, and then goes on with what it did.
     pub fn runs(&self, tid: u32, run_ns: u64) {
         let mut state = self.state.borrow_mut();
         let now_ns = state.now_ns;
@@ -147,7 +147,7 @@ impl World {
         self.state.borrow_mut().owners.insert(futex, tid);
     }
 
-    /// A request began on that thread, so long ago.
+    /// A request began on that thread, this long ago.
     pub fn request(&self, tid: u32, ago_ns: u64) {
         let mut state = self.state.borrow_mut();
         let begin_ns = state.now_ns - ago_ns;

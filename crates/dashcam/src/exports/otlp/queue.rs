@@ -1,8 +1,8 @@
 //! What waits to be posted, and the accounts.
 //!
-//! What it promises: for spans and for points of metrics, at every scan, `produced = sent + refused
-//! + dropped + waiting`. *Sent* is what a collector said it took; when a connection breaks behind a
-//! request, what it took is posted again, so it may come twice.
+//! What it promises: for spans and for points of metrics, at every scan,
+//! `produced = sent + refused + dropped + waiting`. *Sent* is what a collector said it took; when a
+//! connection breaks behind a request, what it took is posted again, so it may come twice.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | counter | monotonic sum; a sum that may fall from the moment on that it was counted down |
 //! | gauge | gauge: the last value, with the changes behind it |
-//! | timing, histogram, distribution | histogram with OpenTelemetry's bounds; timing in `ms` |
+//! | timing, histogram, distribution | histogram, OpenTelemetry's usual bounds; timing in `ms` |
 //! | set | gauge: distinct members since the time before |
 //!
 //! Sums are cumulative, as collectors and Prometheus want them, so that a request that was lost
