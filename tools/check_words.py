@@ -27,7 +27,6 @@ COMMENT_COLUMNS = 100
 
 # Folders whose comments are not clean yet. The list only shrinks: an entry without a finding fails.
 NOT_YET = [
-    "crates/analysis",
     "crates/diagnosis",
     "crates/sim",
 ]

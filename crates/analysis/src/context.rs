@@ -1,11 +1,11 @@
 //! What a thread worked on at an instant: its request, and the innermost span open on it.
 //!
 //! How it works: for each thread the times of its requests (from the start of the handler), of the
-//! pieces of other threads' requests, and of its spans are swept once into a list of instants at
-//! which the answer changes. A look-up is a binary search.
+//! parts of other threads' requests, and of its spans are swept once into a list of instants at
+//! which the answer changes. A lookup is a binary search.
 //!
-//! What it does not promise: requests on an event loop share their thread, and records do not say
-//! whose turn it was; they are not told here. A piece of theirs on another thread is.
+//! What it does not promise: requests on an event loop share their thread, and no record says whose
+//! turn it was, so they are left out. Parts of such requests on another thread are included.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -70,8 +70,8 @@ pub fn requests_by_id(capture: &Capture) -> HashMap<u64, usize> {
     capture.requests.iter().enumerate().map(|(i, r)| (r.id, i)).collect()
 }
 
-/// The trace id of a request: as its attributes tell (`trace_id`, or the second field of a W3C
-/// `traceparent`), else the one it was given or that is derived.
+/// The trace id of a request: from its attributes (`trace_id`, or the second field of a W3C
+/// `traceparent`), else the id it was given or that is derived.
 pub fn trace_id(capture: &Capture, traces: &Traces, request: usize) -> Option<String> {
     let row = capture.requests.get(request)?;
     let told = row.attributes.iter().find_map(|(key, value)| match (capture.name(*key), value) {

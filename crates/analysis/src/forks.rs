@@ -1,5 +1,6 @@
-//! Who was inside `fork` when, and where: the recorder's hooks around it measure the time, and a look
-//! during it tells the code. One before it was at other code, and so is a native thread's behind it.
+//! Which thread was inside `fork`, when, and where. The recorder's hooks around `fork` measure the
+//! time, and a sample during it shows the code. A sample before it shows other code, and so does a
+//! native thread's sample behind it.
 
 use capture::read::SpanRow;
 use format::wait::WaitKind;
@@ -21,7 +22,8 @@ impl Index<'_> {
         own.map(|f| inside(f.begin_ns, f.end_ns)).sum()
     }
 
-    /// The other thread whose forks, one or several in a row, cover most of `segment`, and its stack then.
+    /// The other thread whose forks, one or several in a row, cover most of `segment`, and its
+    /// stack then.
     pub fn fork_elsewhere(&self, segment: &Segment<'_>) -> Option<(u32, u32)> {
         let overlap = |f: &&SpanRow| {
             f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
@@ -33,9 +35,10 @@ impl Index<'_> {
         (forked_ns * 2 > segment.ns()).then(|| (longest.tid, self.stack_in(longest)))
     }
 
-    /// Whether `segment` waits, behind its thread's own fork, for the child to leave the copy of this process that it is:
-    /// `subprocess` reads a pipe until the child runs its program, and to give up what was copied takes the kernel about as
-    /// long as to copy it. What takes much longer is the child's own doing.
+    /// Whether `segment` waits, behind its thread's own fork, for the child to leave the copy of
+    /// this process that it is: `subprocess` reads a pipe until the child runs its program, and to
+    /// give up what was copied takes the kernel about as long as to copy it. What takes much longer
+    /// is the child's own doing.
     pub fn awaits_exec(&self, segment: &Segment<'_>) -> bool {
         const TIMES: u64 = 4;
         let is_start = self.frames.leaf_at(segment.stack(), Stdlib::SubprocessStart);
@@ -50,7 +53,8 @@ impl Index<'_> {
         })
     }
 
-    /// Where the thread was in `fork` that spent most of `segment` there; 0: nothing was seen of that.
+    /// Where the thread was in `fork` that spent most of `segment` there; 0: nothing was seen of
+    /// that.
     pub fn forking_stack(&self, segment: &Segment<'_>) -> u32 {
         let overlap = |f: &&SpanRow| {
             f.end_ns.min(segment.to_ns).saturating_sub(f.begin_ns.max(segment.from_ns))
@@ -59,8 +63,9 @@ impl Index<'_> {
         own.max_by_key(overlap).map_or(0, |fork| self.stack_in(fork))
     }
 
-    /// The stack seen during a fork. Python forks with the GIL in hand and is looked at hardly ever then:
-    /// right behind, while it has waited for nothing else, it is still in the code that forked.
+    /// The stack seen during a fork. Python forks with the GIL in hand and is hardly ever sampled
+    /// then: right behind, while it has waited for nothing else, it is still in the code that
+    /// forked.
     fn stack_in(&self, fork: &SpanRow) -> u32 {
         let inside = self.samples_in(fork.tid, fork.begin_ns, fork.end_ns);
         let during = inside.iter().rev().map(|s| s.stack).find(|stack| *stack != 0);

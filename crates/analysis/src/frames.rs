@@ -1,4 +1,4 @@
-//! Whose code is a frame: the user's, a library's, the interpreter's own, or ours.
+//! The owner of a frame's code: the user, a library, the interpreter itself, or dashcam.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -7,7 +7,7 @@ use capture::read::{Capture, Frame};
 use format::record::Sample;
 use format::wait::WaitKind;
 
-/// Who wrote a frame's file.
+/// The owner of a frame's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The service itself.
@@ -31,7 +31,7 @@ pub struct Place {
     pub file: String,
     /// Line.
     pub line: u32,
-    /// Dotted module, as far as the path tells.
+    /// Dotted module, as far as the path shows it.
     pub module: String,
 }
 
@@ -55,13 +55,14 @@ impl Place {
 /// Knows the folders of a capture.
 pub struct Frames<'c> {
     capture: &'c Capture,
-    /// Python stacks whose call into SQLite was seen asleep: it asks again for a lock somebody has.
+    /// Python stacks whose call into SQLite was seen asleep: it asks again for a lock that has a
+    /// holder.
     asks_sqlite: HashSet<u32>,
     /// Python stacks that were mostly seen waiting for a peer, a disk, a pipe or a child.
     carriers: HashSet<u32>,
     /// Console scripts: their module calls the program, and is nobody's code.
     launchers: HashSet<&'c str>,
-    /// Whose the files are that were asked about: rules ask for each frame of each look.
+    /// The owners of the files that were asked about: rules ask for each frame of each sample.
     owners: RefCell<HashMap<String, Owner>>,
 }
 
@@ -85,15 +86,16 @@ impl<'c> Frames<'c> {
         frames
     }
 
-    /// Whether who sleeps here does so in SQLite, which waits for a lock of its file by asking for it again and
-    /// again. True of all sleeps of this Python code in which no look saw what it called.
+    /// Whether a thread that sleeps here does so in SQLite, which waits for a lock of its file by
+    /// asking for it again and again. True of all sleeps of this Python code in which no sample saw
+    /// what it called.
     pub fn asks_sqlite(&self, stack: u32) -> bool {
         !self.asks_sqlite.is_empty()
             && self.asks_sqlite.contains(&self.capture.without_native(stack))
     }
 
-    /// Whether who stands here mostly waits for what is no other thread's: client libraries do so on behalf
-    /// of the code that called them.
+    /// Whether a thread in this code mostly waits for something that no other thread has: client
+    /// libraries wait on behalf of the code that called them.
     pub fn waits_for_its_caller(&self, stack: u32) -> bool {
         self.carriers.contains(&self.capture.without_native(stack))
     }
@@ -115,7 +117,7 @@ impl<'c> Frames<'c> {
         library.or_else(|| native().next()).filter(|f| !f.function.starts_with("0x"))
     }
 
-    /// Whose a file is.
+    /// The owner of a file.
     pub fn owner(&self, file: &str) -> Owner {
         if let Some(known) = self.owners.borrow().get(file) {
             return *known;
@@ -162,7 +164,7 @@ impl<'c> Frames<'c> {
     pub fn innermost(&self, stack: u32) -> Option<Place> {
         let own = |f: &Frame<'_>| match self.owner(f.file) {
             Owner::User => true,
-            // A library without symbols: the function that called it has a name to look for.
+            // A library without symbols: the function that called it has a name to search for.
             Owner::Library => !is_offset(f),
             _ => false,
         };
@@ -183,8 +185,8 @@ impl<'c> Frames<'c> {
         self.any(stack, |f| self.owner(f.file) == Owner::User)
     }
 
-    /// The files of the program's own functions on a stack, the innermost first, at most `MOST_FILES`. A module's top
-    /// level is under everything that its thread does.
+    /// The files of the program's own functions on a stack, the innermost first, at most
+    /// `MOST_FILES`. A module's top level is under everything that its thread does.
     pub fn own_files(&self, stack: u32) -> Vec<&'c str> {
         let mut files = Vec::new();
         let own = |f: &Frame<'c>| self.owner(f.file) == Owner::User && f.function != "<module>";
@@ -202,8 +204,8 @@ impl<'c> Frames<'c> {
         self.any(stack, |f| f.file == file && f.function != "<module>")
     }
 
-    /// The first frame that `wanted` takes; for a comprehension or generator expression the function
-    /// it is written in, when that called it.
+    /// The first frame that `wanted` takes; for a comprehension or generator expression the
+    /// function it is written in, when that called it.
     fn first_named(&self, stack: u32, wanted: impl Fn(&Frame<'_>) -> bool) -> Option<Place> {
         let mut frames = self.of(stack).skip_while(|f| !wanted(f)).peekable();
         let mut first = frames.next()?;
@@ -239,8 +241,9 @@ impl<'c> Frames<'c> {
         self.any(stack, |f| f.function == place.qualified && f.file == place.file)
     }
 
-    /// Whether two stacks end in the same call of the same line, whoever's code that is. Native stacks
-    /// go on into the C library and Rust's, each its own way: there the call into these is meant.
+    /// Whether two stacks end in the same call of the same line, whoever's code that is. Native
+    /// stacks go on into the C library and Rust's, each its own way: there the call into these is
+    /// meant.
     pub fn same_call(&self, a: u32, b: u32) -> bool {
         let inside = |f: &Frame<'_>| f.line == 0 || native_owner(f.file) == Some(Owner::Runtime);
         let call = |stack| {
@@ -281,8 +284,9 @@ impl<'c> Frames<'c> {
         self.owner(frame.file) == Owner::Runtime
     }
 
-    /// Whether a frame is one of the functions `names` (any, if none is given) of the interpreter's own module
-    /// file `file` (`threading.py`, `multiprocessing/pool.py`). A program's file of that name is not.
+    /// Whether a frame is one of the functions `names` (any, if none is given) of the interpreter's
+    /// own module file `file` (`threading.py`, `multiprocessing/pool.py`). A program's file of that
+    /// name is not.
     pub(crate) fn is_stdlib(&self, frame: &Frame<'_>, file: &str, names: &[&str]) -> bool {
         let front = frame.file.strip_suffix(file);
         front.is_some_and(|front| front.is_empty() || front.ends_with('/'))
@@ -348,7 +352,7 @@ fn carriers(capture: &Capture) -> HashSet<u32> {
     mostly.map(|(stack, _)| stack).collect()
 }
 
-/// Whose a file of native code is, as far as its path tells: a source, or the binary itself.
+/// The owner of a file of native code, as far as its path shows: a source, or the binary itself.
 fn native_owner(file: &str) -> Option<Owner> {
     let base = file.rsplit('/').next().unwrap_or(file);
     let begins = |names: &[&str]| names.iter().any(|name| base.starts_with(name));
@@ -372,8 +376,9 @@ fn native_owner(file: &str) -> Option<Owner> {
     }
 }
 
-/// Whether a file is none: `<frozen …>`, `<string>`, `<attrs generated …>`, what a library compiled
-/// itself. Nobody can look there; whoever called it has lines. What was typed at a prompt is the user's.
+/// Whether a file is none: `<frozen …>`, `<string>`, `<attrs generated …>`, code that a library
+/// compiled itself. Such code has no lines to read; its caller has lines. What was typed at a
+/// prompt is the user's.
 fn is_generated(file: &str) -> bool {
     const TYPED: [&str; 4] = ["<stdin", "<console", "<python-input", "<ipython-input"];
     file.starts_with('<') && file.ends_with('>') && !TYPED.iter().any(|name| file.starts_with(name))
@@ -409,8 +414,8 @@ fn is_offset(frame: &Frame<'_>) -> bool {
         && hex.is_some_and(|hex| !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// Console scripts: installed beside the packages (`/venv/bin/gunicorn`), and nothing but a module's top level
-/// was seen of them.
+/// Console scripts: installed beside the packages (`/venv/bin/gunicorn`), and nothing but a
+/// module's top level was seen of them.
 fn launchers(capture: &Capture) -> HashSet<&str> {
     let packages = capture.meta.site.iter().chain(&capture.meta.stdlib);
     let prefixes: HashSet<&str> =
@@ -440,7 +445,8 @@ fn is_under(file: &str, dir: &str) -> bool {
     !dir.is_empty() && file.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Whether a frame is a comprehension or generator expression: told as the function it stands in.
+/// Whether a frame is a comprehension or generator expression: reported as the function it is
+/// written in.
 pub fn is_part_of_a_function(qualified: &str) -> bool {
     matches!(last_part(qualified), "<listcomp>" | "<setcomp>" | "<dictcomp>" | "<genexpr>")
 }

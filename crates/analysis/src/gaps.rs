@@ -1,4 +1,4 @@
-//! Gaps in the heartbeat of the recorder: times in which the whole process may have stood still.
+//! Gaps in the heartbeat of the recorder: times in which the whole process may have been stopped.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// All of a capture, by time. The recorder writes three vitals at each late beat, at the same instant.
+    /// All of a capture, by time. The recorder writes three vitals at each late beat, at the same
+    /// instant.
     pub fn all(capture: &Capture) -> Vec<Gap> {
         let mut found: BTreeMap<u64, Gap> = BTreeMap::new();
         for row in &capture.vitals {

@@ -1,10 +1,11 @@
 //! A capture and questions about its threads at a given time.
 //!
-//! How it works: rows are looked up by thread and time. What takes a walk over many of them (lists by time, the
-//! lateness of a thread, the stack that most of a time was spent in) is remembered once somebody has asked.
+//! How it works: rows are looked up by thread and time. What takes a walk over many of them (lists
+//! by time, the lateness of a thread, the stack that most of a time was spent in) is cached at the
+//! first question.
 //!
-//! What it promises: answers are of records and samples alone, the same however often and in whatever order it is
-//! asked. Who is to blame for anything is not asked here.
+//! What it promises: answers follow from records and samples alone, and are the same however often
+//! and in whatever order the questions come. Missing on purpose: blame.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -20,7 +21,7 @@ use crate::timeline::{self, slice_between, Late, Segment};
 
 /// How far a sample of another thread may lie from the moment asked about.
 const NEAR_NS: u64 = 60_000_000;
-/// A stretch shorter than this part of a time is a sliver of it.
+/// An interval shorter than this part of a time is a sliver of it.
 const SLIVERS: u64 = 10;
 /// Answers that are remembered; beyond, the memory is emptied.
 const MOST_MAIN_STACKS: usize = 64 * 1024;
@@ -38,24 +39,26 @@ pub struct Index<'c> {
     pub forks: Vec<&'c SpanRow>,
     /// Threads that run requests on an event loop.
     pub(crate) loops: HashSet<u32>,
-    /// The last time each loop was found busy without a break: its begin and end, and how long that counts.
+    /// The last time each loop was found busy without a break: its begin and end, and how long that
+    /// counts.
     pub(crate) busy: RefCell<HashMap<u32, (u64, u64, u64)>>,
     /// Of each thread asked about.
     late: RefCell<HashMap<u32, Rc<Late>>>,
-    /// What threads mostly did, of those asked about lately: many pieces ask about one collection.
+    /// What threads mostly did, of those asked about lately: many segments ask about one
+    /// collection.
     main_stacks: RefCell<HashMap<(u32, u64, u64), u32>>,
     /// Name ids of the spans in which the recorder writes a capture, and of those in which a thread
     /// was inside the program's predicate.
     writes: Option<u32>,
     predicate: Option<u32>,
-    /// Time, request and index of all looks at suspended tasks, by time; put together when somebody
-    /// asks.
+    /// Time, request and index of all samples of suspended tasks, by time; built at the first
+    /// question.
     looks: OnceCell<Vec<(u64, u64, usize)>>,
-    /// Begin and end of the requests, and of pieces of them, that each thread worked for, by time; put
-    /// together when somebody asks.
+    /// Begin and end of the requests, and of parts of them, that each thread worked for, by time;
+    /// built at the first question.
     served: OnceCell<HashMap<u32, Vec<(u64, u64)>>>,
-    /// Places of the pieces of each request that were handed to other threads; put together when somebody
-    /// asks.
+    /// Places of the parts of each request that were handed to other threads; built at the first
+    /// question.
     handed: OnceCell<HashMap<u64, Vec<usize>>>,
     /// The longest collection.
     longest_gc_ns: u64,
@@ -103,7 +106,7 @@ impl<'c> Index<'c> {
         &gcs[begin..end.max(begin)]
     }
 
-    /// The sample that tells where `tid` was at `t_ns`: the last one before, if the thread has not
+    /// The sample that shows where `tid` was at `t_ns`: the last one before, if the thread has not
     /// run since; else the nearest, if it is near.
     pub fn sample_near(&self, tid: u32, t_ns: u64) -> Option<&'c Sample> {
         let samples = self.capture.samples.get(&tid)?;
@@ -122,7 +125,8 @@ impl<'c> Index<'c> {
         last.is_some_and(|o| o.in_ns >= to_ns)
     }
 
-    /// The timeline of `tid` in `[from, to)`. Cost: what lies in it; the first time, all of that thread.
+    /// The timeline of `tid` in `[from, to)`. Cost: what lies in it; the first time, all of that
+    /// thread.
     pub fn timeline(&self, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'c>> {
         let all = || Rc::new(timeline::late_of(self.capture, tid));
         let late = self.late.borrow_mut().entry(tid).or_insert_with(all).clone();
@@ -136,8 +140,8 @@ impl<'c> Index<'c> {
     }
 
     /// The stack `tid` spent most of `[from, to)` in; the nearest one to its middle when nothing is
-    /// known of it. By time, not by samples: a thread that waits is sampled less often than one that
-    /// runs. A stack that it spent a sliver of the time in tells nothing of the rest. Cost: one
+    /// known of it. By time, not by samples: a thread that waits is sampled less often than one
+    /// that runs. A stack that covers a sliver of the time says nothing of the rest. Cost: one
     /// timeline, unless it was asked before.
     pub fn main_stack(&self, tid: u32, from_ns: u64, to_ns: u64) -> u32 {
         let key = (tid, from_ns, to_ns);
@@ -171,9 +175,9 @@ impl<'c> Index<'c> {
         most.or_else(|| self.sample_near(tid, middle).map(|s| s.stack)).unwrap_or(0)
     }
 
-    /// One entry for all stacks that end in the same function of the user's or a library's: code that
-    /// computes is seen at another place of what it calls each time. The heaviest stack stands for
-    /// them; what it has the sum of all.
+    /// One entry for all stacks that end in the same function of the user's or a library's: code
+    /// that computes is seen at another place of what it calls each time. The heaviest stack stands
+    /// for them; what it has the sum of all.
     fn merge_by_place(&self, sums: &mut Vec<(u32, u64)>) {
         sums.sort_by_key(|(stack, sum)| (std::cmp::Reverse(*sum), *stack));
         let mut places: Vec<Option<(String, String)>> = Vec::new();
@@ -191,7 +195,7 @@ impl<'c> Index<'c> {
         *sums = merged;
     }
 
-    /// The looks at any suspended task in `[from, to)`.
+    /// The samples of any suspended task in `[from, to)`.
     pub fn looks_between(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &'c Await> + '_ {
         let looks = self.looks.get_or_init(|| {
             let rows = self.capture.awaits.iter();
@@ -231,8 +235,8 @@ impl<'c> Index<'c> {
         words.filter(|words| !words.is_empty())
     }
 
-    /// What the wait that `segment` is a piece of was for, as any look at it told: the first may come too
-    /// soon to tell.
+    /// What the wait around `segment` was for, as any sample of it says: the first may come too
+    /// soon to know.
     pub fn target_of_wait(&self, segment: &Segment<'_>) -> Option<String> {
         let own = segment.sample?;
         if let Some(target) = self.target(own) {
@@ -249,21 +253,21 @@ impl<'c> Index<'c> {
         place.is_some() && place == self.frames.innermost(b)
     }
 
-    /// The time off the CPU that `segment` is a piece of, as switch records tell.
+    /// The time off the CPU around `segment`, from switch records.
     pub fn off_around(&self, segment: &Segment<'_>) -> Option<&OffCpu> {
         let off = self.capture.off_cpu.get(&segment.tid)?;
         let around = off[..off.partition_point(|o| o.out_ns <= segment.from_ns)].last();
         around.filter(|o| segment.exact && o.in_ns >= segment.to_ns)
     }
 
-    /// The time off the CPU that `tid` was in at `t_ns`, as switch records tell.
+    /// The time off the CPU that `tid` was in at `t_ns`, from switch records.
     pub fn off_at(&self, tid: u32, t_ns: u64) -> Option<&'c OffCpu> {
         let off = self.capture.off_cpu.get(&tid)?;
         let last = off[..off.partition_point(|o| o.out_ns <= t_ns)].last()?;
         (last.in_ns >= t_ns).then_some(last)
     }
 
-    /// Pieces of a request that were handed to other threads.
+    /// Parts of a request that were handed to other threads.
     pub fn handed(&self, request: u64) -> impl Iterator<Item = &'c TaskRow> + use<'_, 'c> {
         let tasks = &self.capture.tasks;
         let handed = self.handed.get_or_init(|| {
@@ -276,8 +280,8 @@ impl<'c> Index<'c> {
         handed.get(&request).into_iter().flatten().map(|at| &tasks[*at])
     }
 
-    /// When what `tid` did at `t_ns` for a request (all of it, or a piece handed to it), not on an
-    /// event loop, ended.
+    /// When the work of `tid` at `t_ns` for a request ended, not on an event loop: all of the
+    /// request, or a part handed to `tid`.
     pub fn request_end(&self, tid: u32, t_ns: u64) -> Option<u64> {
         let own = self.served().get(&tid)?;
         let last = own[..own.partition_point(|(begin, _)| *begin <= t_ns)].last();

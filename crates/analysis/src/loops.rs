@@ -1,8 +1,8 @@
 //! Whether an event loop's thread waits for something to do, or was kept by something.
 //!
-//! How it works: a loop waits in one call, its epoll or its selector; anything else that its thread waits for
-//! is a callback's. Most looks tell what is polled; those at a thread that nothing asked about do not, and
-//! then the code that polls decides.
+//! How it works: a loop waits in one call, its epoll or its selector; anything else that its thread
+//! waits for is a callback's. Most samples have what is polled. Samples of a thread that nothing
+//! asked about do not, and then the code that polls decides.
 
 use format::wait::WaitKind;
 
@@ -17,8 +17,8 @@ impl Index<'_> {
         self.loops.contains(&segment.tid)
     }
 
-    /// Whether a loop's thread waits for something to do: in its own epoll or its selector, not in a
-    /// call that polls a peer (a blocking client's).
+    /// Whether a loop's thread waits for something to do: in its own epoll or its selector, not in
+    /// a call that polls a peer (a blocking client's).
     pub fn is_idle_loop(&self, segment: &Segment<'_>) -> bool {
         if segment.state != State::Wait || segment.wait() != WaitKind::Poll {
             return false;
@@ -34,15 +34,16 @@ impl Index<'_> {
         }
     }
 
-    /// Whether a loop's thread stands in what a callback called, or in a call that waits for one peer.
+    /// Whether a loop's thread is in code that a callback called, or in a call that waits for one
+    /// peer.
     fn is_in_a_callback(&self, stack: u32) -> bool {
         let peers = [Stdlib::Socket, Stdlib::Tls];
         peers.iter().any(|code| self.frames.leaf_at(stack, *code))
             || self.frames.any_at(stack, Stdlib::LoopCallback)
     }
 
-    /// Whether a loop's thread was off the CPU for long and no look tells where: in its poll call most
-    /// likely, since that is where a loop waits. Short waits between looks are a callback's.
+    /// Whether a loop's thread was off the CPU for long and no sample shows where: in its poll call
+    /// most likely, since that is where a loop waits. Short waits between samples are a callback's.
     pub fn may_poll(&self, segment: &Segment<'_>) -> bool {
         const LONG_NS: u64 = 20_000_000;
         let unseen = segment.sample.is_none_or(|s| s.wait == WaitKind::Running);
@@ -50,8 +51,9 @@ impl Index<'_> {
     }
 
     /// How long the loop's thread was away from its poll call around `segment`, without a break; as
-    /// far as 2 s before and behind it. 0 where it mostly waited and no look of all that time found it at
-    /// anything: it may have polled again and again. Cost: a timeline, unless it lies in the stretch asked for last.
+    /// far as 2 s before and behind it. 0 where it mostly waited and no sample of all that time
+    /// found it at anything: it may have polled again and again. Cost: a timeline, unless it lies
+    /// in the interval asked for last.
     pub fn busy_around(&self, segment: &Segment<'_>) -> u64 {
         const SPAN_NS: u64 = 2_000_000_000;
         if let Some((begin, end, busy_ns)) = self.busy.borrow().get(&segment.tid) {

@@ -24,7 +24,7 @@ impl Judged<'_> {
     }
 }
 
-/// For how many requests these rows stand.
+/// The number of requests that these rows represent.
 pub fn count(rows: &[Judged<'_>]) -> usize {
     rows.iter().map(|r| r.row.times as usize).sum()
 }
@@ -83,8 +83,8 @@ impl<'c> Requests<'c> {
     }
 
     /// A thread that records little has requests in the capture that are older than the time the
-    /// capture covers, with no look and no switch record beside them: nothing tells why they were slow.
-    /// If that is all there is they stay.
+    /// capture covers, with no sample and no switch record beside them: nothing shows why they were
+    /// slow. If a capture has no other requests, they are kept.
     fn leave_older(&mut self, from_ns: u64) {
         let known = |r: &Judged<'_>| r.end_ns > from_ns;
         if self.slow.iter().any(known) {
@@ -142,7 +142,7 @@ impl<'c> Requests<'c> {
     }
 }
 
-/// Tells requests that still ran when the capture was made from those whose end was lost.
+/// Separates requests that still ran when the capture was made from those whose end was lost.
 struct Ends<'c> {
     capture: &'c Capture,
     /// Begin of the last request of each thread that runs them one after the other.
@@ -168,7 +168,8 @@ impl<'c> Ends<'c> {
         /// The recorder keeps this many open requests in view; with more, some are not named.
         const MOST_OPEN: usize = 4000;
         let told = &self.capture.open_at_copy;
-        // Captures of a running process have its books; they told so before they said so.
+        // A capture of a running process has accounts (`books`). A missing `open_told` counts as
+        // true: captures listed their open requests before they had that flag.
         let meta = &self.capture.meta.all;
         let asked = meta["books"].is_object() && meta["open_told"] != false;
         let all = asked && told.len() < MOST_OPEN;

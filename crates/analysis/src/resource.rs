@@ -1,19 +1,20 @@
 //! What a thread or task waited for, or what its time went to.
 //!
-//! How it works: a rule of the diagnosis that recognises a wait says which `Resource` it was for. What follows from
-//! that (who may hold it, what to advise, how a sentence goes) matches on the variant. The words that a person reads are
-//! one rendering of it: its `Display`, the `target` of a verdict.
+//! How it works: a rule of the diagnosis that recognises a wait says which `Resource` it was for.
+//! What follows from that (who may hold it, what to advise, how a sentence goes) matches on the
+//! variant. The words that a person reads are one rendering of it: its `Display`, the `target` of a
+//! verdict.
 //!
-//! What it promises: no decision rests on words, so they can be changed here and nowhere else. The texts inside some
-//! variants are names out of the capture: a peer's address, a path, a module.
+//! What it promises: no decision rests on words, so they can be changed here and nowhere else. The
+//! texts inside some variants are names from the capture: a peer's address, a path, a module.
 //!
-//! Missing on purpose: who had it, and how that is known.
+//! Missing on purpose: the holder, and how it is known.
 
 use std::fmt;
 
 use format::wait::HELD_BY;
 
-/// Whose primitive it is.
+/// The owner of the primitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// `threading`'s.
@@ -45,13 +46,13 @@ pub enum Resource {
         /// The latter.
         by: LockedBy,
     },
-    /// A lock of a SQLite database: who waits asks for it again and again, so nobody wakes it.
+    /// A lock of a SQLite database: the waiter asks for it again and again, so no thread wakes it.
     Database,
-    /// An Event that somebody is to set.
+    /// An Event that another thread is to set.
     Event(Of),
-    /// A Condition that somebody is to notify.
+    /// A Condition that another thread is to notify.
     Condition(Of),
-    /// A Barrier that somebody is to reach.
+    /// A Barrier that another thread is to reach.
     Barrier,
     /// The end of a thread.
     ThreadEnd,
@@ -75,9 +76,10 @@ pub enum Resource {
     Processes,
     /// A notice that another process is to give.
     OtherProcess,
-    /// Something out of a pool that did not come before the time limit.
+    /// An item of a pool that did not come before the time limit.
     NothingInTime {
-        /// Somebody was at work meanwhile who may have had it; else all was taken and not given back.
+        /// A thread was at work meanwhile that may have had it; else all was taken and not given
+        /// back.
         at_work: bool,
     },
     /// Another process' answer.
@@ -143,7 +145,7 @@ impl Resource {
         }
     }
 
-    /// Whether it was waited for out of a pool in vain: nobody ended that wait.
+    /// Whether it is an item of a pool that was waited for in vain: no thread ended that wait.
     pub fn is_in_vain(&self) -> bool {
         matches!(self, Resource::NothingInTime { .. })
     }
@@ -160,8 +162,8 @@ impl Resource {
     }
 }
 
-/// The peer of the one socket that is registered with a descriptor of epoll: a client library's selector. An event
-/// loop has what wakes it registered, too.
+/// The peer of the one socket that is registered with a descriptor of epoll: a client library's
+/// selector. An event loop has what wakes it registered, too.
 fn only_registered(name: &str) -> Option<&str> {
     let registered = name.strip_prefix("anon_inode:[eventpoll] of ")?;
     let is_peer = registered.starts_with("tcp ") || registered.starts_with("unix /");
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_nobody_here_ends_is_told_by_its_resource() {
+    fn a_wait_that_nobody_here_ends_is_named_by_its_resource() {
         let vain = Resource::NothingInTime { at_work: true };
         assert!(vain.is_in_vain() && vain.is_of_nobody_here());
         assert!(!Resource::Processes.is_in_vain() && Resource::Processes.is_of_nobody_here());

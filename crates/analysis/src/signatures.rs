@@ -1,12 +1,14 @@
 //! What code that waits waits for: the interpreter's functions, and the signatures made of them.
 //!
-//! How it works: `Stdlib` names the functions of the interpreter's library that say something, each with its file, in
-//! one table. A signature is a pattern of a stack and the resource that a thread in a futex waits for there; the first
-//! row of a list that fits decides. `threading` waits for everything in a Condition, so most patterns begin there.
+//! How it works: `Stdlib` names the functions of the interpreter's library that say something, each
+//! with its file, in one table. A signature is a pattern of a stack and the resource that a thread
+//! in a futex waits for there; the first row of a list that fits decides. `threading` waits for
+//! everything in a Condition, so most patterns begin there.
 //!
 //! What it promises: a program's file of the same name as one of the interpreter's matches nothing.
 //!
-//! Missing on purpose: libraries' pools and the code of Rust and C, which have no fixed names (`pool_wait`).
+//! Missing on purpose: libraries' pools and the code of Rust and C, which have no fixed names
+//! (`pool_wait`).
 
 use capture::read::Frame;
 
@@ -41,7 +43,7 @@ pub enum Stdlib {
     ExecutorWorker,
     ProcessExecutor,
     ProcessQueue,
-    /// What another process is to do: take out of a bounded queue, say that its items are done.
+    /// What another process is to do: take from a bounded queue, say that its items are done.
     ProcessQueueWait,
     /// A notice that another process is to give.
     ProcessNotice,
@@ -111,7 +113,7 @@ pub enum Pattern {
 /// A pattern, and what a wait is for where it fits.
 pub type Signature = (Pattern, Resource);
 
-/// What somebody is to give notice of: nobody holds it.
+/// What another thread is to give notice of: it has no holder.
 pub static NOTICES: [Signature; 4] = [
     (Within(2, ThreadJoin), Resource::ThreadEnd),
     (WaitBelow(BarrierWait), Resource::Barrier),
@@ -119,7 +121,7 @@ pub static NOTICES: [Signature; 4] = [
     (Inner(&[Wait]), Resource::Condition(Of::Threads)),
 ];
 
-/// Pools of which the code tells more than that they are one, whoever calls it.
+/// Pools whose code says more than that they are pools, whatever calls it.
 pub static POOLS: [Signature; 5] = [
     (Any(ProcessPool), Resource::Processes),
     (Inner(&[ProcessNotice]), Resource::OtherProcess),

@@ -1,5 +1,5 @@
-//! Threads, their names, and their states over the whole capture, as `timeline` tells
-//! them for a piece of it.
+//! Threads, their names, and their states over the whole capture, as `timeline` has them for a part
+//! of it.
 //!
 //! The kernel gives a thread id again: threads that had the same one, one after the other, are one
 //! thread here, under the last one's name.
@@ -28,7 +28,7 @@ pub struct Threads<'c> {
     long: BTreeMap<u32, Vec<Long>>,
 }
 
-/// A request that took so long that its thread was looked at more often than others.
+/// A request that took so long that its thread was sampled more often than others.
 #[derive(Clone, Copy, Debug)]
 pub struct Long {
     /// When its thread began with it.
@@ -37,7 +37,7 @@ pub struct Long {
     pub end_ns: u64,
 }
 
-/// Requests under this are never looked at more often (the sampler's own limit).
+/// Requests under this are never sampled more often (the sampler's own limit).
 const YOUNG_NS: u64 = 15_000_000;
 
 impl<'c> Threads<'c> {
@@ -93,9 +93,9 @@ impl<'c> Threads<'c> {
     }
 
     /// The time in which something is known of a thread's states: from its first sample or switch
-    /// (not before the capture's window) to its end, or the capture's. None: nothing is. The ring is
-    /// written while it is copied: some rows are of later, but who was off the CPU then is told up to
-    /// the copy's begin, and did not run from there on.
+    /// (not before the capture's window) to its end, or the capture's. None: nothing is known. The
+    /// ring is written while it is copied, so some rows are later than the copy's begin. A thread
+    /// that was off the CPU at that moment is known up to it, and did not run from there on.
     pub fn bounds(&self, tid: u32) -> Option<(u64, u64)> {
         let sample = self.capture.samples.get(&tid).and_then(|s| s.first());
         let off = self.capture.off_cpu.get(&tid).and_then(|o| o.first());
@@ -112,8 +112,9 @@ impl<'c> Threads<'c> {
         (from_ns < to_ns).then_some((from_ns, to_ns))
     }
 
-    /// The states of `tid`, in order, without gaps within its bounds. Cut at every switch first: the
-    /// timeline of a short piece costs what is in it, that of a long one its square.
+    /// The states of `tid`, in order, without gaps within its bounds. Cut at every switch first:
+    /// the cost of a short interval's timeline is linear in what it contains, that of a long one
+    /// quadratic.
     pub fn states(&self, tid: u32) -> Vec<Segment<'c>> {
         let Some((from_ns, to_ns)) = self.bounds(tid) else { return Vec::new() };
         if !self.is_exact(tid) {

@@ -1,15 +1,15 @@
 //! A thread's time between two instants, cut into exclusive segments that sum to it exactly.
 //!
-//! Two ways, told apart by `Segment::exact`:
+//! Two ways, distinguished by `Segment::exact`:
 //! - *switch records*: the kernel said when the thread left the CPU and came back, and whether it
-//!   was preempted. Between two such times it ran. Samples only say where and what for, and how much of
-//!   a wait was one for a CPU, at its end.
+//!   was preempted. Between two such times it ran. Samples only say where and what for, and how
+//!   much of a wait was one for a CPU, at its end.
 //! - *estimates*: a sample says how much CPU time and run delay the thread had since its sample
 //!   before; the rest of the time between the two is put down as waiting for what the samples saw.
 //!
-//! Where switch records were paused or lost (`Capture::switches_paused`) there are estimates, also until the
-//! thread's next record. What neither covers, and what lies well before the first that is known of a
-//! thread, is `State::Unknown`, and stays visible as such.
+//! Where switch records were paused or lost (`Capture::switches_paused`) there are estimates, also
+//! until the thread's next record. What neither covers, and what lies well before the first that is
+//! known of a thread, is `State::Unknown`, and remains visible as such.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ pub enum State {
     Unknown,
 }
 
-/// A piece of a thread's time in one state.
+/// An interval of a thread's time in one state.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'c> {
     /// Thread.
@@ -44,8 +44,8 @@ pub struct Segment<'c> {
     pub state: State,
     /// The sample that says where and what for.
     pub sample: Option<&'c Sample>,
-    /// The sample was taken inside the segment, or the next one on either side saw the same: it is not
-    /// carried over from a neighbour.
+    /// The sample was taken inside the segment, or the next one on either side saw the same: it is
+    /// not carried over from a neighbour.
     pub sampled: bool,
     /// The times come from switch records.
     pub exact: bool,
@@ -73,7 +73,7 @@ const NEAR_NS: u64 = 25_000_000;
 /// A thread that waits is sampled again at least this often; past it, silence means not seen.
 const STALE_NS: u64 = 300_000_000;
 
-/// By the end of a stretch off the CPU: how long before that the thread could have run again.
+/// By the end of an interval off the CPU: how long before that the thread could have run again.
 pub type Late = HashMap<u64, u64>;
 
 /// The timeline of `tid` in `[from_ns, to_ns)`.
@@ -82,7 +82,7 @@ pub fn of_thread(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<S
     told_by(capture, tid, samples, None, from_ns, to_ns)
 }
 
-/// The same, for who asks often: `late` is `late_of` that thread.
+/// The same, for callers that ask often: `late` is `late_of` that thread.
 pub fn of_thread_with<'c>(
     capture: &'c Capture,
     tid: u32,
@@ -100,8 +100,8 @@ pub fn late_of(capture: &Capture, tid: u32) -> Late {
     late_ns(off, samples, 0, u64::MAX)
 }
 
-/// The same for a stretch that is a thing of its own, such as a request: what was seen of the thread
-/// before and behind it tells nothing of it, unless nothing was seen inside, or switch records are off.
+/// The same for an interval that is a thing of its own, such as a request: samples of the thread
+/// before and behind it say nothing of it, unless there is none inside, or switch records are off.
 pub fn of_request(capture: &Capture, tid: u32, from_ns: u64, to_ns: u64) -> Vec<Segment<'_>> {
     let samples = capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
     let inside = slice_between(samples, from_ns, to_ns);
@@ -236,15 +236,17 @@ fn exact<'c>(
     out
 }
 
-/// Less than this, for each wait, is what it takes to get a CPU where one is soon free: the wait's own.
+/// Less than this, for each wait, is what it takes to get a CPU where one is soon free: the wait's
+/// own.
 const LATE_NS: u64 = 1_000_000;
 /// So is less than this part of the waits.
 const LATE_PART: u64 = 2;
 
-/// How long a thread was without a CPU when its wait was over, by the end of the stretch off the CPU.
-/// Switch records do not tell, but the looks do: the kernel adds up how long a thread was runnable without
-/// a CPU, and what of that is not behind a preemption is behind the waits. Where several ended between two
-/// looks, each has the same part, as far as it is that long.
+/// How long a thread was without a CPU when its wait was over, by the end of the time off the CPU.
+/// Switch records do not have that, but samples do: the kernel adds up how long a thread was
+/// runnable without a CPU, and the part of it that is not behind a preemption is behind the waits.
+/// Where several waits ended between two samples, each has the same part, as far as it is that
+/// long.
 fn late_ns(off: &[OffCpu], all: &[Sample], from_ns: u64, to_ns: u64) -> Late {
     let mut late = Late::new();
     let looks = &all[all.partition_point(|s| s.t_ns < from_ns)..];
@@ -279,8 +281,8 @@ fn late_ns(off: &[OffCpu], all: &[Sample], from_ns: u64, to_ns: u64) -> Late {
     late
 }
 
-/// A wait for the GIL is many, of 5 ms each by the kernel's records: those between two looks that both
-/// found the thread at it, at one place, are that wait, too.
+/// A wait for the GIL is many waits of 5 ms each in the kernel's records. Those between two samples
+/// that both found the thread at it, at one place, are that wait, too.
 fn waits_for_the_gil<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
     let gil = |s: &Sample| s.wait == WaitKind::Gil;
     let unseen =
@@ -309,10 +311,10 @@ fn unborn_until(off: &[OffCpu], samples: &[Sample]) -> u64 {
     first.min().map_or(0, |first| first.saturating_sub(FOUND_NS))
 }
 
-/// A thread that loses its CPU stands still until it has one again, and a sampler on a busy machine
-/// takes just that CPU: its looks fall into the pauses. So a run counts as seen by a look at any pause
-/// or run around it, as long as the thread did not block in between. A look that could not read the
-/// stack tells what the nearest of them did.
+/// A thread that loses its CPU is at the same place until it has one again, and a sampler on a busy
+/// machine takes just that CPU: its samples fall into the pauses. So a run counts as seen by a
+/// sample at any pause or run around it, as long as the thread did not block in between. A sample
+/// that could not read the stack is read as the nearest one that could.
 fn seen_while_awake<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
     let awake = |s: &Segment<'_>| matches!(s.state, State::Run | State::Ready);
     for stretch in segments.chunk_by_mut(|a, b| awake(a) && awake(b)) {
@@ -333,14 +335,15 @@ fn seen_while_awake<'c>(segments: &mut [Segment<'c>], all: &'c [Sample]) {
     }
 }
 
-/// Looks at which a thread was blocked, between two switch records, that prove one to be missing.
+/// Samples of a blocked thread, between two switch records, that prove one to be missing.
 const DOUBTS: usize = 2;
-/// One does, if no look says otherwise and it is this far from both records: their clocks agree.
+/// One such sample proves it, if no sample says otherwise and it is this far from both records:
+/// their clocks agree.
 const APART_NS: u64 = 5_000_000;
 
-/// A stretch in which no switch record says that the thread was off the CPU: it ran. Unless looks at
-/// it found it blocked: then the records of that are lost (overwritten, or not yet written when the
-/// capture was made), and the looks' own accounts of the time are all there is.
+/// An interval in which no switch record says that the thread was off the CPU: it ran. Unless
+/// samples in it found it blocked: then the records of that are lost (overwritten, or not yet
+/// written when the capture was made), and the samples' own accounts of the time are all there is.
 fn ran<'c>(out: &mut Vec<Segment<'c>>, tid: u32, from_ns: u64, to_ns: u64, all: &'c [Sample]) {
     let inside = slice_between(all, from_ns, to_ns);
     let blocked = |s: &&Sample| !matches!(s.wait, WaitKind::Running | WaitKind::Unknown);
@@ -363,7 +366,7 @@ fn off_state(gone: &OffCpu, inside: &[Sample]) -> State {
     }
 }
 
-/// Cuts `[from, to)` between the samples taken inside it, so that each piece carries the nearest.
+/// Cuts `[from, to)` between the samples taken inside it, so that each slice carries the nearest.
 fn divide<'c>(
     out: &mut Vec<Segment<'c>>,
     tid: u32,
@@ -372,7 +375,7 @@ fn divide<'c>(
     to_ns: u64,
     (samples, all): (&'c [Sample], &'c [Sample]),
 ) {
-    // No other can be meant; a long stretch has many pieces, and its samples are many too.
+    // No other can be meant; a long interval has many slices, and its samples are many too.
     let samples = slice_between(samples, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
     let fits = |s: &&Sample| match state {
         State::Wait => s.wait != WaitKind::Running,
@@ -381,7 +384,7 @@ fn divide<'c>(
     };
     let mut inside: Vec<&Sample> =
         slice_between(samples, from_ns, to_ns).iter().filter(fits).collect();
-    // A stack that could not be read tells nothing that one beside it does not.
+    // A stack that could not be read adds nothing to the one beside it.
     if state == State::Run && inside.iter().any(|s| s.stack != 0) {
         inside.retain(|s| s.stack != 0);
     }
@@ -415,9 +418,10 @@ fn divide<'c>(
     }
 }
 
-/// Of many short waits in a row looks see few, and find the thread running in between. Those near `seen` that found
-/// it waiting at the very same place, all its callers included, say what for: the nearest of what most of them saw.
-/// One alone may be chance, and behind any call that lets go of the GIL a thread may wait for that.
+/// Of many short waits in a row samples see few, and find the thread running in between. Samples
+/// near `seen` that found it waiting at the very same place, all its callers included, say what
+/// for: the nearest of what most of them saw. One alone may be chance, and behind any call that
+/// releases the GIL a thread may wait for that.
 fn waits_there<'c>(all: &'c [Sample], seen: &Sample) -> Option<&'c Sample> {
     let around = slice_between(all, seen.t_ns.saturating_sub(STALE_NS), seen.t_ns + STALE_NS);
     let waits = |s: &Sample| {
@@ -444,7 +448,8 @@ fn estimated<'c>(tid: u32, samples: &'c [Sample], from_ns: u64, to_ns: u64) -> V
         let end = sample.t_ns.min(to_ns);
         if end > at {
             let starved = told_later(&samples[index..]);
-            // A look behind the end asked for may be at what came next: the one inside is at this.
+            // A sample behind the end asked for may be at what came next: the one inside is at
+            // this.
             let inside = before.is_some_and(|b| b.t_ns >= from_ns);
             let looks = Looks { before, after: Some(sample), last: inside && sample.t_ns > to_ns };
             let woken = woken_at(&samples[index..]).map_or(end, |t_ns| t_ns.clamp(at, end));
@@ -486,8 +491,10 @@ fn told_later(from: &[Sample]) -> bool {
     near.clone().find(|s| s.run_delay_ns > 0).is_some_and(|s| s.wall_ns > 0 && owes(s))
 }
 
-/// A thread that is told to stand where it stood, since it was given no CPU, may have been woken: the first sample that
-/// was more than that says for how long it was runnable by then. Since when, if the first of these is such a one.
+/// Since when a thread was runnable whose samples in `from` begin with repetitions: a sample that
+/// repeats the last place of a thread, since it was given no CPU, may be of a thread that was
+/// woken. The first sample that is more than a repetition says for how long the thread was runnable
+/// by then.
 fn woken_at(from: &[Sample]) -> Option<u64> {
     let stands = |s: &Sample| {
         let carried = flag::REUSED | flag::TIMES;
@@ -499,7 +506,7 @@ fn woken_at(from: &[Sample]) -> Option<u64> {
     owes.then(|| next.t_ns.saturating_sub(owed_ns))
 }
 
-/// The samples before and after a stretch of a thread's time.
+/// The samples before and after an interval of a thread's time.
 #[derive(Clone, Copy)]
 struct Looks<'c> {
     before: Option<&'c Sample>,
@@ -519,7 +526,8 @@ fn between<'c>(
     (starved, samples): (bool, &'c [Sample]),
 ) {
     let length = to_ns - from_ns;
-    // Two looks that saw the same saw what lies between them, too, however short a piece is asked for.
+    // Two samples that saw the same also account for what lies between them, however short an
+    // interval is asked for.
     let target = |s: &Sample| if s.flags & flag::USAGE != 0 { 0 } else { s.target };
     let same = match (before, after) {
         (Some(b), Some(a)) => (b.wait, b.stack, target(b)) == (a.wait, a.stack, target(a)),
@@ -527,7 +535,7 @@ fn between<'c>(
     };
     let mut push = |begin: u64, end: u64, state: State, sample: Option<&'c Sample>| {
         if end > begin {
-            // Where in between it ran is not known: a look at either end saw it.
+            // Where in between it ran is not known: a sample at either end saw it.
             let (from, to) = if state == State::Run { (from_ns, to_ns) } else { (begin, end) };
             let inside = |s: &Sample| (from..=to).contains(&s.t_ns);
             let as_both = |s: &Sample| same && before.is_some_and(|b| b.wait == s.wait);
@@ -547,7 +555,7 @@ fn between<'c>(
     let run = first.filter(read).or(second.filter(read));
     let run = run.or(first.filter(running)).or(second.filter(running));
     let (cpu, delay) = match after {
-        // The sample's own account of the time since the one before, cut to this piece.
+        // The sample's own account of the time since the one before, cut to this interval.
         Some(s) if s.flags & flag::TIMES != 0 && s.wall_ns > 0 => {
             let part = |ns: u64| (ns as u128 * length as u128 / s.wall_ns as u128) as u64;
             let cpu = part(s.cpu_ns).min(length);

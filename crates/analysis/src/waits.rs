@@ -1,13 +1,14 @@
 //! One wait of a thread, put together from what records and samples cut it into.
 //!
-//! How it works: a timeline has a segment for each sample, a request's time one for each cause that claims it;
-//! a wait that several samples saw is several of either. `merged` joins them by one of three rules (`Same`).
-//! `Index::whole_wait` goes the other way: from any segment of a wait to all of it, by the switch record that
-//! covers it, else by the samples that saw it.
+//! How it works: a timeline has a segment for each sample, a request's time one for each cause that
+//! claims it; a wait that several samples saw is several of either. `merged` joins them by one of
+//! three rules (`Same`). `Index::whole_wait` goes the other way: from any segment of a wait to all
+//! of it, by the switch record that covers it, else by the samples that saw it.
 //!
-//! What it promises: every reader joins waits here, so a table, an export and a verdict count the same waits.
+//! What it promises: every reader joins waits here, so a table, an export and a verdict count the
+//! same waits.
 //!
-//! Missing on purpose: who ended a wait. A wait knows what samples read of its holder, no more.
+//! Missing on purpose: the waker. A wait knows what samples read of its holder, no more.
 
 use format::record::{flag, Sample};
 use format::wait::{HolderSource, WaitKind};
@@ -18,11 +19,13 @@ use crate::words;
 
 /// A thread that waits is sampled this often.
 const SAMPLED_NS: u64 = 100_000_000;
-/// The call begins before its thread leaves the CPU, so a wait to its limit is this much shorter at most.
+/// The call begins before its thread leaves the CPU, so a wait to its limit is this much shorter at
+/// most.
 const EARLY_NS: u64 = 1_000_000;
 /// A thread whose time is up gets a CPU this late at most, beside a quarter of its limit.
 const LATE_NS: u64 = 5_000_000;
-/// Who asks again does so within this time: a few lines of a client library, the GIL included.
+/// A thread that asks again does so within this time: a few lines of a client library, the GIL
+/// included.
 const AGAIN_NS: u64 = 20_000_000;
 /// CPU time of less than this between two samples is what taking them costs.
 const STILL_NS: u64 = 200_000;
@@ -36,13 +39,15 @@ pub struct Wait<'c> {
     pub from_ns: u64,
     /// End.
     pub to_ns: u64,
-    /// How much of that was waited: less than all where one lock was waited for again and again (`Same::Lock`).
+    /// How much of that was waited: less than all where one lock was waited for again and again
+    /// (`Same::Lock`).
     pub waited_ns: u64,
     /// What for.
     pub kind: WaitKind,
     /// Where; 0: not seen.
     pub stack: u32,
-    /// The word that names what was waited for (`words::target`), or a futex's address; 0: not known.
+    /// The word that names what was waited for (`words::target`), or a futex's address; 0: not
+    /// known.
     pub target: u64,
     /// What is behind a futex, by `Sample.lock`; 0: not known.
     pub lock: u64,
@@ -71,7 +76,8 @@ pub struct Wait<'c> {
 pub enum Same {
     /// It touches the segment before it. For segments that were chosen as waits for one thing.
     Touching,
-    /// It touches it, and nothing that both know contradicts: kind, place, target, lock, task and the lock's holder.
+    /// It touches it, and nothing that both know contradicts: kind, place, target, lock, task and
+    /// the lock's holder.
     NoContradiction,
     /// The same, and a wait for the GIL ends where another thread takes it.
     GilHolder,
@@ -149,8 +155,8 @@ impl<'c> Wait<'c> {
         }
     }
 
-    /// Whether this wait ran to its time limit. One that no sample saw has none of its own: then to one of `limits`,
-    /// those of other waits there.
+    /// Whether this wait ran to its time limit. One that no sample saw has none of its own: then to
+    /// one of `limits`, those of other waits there.
     fn ran_out(&self, limits: &[u64]) -> bool {
         let reached = |limit_ns: u64| self.ns() + EARLY_NS >= limit_ns;
         match self.limit_ns {
@@ -169,7 +175,7 @@ impl<'c> Wait<'c> {
             && agree(self.target, next.target)
     }
 
-    /// Takes up the part `next`. What was known first stays.
+    /// Takes up the part `next`. What was known first is not replaced.
     fn take(&mut self, next: &Wait<'c>) {
         self.to_ns = self.to_ns.max(next.to_ns);
         self.waited_ns += next.waited_ns;
@@ -191,8 +197,8 @@ impl<'c> Wait<'c> {
     }
 }
 
-/// Whether a sample saw the wait of this kind for this target. Only of locks: a sample at a sleep or a poll does not
-/// tell one from the next.
+/// Whether a sample saw the wait of this kind for this target. Only of locks: a sample at a sleep
+/// or a poll cannot separate one from the next.
 fn sees((kind, target): (WaitKind, u64), sample: &Sample) -> bool {
     let is_lock = matches!(kind, WaitKind::Futex | WaitKind::FileLock);
     is_lock && (sample.wait, sample.target) == (kind, target)
@@ -220,7 +226,8 @@ pub fn merged<'c>(parts: impl IntoIterator<Item = Wait<'c>>, same: Same) -> Vec<
     out
 }
 
-/// Parts of waits of several requests, in any order, put together request by request: by request, thread and time.
+/// Parts of waits of several requests, in any order, put together request by request: by request,
+/// thread and time.
 pub fn merged_by_request<'c>(
     parts: impl IntoIterator<Item = (usize, Wait<'c>)>,
 ) -> Vec<(usize, Wait<'c>)> {
@@ -233,10 +240,10 @@ pub fn merged_by_request<'c>(
     parts.chunk_by(|a, b| a.0 == b.0).flat_map(of_one).collect()
 }
 
-/// Waits of several requests, in any order, put together as by `merged_by_request`, and those that are one wait in
-/// slices: each but the last ran to its time limit, and its thread asked again at the same place (a client
-/// library that polls its socket every 100 ms). What remains is one for each time that something came, or nothing more
-/// was asked.
+/// Waits of several requests, in any order, put together as by `merged_by_request`, and those that
+/// are one wait in slices: each but the last ran to its time limit, and its thread asked again at
+/// the same place (a client library that polls its socket every 100 ms). What remains is one for
+/// each time that something came, or nothing more was asked.
 pub fn ended_by_request<'c>(
     parts: impl IntoIterator<Item = (usize, Wait<'c>)>,
 ) -> Vec<(usize, Wait<'c>)> {
@@ -266,8 +273,8 @@ fn is_slice(limit_ns: &u64) -> bool {
     *limit_ns > 1
 }
 
-/// The lock that a thread waited for longest, in all; there may be more segments of that than of who waits for
-/// this thread.
+/// The lock that a thread waited for longest, all its segments together; there may be more of these
+/// than segments of the thread that waits for this one.
 pub fn longest_lock<'c>(timeline: &[Segment<'c>]) -> Option<Wait<'c>> {
     let locks = timeline.iter().filter(|s| s.state == State::Wait && s.wait() == WaitKind::Futex);
     merged(locks.map(Wait::of), Same::Lock).into_iter().max_by_key(|wait| wait.waited_ns)
@@ -283,7 +290,8 @@ impl<'c> Index<'c> {
         // Without switch records: as long as samples see the same wait, and what waits is not done.
         let later = self.samples_in(segment.tid, segment.from_ns, u64::MAX).iter();
         let (other, last) = (later.clone().find(|s| !own.is_of(s)), later.last());
-        // A thread that ends with its request is not sampled behind its wait: that ended with the request, too.
+        // A thread that ends with its request is not sampled behind its wait: that ended with the
+        // request, too.
         let near = |done: &u64| last.is_some_and(|s| done.saturating_sub(s.t_ns) <= 2 * SAMPLED_NS);
         let done = self.request_end(segment.tid, segment.from_ns);
         let end = match other {
@@ -304,7 +312,8 @@ impl<'c> Index<'c> {
         inside.filter(move |s| sees(what, s))
     }
 
-    /// The first of the samples before `segment` that saw the same wait, its thread not having run since.
+    /// The first of the samples before `segment` that saw the same wait, its thread not having run
+    /// since.
     fn waited_since(&self, segment: &Segment<'_>, wait: &Wait<'_>) -> u64 {
         let Some(own) = segment.sample.filter(|s| wait.is_of(s)) else { return segment.from_ns };
         let samples = self.samples_in(segment.tid, 0, own.t_ns + 1);

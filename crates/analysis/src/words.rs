@@ -8,7 +8,8 @@ pub fn target(capture: &Capture, target: u64) -> Option<&str> {
     (target & TARGET_IS_NAME != 0).then(|| capture.name(target as u32))
 }
 
-/// The word that names what a sample's thread waits for: a peer, a path, a lock in static memory; 0: none does.
+/// The word that names what a sample's thread waits for: a peer, a path, a lock in static memory;
+/// 0: none does.
 pub fn named_target(sample: &Sample) -> u64 {
     let named = |word: &u64| word & TARGET_IS_NAME != 0;
     [target_and_limit(sample).0, sample.lock].into_iter().find(named).unwrap_or(0)
@@ -19,7 +20,8 @@ pub fn lock_name(capture: &Capture, lock: u64) -> Option<&str> {
     target(capture, lock).filter(|name| !name.is_empty())
 }
 
-/// The address of the object that all who wait for the same have in common, by `Sample.lock`; 0: none.
+/// The address of the object that all waiters for the same have in common, by `Sample.lock`; 0:
+/// none.
 pub fn lock_object(lock: u64) -> u64 {
     if lock & TARGET_IS_NAME == 0 {
         lock
@@ -33,7 +35,8 @@ pub fn task(capture: &Capture, task: u32) -> Option<&str> {
     (task != 0).then(|| capture.name(task))
 }
 
-/// A sample's target and time limit in ns; (0, 0) where these words tell what a running thread used.
+/// A sample's target and time limit in ns; (0, 0) where these words are the accounts of a running
+/// thread.
 pub fn target_and_limit(sample: &Sample) -> (u64, u64) {
     match sample.usage() {
         Some(_) => (0, 0),
@@ -41,7 +44,7 @@ pub fn target_and_limit(sample: &Sample) -> (u64, u64) {
     }
 }
 
-/// The thread that stood in the way, 0 none: the lock's holder, else the GIL's.
+/// The blocking thread, 0 none: the lock's holder, else the GIL's.
 pub fn holder(sample: &Sample) -> u32 {
     match sample.lock_holder {
         0 if sample.gil_holder != sample.tid => sample.gil_holder,

@@ -1,5 +1,6 @@
-//! On captures made by hand, without switch records: a thread that was given no CPU is told to stand where it stood
-//! (its last sample, told again); the first look behind that says for how long it could have run.
+//! On captures made by hand, without switch records: a thread that was given no CPU is recorded by
+//! repeating its last sample. The first real sample behind that says for how long it could have
+//! run.
 #![allow(clippy::expect_used, missing_docs)]
 
 #[path = "../../diagnosis/tests/made/mod.rs"]
@@ -12,7 +13,7 @@ use made::{seen, stack, BEGIN, MS};
 
 const OWN: u32 = 7;
 
-/// How long it was in each state in 310 ms, if the last look tells of so much time without a CPU.
+/// How long it was in each state in 310 ms, if the last sample has so much time without a CPU.
 fn told(delay_ms: u64) -> [(State, u64); 3] {
     let mut made = made::capture(OWN, &["GET /"]);
     made.meta.sources.retain(|(name, _)| name != "switches");
@@ -31,7 +32,7 @@ fn told(delay_ms: u64) -> [(State, u64); 3] {
 }
 
 #[test]
-fn its_next_look_tells_since_when_it_could_have_run() {
+fn its_next_sample_shows_since_when_it_could_have_run() {
     assert_eq!(told(180), [(State::Run, 1), (State::Ready, 180), (State::Wait, 129)]);
     assert_eq!(told(305), [(State::Run, 1), (State::Ready, 305), (State::Wait, 4)]);
 }

@@ -12,7 +12,8 @@ use made::stack;
 const LIBRARY: &str = "/usr/lib/python3.11";
 const USER: (&str, &str, u32) = ("view", "/srv/shop/app.py", 12);
 
-/// What the wait of `view` is for, which calls these functions of the interpreter's library, the outermost first.
+/// What the wait of `view` is for, which calls these functions of the interpreter's library, the
+/// outermost first.
 fn of(signatures: &[Signature], calls: &[(&str, &str)]) -> Option<Resource> {
     let files: Vec<String> = calls.iter().map(|(_, file)| format!("{LIBRARY}/{file}")).collect();
     let library =
@@ -26,7 +27,7 @@ fn of(signatures: &[Signature], calls: &[(&str, &str)]) -> Option<Resource> {
 const WAIT: (&str, &str) = ("Condition.wait", "threading.py");
 
 #[test]
-fn what_threading_waits_in_a_condition_for_is_told_by_who_calls_it() {
+fn what_threading_waits_in_a_condition_for_follows_from_the_caller() {
     let event = ("Event.wait", "threading.py");
     let barrier = [("Barrier.wait", "threading.py"), ("Barrier._wait", "threading.py")];
     let join = [("Thread.join", "threading.py"), ("Thread._wait_for_tstate_lock", "threading.py")];
@@ -38,7 +39,7 @@ fn what_threading_waits_in_a_condition_for_is_told_by_who_calls_it() {
 }
 
 #[test]
-fn pools_are_told_by_who_calls_the_condition() {
+fn pools_are_recognized_by_the_caller_of_the_condition() {
     let (get, put) = (("Queue.get", "queue.py"), ("Queue.put", "queue.py"));
     let acquire = ("Semaphore.acquire", "threading.py");
     assert_eq!(of(&POOLS, &[put, WAIT]), Some(Resource::Room));

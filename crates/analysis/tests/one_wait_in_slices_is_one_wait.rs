@@ -1,4 +1,4 @@
-//! On captures made by hand: what of a thread's time is one wait, whatever it was cut into.
+//! On captures made by hand: which parts of a thread's time are one wait, however it was divided.
 #![allow(clippy::expect_used, missing_docs)]
 
 #[path = "../../diagnosis/tests/made/mod.rs"]
@@ -14,7 +14,8 @@ use made::{off, seen, stack, BEGIN, MS};
 const OWN: u32 = 7;
 const LOCK: u64 = 0x7f00;
 
-/// A thread that is off the CPU in these stretches and seen there every 40 ms, waiting for `LOCK` in `get`.
+/// A thread that is off the CPU in these intervals and seen there every 40 ms, waiting for `LOCK`
+/// in `get`.
 fn waiting(stretches: &[(u64, u64)]) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     let get = stack(&mut made, &[("get", "/srv/app.py", 12)]);
@@ -121,7 +122,7 @@ fn from_any_segment_all_of_a_wait_is_found() {
 }
 
 #[test]
-fn samples_do_not_join_waits_that_they_cannot_tell_apart() {
+fn samples_do_not_join_waits_that_they_cannot_distinguish() {
     assert_eq!(whole_by_samples(SocketRead, Running), (210, 300));
 }
 
@@ -147,7 +148,7 @@ fn slices_that_run_to_their_time_limit_are_one_wait() {
 
 #[test]
 fn a_slice_that_no_sample_saw_has_the_limit_of_the_others() {
-    // A sample comes every 40 ms, 5 ms after a stretch begins: none falls into the second.
+    // A sample comes every 40 ms, 5 ms after an interval begins: none falls into the second.
     let slices = [(0, 20), (21, 24), (25, 45), (46, 66)];
     assert_eq!(ended(&slices, 20 * MS), [(0, 24), (25, 66)]);
     let slices = [(0, 4), (5, 25), (26, 46), (47, 50)];
