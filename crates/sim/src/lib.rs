@@ -9,7 +9,7 @@
 //!
 //! What it promises: nothing of it is ever linked into a host (`tools/check_rooms.py`), and it has
 //! no clock, no thread and no file of its own while it simulates. What is missing on purpose: what
-//! native stacks, wakers and metrics would tell; see docs/internals/simulator.md.
+//! native stacks, wakers and metrics would show; see docs/internals/simulator.md.
 
 pub mod engine;
 pub mod fleet;

@@ -1,5 +1,5 @@
-//! Seeds whose verdict was wrong once, each with what was mended: they stay right, and nothing about
-//! them is *confirmed* and wrong.
+//! Seeds whose verdict was wrong once, each with what was fixed: they remain right, and nothing
+//! about them is *confirmed* and wrong.
 
 use sim::judge::case::{judge, verdict};
 use sim::program::draw;

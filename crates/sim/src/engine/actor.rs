@@ -133,7 +133,7 @@ pub enum Micro<'p> {
     Cpu { left: u64, how: Cpu },
     /// Takes the GIL.
     TakeGil,
-    /// Releases it; `asked`: since somebody waits, and until that one has it.
+    /// Releases it; `asked`: since when somebody waits, until the waiter has it.
     DropGil { asked: bool },
     /// Blocks.
     Block(Wait),
@@ -336,7 +336,7 @@ pub struct Thread<'p> {
     pub state: State,
     /// Since when.
     pub since: u64,
-    /// Tells its timers apart.
+    /// Separates its timers.
     pub epoch: u64,
     /// It runs at this point of the fair scheduler's time.
     pub fair_ns: u64,
@@ -348,11 +348,11 @@ pub struct Thread<'p> {
     pub used: Counters,
     /// A delay that has not ended.
     pub owed_delay_ns: u64,
-    /// Who ended its last wait.
+    /// The waker of its last wait.
     pub woken_by: Option<Tid>,
     /// It was born at.
     pub born_ns: u64,
-    /// A wake-up came while the process stood still.
+    /// A wake-up came while the process was stopped.
     pub woken_while_stopped: bool,
 }
 

@@ -1,10 +1,10 @@
-//! CPUs: who runs, for how long, and who has to wait.
+//! CPUs: which threads run, for how long, and which have to wait.
 //!
 //! How it works: a simplified fair scheduler. Each thread has a fair time that grows while it runs;
 //! the ready thread with the least goes first. A thread that wakes is put at most `CREDIT_NS` in
-//! front of the others and takes the CPU of one that is further ahead than `GRAIN_NS`; while
-//! somebody is ready the CPUs are shared anew each millisecond. A container's quota stops all
-//! threads of the process until the next period; so does SIGSTOP.
+//! front of the others and takes the CPU of one that is further ahead than `GRAIN_NS`; while a
+//! thread is ready the CPUs are shared anew each millisecond. A container's quota stops all threads
+//! of the process until the next period; so does SIGSTOP.
 //!
 //! What it promises: a ready thread is never passed over while a CPU is free, and what a thread
 //! ran, waited and was ready sums to its life.
@@ -34,7 +34,7 @@ impl World<'_> {
         !(held && self.threads[tid].is_inside())
     }
 
-    /// The end of a thread's wait; `by`: who ended it.
+    /// The end of a thread's wait; `by`: the waker.
     pub(super) fn wake(&mut self, tid: Tid, by: Option<Tid>) {
         let stopped = self.stopped_since.is_some();
         let thread = &mut self.threads[tid];
@@ -91,7 +91,7 @@ impl World<'_> {
         self.cpus.iter().enumerate().filter_map(fair).max_by_key(|(index, ns)| (*ns, *index))
     }
 
-    /// Somebody is ready: takes CPUs from who had more than that one, and a whole slice.
+    /// A thread is ready: takes CPUs from threads that had more than it and a whole slice.
     pub(super) fn share(&mut self) {
         self.share_due = false;
         for cpu in 0..self.cpus.len() {
@@ -240,7 +240,7 @@ impl World<'_> {
             let is_ready = matches!(self.threads[tid].state, State::Ready);
             if is_ready && self.threads[tid].is_inside() {
                 self.log_until_now(tid);
-                // Who stood still was not runnable, so the kernel counts no delay.
+                // A thread of a stopped process was not runnable, so the kernel counts no delay.
                 if self.stopped_since.is_none() {
                     let since = self.threads[tid].since;
                     self.threads[tid].owed_delay_ns += self.now - since;

@@ -3,7 +3,7 @@
 //! How it works: a thread that finds it taken waits on its condition for 5 ms at a time. When such
 //! a wait runs out and nobody else got it meanwhile, the holder is asked to let go; it does so at
 //! its next bytecode, and not before another thread has had it. A thread that releases it for a
-//! call wakes the one that waits longest; whoever has a CPU first takes it.
+//! call wakes the thread that waits longest; the first thread with a CPU takes it.
 //!
 //! What it promises: never two holders; each wait of 5 ms is a time off the CPU of its own, as the
 //! kernel records it. What is missing on purpose: the wait for the other thread's start
@@ -23,9 +23,9 @@ pub const INTERVAL_NS: u64 = 5 * MS;
 /// Its state.
 #[derive(Debug, Default)]
 pub struct Gil {
-    /// Who has it.
+    /// The holder.
     pub holder: Option<Tid>,
-    /// Who waits, the longest first.
+    /// The waiters, the longest first.
     pub waiters: VecDeque<Tid>,
     /// Waits that ran out.
     over: HashSet<Tid>,
@@ -36,7 +36,7 @@ pub struct Gil {
     /// How often it changed hands, and that number as each waiter saw it.
     switches: u64,
     seen: Vec<u64>,
-    /// Who had it since when.
+    /// Holders, and since when.
     pub owners: Vec<(u64, Option<Who>)>,
 }
 

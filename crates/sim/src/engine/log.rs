@@ -18,7 +18,7 @@ pub enum Doing {
     Ready,
     /// It was ready, and the container's quota was used up.
     Throttled,
-    /// The process stood still.
+    /// The process was stopped.
     Stopped,
     /// It was blocked.
     Wait(On),
@@ -39,7 +39,7 @@ pub struct Entry {
     pub doing: Doing,
     /// Where, as a stack of the truth's tables.
     pub stack: u32,
-    /// Who ended it, of a wait.
+    /// The waker, of a wait.
     pub ended_by: Option<Tid>,
     /// The task that the thread had mounted.
     pub task: Option<usize>,

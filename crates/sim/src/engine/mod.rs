@@ -52,7 +52,7 @@ pub enum Who {
 enum Event {
     /// A burst on a CPU ends; void if the CPU's epoch is another one.
     Burst { cpu: usize, epoch: u64 },
-    /// Somebody ready may be due for a CPU.
+    /// A ready thread may be due for a CPU.
     Share,
     /// A blocked thread's time is over.
     Timer { tid: Tid, epoch: u64 },
@@ -82,7 +82,7 @@ pub struct ThingState {
     waiters: VecDeque<Who>,
     /// Those that wait for room in a queue.
     putters: VecDeque<Who>,
-    /// Who has the lock.
+    /// The holder.
     pub owner: Option<Who>,
     /// That shows in a `with` block.
     pub by_with: bool,
@@ -91,7 +91,7 @@ pub struct ThingState {
     room: Option<u32>,
     /// Jobs of an executor.
     jobs: VecDeque<usize>,
-    /// Who has had it since when.
+    /// Holders, and since when.
     pub owners: Vec<(u64, Option<Who>)>,
 }
 
@@ -157,7 +157,7 @@ pub struct World<'p> {
     /// Requests that nobody has taken up, of each connection; of the workers and the loop in the
     /// first.
     arrived: Vec<VecDeque<usize>>,
-    /// The executor of the server's workers, its loop's thread, or who accepts.
+    /// The executor of the server's workers, its loop's thread, or the thread that accepts.
     crew: Option<usize>,
     front: Option<Tid>,
     pub(crate) tasks: Vec<Task<'p>>,
@@ -167,7 +167,7 @@ pub struct World<'p> {
     throttled_since: Option<u64>,
     pub(crate) throttled_ns: u64,
     stopped_since: Option<u64>,
-    /// Times in which the process stood still.
+    /// Times in which the process was stopped.
     pub(crate) stops: Vec<(u64, u64)>,
     pub(crate) log: log::Logs,
     pub(crate) known: Tables,
@@ -176,7 +176,7 @@ pub struct World<'p> {
 }
 
 impl<'p> World<'p> {
-    /// A program about to begin; `switches`: the kernel tells of context switches.
+    /// A program about to begin; `switches`: the kernel records context switches.
     pub fn new(program: &'p Program, switches: bool) -> World<'p> {
         let mut world = World {
             program,

@@ -1,4 +1,4 @@
-//! Requests: how they come, who takes them up, how they end.
+//! Requests: how they come, which threads take them up, how they end.
 //!
 //! How it works: a request arrives in its connection's queue (a thread for each connection), or in
 //! one for all (a thread that accepts for an executor's workers; an event loop). It counts from its

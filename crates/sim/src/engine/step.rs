@@ -39,7 +39,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Who uses a thing: the mounted task where it is one of asyncio's, else the thread.
+    /// The user of a thing: the mounted task where it is one of asyncio's, else the thread.
     pub(super) fn who_for(&self, tid: Tid, thing: ThingId) -> Who {
         let made = self.program.things.get(thing);
         let of_tasks =

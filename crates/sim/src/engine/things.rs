@@ -1,8 +1,9 @@
-//! Locks, semaphores, queues, events, executors: who has them, who waits, who goes on.
+//! Locks, semaphores, queues, events, executors: their holders, their waiters, and which of them
+//! goes on.
 //!
-//! How it works: a thread tries; where it fails it is put behind the others that wait, blocks in a
+//! How it works: a thread tries; where it fails it is put behind the other waiters, blocks in a
 //! futex without the GIL, and tries again when it was woken, as a semaphore of the C library does:
-//! somebody who comes by in between may be faster. For tasks the thing is handed to the one that
+//! a thread that comes by in between may be faster. For tasks the thing is handed to the one that
 //! waits longest.
 //!
 //! What it promises: each change of a lock's owner is in `owners`, which the truth is read from.
@@ -95,8 +96,9 @@ impl World<'_> {
         }
     }
 
-    /// A queue has room: who waits longest to put something there tries again. `queue.Queue` has a
-    /// Condition for these and one for who takes: a wake-up of the one is none of the other.
+    /// A queue has room: the actor that waits longest to put something there tries again.
+    /// `queue.Queue` has a Condition for putting and one for taking: a wake-up of the one is none
+    /// of the other.
     fn wake_one_for_room(&mut self, thing: ThingId, by: Who) {
         let Some(Who::Thread(next)) = self.things[thing].putters.pop_front() else { return };
         let by = self.thread_of(by);
@@ -211,7 +213,7 @@ impl World<'_> {
         self.recorder.task(id, times, request, self.now);
     }
 
-    /// Puts who waits into the line of what it waits for.
+    /// Puts a waiter into the line of what it waits for.
     pub(super) fn stand_in_line(&mut self, who: Who, on: On) {
         match on {
             On::Lock(thing)

@@ -167,7 +167,7 @@ pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
     };
     let (at, by) = (first.and_then(|f| f.place.as_ref()), first.and_then(|f| f.culprit.as_ref()));
     let (place, culprit) = match first.is_some_and(|found| answer.accept.contains(&found.named())) {
-        // Another right cause sees the same from another side: either place may be told.
+        // Another right cause sees the same from another side: either place may be reported.
         true => {
             let both = [&answer.places[..], &answer.culprits].concat();
             (fits(&both, at).map(|fits_at| fits_at || by.is_some_and(|by| both.contains(by))), None)
@@ -179,7 +179,7 @@ pub fn judge(program: &Program, verdict: &Verdict) -> Outcome {
         let of_answer = causes(answer).any(|cause| cause == found.cause);
         let part = if of_answer { of_answer_part(answer, verdict) } else { true_part(found.cause) };
         let right = part >= RIGHT_PART * found.share;
-        // Whom it names must be right as well, if it names anybody.
+        // The blocker it names must be right as well, if it names any.
         let wrong_one = found.cause == answer.cause
             && !answer.culprits.is_empty()
             && found.culprit.as_ref().is_some_and(|name| !answer.culprits.contains(name));

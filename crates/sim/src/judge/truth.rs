@@ -2,9 +2,9 @@
 //! not.
 //!
 //! How it works: a request's time is its thread's log from its arrival to its end. Time in which
-//! the thread waited for another one is replaced by what that one did: the GIL's and a lock's
+//! the thread waited for another one is replaced by what the other did: the GIL's and a lock's
 //! holder, the worker of a job, a thread that was joined. On an event loop it is the task's log,
-//! and while that was ready or running the loop's.
+//! and while the task was ready or running the loop's.
 //!
 //! What it promises: the slices of a path follow each other and sum to the request's time. Causes
 //! are named as the diagnosis names them, so that the two can be compared.
@@ -27,7 +27,7 @@ pub struct Slice {
     pub cause: &'static str,
     /// Where, as a stack of the truth's tables.
     pub stack: u32,
-    /// Who kept it, and where that one was.
+    /// The holder, and where it was.
     pub by: Option<(Tid, u32)>,
 }
 
@@ -154,7 +154,7 @@ impl<'w, 'p> Truth<'w, 'p> {
             }
             On::End(other) if hops > 0 => self.of_thread(out, other, whole, hops - 1),
             On::Work(_) if hops > 0 && self.world.acceptor().is_some_and(|front| front != tid) => {
-                // A worker without work: who hands it on has not yet.
+                // A worker without work: the thread that hands it on has not yet.
                 if let Some(front) = self.world.acceptor() {
                     self.of_thread(out, front, whole, hops - 1);
                 }
@@ -164,7 +164,8 @@ impl<'w, 'p> Truth<'w, 'p> {
         }
     }
 
-    /// A thread without work, for a request that has come: it stood still, or nothing is known.
+    /// A thread without work, for a request that has come: the process was stopped, or nothing is
+    /// known.
     fn of_idle(&self, out: &mut Vec<Slice>, entry: &Entry) {
         let (mut at, to, stack) = (entry.from, entry.to, entry.stack);
         let mut push = |from: u64, to: u64, cause| {

@@ -1,8 +1,8 @@
 //! Programs drawn from a seed: a defect, its shape, a server, a load, noise, a machine.
 //!
-//! How it works: a `Maker` draws names without a meaning, functions and lines; a defect
-//! (`defects`) says what the guilty function does when the program is sick and when it is mended.
-//! The twin of a program is drawn from the same numbers, without the defect.
+//! How it works: a `Maker` draws names without a meaning, functions and lines; a defect (`defects`)
+//! says what the guilty function does when the program is sick and when it is fixed. The twin of a
+//! program is drawn from the same numbers, without the defect.
 //!
 //! What it promises: `program(seed, ..)` is a pure function. What is missing on purpose: programs
 //! that make sense.

@@ -98,7 +98,7 @@ pub enum Op {
     With(ThingId, Vec<Step>),
     /// `lock.acquire(timeout=limit)` without `with`; the body runs only if it was had.
     ByHand(ThingId, Option<Span>, Vec<Step>),
-    /// Takes an item out of a queue; a limit of 0 is none.
+    /// Takes an item from a queue; a limit of 0 is none.
     Get(ThingId),
     /// Puts an item into a queue, and waits for room if it is bounded.
     Put(ThingId),
@@ -110,9 +110,9 @@ pub enum Op {
     Start(FnId),
     /// Waits for the end of the thread that was started last.
     JoinLast,
-    /// Waits until somebody sets the event.
+    /// Waits until the event is set.
     EventWait(ThingId),
-    /// Sets the event; who waits goes on, and it is clear again.
+    /// Sets the event; its waiters go on, and it is clear again.
     EventSet(ThingId),
     /// A garbage collection.
     Collect(Span),
@@ -211,7 +211,7 @@ pub struct Host {
     pub neighbours: Vec<Neighbour>,
     /// CPU time the container may use in each 100 ms.
     pub quota_ns: Option<u64>,
-    /// The process stands still: from when, for how long.
+    /// The process is stopped: from when, for how long.
     pub stops: Vec<(u64, u64)>,
 }
 

@@ -52,7 +52,7 @@ struct Line {
     records: u64,
 }
 
-/// Whose capture it is.
+/// The name of the program it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The service.

@@ -1,12 +1,12 @@
 //! The sampler's memory and policy: which threads a pass samples, and when the next pass is.
 //!
-//! How it works: crate `sampler` decides: this holds its policies (budget, schedule, age of the list of
-//! threads, what is new of each thread, order of a pass), feeds them from the simulated kernel, and
-//! carries out what they say. Threads go by their kernel ids, as in the real one.
+//! How it works: crate `sampler` decides: this holds its policies (budget, schedule, age of the
+//! list of threads, what is new of each thread, order of a pass), feeds them from the simulated
+//! kernel, and carries out what they say. Threads go by their kernel ids, as in the real one.
 //!
-//! What it promises: no sample tells what the real one could not read. What is missing on purpose:
-//! native stacks, wakers, pauses of switch records, stacks torn by a concurrent change; a nap that a
-//! request's begin ends.
+//! What it promises: no sample has what the real one could not read. What is missing on purpose:
+//! native stacks, wakers, pauses of switch records, stacks torn by a concurrent change; a nap that
+//! a request's begin ends.
 
 use sampler::policy::budget::{Budget, Look, Width};
 use sampler::policy::choice::{choose, Random as Choice};
@@ -67,7 +67,7 @@ pub struct Seen {
 pub struct Sampler {
     /// Its thread.
     pub tid: u32,
-    /// Switch records tell who ran.
+    /// Switch records show which threads ran.
     pub exact: bool,
     /// Its budget.
     pub budget: Budget,
@@ -79,7 +79,7 @@ pub struct Sampler {
     pub urgent: Vec<u32>,
     /// Requests whose tasks were found, by index.
     pub tasks: std::collections::BTreeMap<usize, Seen>,
-    /// When tasks that work for no request are looked at again, and which then.
+    /// When tasks that work for no request are sampled again, and which then.
     pub around: (u64, usize),
     /// The time planned for the next pass.
     pub next_ns: u64,
@@ -93,7 +93,7 @@ pub struct Sampler {
     pub drained: u64,
     /// Threads that are alive, in order of their birth.
     alive: Vec<u32>,
-    /// Switch records told of threads that are in no list.
+    /// Switch records have shown threads that are in no list.
     born: bool,
     width: Width,
     choice: Choice,
@@ -173,7 +173,7 @@ impl Sampler {
         is_overdue(open_ns, (self.typical_ns, limit_ns))
     }
 
-    /// Takes over what switch records told.
+    /// Takes over what switch records show.
     pub fn drain(&mut self) {
         for tid in self.came.drain(..).filter(|tid| *tid != self.tid) {
             self.born |= self.exact && !self.tracks.ran(tid);
@@ -191,8 +191,8 @@ impl Sampler {
         }
     }
 
-    /// Whether anybody works, as the pauses between passes go by it: a request is open, or a thread ran;
-    /// without switch records by the CPU time of all other threads, `others_ns`.
+    /// Whether anybody works, as the pauses between passes go by it: a request is open, or a thread
+    /// ran; without switch records by the CPU time of all other threads, `others_ns`.
     pub fn follow_work(&mut self, open: bool, others_ns: u64) {
         let before_ns = std::mem::replace(&mut self.others_ns, others_ns);
         let ran = match self.exact {
@@ -213,7 +213,7 @@ impl Sampler {
         self.next_ns.saturating_sub(now)
     }
 
-    /// Chooses the threads of a pass. `rest`: those that may have something new to tell and are not urgent.
+    /// Chooses the threads of a pass. `rest`: those that may have something new and are not urgent.
     pub fn choose(&mut self, now: u64, rest: &mut [u32]) {
         let low = self.budget.is_low();
         self.tracks.due(&self.urgent, now, (self.exact, low), &mut self.due);

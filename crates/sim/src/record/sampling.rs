@@ -119,7 +119,7 @@ impl<'p> World<'p> {
         self.threads.get(tid).filter(|thread| thread.id == id).map(|_| tid)
     }
 
-    /// Whom this pass samples, in which order.
+    /// The threads that this pass samples, in order.
     fn choose_threads(&mut self) {
         let now = self.now;
         let (mut rest, mut again) = (Vec::new(), Vec::new());
@@ -254,7 +254,7 @@ impl<'p> World<'p> {
         sample.flags |= flag::USAGE;
     }
 
-    /// What is waited for in a futex, and who has it, as far as the interpreter tells.
+    /// The resource behind a futex, and its holder, as far as the interpreter shows it.
     fn find_holder(&self, tid: Tid, wait: &Wait, sample: &mut Sample) {
         match wait.on {
             On::Lock(thing) => {

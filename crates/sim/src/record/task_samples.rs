@@ -1,9 +1,9 @@
-//! Samples of suspended tasks: where the tasks of late requests are, and who is in their way.
+//! Samples of suspended tasks: where the tasks of late requests are, and their blockers.
 //!
-//! How it works: as `sampler::tasks`. A task that moved is followed, three a pass; one that did
-//! not is written again after 100 ms. The task inside the lock that is awaited is written as well;
-//! of a queue the one that is to fill it; where nobody is known, six a time of those that work for
-//! no request.
+//! How it works: as `sampler::tasks`. A task that moved is followed, three a pass; one that did not
+//! is written again after 100 ms. The task inside the lock that is awaited is written as well; of a
+//! queue the one that is to fill it; where none is known, six a time of those that work for no
+//! request.
 
 use std::collections::HashSet;
 
@@ -75,7 +75,7 @@ impl World<'_> {
         }
     }
 
-    /// A record of where a task is, and of who holds what it awaits; whether nobody is known to.
+    /// A record of where a task is, and of the holder of what it awaits; whether none is known.
     fn write_await(&mut self, request: u64, task: usize) -> bool {
         let state = self.tasks[task].state;
         let (kind, target) = match state {

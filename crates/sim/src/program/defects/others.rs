@@ -1,4 +1,4 @@
-//! Defects in which another thread or process is to blame, or the whole process stands still.
+//! Defects in which another thread or process is to blame, or the whole process is stopped.
 
 use super::Ill;
 use crate::program::draw::{bare, Maker};
@@ -8,7 +8,7 @@ fn sleep(length: u64) -> Op {
     Op::Wait(Outside::Sleep, about(length), String::new())
 }
 
-/// The pause of a keeper between two rounds.
+/// The pause of a holder between two rounds.
 fn pause(maker: &mut Maker) -> Op {
     sleep(maker.random.between(1200, 1900) * MS)
 }
@@ -60,7 +60,7 @@ pub fn lock_by_hand(maker: &mut Maker, host: Host) -> Ill {
 }
 
 pub fn lock_chain(maker: &mut Maker, host: Host) -> Ill {
-    // Who has the lock waits for another one, whose holder sleeps.
+    // The holder of the lock waits for another lock, whose holder sleeps.
     let (outer, inner) = (maker.thing(Thing::Lock), maker.thing(Thing::RLock));
     let length = maker.trouble();
     let last = keeper(maker, vec![sleep(length)], |call| Op::With(inner, bare(vec![call])));
@@ -109,7 +109,7 @@ pub fn event_late(maker: &mut Maker, host: Host) -> Ill {
     let times = maker.random.between(250, 400) as u32;
     maker.round(vec![Op::Repeat(times, tick), Op::Call(slow)]);
     let victim = maker.function(vec![Op::EventWait(ready)]);
-    // What the one who gives notice did instead is as right.
+    // What the notifier did instead is as right.
     Ill::other(maker, victim, slow, "lock-wait", host).accepting(&["sleep"])
 }
 

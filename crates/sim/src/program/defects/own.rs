@@ -6,7 +6,7 @@ use crate::program::{about, Function, Host, Native, Op, Outside, MS, US};
 
 const PEER: &str = "tcp 127.0.0.1:5432";
 
-/// The guilty function: this when sick, next to nothing when mended.
+/// The guilty function: this with the defect, next to nothing without.
 fn guilty(maker: &mut Maker, sick: Vec<Op>, mended: Vec<Op>) -> usize {
     let body = if maker.sick { sick } else { mended };
     maker.function(body)
