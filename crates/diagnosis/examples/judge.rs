@@ -1,11 +1,11 @@
-//! For the zoo: what two simple rules would have said of a capture, and whether the verdict on it
-//! stands when names change or records are lost.
+//! For the zoo: what two simple rules would have said of a capture, and whether its verdict is the
+//! same when names change or records are lost.
 //!
-//! `judge CAPTURE SLOW_MS [SEEDS]` prints JSON:
-//! `leaf`: the places most samples of the slow requests' threads were in, most first; `off_cpu`: the
-//! places most time off the CPU of the whole process was spent in; `renamed`, `thinned`: in which of
-//! the altered captures the verdict was another, and how; `needed`: the lost records without which alone
-//! it is another, none if it took several.
+//! `judge CAPTURE SLOW_MS [SEEDS]` prints JSON: `leaf`: the places most samples of the slow
+//! requests' threads were in, most first; `off_cpu`: the places most time off the CPU of the whole
+//! process was spent in; `renamed`, `thinned`: in which of the altered captures the verdict was
+//! another, and how; `needed`: the lost records without which alone it is another, none if it took
+//! several.
 
 #[path = "../tests/changed/mod.rs"]
 mod changed;
@@ -21,7 +21,7 @@ use serde_json::{json, Value};
 
 /// One record in so many is lost.
 const ONE_IN: u64 = 100;
-/// Places told.
+/// Places in a report.
 const MOST: usize = 3;
 
 fn main() -> ExitCode {
@@ -82,7 +82,7 @@ fn judge(bytes: &[u8], slow_ns: u64, seeds: u64) -> Result<Value, capture::read:
     }))
 }
 
-/// A record, to be told to a person.
+/// A record, for a person to read.
 fn shown(words: &[u64]) -> String {
     format::record::decode(words)
         .map_or("no record".to_owned(), |(_, record)| format!("{record:?}"))

@@ -1,16 +1,17 @@
 //! Time a request lay in its socket before its handler began.
 //!
 //! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
-//! taking it up does. Eight answers, the most telling first: the process stood still, its worker was
-//! in the predicate that dashcam asks, another thread forked, a collection ran (or its thread got no CPU), its worker got
-//! no CPU, threads waited for the GIL, the worker that took the request in the
-//! end was busy with another one. The first that covers half of the time has it.
+//! taking it up does. Eight answers, the most specific first: the process was stopped, its worker
+//! was in the predicate that dashcam asks, another thread forked, a collection ran (or its thread
+//! got no CPU), its worker got no CPU, threads waited for the GIL, the worker that took the request
+//! in the end was busy with another one. The first that covers half of the time is the answer.
 //!
-//! None does: then the time is cut by what those did who were to take it up, one after the other. A
-//! thread started for this request, from its birth on; before that (or instead, where the worker is
-//! older and idled) the one thread that usually waits for connections and did not then: it was still
-//! importing the program, starting another thread, or without a CPU. If that tells most of the time
-//! it is taken, as an inference; else it is unknown.
+//! If none does, the time is divided by what the threads did that were to take it up, one after the
+//! other. The first is a thread started for this request, from its birth on. Before that (or
+//! instead, where the worker is older and idled) it is the one thread that usually waits for
+//! connections and did not then: it was still importing the program, starting another thread, or
+//! without a CPU. If that explains most of the time it is used, as an inference; else the time is
+//! unknown.
 
 use crate::causes::{fork, import, recorder, stopped, Cause, Claim};
 use crate::crowded;
@@ -27,10 +28,11 @@ use capture::read::RequestRow;
 use format::record::Sample;
 use format::wait::WaitKind;
 
-/// Threads whose waits for the GIL are looked at.
+/// Threads whose waits for the GIL are considered.
 const MOST_THREADS: usize = 32;
 
-/// The pieces from a request's arrival to its handler's start; none when it was taken up at once.
+/// The intervals from a request's arrival to its handler's start; none when it was taken up at
+/// once.
 pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let row = request.row;
     let (from_ns, to_ns) = (row.begin_ns, row.started_ns.min(request.end_ns));
@@ -104,16 +106,16 @@ fn trace(scene: &Scene<'_>, segment: &Segment<'_>, told: &[(Cause, u64)], found:
 
 /// Waits shorter than this are not cut by what others did.
 const LEAST_NS: u64 = 20_000_000;
-/// How far from the wait a thread is looked at for what it usually does.
+/// How far from the wait a thread is considered for what it usually does.
 const USUAL_NS: u64 = 2_000_000_000;
-/// A run shorter than this, or as far from a look, is told by that look.
+/// A run shorter than this, or as far from a sample, is taken for what that sample shows.
 const NEAR_NS: u64 = 25_000_000;
-/// Looks at a program that loads are no further apart.
+/// Samples of a program that loads are no further apart.
 const BLIND_NS: u64 = 500_000_000;
 /// A thread may leave its first record this long before it is started, by the starter's records.
 const BIRTH_NS: u64 = 5_000_000;
 
-/// What those did who were to take the request up, in order; all of `segment`, or nothing.
+/// What the threads did that were to take the request up, in order; all of `segment`, or nothing.
 fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
     let (from, to) = (segment.from_ns, segment.to_ns);
     if segment.ns() < LEAST_NS {
@@ -144,9 +146,10 @@ fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
     out
 }
 
-/// What a thread did. Between two times at which others took its CPU it is seldom looked at, or with
-/// nothing to be read: such short runs are as the look next to them that has a stack. A program that loads
-/// costs looks so much that there may be none for a while: between two that saw it load, it did.
+/// What a thread did. Between two times at which others took its CPU it is seldom sampled, or
+/// nothing of it can be read: such short runs are taken for the nearest sample that has a stack.
+/// Samples of a program that loads cost so much that there may be none for a while: if two samples
+/// saw it load, it loaded between them.
 fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>> {
     let mut own = scene.timeline(tid, from, to);
     for run in own.iter_mut().filter(|s| s.state != State::Wait && is_short(s)) {
@@ -162,8 +165,8 @@ fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>>
     own
 }
 
-/// The look before `run`, if that one and the next saw the thread load modules, or that one did and the process
-/// had not taken up any request by then: a program that starts has more to do than to load.
+/// The sample before `run`, if it and the next saw the thread load modules, or if it did and the
+/// process had not taken up any request by then: a program that starts has more to do than to load.
 fn loading_around<'c>(scene: &Scene<'c>, run: &Segment<'c>) -> Option<&'c Sample> {
     let seen = |from, to| scene.samples_in(run.tid, from, to).iter().filter(|s| s.stack != 0);
     let before = seen(run.from_ns.saturating_sub(BLIND_NS), run.from_ns).next_back()?;
@@ -173,7 +176,8 @@ fn loading_around<'c>(scene: &Scene<'c>, run: &Segment<'c>) -> Option<&'c Sample
     (loads(before) && (loads(behind) || starts())).then_some(before)
 }
 
-/// Whether both ends are told by the kernel and near: then it did run, or could have, in between.
+/// Whether both ends are from the kernel's records and near: then it did run, or could have, in
+/// between.
 fn is_short(segment: &Segment<'_>) -> bool {
     segment.exact && segment.ns() < NEAR_NS
 }
@@ -184,7 +188,8 @@ fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
         true => Claim::of(Cause::Unknown, &segment),
         false => Claim { inferred: true, ..crate::causes::claim(scene, &segment) },
     };
-    // Which of its modules a program was at is chance: the line of its own that loads them tells.
+    // Which of its modules a program was at is chance: the line of its own that loads them is the
+    // place.
     let claim = match claim.cause {
         Cause::Import => {
             let resource = Some(Resource::WorkerStart);
@@ -195,8 +200,8 @@ fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
     Piece { segment, claim }
 }
 
-/// Whether a look says what it was: that no switch was recorded of a thread for long does not mean that
-/// it ran, unless it was seen to, and where.
+/// Whether a sample says what it was: that no switch was recorded of a thread for long does not
+/// mean that it ran, unless it was seen to, and where.
 fn is_told(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     let known = segment.state != State::Unknown && segment.sample.is_some();
     let loads = || segment.exact && scene.frames.any(segment.stack(), import::is_import);
@@ -204,8 +209,8 @@ fn is_told(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     known && (segment.state != State::Run || ran)
 }
 
-/// Waits for work, as far as a look tells: for a connection, a job, or, where no code of the program
-/// is on the stack, for what comes next over a connection that is kept open.
+/// Waits for work, as far as a sample shows: for a connection, a job, or, where no code of the
+/// program is on the stack, for what comes next over a connection that is kept open.
 fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     let waits = match segment.wait() {
         WaitKind::Accept | WaitKind::Poll | WaitKind::Futex => true,
@@ -218,7 +223,7 @@ fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     segment.state == State::Wait && waits
 }
 
-/// While a thread waits for the one it started to come up, that one's time counts.
+/// While a thread waits for a thread that it started to come up, the new thread's time counts.
 fn through_start<'c>(scene: &Scene<'c>, segment: Segment<'c>, out: &mut Vec<Piece<'c>>) {
     let starts = |f: &capture::read::Frame<'_>| scene.frames.is_at(f, Stdlib::ThreadStart);
     if segment.state == State::Wait && scene.frames.any(segment.stack(), starts) {
@@ -236,8 +241,9 @@ fn through_start<'c>(scene: &Scene<'c>, segment: Segment<'c>, out: &mut Vec<Piec
     out.push(told(scene, segment));
 }
 
-/// The one thread without a request that waits for connections around the wait, but hardly in it; or the
-/// main thread while it still loads the program, whether it is seen to wait for any later or not.
+/// The one thread without a request that waits for connections around the wait, but hardly in it;
+/// or the main thread while it still loads the program, whether it is seen to wait for any later or
+/// not.
 fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u32> {
     let (from, to) = (segment.from_ns, until_ns);
     let polls = |s: &Sample| matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
@@ -274,10 +280,11 @@ fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u
     able.next().is_none().then_some(first)
 }
 
-/// Looks behind the wait within which a thread that takes connections goes back to waiting for them.
+/// Samples behind the wait within which a thread that takes connections goes back to waiting for
+/// them.
 const AFTER: usize = 8;
 
-/// The longest segments of a request that are looked at for what it did.
+/// The longest segments of a request that are considered for what it did.
 const MOST_SEGMENTS: usize = 512;
 
 type Answer = Option<(u64, Claim)>;
@@ -322,14 +329,14 @@ fn starved(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     Some((delay_ns, Claim::of(Cause::CpuStarved, segment)))
 }
 
-/// Whether who had the GIL would have kept it too long on a free machine as well: then it does not
-/// matter that those who wait for it got no CPU either.
+/// Whether the holder of the GIL would have kept it too long on a free machine as well: then it
+/// does not matter that the waiters got no CPU either.
 fn is_kept_long(scene: &Scene<'_>, claim: &Claim, segment: &Segment<'_>) -> bool {
     claim.culprit.is_some_and(|c| scene.works_long(c.tid, segment))
 }
 
-/// The thread that waited longest for the GIL stands for all. Each wait for it lasts 5 ms at most, and
-/// to begin the next one takes a CPU: time without one in between belongs to it.
+/// The thread that waited longest for the GIL stands for all. Each wait for it lasts 5 ms at most,
+/// and to begin the next one takes a CPU: time without one in between belongs to it.
 fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let waits = |tid: u32| -> Vec<Segment<'_>> {
@@ -346,7 +353,7 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let saw =
         |tid: &&u32| scene.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
     let mut threads: Vec<u32> = scene.capture.samples.keys().filter(saw).copied().collect();
-    // A map has no order, and only some are looked at.
+    // A map has no order, and only some are considered.
     threads.sort_unstable();
     let longest = threads.into_iter().take(MOST_THREADS).map(waits);
     let longest = longest.max_by_key(|w| w.iter().map(Segment::ns).sum::<u64>())?;
@@ -356,18 +363,19 @@ fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
     let culprit = scene.gil_holder_in(waiter, (from, to));
     let culprit =
         culprit.or_else(|| asked.max_by_key(|s| s.ns()).and_then(|s| scene.gil_holder(s)));
-    // Whoever held it had no CPU: all waited for that.
+    // The holder had no CPU: all waited for that.
     if scene.is_gil_starved(&Segment { tid: waiter, ..*segment }) {
         return Some((covered, Claim::of(Cause::CpuStarved, segment)));
     }
     Some((covered, Claim { culprit, ..Claim::of(Cause::GilWait, segment) }))
 }
 
-/// An estimated wait longer than this is of one look only where the look before saw the same.
+/// An estimated wait longer than this belongs to one sample only where the sample before saw the
+/// same.
 const APART_NS: u64 = 50_000_000;
 
-/// Whether looks account for all of a wait for the GIL. The first look at a thread says nothing of long
-/// before: it may not have been there.
+/// Whether samples account for all of a wait for the GIL. The first sample of a thread says nothing
+/// of the time long before: the thread may not have been there.
 fn is_watched(scene: &Scene<'_>, wait: &Segment<'_>) -> bool {
     let gil = |s: &Sample| s.wait == WaitKind::Gil;
     let before =
@@ -375,8 +383,8 @@ fn is_watched(scene: &Scene<'_>, wait: &Segment<'_>) -> bool {
     wait.exact || wait.ns() <= APART_NS || before().last().is_some_and(gil)
 }
 
-/// Whether the time without a CPU at `at` lies beside a wait for the GIL, with hardly any running in
-/// between: one that computes and loses its CPU waits for no GIL.
+/// Whether the time without a CPU at `at` lies beside a wait for the GIL, with hardly any running
+/// in between: a thread that computes and loses its CPU waits for no GIL.
 fn is_between_asks(all: &[Segment<'_>], at: usize, asks: &impl Fn(&Segment<'_>) -> bool) -> bool {
     let passes = |s: &&Segment<'_>| {
         s.state == State::Ready || s.state == State::Run && s.ns() < crowded::ASKING_NS
@@ -386,8 +394,8 @@ fn is_between_asks(all: &[Segment<'_>], at: usize, asks: &impl Fn(&Segment<'_>) 
     before.is_some_and(asks) || after.is_some_and(asks)
 }
 
-/// What a thread did for most of the time, all segments of one cause together: a long one alone may be the least of it
-/// amid hundreds of short ones. The longest of them stands for all.
+/// What a thread did for most of the time, all segments of one cause together: a long one alone may
+/// be the least of it amid hundreds of short ones. The longest of them stands for all.
 fn mostly(scene: &Scene<'_>, timeline: &[Segment<'_>]) -> Option<Claim> {
     let mut longest_first: Vec<&Segment<'_>> = timeline.iter().collect();
     longest_first.sort_by_key(|s| std::cmp::Reverse(s.ns()));
@@ -425,7 +433,8 @@ fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answe
     let longest = meanwhile.iter().max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
     let waits = longest.map(|s| crate::causes::claim(scene, s));
     if let Some(claim) = waits.filter(|c| matches!(c.cause, Cause::PoolWait | Cause::LockWait)) {
-        // Who waits itself keeps nobody by its own doing: what it waited for did.
+        // A thread that waits itself does not delay others by its own work: the thread that it
+        // waited for does.
         return Some((covered, claim));
     }
     let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);

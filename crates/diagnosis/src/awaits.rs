@@ -1,10 +1,10 @@
 //! A request on an event loop: its time, cut by what its task was seen to await.
 //!
-//! How it works: while the request's task is suspended no thread stands in it; what the sampler saw
-//! of the task is nearest to each moment says what that time was. Of several tasks awaited at once
-//! the one seen longest counts: it is the one that was waited for in the end. The loop's thread
-//! comes first where it was kept from its poll call, by code in one place or by a stopped process:
-//! then the task could not have gone on whatever it awaited.
+//! How it works: while the request's task is suspended no thread executes it; the sample of the
+//! task nearest to each moment says what that time was. Of several tasks awaited at once the one
+//! seen longest counts: it is the one that was waited for in the end. The loop's thread comes first
+//! where it was kept from its poll call, by code in one place or by a stopped process: then the
+//! task could not have gone on whatever it awaited.
 //!
 //! ```text
 //!   loop's thread:  poll | callback | poll          | blocked by other code | poll
@@ -12,9 +12,9 @@
 //!   told:           sleep ........................... | loop-blocked          | lock-wait
 //! ```
 //!
-//! What it promises: pieces that are exclusive and sum to the segment. An await's begin and end are
-//! known to the sampling period only, so they count as estimates.
-//! What is missing on purpose: an await that nobody saw (a request within its usual time).
+//! What it promises: intervals that are exclusive and sum to the segment. An await's begin and end
+//! are known to the sampling period only, so they count as estimates. What is missing on purpose:
+//! an await that no sample saw (a request within its usual time).
 
 use std::collections::HashMap;
 
@@ -32,17 +32,17 @@ use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Thresho
 use crate::pieces::Piece;
 use crate::scene::{Culprit, Scene};
 
-/// A moment further from every look at the task is not explained by any. Tasks that do not move
-/// are looked at every 100 ms.
+/// A moment further from every sample of the task is not explained by any. Tasks that do not move
+/// are sampled every 100 ms.
 const REACH_NS: u64 = 300_000_000;
-/// Between two looks that found the task in the same await it stood there all the while, however rare the
-/// looks were: on a busy service there is no budget for more. A task that left and came back within
-/// that time is taken for one that stayed.
+/// Between two samples that found the task in the same await it was there all the while, however
+/// rare the samples were: on a busy service there is no budget for more. A task that left and came
+/// back within that time is taken for one that did not leave.
 const ALIKE_NS: u64 = 3_000_000_000;
-/// A look this near to a piece counts as having seen it.
+/// A sample this near to an interval counts as having seen it.
 const SEEN_NS: u64 = 120_000_000;
-/// How far from a look at the waiter a look at the holder may lie: of those that wait for the same
-/// lock only one has its holder looked for at a time.
+/// How far a sample of the holder may be from a sample of the waiter: of several waiters for one
+/// lock, only one at a time has its holder searched for.
 const NEAR_NS: u64 = 40_000_000;
 /// A wait that lasted this close to its time limit ended by it.
 const TIMER_SLACK_NS: u64 = 5_000_000;
@@ -57,11 +57,11 @@ pub struct Line<'c> {
 /// An await, and the whole time it was seen for.
 #[derive(Clone, Copy)]
 pub struct Awaited<'c> {
-    /// The look that stands for it.
+    /// The sample that represents it.
     pub row: &'c Await,
-    /// How long it was at least: from its first to its last look.
+    /// How long it was at least: from its first to its last sample.
     least_ns: u64,
-    /// How long at most: between the looks around these, or the request's begin and end.
+    /// How long at most: between the samples around these, or the request's begin and end.
     most_ns: u64,
     /// When it was seen first and last, and when it had ended.
     looks_ns: (u64, u64),
@@ -73,7 +73,8 @@ impl<'c> Line<'c> {
     pub fn of(scene: &Scene<'c>, request: &Judged<'c>) -> Line<'c> {
         let span_ns = (request.row.begin_ns, request.end_ns);
         let rows = scene.capture.awaits.get(&request.row.id).map_or(&[][..], Vec::as_slice);
-        // A look that was under way when it began or ended may have seen the task at something else.
+        // A sample that was under way when it began or ended may have seen the task at something
+        // else.
         let begin = rows.partition_point(|row| row.t_ns < span_ns.0);
         let end = rows.partition_point(|row| row.t_ns <= span_ns.1).max(begin);
         let rows = &rows[begin..end];
@@ -103,7 +104,7 @@ impl<'c> Line<'c> {
         Line { seen, span_ns }
     }
 
-    /// Cuts a segment where the nearest look changes.
+    /// Cuts a segment where the nearest sample changes.
     fn cut(&self, segment: &Segment<'c>) -> Vec<(Segment<'c>, Option<&'c Await>)> {
         let mut out: Vec<(Segment<'c>, Option<&'c Await>)> = Vec::new();
         let mut push = |from_ns: u64, to_ns: u64, row: Option<&'c Await>| {
@@ -117,7 +118,7 @@ impl<'c> Line<'c> {
             }
         };
         let mut at = segment.from_ns;
-        // Only the looks that can be nearest to some moment of the segment.
+        // Only the samples that can be nearest to some moment of the segment.
         let first = self.seen.partition_point(|r| r.t_ns + ALIKE_NS < segment.from_ns);
         for (i, row) in self.seen.iter().enumerate().skip(first) {
             if at >= segment.to_ns || row.t_ns.saturating_sub(ALIKE_NS) >= segment.to_ns {
@@ -140,8 +141,8 @@ impl<'c> Line<'c> {
         out
     }
 
-    /// Whether most looks in `[from, to)` saw it await something that work on another thread cannot
-    /// end.
+    /// Whether most samples in `[from, to)` saw it await something that work on another thread
+    /// cannot end.
     pub fn awaits_else(&self, from_ns: u64, to_ns: u64) -> bool {
         let by_thread = |kind: AwaitKind| {
             use AwaitKind::{Event, Executor, Future, Ready, Resolve, Running};
@@ -164,7 +165,7 @@ impl<'c> Line<'c> {
         &self.seen[begin..end.max(begin)]
     }
 
-    /// The whole of the await that `row` is a look at.
+    /// The whole of the await that `row` is a sample of.
     fn whole(&self, row: &'c Await) -> Awaited<'c> {
         let place = self.seen.partition_point(|r| r.t_ns < row.t_ns);
         let alike = |r: &&&'c Await| same(Some(**r), Some(row));
@@ -182,7 +183,7 @@ impl<'c> Line<'c> {
 }
 
 impl Awaited<'_> {
-    /// Whether it may have ended because its time was up: no shorter, as far as the looks tell.
+    /// Whether it may have ended because its time was up: no shorter, as far as the samples show.
     pub fn timed_out(&self) -> bool {
         let limit = self.row.timeout_ns;
         let possible = self.most_ns + TIMER_SLACK_NS >= limit;
@@ -190,7 +191,7 @@ impl Awaited<'_> {
     }
 }
 
-/// How far from `row` it tells what the task did, towards the look beside it.
+/// How far from `row`, towards the sample beside it, `row` is valid for the task.
 fn reach_ns(row: &Await, beside: Option<&Await>) -> u64 {
     let alike = beside.is_some_and(|other| {
         same(Some(row), Some(other)) && row.t_ns.abs_diff(other.t_ns) <= ALIKE_NS
@@ -210,7 +211,7 @@ fn same(a: Option<&Await>, b: Option<&Await>) -> bool {
     }
 }
 
-/// The pieces of a segment of the loop's thread, for a request whose task was seen in `line`.
+/// The intervals of a segment of the loop's thread, for a request whose task was seen in `line`.
 pub fn pieces<'c>(
     scene: &Scene<'c>,
     line: &Line<'c>,
@@ -241,11 +242,11 @@ impl Claim {
     }
 }
 
-/// The task that stood in the way of `row`, as far as it was seen.
+/// The task that blocked `row`, as far as it was seen.
 pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Culprit> {
     let row = line.row;
     let known = |r: &&&Await| r.holder != 0;
-    // Holders are looked for less often than waiters: any look at the same await will do.
+    // Holders are read less often than waiters are sampled: any sample of the same await will do.
     let rows = scene.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
     let alike = rows.iter().filter(|r| same(Some(r), Some(row)));
     let nearest = alike.collect::<Vec<_>>();
@@ -267,8 +268,8 @@ pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) 
     near.then_some(culprit)
 }
 
-/// As `holder`; without one, the one that another request was told which waited at the same place
-/// at the same time: those behind the head of a line wait for who keeps the head.
+/// As `holder`; without one, the holder that was found for another request which waited at the same
+/// place at the same time: tasks behind the head of a line wait for what blocks the head.
 pub fn holder_of_any<'c>(
     scene: &Scene<'c>,
     line: &Awaited<'c>,
@@ -295,8 +296,8 @@ pub fn fulfiller(scene: &Scene<'_>, line: &Awaited<'_>, segment: &Segment<'_>) -
     scene.fulfiller(segment, line.row.stack, line.looks_ns, line.until_ns, true)
 }
 
-/// The same of a future of `concurrent.futures` that no executor we know fulfils: a thread of the program's own does,
-/// in whatever file, or one that this waited for.
+/// The same of a future of `concurrent.futures` that no known executor fulfils: a thread of the
+/// program's own does, in whatever file, or a thread that it waited for.
 pub fn worker_of_any(
     scene: &Scene<'_>,
     line: &Awaited<'_>,
@@ -306,8 +307,8 @@ pub fn worker_of_any(
     fulfiller(scene, line, segment).or_else(in_any)
 }
 
-/// What kept the thread that most likely works for the future that was awaited, where that was a lock somebody is known
-/// to have had: what the request waited for in the end.
+/// The blocker of the thread that most likely works for the future that was awaited, where that was
+/// a lock with a known holder: what the request waited for in the end.
 pub fn lock_of_worker(
     scene: &Scene<'_>,
     line: &Awaited<'_>,
@@ -320,10 +321,11 @@ pub fn lock_of_worker(
     known.then_some(Claim { waiter: row.stack, inferred: true, ..claim })
 }
 
-/// Who is to end a wait is searched for seldom: the task that was to end another one at the same place of
-/// the code, as long as it was seen around this one, too. An inference.
+/// The task that is to end a wait is searched for seldom. So it is taken to be the one that was to
+/// end another wait at the same place of the code, as long as it was seen around this wait, too. An
+/// inference.
 fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<Culprit> {
-    // Who let one go of a lock or pool need not be who has it now.
+    // The task that released a lock or an item for one waiter need not be the one that has it now.
     if matches!(own.kind, AwaitKind::Lock | AwaitKind::Semaphore) {
         return None;
     }
@@ -345,11 +347,11 @@ fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<
 }
 
 /// Another task that most likely had what `line` awaited, where the lock or pool itself does not
-/// tell: it was seen, most of the while, to await something else in the code of the library whose
-/// pool it is, or, for what is the program's own, in the same file of it; for room in a full queue, a task of no
-/// request that awaits something outside of the process. Tasks of requests first;
-/// of others only where none of a request fits. None when several at different places were. An
-/// inference, never more. Cost: the looks of that time.
+/// name its holder: it was seen, most of the while, to await something else in the code of the
+/// library whose pool it is, or, for what is the program's own, in the same file of it; for room in
+/// a full queue, a task of no request that awaits something outside of the process. Tasks of
+/// requests first; others only where none of a request fits. None when several at different places
+/// were seen so. An inference, never more. Cost: the samples of that time.
 pub fn likely_holder(
     scene: &Scene<'_>,
     line: &Awaited<'_>,
@@ -362,8 +364,8 @@ pub fn likely_holder(
         Some(package) => scene.frames.any(stack, |f| scene.frames.package(f.file) == Some(package)),
         None => scene.frames.any(stack, |f| f.file == file),
     };
-    // Who awaits elsewhere may have what is in a pool, but empties no queue. Who does is a task of nobody's, which may
-    // know the queue from elsewhere.
+    // A task that awaits elsewhere may have an item of a pool, but empties no queue. The one that
+    // empties it is a task of no request, which may know the queue from elsewhere.
     let empties = |row: &Await| row.request == 0 && busy_outside(scene, row) && is_own(scene, row);
     let fills = pool_wait::awaits_room(scene, own.stack);
     let able = |row: &Await| if fills { empties(row) } else { knows(row.stack) };
@@ -373,8 +375,8 @@ pub fn likely_holder(
         let other = row.request != own.request && row.task != own.task && row.stack != 0;
         let busy = !matches!(row.kind, AwaitKind::Lock | AwaitKind::Semaphore | AwaitKind::Queue);
         let fellow = scene.same_place(row.stack, own.stack);
-        // A task of nobody's that only pauses, or waits to be told, is no more than idle. Who is to fulfil a future
-        // may itself wait for one, of a client library's.
+        // A task of no request that only pauses, or waits for notice, is no more than idle. The
+        // task that is to fulfil a future may itself wait for one, of a client library's.
         let future = |row: &Await| row.kind == AwaitKind::Future;
         let works = row.request != 0
             || busy_outside(scene, row)
@@ -425,8 +427,8 @@ fn trace_tasks(scene: &Scene<'_>, segment: &Segment<'_>, able: &[&Await], one: b
     scene.trace.put(question.answered((shown, more), vec![least]));
 }
 
-/// The thread that works for a request whose task awaits it in a library's code: what that does is more
-/// than that it is awaited.
+/// The thread that works for a request whose task awaits it in a library's code: what the thread
+/// does says more than the await.
 fn worker(scene: &Scene<'_>, row: &Await, segment: &Segment<'_>) -> Option<Culprit> {
     let waits = matches!(row.kind, AwaitKind::Future | AwaitKind::Executor | AwaitKind::Event);
     if row.request == 0 || !waits || !by_library(scene, row) {

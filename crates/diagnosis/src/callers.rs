@@ -1,14 +1,15 @@
 //! Which of the program's own functions had other code do what took the time: the caller to blame.
 //!
-//! How it works: the innermost code that stood in the way may only do as it was told. What an installed library
-//! computes is its caller's. A pause of one is of the function that the library calls between its pauses (a
-//! decorator that tries again), else of the function that called the library. Calls made again and again are not
-//! of the helper that makes one, but of who makes many: the function a comprehension on the way is
-//! written in, else the first that is no helper. A helper is a function that more than one of the program's
-//! own functions were seen to call.
+//! How it works: the innermost blocking code may only do what its caller asked for. What an
+//! installed library computes is its caller's. A pause in a library belongs to the function that
+//! the library calls between its pauses (a decorator that tries again), else to the function that
+//! called the library. Repeated calls do not belong to the helper that makes one, but to the
+//! function that makes many: the function in which a comprehension on the way is written, else the
+//! first that is no helper. A helper is a function that more than one of the program's own
+//! functions were seen to call.
 //!
-//! What it promises: nothing is named that is not on a stack of the finding, or between two of its pauses. Cost: for calls
-//! made again and again, one pass over the stacks of a capture.
+//! What it promises: nothing is named that is not on a stack of the finding, or between two of its
+//! pauses. Cost: for calls made again and again, one pass over the stacks of a capture.
 
 use std::collections::HashSet;
 
@@ -21,7 +22,8 @@ use crate::repeats::Repeats;
 use crate::retries;
 use crate::scene::Scene;
 
-/// The caller to blame for a group without another culprit; None where the code at its place did it of its own.
+/// The caller to blame for a group without another culprit; None where the code at its place did it
+/// of its own.
 pub fn of_group(scene: &Scene<'_>, group: &Group<'_>, repeats: Option<&Repeats>) -> Option<Place> {
     // What keeps a loop is its own culprit.
     let itself = group.cause == Cause::EventLoopBlocked && group.culprit == group.place;
@@ -44,8 +46,8 @@ pub fn of_group(scene: &Scene<'_>, group: &Group<'_>, repeats: Option<&Repeats>)
     found.filter(|found| !same(found))
 }
 
-/// The innermost function of the program's own on a stack that is no helper, or in which a comprehension on the
-/// way is written.
+/// The innermost function of the program's own on a stack that is no helper, or in which a
+/// comprehension on the way is written.
 fn who_calls_often(scene: &Scene<'_>, stack: u32) -> Option<Place> {
     let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
     let own: Vec<Frame<'_>> = scene.frames.of(stack).filter(user).collect();

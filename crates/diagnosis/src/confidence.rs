@@ -1,7 +1,8 @@
 //! How sure a finding is, and what would make it surer.
 //!
-//! How it works: a finding begins *confirmed*; everything about it that is an estimate, an inference,
-//! or not only of slow requests lowers it, and says so in words. What it promises: nothing raises it.
+//! How it works: a finding begins *confirmed*; everything about it that is an estimate, an
+//! inference, or not only of slow requests lowers it, and says so in words. What it promises:
+//! nothing raises it.
 
 use crate::causes::{downstream_wait, lock_wait, Cause};
 use crate::culprits;
@@ -24,7 +25,8 @@ const SEEN_LITTLE: f64 = 0.1;
 const NO_CPU_MAX: f64 = 0.75;
 /// More of it on threads that were inferred makes it an inference.
 const INFERRED_MAX: f64 = 0.2;
-/// More of it in waits that may yet end by their time limit says little of who was to end them.
+/// More of it in waits that may yet end by their time limit says little of the threads that were to
+/// end them.
 const UNENDED_MAX: f64 = 0.5;
 /// A smaller share of everything is not confirmed.
 const SHARE_MIN: f64 = 0.3;
@@ -64,7 +66,8 @@ impl Confidence {
 }
 
 impl Judge<'_, '_> {
-    /// Whether threads that came and went may be why there were none: none were lost, or there was a storm.
+    /// Whether threads that came and went may be why there were none: none were lost, or there was
+    /// a burst of thread creation.
     fn paused(&self) -> bool {
         let losses = &self.scene.capture.meta.losses;
         let any = |what: &str| losses.iter().any(|(name, count)| name == what && *count > 0);
@@ -91,8 +94,9 @@ impl Judge<'_, '_> {
         on_loop * 2.0 >= all
     }
 
-    /// Whether a piece is of a wait for notice (an Event, a Condition) that still went on when the
-    /// capture ended, and may end by its time limit: then it is a pause, and nobody was to end it.
+    /// Whether an interval is of a wait for notice (an Event, a Condition) that still went on when
+    /// the capture ended, and may end by its time limit: then it is a pause, and no thread was to
+    /// end it.
     fn may_yet_time_out(&self, piece: &Piece<'_>) -> bool {
         let waits = lock_wait::is_notice(piece.claim.resource.as_ref());
         let limited = piece.segment.sample.is_some_and(|s| s.timeout_ns > 1);
@@ -145,7 +149,7 @@ impl Judge<'_, '_> {
                      (overwritten, or not yet written)"
                         .to_owned()
                 }
-                // Why it was off is told once, below all findings.
+                // Why it was off is reported once, below all findings.
                 _ => "times are estimates: source switches was off".to_owned(),
             };
             lower(Confidence::Likely, text, &mut level);

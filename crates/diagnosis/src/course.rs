@@ -7,7 +7,7 @@ use format::metric::Numbers;
 
 /// How a reason of such a capture begins.
 const METRIC: &str = "metric: ";
-/// Most series told.
+/// Most series in a report.
 const MOST: usize = 3;
 
 /// `Saved for: metric: queue.depth was 120: queue.depth>100.`, and a line for each series that the
@@ -57,7 +57,7 @@ pub(crate) fn tell(out: &mut String, capture: &Capture) {
     }
 }
 
-/// Whether a name stands in a text, not as a part of a longer one.
+/// Whether a name is in a text, not as a part of a longer one.
 fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || "_.-/:".contains(c);
     !word.is_empty()

@@ -1,12 +1,13 @@
-//! Two threads that kept each other waiting, by locks that do not tell who has them.
+//! Two threads that blocked each other, by locks that do not name their holders.
 //!
-//! How it works: a lock that was taken by `acquire` has no owner to read. But of two threads that wait
-//! for each other's, the one goes on just when the other gives up at its time limit and lets go of what it
-//! had. That, and nobody else in sight who could have had the lock, is taken for a deadlock; an inference.
+//! How it works: a lock that was taken by `acquire` has no owner to read. But of two threads that
+//! wait for each other's, the one goes on just when the other gives up at its time limit and
+//! releases what it had. If that is seen, and no other thread that could have had the lock, it is
+//! taken for a deadlock; an inference.
 //!
-//! What it promises: both wait for different locks in the program's own code; no look named another holder of
-//! either; no other thread worked in the file that waits meanwhile. Cost: a timeline of each thread that was
-//! seen to wait in a futex with a time limit during the wait.
+//! What it promises: both wait for different locks in the program's own code; no sample names
+//! another holder of either; no other thread worked in the file that waits meanwhile. Cost: a
+//! timeline of each thread that was seen to wait in a futex with a time limit during the wait.
 
 use analysis::frames::Owner;
 use analysis::timeline::Segment;
@@ -22,14 +23,15 @@ use crate::scene::{Culprit, Scene};
 
 /// How long after one gave up the other went on, by switch records.
 const THEN_NS: u64 = 20_000_000;
-/// By looks alone, which lie so far apart.
+/// By samples alone, which lie so far apart.
 const LOOKS_NS: u64 = 100_000_000;
 
-/// Nobody gives up sooner; of a convoy at a lock there are tens of thousands of waits shorter than that.
+/// Nobody gives up sooner; of a convoy at a lock there are tens of thousands of waits shorter than
+/// that.
 const SHORT_NS: u64 = 1_000_000;
 
-/// A wait takes at least this part of the other: who comes last to a deadlock comes when the other has waited for
-/// a while.
+/// A wait takes at least this part of the other: the last thread of a deadlock comes when the other
+/// has waited for a while.
 const LEAST_PART: u64 = 5;
 
 /// A wait of one of the two.
@@ -47,7 +49,7 @@ impl Wait {
     }
 }
 
-/// The other of the two, or who only waits behind them.
+/// The other of the two, or a thread that only waits behind them.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Partner {
     is_behind: bool,
@@ -56,21 +58,22 @@ struct Partner {
 }
 
 impl Scene<'_> {
-    /// The thread that waited for a lock which the thread of `segment` had, and that had the one which
-    /// `segment` waits for, until one of them gave up; None where it may have been otherwise.
+    /// The thread that waited for a lock which the thread of `segment` had, and that had the one
+    /// which `segment` waits for, until one of them gave up; None where it may have been otherwise.
     pub fn crossed(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let own = self.lock_wait(segment, &[])?;
         if own.end_ns.saturating_sub(own.begin_ns) < SHORT_NS {
             return None;
         }
-        // Of all of the wait, whichever piece of it is asked about.
+        // Of all of the wait, whichever part of it is asked about.
         let segment = &own.whole(segment);
         let file = self.frames.innermost_user(segment.stack())?.file;
         let others = || self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
         let first = self.partner(segment, &own);
         let partner = match first {
             Some(partner) if !partner.is_behind => Some(partner),
-            // This one and that one take the same locks in the same order: it is about that one's partner.
+            // This one and the other take the same locks in the same order: the question is about
+            // the other's partner.
             Some(before) => self.partner_of(segment, before.tid),
             None => None,
         };
@@ -88,8 +91,8 @@ impl Scene<'_> {
         (!may_have_had_it).then_some(culprit)
     }
 
-    /// Whose wait ended when this one was given up, or the other way round: of several one that waits behind
-    /// nobody, and of these the first to go on.
+    /// The thread whose wait ended when this one was given up, or the other way round: of several a
+    /// thread that waits behind nobody, and of these the first to go on.
     fn partner(&self, segment: &Segment<'_>, own: &Wait) -> Option<Partner> {
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
         others.filter_map(|tid| self.crosses(segment, own, tid)).min()
@@ -104,7 +107,8 @@ impl Scene<'_> {
         (!partner.is_behind && partner.tid != segment.tid).then_some(partner)
     }
 
-    /// Of two that crossed, the one that waits for the very lock that this one waits for: it is behind them.
+    /// Of two that crossed, the one that waits for the very lock that this one waits for: it is
+    /// behind them.
     fn ahead(&self, segment: &Segment<'_>, own: &Wait) -> Option<Partner> {
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
         let waits = others.filter(|tid| {
@@ -141,7 +145,8 @@ impl Scene<'_> {
         pair.then_some(Partner { is_behind, end_ns: wait.end_ns, tid })
     }
 
-    /// Whether `tid` did something in code of `file` for most of `segment`, and may have had a lock there.
+    /// Whether `tid` did something in code of `file` for most of `segment`, and may have had a lock
+    /// there.
     fn worked_in(&self, segment: &Segment<'_>, tid: u32, file: &str) -> bool {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let stack = self.main_stack(tid, from, to);
@@ -154,9 +159,9 @@ impl Scene<'_> {
             && !parked.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
     }
 
-    /// Whether two stacks have the same functions of the program's own, at different lines: one waits for its
-    /// first lock and the other for its second. Two that wait at one line for different locks took them in
-    /// opposite order.
+    /// Whether two stacks have the same functions of the program's own, at different lines: one
+    /// waits for its first lock and the other for its second. Two that wait at one line for
+    /// different locks took them in opposite order.
     fn same_way(&self, a: u32, b: u32) -> bool {
         let own =
             |stack| self.frames.of(stack).filter(|f| self.frames.owner(f.file) == Owner::User);
@@ -165,13 +170,13 @@ impl Scene<'_> {
         functions(a).eq(functions(b)) && !lines(a).eq(lines(b))
     }
 
-    /// The wait that `segment` is a piece of, if it is for a lock of the program's own code whose holder no
-    /// look tells, or tells to be one of `known`.
+    /// The wait around `segment`, if it is for a lock of the program's own code whose holder no
+    /// sample names, or whose holder is named and is one of `known`.
     fn lock_wait(&self, segment: &Segment<'_>, known: &[u32]) -> Option<Wait> {
         let own = segment.sample.filter(|s| s.target != 0 && s.target & TARGET_IS_NAME == 0)?;
         let leaf = self.frames.of(segment.stack()).find(|f| !f.native)?;
-        // What `threading` waits for in Python code of its own is a notice, or a permit; an RLock of C
-        // code has no frame.
+        // What `threading` waits for in Python code of its own is a notice, or a permit; an RLock
+        // of C code has no frame.
         if self.frames.owner(leaf.file) != Owner::User
             || pool_wait::is_of_a_pool(self, segment.stack())
         {

@@ -1,19 +1,20 @@
 //! Work on a machine that has too few CPUs for it: what is the work's, and what is the machine's.
 //!
-//! How it works: who computes for long on a crowded machine is off the CPU for longer than on it, so
-//! that the longest part of a slow request may be time without a CPU although the work is what is
-//! wrong. What the CPU was needed *for* decides: if one thread's work without a break (its *burst*:
-//! time on a CPU between two waits) reaches the slow requests' limit by itself, it would have been
-//! too slow on a free machine as well. A burst is that of one request: many short ones in a row
-//! keep nobody for long where there are CPUs. Then time without a CPU within it counts as that work, and
-//! who waits for the GIL meanwhile waits for its holder. Otherwise it stays cpu-starved.
+//! How it works: a thread that computes for long on a crowded machine is off the CPU for longer
+//! than on it, so that the longest part of a slow request may be time without a CPU although the
+//! work is what is wrong. What the CPU was needed *for* decides: if one thread's work without a
+//! break (its *burst*: time on a CPU between two waits) reaches the slow requests' limit by itself,
+//! it would have been too slow on a free machine as well. A burst is that of one request: many
+//! short ones in a row delay nobody for long where there are CPUs. Then time without a CPU within
+//! it counts as that work, and a thread that waits for the GIL meanwhile waits for its holder.
+//! Otherwise it is cpu-starved.
 //!
-//! A thread that ran for microseconds at a time, many times over, may have given its CPU away itself
-//! (`sched_yield` in a loop: a lock that spins), or others may have preempted it each time they woke:
-//! the kernel's records are the same. Such time is nobody's.
+//! A thread that ran for microseconds at a time, many times over, may have given its CPU away
+//! itself (`sched_yield` in a loop: a lock that spins), or others may have preempted it each time
+//! they woke: the kernel's records are the same. Such time is nobody's.
 //!
-//! What it promises: lengths are as before, only who claims them changes; and of a request whose
-//! work alone is within the limit nothing changes.
+//! What it promises: lengths are as before, only their claims change; and of a request whose work
+//! alone is within the limit nothing changes.
 
 use std::collections::HashMap;
 
@@ -28,13 +29,15 @@ use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-/// How far around a moment a burst is followed, and how far at first: most are short, and a timeline of seconds is dear.
+/// How far around a moment a burst is followed, and how far at first: most are short, and a
+/// timeline of seconds is expensive.
 const SPAN_NS: u64 = 3_000_000_000;
 const FIRST_SPAN_NS: u64 = 100_000_000;
 /// A wait as short as this does not end a burst.
 const BREAK_NS: u64 = 20_000_000;
 
-/// A thread that has just asked for the GIL, or asks for it again, runs for less than this in between.
+/// A thread that has just asked for the GIL, or asks for it again, runs for less than this in
+/// between.
 pub(crate) const ASKING_NS: u64 = 2_000_000;
 
 /// A thread's work without a break.
@@ -46,18 +49,19 @@ pub(crate) struct Burst {
     pub ran_ns: u64,
 }
 
-/// Bursts that were looked for.
+/// Bursts that were searched for.
 #[derive(Debug, Default)]
 pub(crate) struct Bursts {
     /// The last one of each thread.
     last: HashMap<u32, Burst>,
-    /// When requests, and pieces of them, ended, by the thread that worked for them, in order.
+    /// When requests, and parts of them, ended, by the thread that worked for them, in order.
     ends: Option<HashMap<u32, Vec<u64>>>,
 }
 
 impl Bursts {
-    /// The burst of `tid` around `[from, to)`. Waits for the GIL are no break: they are part of working.
-    /// Cost: a timeline of twice its length, and some more, of 12 s at most, unless it is the one asked for last.
+    /// The burst of `tid` around `[from, to)`. Waits for the GIL are no break: they are part of
+    /// working. Cost: a timeline of twice its length, and some more, of 12 s at most, unless it is
+    /// the one asked for last.
     pub(crate) fn around(&mut self, scene: &Scene<'_>, tid: u32, from: u64, to: u64) -> Burst {
         let known = self.last.get(&tid).filter(|b| b.from_ns <= from && to <= b.to_ns);
         if let Some(known) = known {
@@ -83,10 +87,11 @@ fn ends_of_work(capture: &Capture) -> HashMap<u32, Vec<u64>> {
     ends
 }
 
-/// `ends`: where it is cut. On a crowded machine a thread that is done with a request has the next one
-/// in hand at once: several short ones in a row are no long work.
+/// `ends`: where it is cut. On a crowded machine a thread that is done with a request has the next
+/// one in hand at once: several short ones in a row are no long work.
 fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) -> Burst {
-    // Before its first record and behind its last one nobody knows what it did, or whether it was there.
+    // Before its first record and behind its last one nobody knows what it did, or whether it was
+    // there.
     let (first, last) = known(scene, tid);
     let first =
         first.max(ends[..ends.partition_point(|end| *end <= from_ns)].last().copied().unwrap_or(0));
@@ -106,7 +111,7 @@ fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) ->
     }
 }
 
-/// The burst around `[from, to)` with most time on a CPU, as far as this timeline tells: cut at
+/// The burst around `[from, to)` with most time on a CPU, as far as this timeline shows: cut at
 /// `ends`, where the thread was done with something.
 fn burst_within(all: &[Segment<'_>], ends: &[u64], (from_ns, to_ns): (u64, u64)) -> Burst {
     // A wait behind which there was no CPU is as long as both.
@@ -147,7 +152,8 @@ fn known(scene: &Scene<'_>, tid: u32) -> (u64, u64) {
     (first.min().unwrap_or(u64::MAX), last.max().unwrap_or(0))
 }
 
-/// Gives the time without a CPU inside of long work to that work. Of a request's pieces, in order.
+/// Gives the time without a CPU inside of long work to that work. Of a request's intervals, in
+/// order.
 pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
     if !pieces.iter().any(|p| p.claim.cause == Cause::CpuStarved) {
         return;
@@ -161,11 +167,12 @@ pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
         .map(|p| {
             let (s, claim) = (&p.segment, &p.claim);
             match claim.cause {
-                // Also its work in pieces, with waits between them. What a thread did before or after
-                // this request counts on an event loop only.
+                // Also its work in parts, with waits between them. What a thread did before or
+                // after this request counts on an event loop only.
                 Cause::CpuStarved if scene.is_loop(s) => scene.works_long(s.tid, s),
                 Cause::CpuStarved => ran.get(&s.tid).is_some_and(|ns| *ns >= scene.limit_ns),
-                // Whoever keeps the GIL for long keeps also those who could not even ask for it.
+                // A thread that keeps the GIL for long also delays threads that could not even ask
+                // for it.
                 Cause::GilWait => claim.culprit.is_some_and(|c| scene.works_long(c.tid, s)),
                 _ => false,
             }
@@ -187,21 +194,21 @@ pub(crate) fn settle(scene: &Scene<'_>, pieces: &mut [Piece<'_>]) {
     }
 }
 
-/// Stretches shorter than this are a turn of the scheduler's.
+/// Intervals shorter than this are a turn of the scheduler's.
 const TURN_NS: u64 = 1_000_000;
 
 impl Scene<'_> {
-    /// Whether the work that `tid` was at during `segment` takes longer than the limit by itself, on
-    /// however free a machine: without a break, or for one request. Cost: a timeline, unless it is
-    /// the work asked for last.
+    /// Whether the work that `tid` was at during `segment` takes longer than the limit by itself,
+    /// on however free a machine: without a break, or for one request. Cost: a timeline, unless it
+    /// is the work asked for last.
     pub fn works_long(&self, tid: u32, segment: &Segment<'_>) -> bool {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let found = self.bursts.borrow_mut().around(self, tid, from, to);
         found.ran_ns >= self.limit_ns || self.serves_long(tid, (from, to))
     }
 
-    /// Whether a request that `tid` worked for in `[from, to)` took more of a CPU than the limit, with
-    /// whatever waits in between.
+    /// Whether a request that `tid` worked for in `[from, to)` took more of a CPU than the limit,
+    /// with whatever waits in between.
     fn serves_long(&self, tid: u32, (from, to): (u64, u64)) -> bool {
         let all = self.served().get(&tid).map_or(&[][..], Vec::as_slice);
         // A thread works for one after the other.
@@ -230,9 +237,9 @@ impl Scene<'_> {
         })
     }
 
-    /// The thread of this process that had a CPU most while `segment` had none, if its threads took at least half
-    /// of all that the process may use; None where others of the machine did, or how many there are is not
-    /// known. Cost: a timeline of each thread.
+    /// The thread of this process that had a CPU most while `segment` had none, if its threads took
+    /// at least half of all that the process may use; None where others of the machine did, or how
+    /// many there are is not known. Cost: a timeline of each thread.
     pub fn burner(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let cpus = self.capture.meta.all["cpus"].as_u64().filter(|cpus| *cpus > 0)?;
         let (from, to) = (segment.from_ns, segment.to_ns);
@@ -262,7 +269,7 @@ impl Scene<'_> {
     }
 }
 
-/// Whether the thread hardly ran between two of its pieces.
+/// Whether the thread hardly ran between two of its intervals.
 fn hardly_runs(pieces: &[Piece<'_>], a: usize, b: usize) -> bool {
     let between = &pieces[a.min(b) + 1..a.max(b)];
     between.iter().all(|p| p.segment.state != State::Run || p.segment.ns() < ASKING_NS)
@@ -272,8 +279,8 @@ fn hardly_runs(pieces: &[Piece<'_>], a: usize, b: usize) -> bool {
 const SLIVER_NS: u64 = 50_000;
 const MANY: usize = 8;
 
-/// Takes time without a CPU between runs of microseconds from cpu-starved. Of a request's pieces, in
-/// order.
+/// Takes time without a CPU between runs of microseconds from cpu-starved. Of a request's
+/// intervals, in order.
 pub(crate) fn doubt(pieces: &mut [Piece<'_>]) {
     let joins = |a: &Piece<'_>, b: &Piece<'_>| {
         let awake = |p: &Piece<'_>| matches!(p.segment.state, State::Run | State::Ready);
@@ -296,9 +303,9 @@ pub(crate) fn doubt(pieces: &mut [Piece<'_>]) {
     }
 }
 
-/// The claim of the work, or of the wait for the GIL, that the thread was about before or after it had
-/// no CPU; without a wait of another kind in between, nor, up to a wait for the GIL, work: who computes and
-/// loses its CPU waits for no GIL.
+/// The claim of the work, or of the wait for the GIL, that the thread was about before or after it
+/// had no CPU; without a wait of another kind in between, nor, up to a wait for the GIL, work: a
+/// thread that computes and loses its CPU waits for no GIL.
 fn nearest(pieces: &[Piece<'_>], long: &[bool], at: usize) -> Option<Claim> {
     let own = &pieces[at];
     let fits = |i: &usize| {

@@ -1,6 +1,7 @@
-//! Who made a group's requests wait, for the sentence: which threads, called by whom, doing what.
+//! The threads that made a group's requests wait, for the sentence: which threads, called by which
+//! functions, doing what.
 //!
-//! What it promises: nothing here names anybody; who is to blame was decided with the claims.
+//! What it promises: nothing here names a culprit; the culprit was decided with the claims.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +13,13 @@ use crate::scene::{Culprit, Scene};
 use analysis::frames::Place;
 use analysis::timeline::{Segment, State};
 
-/// Callers of a culprit that are told.
+/// Callers of a culprit that are reported.
 const CALLERS: usize = 2;
 /// Of a thread that imported.
 pub const LOADED: &str = "loaded a module";
 /// Of a thread that could have run.
 const NO_CPU: &str = "got no CPU";
-/// Of a time that no sample tells of.
+/// Of a time that no sample shows.
 const NOT_SEEN: &str = "did something that was not seen";
 
 /// The last of the program's own functions that called the culprit's, where it mattered most;
@@ -27,7 +28,7 @@ pub fn path(scene: &Scene<'_>, group: &Group<'_>) -> Vec<String> {
     let Some(place) = &group.culprit else { return Vec::new() };
     let stack = |w: &Weighed<'_>| w.piece.claim.culprit.map_or(0, |c| c.stack);
     let own = group.pieces.iter().filter(|w| scene.frames.passes(stack(w), place));
-    // Either of a deadlock is a slow request at times: one that is in the way of the one told about.
+    // A thread of a deadlock is a slow request at times, and then blocks the one that is reported.
     let told = group.heaviest().map_or(0, |w| w.piece.claim.stack);
     let circle = group.cause == Cause::DeadlockTimeout;
     let own = own.filter(|w| !circle || w.piece.claim.stack == told);
@@ -44,8 +45,8 @@ pub fn path(scene: &Scene<'_>, group: &Group<'_>) -> Vec<String> {
     path[path.len().saturating_sub(CALLERS)..].to_vec()
 }
 
-/// Where that one stood that waited for the culprit and made the request wait itself, in the time that
-/// mattered most; none if that was the culprit.
+/// Where the thread was that waited for the culprit and made the request wait itself, in the time
+/// that mattered most; none if that was the culprit.
 pub fn through(scene: &Scene<'_>, group: &Group<'_>) -> Option<Through> {
     let culprit = group.culprit.as_ref()?;
     let ours = |w: &&Weighed<'_>| {
@@ -60,16 +61,16 @@ pub fn through(scene: &Scene<'_>, group: &Group<'_>) -> Option<Through> {
     other.then_some(Through { place, waited_for })
 }
 
-/// Who made the request wait because the culprit made that one wait.
+/// The thread that made the request wait because the culprit made that thread wait.
 pub struct Through {
-    /// Where it stood.
+    /// Where it was.
     pub place: Place,
     /// What it waited for, in words.
     pub waited_for: &'static str,
 }
 
-/// The kind of wait that a group is: its cause, or, of an event loop that waits for its culprit, what
-/// that wait would be of any other thread.
+/// The kind of wait that a group is: its cause, or, of an event loop that waits for its culprit,
+/// what that wait would be of any other thread.
 pub fn waits(scene: &Scene<'_>, group: &Group<'_>) -> Cause {
     if group.cause != Cause::EventLoopBlocked || group.culprit == group.place {
         return group.cause;
@@ -107,7 +108,8 @@ pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
             continue;
         }
         let (from, to) = (piece.piece.segment.from_ns, piece.piece.segment.to_ns);
-        // Of work that is long by itself it counts what work it is, and not how crowded the machine.
+        // Of work that is long by itself it counts what work it is, and not how crowded the
+        // machine.
         let own = scene.timeline(culprit.tid, from, to);
         let ready = own.iter().any(|s| s.state == State::Ready);
         let long = ready && scene.works_long(culprit.tid, &piece.piece.segment);
@@ -120,8 +122,9 @@ pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
 }
 
 /// The culprit's threads, the heaviest first, without those that are to blame for less than a tenth
-/// of what the heaviest is: waiters who held the lock for a moment when their turn came. Where most of
-/// it was measured, guesses add nobody. Only those that were seen at the culprit's place, if any was.
+/// of what the heaviest is: waiters who held the lock for a moment when their turn came. Where most
+/// of it was measured, guesses add nobody. Only those that were seen at the culprit's place, if any
+/// was.
 pub fn tids(scene: &Scene<'_>, group: &Group<'_>) -> Vec<u32> {
     let culprit = |w: &Weighed<'_>| w.piece.claim.culprit;
     let known =
@@ -144,7 +147,7 @@ pub fn tids(scene: &Scene<'_>, group: &Group<'_>) -> Vec<u32> {
     tids.into_iter().map(|(tid, _)| tid).collect()
 }
 
-/// Whether at least half of the excess has a culprit that was measured, or told by the kernel.
+/// Whether at least half of the excess has a culprit that was measured, or recorded by the kernel.
 pub fn is_measured(group: &Group<'_>) -> bool {
     measured_part(group) >= MEASURED_MIN
 }
@@ -152,7 +155,7 @@ pub fn is_measured(group: &Group<'_>) -> bool {
 /// Of a confirmed finding's excess so much has a culprit that was measured.
 pub const MEASURED_MIN: f64 = 0.5;
 
-/// The part of the excess with a culprit that was measured, or told by the kernel.
+/// The part of the excess with a culprit that was measured, or recorded by the kernel.
 pub fn measured_part(group: &Group<'_>) -> f64 {
     let measured = |p: &&Weighed<'_>| {
         let claim = &p.piece.claim;

@@ -52,11 +52,12 @@ pub struct Finding {
     pub normal_requests: usize,
     /// One sentence.
     pub summary: String,
-    /// The innermost own frame that stood in the way.
+    /// The innermost own frame at which time passed.
     pub place: Option<Place>,
-    /// Who caused it, when another thread did.
+    /// The place of the culprit, when another thread caused it.
     pub culprit: Option<Place>,
-    /// Where else requests waited for that one, and the part of the excess of each; the heaviest first.
+    /// Where else requests waited for that culprit, and the part of the excess of each; the
+    /// heaviest first.
     pub elsewhere: Vec<(Place, f64)>,
     /// What was waited for.
     pub resource: Option<Resource>,
@@ -64,7 +65,8 @@ pub struct Finding {
     pub path: Vec<String>,
     /// Name of the request that went that way.
     pub request: String,
-    /// Whether that request called what is told; false for what kept its event loop, for whomever.
+    /// Whether that request called what is reported; false for what kept its event loop, whichever
+    /// request it was for.
     pub called_by_request: bool,
     /// Figures.
     pub evidence: Vec<Evidence>,
@@ -129,17 +131,17 @@ const LEAST_NATIVE: f64 = 0.1;
 const MOST: usize = 5;
 /// Slow requests of one name, and none that is normal, from which on that is said.
 const ALONE: usize = 5;
-/// Other places told of a finding.
+/// Other places in the report of a finding.
 const ELSEWHERE: usize = 3;
-/// What evidence of an unexplained finding begins with that tells where the requests stood.
+/// What evidence of an unexplained finding begins with that says where the requests were.
 pub(crate) const SEEN_IN: &str = "part of it passed in ";
-/// Trace ids told of a finding.
+/// Trace ids in the report of a finding.
 const TRACES: usize = 3;
 /// What dashcam is called among the suspects.
 pub(crate) const OWN: &str = "dashcam itself";
-/// Control requests looked at.
+/// Control requests that are considered.
 const CONTROLS: usize = 200;
-/// Slow requests looked at; the slowest.
+/// Slow requests that are considered; the slowest.
 const MOST_SLOW: usize = 200;
 
 /// Judges a capture by `limit_ns`, the time a request of that name may take.
@@ -147,8 +149,8 @@ pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Dia
     judged(capture, limit_ns, Trace::default())
 }
 
-/// The same verdict, and why each finding says what it says. Cost: a few requests of each finding are
-/// judged once more.
+/// The same verdict, and why each finding says what it says. Cost: a few requests of each finding
+/// are judged once more.
 pub fn diagnose_explained<'c>(
     capture: &'c Capture,
     limit_ns: impl Fn(&str) -> u64,
@@ -206,8 +208,8 @@ fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace
     }
 }
 
-/// A program starts once. The requests that came before it was ready explain nothing of those that were slow later:
-/// they come behind these, if these are more, however long that took.
+/// A program starts once. The requests that came before it was ready explain nothing of those that
+/// were slow later: they come behind these, if these are more, however long that took.
 fn put_start_behind(findings: &mut [Finding]) {
     let starts = |f: &Finding| causes::import::is_a_start(f.cause, f.resource.as_ref());
     let Some(at) = findings.iter().position(starts) else { return };
@@ -271,7 +273,7 @@ impl Judge<'_, '_> {
         let slow = self.slow_with(&group, share);
         let repeats = self.repeats(&group, &slow);
         if let Some(repeats) = &repeats {
-            // Who loops is in the way, not the library that was called.
+            // The code that loops is to blame, not the library that was called.
             group.place = Some(repeats.place.clone());
         } else if group.is_nowhere(self.scene) && group.culprit.is_some() {
             group.place.clone_from(&group.culprit);
@@ -327,7 +329,7 @@ impl Judge<'_, '_> {
                 _ => summary,
             },
             place: group.place.clone(),
-            // What another thread did is that one's doing.
+            // What another thread did is that thread's doing.
             culprit: match &waiter {
                 Some(_) => group.culprit.clone().or_else(|| group.place.clone()),
                 None => caller.or_else(|| group.culprit.clone()),
@@ -351,7 +353,8 @@ impl Judge<'_, '_> {
         })
     }
 
-    /// Where the request stood while another thread did what the group tells, and how it came there.
+    /// Where the request was while another thread did what the group reports, and how it came
+    /// there.
     fn waiter(&self, group: &Group<'_>) -> Option<(Place, Vec<String>)> {
         let waiter = group.heaviest()?.piece.claim.waiter;
         let place = self.scene.frames.innermost_user(waiter).filter(|_| waiter != 0)?;
@@ -359,8 +362,8 @@ impl Judge<'_, '_> {
         Some((place, path))
     }
 
-    /// That nothing came out of a pool in time counts only where nobody is the culprit; that a pool is small,
-    /// only where none of its workers waits for another thread.
+    /// That a pool handed out nothing in time counts only where nobody is the culprit; that a pool
+    /// is small, only where none of its workers waits for another thread.
     fn advice(&self, group: &Group<'_>, resource: Option<&Resource>) -> &'static str {
         if culprits::waits(self.scene, group) != group.cause {
             return causes::event_loop_blocked::ADVICE_WAITS;
@@ -381,8 +384,9 @@ impl Judge<'_, '_> {
         }
     }
 
-    /// Requests whose name has no normal one are slow always: nothing was there to compare with, and it
-    /// may be their nature. Said once there are several of one name, beside normal ones of others.
+    /// Requests whose name has no normal one are slow always: nothing was there to compare with,
+    /// and it may be their nature. Said once there are several of one name, beside normal ones of
+    /// others.
     fn alone(&self, slow: &[usize]) -> Option<String> {
         let name = |i: &usize| self.requests.slow[*i].row.name;
         let own = name(slow.first()?);
@@ -405,8 +409,8 @@ impl Judge<'_, '_> {
         repeats::of_group(self.scene, group, &ids, self.counts, self.waits)
     }
 
-    /// Slow requests of which the group takes a tenth of the excess or more; of a group that is less
-    /// than a fifth of everything, those of which it takes half as much as of everything.
+    /// Slow requests of which the group takes a tenth of the excess or more; of a group that is
+    /// less than a fifth of everything, those of which it takes half as much as of everything.
     fn slow_with(&self, group: &Group<'_>, share: f64) -> Vec<usize> {
         let least = (share / 2.0).min(0.1);
         let mut sums = vec![0.0; self.requests.slow.len()];

@@ -1,11 +1,11 @@
-//! Who held the GIL during a wait for it, and whether that thread had a CPU.
+//! The holder of the GIL during a wait for it, and whether that thread had a CPU.
 //!
-//! How it works: a wait for the GIL is many, of 5 ms each, and by the kernel's records each is a
-//! time off the CPU of its own. What a sample of any waiting thread read from the interpreter, the
-//! holder, is true for all who wait at that instant; so the readings of all threads together tell
-//! who held it when, each for the time up to the next. The *whole wait* around a piece is judged
-//! first: a thread that held the GIL for most of it is the holder for every piece of it. Where
-//! several took turns, a piece has the holder of its own time.
+//! How it works: a wait for the GIL is many waits of 5 ms each, and in the kernel's records each is
+//! a time off the CPU of its own. The holder that a sample of any waiting thread read from the
+//! interpreter is true for all that wait at that instant. So the readings of all threads together
+//! show which thread held it when, each for the time up to the next. The *whole wait* around an
+//! interval is judged first: a thread that held the GIL for most of it is the holder for every part
+//! of it. Where several took turns, an interval has the holder of its own time.
 //!
 //! ```text
 //!   waiter:    | 5 ms | 5 ms | 5 ms | 5 ms |        one whole wait
@@ -13,7 +13,8 @@
 //! ```
 //!
 //! What it promises: candidates are compared by the time that readings give them, never by the
-//! longest piece. Without a reading, the only other thread that ran Python code, as an inference.
+//! longest interval. Without a reading, the only other thread that ran Python code is taken, as an
+//! inference.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,15 +26,15 @@ use crate::explain::{Dropped, Fact, Fate, Inference, Threshold};
 use crate::scene::{Culprit, Scene};
 use analysis::timeline::{Segment, State};
 
-/// A reading tells who held the GIL for this long at most.
+/// A reading is valid for this long at most.
 const READING_NS: u64 = 100_000_000;
-/// How far around a piece its whole wait is followed, and how far at first.
+/// How far around an interval its whole wait is followed, and how far at first.
 const SPAN_NS: u64 = 3_200_000_000;
 const FIRST_SPAN_NS: u64 = 50_000_000;
 /// How far a sample of another thread may lie from the wait asked about.
 const NEAR_NS: u64 = 60_000_000;
 
-/// What samples read from the interpreter: when, and who held the GIL; in order of time.
+/// What samples read from the interpreter: when, and the holder of the GIL; in order of time.
 #[derive(Debug, Default)]
 pub(crate) struct Readings(Vec<(u64, u32)>);
 
@@ -42,13 +43,13 @@ pub(crate) struct Readings(Vec<(u64, u32)>);
 struct Whole {
     from_ns: u64,
     to_ns: u64,
-    /// The thread that held it for most of the time that is told.
+    /// The thread that held it for most of the time that has a reading.
     holder: Option<u32>,
     /// For most of it, whoever held it was runnable without a CPU, at work that is not long.
     starved: bool,
 }
 
-/// The last whole wait that was looked for of each thread.
+/// The last whole wait that was searched for of each thread.
 #[derive(Debug, Default)]
 pub(crate) struct GilWaits(HashMap<u32, Whole>);
 
@@ -62,8 +63,8 @@ impl Readings {
         Readings(all)
     }
 
-    /// Who held the GIL in `[from, to)`, besides `not`: begin, end, and holder of each time that a
-    /// reading tells of.
+    /// The holders of the GIL in `[from, to)`, besides `not`: begin, end, and holder of each time
+    /// that a reading covers.
     fn held(&self, (from, to): (u64, u64), not: u32) -> Vec<(u64, u64, u32)> {
         let first = self.0.partition_point(|(t, _)| *t < from.saturating_sub(READING_NS));
         let until = self.0.partition_point(|(t, _)| *t < to);
@@ -79,7 +80,7 @@ impl Readings {
 }
 
 impl<'c> Scene<'c> {
-    /// Who held the GIL while `segment` waited for it.
+    /// The holder of the GIL while `segment` waited for it.
     pub fn gil_holder(&self, segment: &Segment<'c>) -> Option<Culprit> {
         let whole = self.whole_gil_wait(segment);
         let times = (segment.from_ns, segment.to_ns);
@@ -88,7 +89,7 @@ impl<'c> Scene<'c> {
             Some(_) => self.gil_holder_in(segment.tid, all),
             None => self.gil_holder_in(segment.tid, times),
         };
-        // A piece between two readings.
+        // An interval between two readings.
         let found = found.or_else(|| self.gil_holder_near(segment));
         found.or_else(|| {
             let (from, to) = times;
@@ -100,8 +101,8 @@ impl<'c> Scene<'c> {
         })
     }
 
-    /// The thread that held the GIL longest in `[from, to)` while `waiter` waited for it, as far as
-    /// readings tell.
+    /// The thread that held the GIL longest in `[from, to)` while `waiter` waited for it, by the
+    /// readings.
     pub(crate) fn gil_holder_in(&self, waiter: u32, (from, to): (u64, u64)) -> Option<Culprit> {
         let tally = self.gil_tally(waiter, (from, to));
         let (tid, _) = *tally.iter().max_by_key(|(tid, ns)| (*ns, *tid))?;
@@ -122,7 +123,7 @@ impl<'c> Scene<'c> {
         sums.into_iter().collect()
     }
 
-    /// The holder that the sample of this piece, or the one it was carried over from, read.
+    /// The holder that the sample of this interval, or the one it was carried over from, read.
     fn gil_holder_near(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let read = segment.sample.filter(|s| s.wait == WaitKind::Gil);
@@ -133,8 +134,8 @@ impl<'c> Scene<'c> {
         Some(found)
     }
 
-    /// Whether, for most of the whole wait that `segment` is a piece of, whoever held the GIL was
-    /// runnable without a CPU; and not because its work is long by itself.
+    /// Whether, for most of the whole wait around `segment`, the holder of the GIL was runnable
+    /// without a CPU; and not because its work is long by itself.
     pub(crate) fn gil_holder_starves(&self, segment: &Segment<'c>) -> bool {
         self.whole_gil_wait(segment).starved
     }
@@ -169,7 +170,7 @@ impl<'c> Scene<'c> {
         self.gil_readings.get_or_init(|| Readings::of(self))
     }
 
-    /// The whole wait for the GIL around a piece of it. Cost: a timeline of twice its length and
+    /// The whole wait for the GIL around a part of it. Cost: a timeline of twice its length and
     /// those of its holders, unless it is the one asked for last of its thread.
     fn whole_gil_wait(&self, segment: &Segment<'c>) -> Whole {
         let (tid, from, to) = (segment.tid, segment.from_ns, segment.to_ns);
@@ -188,7 +189,7 @@ impl<'c> Scene<'c> {
         found
     }
 
-    /// Begin and end of the whole wait: pieces of it follow each other, with hardly any running in
+    /// Begin and end of the whole wait: its parts follow each other, with hardly any running in
     /// between, or time without a CPU.
     fn gil_wait_around(&self, segment: &Segment<'c>) -> (u64, u64) {
         let (from, to) = (segment.from_ns, segment.to_ns);
@@ -221,7 +222,8 @@ impl<'c> Scene<'c> {
             let timeline = self.timeline(tid, from_ns, to_ns);
             timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
         };
-        // Who never stood in Python code (the recorder's threads, a library's own) has no GIL.
+        // A thread that was never in Python code (the recorder's threads, a library's own) has no
+        // GIL.
         let python = |tid: u32| {
             let samples = self.samples_in(tid, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
             samples.iter().any(|s| self.frames.of(s.stack).any(|f| !f.native))

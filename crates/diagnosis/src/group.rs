@@ -1,10 +1,10 @@
-//! Claimed pieces of many requests -> groups with one place each.
+//! Claimed segments of many requests -> groups with one place each.
 //!
-//! How it works: every piece gets a weight, its part of its request's *excess*: what normal
-//! requests of the same name spend on the same cause is taken off first, and a request's weights
-//! never sum to more than its excess. Pieces of one cause are then divided by place: the culprit's
-//! function where another thread is to blame, else the innermost function. Computing is different:
-//! its leaves are many, so it is divided by the deepest function that most of it passes through.
+//! How it works: every claimed segment gets a weight, its part of its request's *excess*: what
+//! normal requests of the same name spend on the same cause is subtracted first, and a request's
+//! weights never sum to more than its excess. Segments of one cause are then divided by place: the
+//! culprit's function where another thread is to blame, else the innermost one. Computing has many
+//! leaves, so it is divided by the deepest function that most of it passes through.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,25 +23,25 @@ use crate::pieces::Piece;
 use crate::scene::Scene;
 use crate::unheld::{join_unheld, name_unheld};
 
-/// A piece of a slow request with its part of the excess.
+/// A claimed segment of a slow request with its part of the excess.
 pub struct Weighed<'c> {
     /// Index of the request among the slow ones.
     pub request: usize,
-    /// The piece.
+    /// The claimed segment.
     pub piece: Piece<'c>,
     /// Part of the excess, ns.
     pub excess_ns: f64,
 }
 
 impl<'c> Weighed<'c> {
-    /// The part of a wait that the piece is, and its request.
+    /// The part of a wait that it is, and its request.
     pub fn part(&self) -> (usize, Wait<'c>) {
         let Piece { segment, claim, .. } = &self.piece;
         (self.request, Wait { stack: claim.stack, ..Wait::of(segment) })
     }
 }
 
-/// Pieces with one cause and one place.
+/// Claimed segments with one cause and one place.
 pub struct Group<'c> {
     /// The cause.
     pub cause: Cause,
@@ -49,18 +49,18 @@ pub struct Group<'c> {
     pub place: Option<Place>,
     /// Where the culprit was.
     pub culprit: Option<Place>,
-    /// The pieces.
+    /// Its claimed segments.
     pub pieces: Vec<Weighed<'c>>,
 }
 
 impl<'c> Group<'c> {
-    /// Sum of its pieces' parts of the excess.
+    /// Sum of their parts of the excess.
     pub fn excess_ns(&self) -> f64 {
         self.pieces.iter().map(|p| p.excess_ns).sum()
     }
 
-    /// Whether its requests stood nowhere that counts: they had not begun, or only a server's code was there that had
-    /// no worker for them yet, or did not get the GIL.
+    /// Whether its requests were nowhere that counts: they had not begun, or only a server's code
+    /// was there that had no worker for them yet, or did not get the GIL.
     pub fn is_nowhere(&self, scene: &Scene<'_>) -> bool {
         self.pieces.iter().map(|p| p.piece.claim.stack).all(|stack| {
             let by_chance = matches!(self.cause, Cause::PoolWait | Cause::GilWait);
@@ -68,8 +68,8 @@ impl<'c> Group<'c> {
         })
     }
 
-    /// The pieces at the group's own place; all of them where none is. Small groups of one cause are joined, and
-    /// what is told of the place must be what happened there.
+    /// The claimed segments at the group's own place; all of them where none is. Small groups of
+    /// one cause are joined, and what is reported of the place must be what happened there.
     pub fn at_place(&self, scene: &Scene<'_>) -> Vec<&Weighed<'c>> {
         let there = |w: &&Weighed<'c>| {
             let place = place_of(scene, w);
@@ -83,7 +83,7 @@ impl<'c> Group<'c> {
         }
     }
 
-    /// The piece that costs most, of those whose code was seen.
+    /// The claimed segment that costs most, of those whose code was seen.
     pub fn heaviest(&self) -> Option<&Weighed<'c>> {
         let seen = self.pieces.iter().filter(|p| p.piece.claim.stack != 0);
         seen.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))
@@ -115,7 +115,7 @@ pub fn baseline(all: &[Baseline]) -> Baseline {
     sums
 }
 
-/// Weighs the pieces of every slow request.
+/// Weighs the claimed segments of every slow request.
 pub fn weigh<'c>(
     scene: &Scene<'c>,
     requests: &Requests<'c>,
@@ -155,9 +155,9 @@ pub fn weigh<'c>(
     out
 }
 
-/// Normal requests are looked at less than slow ones: what nobody saw of their waits is taken to be as
-/// what was seen, and at most as much again. The part by which their known waits are longer than they
-/// seem, for a slow request of which `unknown` ns are not known.
+/// Normal requests are sampled less than slow ones: what no sample saw of their waits is taken to
+/// be like what was seen, and at most as much again. The part by which their known waits are longer
+/// than they seem, for a slow request of which `unknown` ns are not known.
 fn unseen_part(baseline: &Baseline, unknown: f64) -> f64 {
     let usual = baseline.get(&Cause::Unknown).copied().unwrap_or(0.0);
     let known = baseline.iter().filter(|(cause, _)| may_be_unseen(**cause));
@@ -169,7 +169,7 @@ fn unseen_part(baseline: &Baseline, unknown: f64) -> f64 {
     }
 }
 
-/// Whether it takes a look to know time of this cause: a wait.
+/// Whether time of this cause is known from samples only: a wait.
 fn may_be_unseen(cause: Cause) -> bool {
     use Cause::{Cpu, CpuStarved, CpuThrottled, GcPause, GilWait, Recorder, Stopped, Unknown};
     !matches!(
@@ -179,10 +179,10 @@ fn may_be_unseen(cause: Cause) -> bool {
 }
 
 /// A request that waited for the GIL while a slow request of the same name kept it is a victim of
-/// that one's work: one event with many victims, told once, as what that one did. A holder that is
-/// no such request (a background thread, another route) stays the culprit of a gil-wait. A holder that
-/// itself waited for a lock for most of the time, in C code that keeps the GIL, kept nobody by its
-/// own doing: all wait for that lock then.
+/// the other's work: one event with many victims, reported once, as what the other did. A holder
+/// that is no such request (a background thread, another route) is the culprit of a gil-wait. If a
+/// holder itself waited for a lock for most of the time, in C code that keeps the GIL, it did not
+/// delay the others by its own work: all wait for that lock then.
 fn join_sibling(
     scene: &Scene<'_>,
     requests: &Requests<'_>,
@@ -206,7 +206,7 @@ fn join_sibling(
         let half = |begin_ns: u64, end_ns: u64| {
             end_ns.min(to).saturating_sub(begin_ns.max(from)) * 2 >= to - from
         };
-        // Its own thread, or one that a piece of it was handed to.
+        // Its own thread, or one that a part of it was handed to.
         let handed = || scene.handed(r.row.id).filter(|t| t.tid == culprit.tid);
         r.row.tid == culprit.tid && half(r.row.started_ns, r.end_ns)
             || handed().any(|t| half(t.begin_ns, t.end_ns))
@@ -224,7 +224,7 @@ fn join_sibling(
 /// Groups smaller than this part of their cause join the largest.
 const SMALL: f64 = 0.1;
 
-/// Divides the pieces into groups, largest first.
+/// Divides the claimed segments into groups, largest first.
 pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
     // What a worker loads at its start is another matter than what a request loads.
     let starting = |w: &Weighed<'_>| w.piece.claim.resource == Some(Resource::WorkerStart);
@@ -249,15 +249,15 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
                 for group in by_function(scene, cause, computed) {
                     join_same_function(&mut both, group);
                 }
-                // It is in everybody's way, whichever request or task it is of; unless it was another
-                // thread that kept it.
+                // It is in everybody's way, whichever request or task it is of; unless it was
+                // another thread that kept it.
                 for group in &mut both {
                     group.culprit = group.culprit.take().or_else(|| group.place.clone());
                 }
                 both
             }
             Cause::Fork => {
-                // Those who stood still meanwhile and the one who forked: one event.
+                // Threads that were blocked meanwhile and the one that forked: one event.
                 let mut groups = by_place(scene, cause, pieces);
                 for group in &mut groups {
                     let own = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_none());
@@ -276,8 +276,8 @@ pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>
     groups
 }
 
-/// Who took the CPUs in most of a group's time; none if that is the same work: requests that compute are in one
-/// another's way.
+/// The code that took the CPUs in most of a group's time; none if that is the same work: requests
+/// that compute delay one another.
 fn burner(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
     let told = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_some());
     let ns: f64 = told.clone().map(|w| w.excess_ns).sum();
@@ -287,8 +287,8 @@ fn burner(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
     (ns * 2.0 >= group.excess_ns() && !same).then_some(culprit)
 }
 
-/// Adds a group to those of the same function, or to the list: what waits here and computes there is
-/// one callback. The line is that of the heavier part, and who made it wait counts if it waited longer.
+/// Adds a group to those of the same function, or to the list: code that waits here and computes
+/// there is one callback. It has the line of the heavier part, and the blocker if it waited longer.
 fn join_same_function<'c>(groups: &mut Vec<Group<'c>>, mut group: Group<'c>) {
     let function = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
     let own = function(&group);
@@ -317,8 +317,8 @@ fn culprit_of(scene: &Scene<'_>, w: &Weighed<'_>) -> Option<Place> {
     if let Some(importer) = import::importer(scene, culprit.stack) {
         return scene.frames.innermost(importer);
     }
-    // A task waits where libraries do, and so does who waits for a peer, a disk or a child; whose code
-    // made it wait there is the question.
+    // A task waits where libraries do, and so does a thread that waits for a peer, a disk or a
+    // child; the code that made it wait there is the question.
     let for_caller = scene.frames.waits_for_its_caller(culprit.stack);
     match w.piece.claim.prefer_user || culprit.doing.is_some() || for_caller {
         true => scene.frames.innermost_user(culprit.stack),
@@ -354,8 +354,9 @@ fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Ve
     join_small(scene, cause, groups)
 }
 
-/// What somebody else held for little of the time at a place joins what one held nearly always: whoever
-/// kept a loop there is one event, and at its ends looks tell the next thing that one did.
+/// What another thread held for little of the time at a place joins what one held nearly always:
+/// code that kept a loop there is one event, and at its ends samples show the next thing that the
+/// loop did.
 fn join_strays<'c>(scene: &Scene<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
     let spot = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
     let mut sums: BTreeMap<_, f64> = BTreeMap::new();
@@ -381,8 +382,8 @@ fn join_strays<'c>(scene: &Scene<'c>, cause: Cause, groups: Vec<Group<'c>>) -> V
     kept
 }
 
-/// Who waited behind a deadlock for one that came the same way joins those at the same place whose partner
-/// came another way: it is one event.
+/// Threads that waited behind a deadlock for one that came the same way join those at the same
+/// place whose partner came another way: it is one event.
 fn join_fellows(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     let spot = |p: &Option<Place>| p.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
     let (fellows, mut kept): (Vec<_>, Vec<_>) =
@@ -400,20 +401,20 @@ fn join_fellows(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
 pub(crate) fn finish<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Group<'c> {
     let place = heaviest(pieces.iter().map(|w| (place_of(scene, w), w.excess_ns)));
     let culprit = heaviest(pieces.iter().map(|w| (culprit_of(scene, w), w.excess_ns)));
-    // Who was in the way of a sliver of it says nothing of the rest.
+    // A culprit of a sliver of it says nothing of the rest.
     let known = |w: &&Weighed<'_>| w.piece.claim.culprit.is_some();
     let told: f64 = pieces.iter().filter(known).map(|w| w.excess_ns).sum();
     let all: f64 = pieces.iter().map(|w| w.excess_ns).sum();
     let culprit = culprit.filter(|_| told >= SMALL * all);
-    // Nor does who ended one wait say anything of those that nobody ended.
+    // Nor does the waker of one wait say anything of waits that nobody ended.
     let vain = |w: &&Weighed<'_>| w.piece.claim.resource.as_ref().is_some_and(Resource::is_in_vain);
     let vain: f64 = pieces.iter().filter(vain).map(|w| w.excess_ns).sum();
     let culprit = culprit.filter(|_| told >= vain);
-    // A process that stands still does so nowhere in particular.
+    // A process that is stopped is so nowhere in particular.
     if cause == Cause::Stopped {
         return Group { cause, place: None, culprit, pieces };
     }
-    // A request that had not begun stood nowhere: what was in its way is the culprit's place.
+    // A request that had not begun was nowhere: the place is the culprit's.
     let place = place.or_else(|| culprit.clone());
     Group { cause, place, culprit, pieces }
 }
@@ -429,7 +430,8 @@ fn heaviest(items: impl Iterator<Item = (Option<Place>, f64)>) -> Option<Place> 
 }
 
 fn join_small<'c>(scene: &Scene<'c>, cause: Cause, mut groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
-    // What no sample saw joins what was seen, however little that was: the group's confidence says so.
+    // What no sample saw joins what was seen, however little that was: the group's confidence says
+    // so.
     groups.sort_by(|a, b| {
         let by_weight = b.excess_ns().total_cmp(&a.excess_ns());
         a.place.is_none().cmp(&b.place.is_none()).then(by_weight)
@@ -470,7 +472,7 @@ fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) ->
             (_, Some(first)) if small => {
                 first.pieces.append(&mut rest);
             }
-            // No CPU is no CPU wherever the thread stood.
+            // No CPU is no CPU wherever the thread was.
             (None, Some(first)) if cause == Cause::CpuStarved => first.pieces.append(&mut rest),
             (None, _) => {
                 groups.push(Group {
@@ -527,8 +529,8 @@ fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
     scene.frames.passes(stack, place)
 }
 
-/// The user's and libraries' functions of a stack, outermost first, from where the work begins: what runs an
-/// event loop, and a server's code around the program's own, is under all there is and tells nothing.
+/// The user's and libraries' functions of a stack, outermost first, from where the work begins:
+/// code that runs an event loop, and a server's code around the program's own, is under everything.
 /// `on_loop`: of a loop's thread; elsewhere a loop is one that the work itself runs.
 fn own_functions(scene: &Scene<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
     let owner = |f: &Frame<'_>| scene.frames.owner(f.file);
@@ -550,7 +552,7 @@ fn own_functions(scene: &Scene<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
 /// Walks from the root along the heaviest function while it carries most of the weight; the last
 /// own one met, at its heaviest line.
 fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> {
-    // Many pieces, few stacks.
+    // Many claimed segments, few stacks.
     let mut weights: BTreeMap<(u32, bool), f64> = BTreeMap::new();
     for w in pieces.iter().filter(|w| w.piece.claim.stack != 0) {
         let on_loop = scene.is_loop(&w.piece.segment);

@@ -1,17 +1,19 @@
-//! Requests that stood in line behind a slow one, whatever its name: what that one did is what they waited for.
+//! Requests that waited in line behind a slow one, whatever its name: they waited for what the slow
+//! one did.
 //!
-//! A server with one worker (gunicorn's default) takes up one request after the other. One that hangs makes all that
-//! come meanwhile slow: one event with many victims, told once, as what the one in front did. That holds for one that
-//! is usually quick. One that is slow by nature (a report) takes its worker from others each time: there the pool is
-//! short, and the claim stays pool-wait.
+//! A server with one worker (gunicorn's default) takes up one request after the other. A request
+//! that hangs makes all that come meanwhile slow: one event with many victims, reported once, as
+//! what the first one did. That holds for a request that is usually quick. One that is slow by
+//! nature (a report) takes its worker from others each time: there the pool is too small, and the
+//! claim is still pool-wait.
 
 use crate::causes::{self, Cause, Claim};
 use crate::pieces::Piece;
 use crate::scene::Scene;
 use analysis::requests::{Judged, Requests};
 
-/// Gives a piece of the time before `own` was taken up the claim of what the slow request in front of it did for most of
-/// that time, if there was one that had its worker.
+/// Gives a part of the time before `own` was taken up the claim of what the slow request in front
+/// of it did for most of that time, if there was one that had its worker.
 pub fn join_head(
     scene: &Scene<'_>,
     requests: &Requests<'_>,

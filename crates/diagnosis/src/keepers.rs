@@ -1,11 +1,12 @@
-//! Who had what a request waited for out of a pool, or fulfilled its future, by whose stay ended then.
+//! Infers which thread had what a request waited for from a pool, or fulfilled its future: the
+//! thread that left a function at the moment the wait ended.
 //!
-//! A connection that is given back is given back by a thread that goes on to something else: its
-//! *stay* in one function ends just when the wait does. Looks tell that to within the time between
-//! two of them; so this is an inference, and what rests on it is *likely* at most. Only threads that
-//! share a file of the program's own with the one that waits are asked, or, where none does, with who
-//! called that; and none is named when stays in several functions end then. With switch records a thread that is off the CPU is not looked at
-//! again: it stood there until it came back.
+//! A thread that gives back a connection goes on to something else: its *interval* in one function
+//! ends just when the wait does. The time of that end is known only to lie between two samples; so
+//! this is an inference, and what rests on it is *likely* at most. Only threads that share a file
+//! of the program's own with the waiter are asked, or, where none does, with the waiter's caller;
+//! and none is named when intervals in several functions end then. With switch records a thread
+//! that is off the CPU is not sampled again: it was there until it came back.
 
 use std::collections::HashMap;
 
@@ -20,14 +21,14 @@ use crate::explain::trace::{Contest, Question};
 use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::scene::{Culprit, Scene};
 
-/// Looks further apart than this tell nothing of when a stay ended.
+/// Samples further apart than this say nothing of when an interval in a function ended.
 const APART_NS: u64 = 250_000_000;
-/// What the clocks of two threads' looks may differ by.
+/// What the clocks of two threads' samples may differ by.
 const SLACK_NS: u64 = 5_000_000;
-/// A stay takes at least this part of the wait.
+/// An interval in a function takes at least this part of the wait.
 const LEAST_PART: u64 = 4;
 
-/// A thread's stay in one function, and whether it waited for a lock there.
+/// A thread's interval in one function, and whether it waited for a lock there.
 pub(crate) struct Stay {
     pub(crate) place: Place,
     pub(crate) tid: u32,
@@ -56,19 +57,19 @@ pub(crate) struct Ended {
     /// The code that waited, and for what; 0: for no lock.
     stack: u32,
     lock: u64,
-    /// When it began, and the stretch in which it ended.
+    /// When it began, and the interval in which it ended.
     pub(crate) from: u64,
     pub(crate) end: (u64, u64),
-    /// When what it was waited for ended, if no look saw the thread between the two.
+    /// When the request that waited ended, if no sample saw the thread between the two.
     pub(crate) done_ns: Option<u64>,
-    /// Only who was in the file of the code that waited may have ended it.
+    /// Only a thread that was in the file of the code that waited may have ended it.
     knows: bool,
 }
 
 impl<'c> Scene<'c> {
-    /// Who of this process most likely had the file lock that `segment` waits for: the thread whose stay in one
-    /// function of the program's own ended when the wait did, whatever file that is in; None when several
-    /// fit that stood in different functions.
+    /// The thread of this process that most likely had the file lock that `segment` waits for: its
+    /// interval in one function of the program's own ended when the wait did, whatever file that is
+    /// in; None when several fit, in different functions.
     pub fn file_lock_keeper(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let own = segment.sample?;
         let wait = self.whole_wait(segment);
@@ -84,17 +85,17 @@ impl<'c> Scene<'c> {
         self.who_ended(segment, &Ended { stack, lock, from, end, done_ns, knows: false })
     }
 
-    /// The thread whose stay in the program's own code ended when this wait did, as far as looks
-    /// tell; None when several fit that stood in different functions. Cost: the looks at all threads
-    /// during the wait.
+    /// The thread whose interval in the program's own code ended when this wait did, as far as
+    /// samples show; None when several fit, in different functions. Cost: the samples of all
+    /// threads during the wait.
     pub fn keeper(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let wait =
             self.ended(segment).filter(|wait| wait.end.1 - wait.end.0 <= APART_NS + 2 * SLACK_NS);
         self.who_ended(segment, &wait?)
     }
 
-    /// When a wait for a lock or a pool ended, as far as looks tell; None when that is too rough and it
-    /// did not end with what it was for.
+    /// When a wait for a lock or a pool ended, as far as samples show; None when that is too rough
+    /// and it did not end with what it was for.
     pub(crate) fn ended(&self, segment: &Segment<'_>) -> Option<Ended> {
         if self.is_still_waiting(segment) {
             return None;
@@ -103,7 +104,7 @@ impl<'c> Scene<'c> {
         let wait = self.whole_wait(segment);
         let (from, until) = wait.times();
         let last = self.samples_of(&wait).next_back().map_or(from, |s| s.t_ns);
-        // Switch records tell when it came back.
+        // Switch records say when it came back.
         let last = if segment.exact { until } else { last };
         let done_ns = self.request_end(segment.tid, last).filter(|done| *done <= until);
         let until = done_ns.unwrap_or(until);
@@ -113,8 +114,8 @@ impl<'c> Scene<'c> {
         known.then_some(Ended { stack, lock, from, end, done_ns, knows: true })
     }
 
-    /// When a wait for a lock of SQLite's ended: it asks again and again, so whoever had the lock let go of it
-    /// between the last time it asked in vain and the end.
+    /// When a wait for a lock of SQLite's ended: the waiter asks again and again, so the holder
+    /// released the lock between the last time it asked in vain and the end.
     pub(crate) fn ended_asking(&self, segment: &Segment<'_>) -> Option<Ended> {
         let own = segment.sample.filter(|s| self.asks(s))?;
         let looks = self.samples_in(segment.tid, 0, u64::MAX);
@@ -141,9 +142,10 @@ impl<'c> Scene<'c> {
         look.wait == WaitKind::Sleep && self.frames.asks_sqlite(look.stack)
     }
 
-    /// The thread whose stay ended when a task's await of `segment` did, as `keeper`: one that fulfils a
-    /// future with `call_soon_threadsafe`. `looks_ns`: when the task was seen there first and last;
-    /// `until_ns`: when it was not any more. `knows`: only one that shares a file with the task.
+    /// The thread whose interval in a function ended when a task's await of `segment` did, as
+    /// `keeper`: one that fulfils a future with `call_soon_threadsafe`. `looks_ns`: when the task
+    /// was seen there first and last; `until_ns`: when it was not any more. `knows`: only a thread
+    /// that shares a file with the task.
     pub fn fulfiller(
         &self,
         segment: &Segment<'_>,
@@ -160,8 +162,9 @@ impl<'c> Scene<'c> {
         self.who_ended(segment, &Ended { stack, lock: 0, from, end, done_ns, knows })
     }
 
-    /// A thread that waited for a lock for most of that time and was let go when the task's await ended: who works for
-    /// the future that was awaited, most likely. Its wait. None where several stood in different functions.
+    /// A thread that waited for a lock for most of that time and was released when the task's await
+    /// ended: most likely it works for the future that was awaited. Its wait. None where several
+    /// fit, in different functions.
     pub fn locked_worker(
         &self,
         segment: &Segment<'_>,
@@ -188,9 +191,10 @@ impl<'c> Scene<'c> {
         (longest.ns() * 2 > segment.ns()).then_some(longest)
     }
 
-    /// The thread whose stay took part of the wait and ended with it, or who kept that one; None where it may be
-    /// one or another. Asked about one wait at a time: who kept a keeper is told by locks, not by stays again, which might
-    /// lead in a circle.
+    /// The thread whose interval in a function took part of the wait and ended with it, or its own
+    /// blocker; None where it may be one or another. Asked about one wait at a time: the blocker of
+    /// an inferred holder is known from locks, not from ends of intervals again, which might lead
+    /// in a circle.
     fn who_ended(&self, segment: &Segment<'_>, wait: &Ended) -> Option<Culprit> {
         if self.asks_keepers.replace(true) {
             return None;
@@ -205,7 +209,8 @@ impl<'c> Scene<'c> {
         let mut stays = self.stays_that_ended(segment.tid, wait);
         let wants = self.trace.wants(segment.from_ns, segment.to_ns);
         let mut contest = Contest::of(stays.iter().map(|s| s.tid), wants);
-        // Who waited for a lock until then was let go as well, by who did something else.
+        // A thread that waited for a lock until then was released as well, by one that did
+        // something else.
         if stays.iter().any(|s| !s.locked) {
             stays.retain(|s| !s.locked);
             contest.keep(Dropped::Locked, |tid| stays.iter().any(|s| s.tid == tid));
@@ -234,7 +239,7 @@ impl<'c> Scene<'c> {
                 let ns: u64 = held.iter().filter(|(t, _)| *t == tid).map(|(_, ns)| ns).sum();
                 (vec![Fact::Time(ns, of_ns)], Some((ns as f64 / of_ns.max(1) as f64).min(1.0)))
             };
-            // Of one that waited for another thread that one is named.
+            // If the thread waited for another thread, the other is named.
             let won = held.iter().map(|(tid, _)| *tid).find(|tid| *tid == culprit.tid);
             let won = won.or(held.first().map(|(tid, _)| *tid)).filter(|_| one);
             let lost = if one { Dropped::LessEvidence } else { Dropped::Ambiguous };
@@ -249,8 +254,8 @@ impl<'c> Scene<'c> {
         one.then_some(*culprit)
     }
 
-    /// The last stay of each other thread that ended with the wait. Where who waits shares its file with others, only
-    /// theirs; else of those that share the file of who called it, and so on.
+    /// The last interval of each other thread that ended with the wait. Where the waiter shares its
+    /// file with others, only theirs; else of those that share the file of its caller, and so on.
     fn stays_that_ended(&self, not: u32, wait: &Ended) -> Vec<Stay> {
         let others = self.capture.samples.keys().copied().filter(|tid| *tid != not);
         let last = |tid: u32| {
@@ -272,8 +277,8 @@ impl<'c> Scene<'c> {
         Vec::new()
     }
 
-    /// Whether `place` is of code that led to `stack`, which waits for room in a full queue: who stands
-    /// there is to put something into it as well, and empties nothing.
+    /// Whether `place` is of code that led to `stack`, which waits for room in a full queue: a
+    /// thread there is to put something into it as well, and empties nothing.
     fn is_behind(&self, stack: u32, place: &Place) -> bool {
         let own = self.frames.of(stack).filter(|f| self.frames.owner(f.file) == Owner::User);
         let mut callers = own.skip(1);
@@ -281,13 +286,14 @@ impl<'c> Scene<'c> {
             && callers.any(|f| f.file == place.file && f.function == place.qualified)
     }
 
-    /// The stays of `tid` during and just after a wait, each in one function of the program's own, but where it
-    /// waited for the same.
+    /// The intervals of `tid` during and just after a wait, each in one function of the program's
+    /// own, except where it waited for the same.
     pub(crate) fn stays(&self, tid: u32, wait: &Ended) -> Vec<Stay> {
         self.stays_at(tid, wait, |look| self.frames.innermost_user(look.stack))
     }
 
-    /// The stays of `tid` in any of the program's own functions, whatever that called meanwhile.
+    /// The intervals of `tid` in any of the program's own functions, whatever that called
+    /// meanwhile.
     pub(crate) fn outer_stays(&self, tid: u32, wait: &Ended) -> Vec<Stay> {
         let user =
             |f: &Frame<'_>| self.frames.owner(f.file) == Owner::User && f.function != "<module>";
@@ -312,7 +318,7 @@ impl<'c> Scene<'c> {
         functions.iter().flat_map(stays).collect()
     }
 
-    /// The stays of `tid` where `place_of` says that it was.
+    /// The intervals of `tid` where `place_of` says that it was.
     fn stays_at(
         &self,
         tid: u32,
@@ -342,7 +348,8 @@ impl<'c> Scene<'c> {
             let next = runs.peek().and_then(|run| run.first()).map(|s| s.t_ns);
             let done = self.request_end(tid, last.t_ns);
             let gone = done.into_iter().chain(next).min();
-            // With switch records who does not run is not looked at: it stood there until it came back.
+            // With switch records a thread that does not run is not sampled: it was there until it
+            // came back.
             let out = self.out_until(tid, last.t_ns);
             let last_ns = out.map_or(last.t_ns, |t| t.max(last.t_ns));
             let gone = gone.or(out).map(|t| t.max(last_ns));
@@ -366,8 +373,9 @@ impl<'c> Scene<'c> {
         found
     }
 
-    /// Whether a look found `tid` waiting for something to do: for connections, or for any of several
-    /// descriptors, but in a request. With a time limit a socket's answer is waited for in `poll` as well.
+    /// Whether a sample found `tid` waiting for something to do: for connections, or for any of
+    /// several descriptors, but in a request. With a time limit a socket's answer is waited for in
+    /// `poll` as well.
     pub(crate) fn rests(&self, tid: u32, look: &Sample) -> bool {
         let asks = || {
             let leaf = self.frames.of(look.stack).find(|f| !f.native);
@@ -382,8 +390,9 @@ impl<'c> Scene<'c> {
         }
     }
 
-    /// Whether `tid`, of which `stack` is what it mostly did in that time, waited for something to do, in code that is not
-    /// the program's: a server's worker that gave back what it had, and has had nothing since.
+    /// Whether `tid`, of which `stack` is what it mostly did in that time, waited for something to
+    /// do, in code that is not the program's: a server's worker that gave back what it had, and has
+    /// had nothing since.
     pub(crate) fn idles(&self, tid: u32, (from_ns, to_ns): (u64, u64), stack: u32) -> bool {
         let waits =
             |s: &Sample| matches!(s.wait, WaitKind::Futex | WaitKind::Poll | WaitKind::Accept);
@@ -396,8 +405,8 @@ impl<'c> Scene<'c> {
         self.off_at(tid, t_ns).map(|off| off.in_ns)
     }
 
-    /// Who had the GIL while a thread with this course waited for it most of the time of `segment`; none
-    /// where it was now one and now another.
+    /// The holder of the GIL while the thread of this timeline waited for it most of the time of
+    /// `segment`; none where several took turns.
     pub(crate) fn gil_keeper(&self, own: &[Segment<'_>], segment: &Segment<'_>) -> Option<Culprit> {
         let waits = |s: &&Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Gil;
         let all = own.iter().filter(waits).map(Segment::ns).sum::<u64>();

@@ -2,8 +2,8 @@
 //!
 //! The first line is the answer; then, for each cause, the chain, the evidence, what was missing
 //! and what to do; then what the capture is. Names come from the program that was watched and may
-//! hold anything: those that stand alone are code spans, those inside sentences are escaped, and
-//! none can open a tag, a link, a table cell or a line of its own.
+//! hold anything: names on their own are code spans, names inside sentences are escaped, and none
+//! can open a tag, a link, a table cell or a line of its own.
 
 use std::fmt::Write;
 
@@ -80,7 +80,7 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     }
 }
 
-/// What else was looked at, and what could not be seen.
+/// What else was considered, and what could not be seen.
 fn rest(out: &mut String, d: &Diagnosis<'_>) {
     let mut text = String::new();
     if !d.findings.is_empty() {

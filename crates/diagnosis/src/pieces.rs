@@ -1,4 +1,4 @@
-//! A request's time as claimed pieces, on its own thread and on those that worked for it.
+//! A request's time as claimed segments, on its own thread and on those that worked for it.
 
 use capture::read::{Capture, Frame, TaskRow};
 
@@ -14,7 +14,7 @@ use analysis::signatures::Stdlib;
 use analysis::timeline::{self, Segment, State};
 use format::wait::WaitKind;
 
-/// A segment of a request and who claims it.
+/// A segment of a request and its claim.
 pub struct Piece<'c> {
     /// The segment.
     pub segment: Segment<'c>,
@@ -25,7 +25,7 @@ pub struct Piece<'c> {
 /// How far work is followed from thread to thread.
 const MAX_HOPS: u32 = 4;
 
-/// All pieces of a request. Their lengths sum to the request's time.
+/// All claimed segments of a request. Their lengths sum to the request's time.
 pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let row = request.row;
     let mut out;
@@ -42,7 +42,7 @@ pub fn of_request<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>>
     out
 }
 
-/// How the time of one request is divided: begin, end and cause of each stretch, in order, without
+/// How the time of one request is divided: begin, end and cause of each interval, in order, without
 /// gaps. Empty when the capture does not have the request.
 pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
     let Some(row) = capture.requests.iter().find(|r| r.id == id) else { return Vec::new() };
@@ -51,10 +51,10 @@ pub fn divided(capture: &Capture, id: u64) -> Vec<(u64, u64, Cause)> {
     pieces.iter().map(|p| (p.segment.from_ns, p.segment.to_ns, p.claim.cause)).collect()
 }
 
-/// Pieces of a request on an event loop: while a piece of its work is with another thread, that
-/// thread's, unless its task was seen to await something else or the loop itself waited for a result;
-/// otherwise what the loop did and what the task was seen to await. From its arrival on: what the loop did instead of taking it up is
-/// part of it.
+/// Claimed segments of a request on an event loop. While a part of its work is with another thread,
+/// they are that thread's, unless its task was seen to await something else or the loop itself
+/// waited for a result. Otherwise they are what the loop did and what the task was seen to await.
+/// They begin at its arrival: what the loop did instead of taking it up is part of it.
 fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     let (row, mut out, mut at) = (request.row, Vec::new(), request.row.begin_ns);
     let line = Line::of(scene, request);
@@ -87,8 +87,8 @@ fn on_loop<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
     out
 }
 
-/// Whether a loop's thread waited for the result of a pool most of the time, as no task does that awaits
-/// it: that stops all its requests.
+/// Whether a loop's thread waited for the result of a pool most of the time, as no task does that
+/// awaits it: that stops all its requests.
 fn stands(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
     let own = scene.timeline(tid, from_ns, to_ns);
     let waits = own.iter().filter(|s| {
@@ -99,9 +99,9 @@ fn stands(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64) -> bool {
     waits.map(Segment::ns).sum::<u64>() * 2 > to_ns - from_ns
 }
 
-/// Pieces of `tid` in `[from, to)`; while it waits for work handed to another thread for this
-/// request, that thread's pieces stand in for the wait. `all`: the stretch that it is a part of, which
-/// looks tell of as a whole.
+/// Claimed segments of `tid` in `[from, to)`; while it waits for work handed to another thread for
+/// this request, that thread's segments replace the wait. `all`: the interval that it is a part of,
+/// which samples describe as a whole.
 fn follow<'c>(
     scene: &Scene<'c>,
     request: u64,
@@ -146,9 +146,9 @@ fn follow<'c>(
     }
 }
 
-/// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it can be told,
-/// and whether that was read: from the object that is joined, or told by the kernel. What it did the
-/// while is what the request waited for.
+/// The thread whose end or whose `Event.set` the code of `segment` waits for, as far as it is
+/// known, and whether that was read: from the object that is joined, or recorded by the kernel.
+/// What it did meanwhile is what the request waited for.
 fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool)> {
     let mut waits = 0;
     let mut joins = false;
@@ -156,8 +156,8 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool
         waits += usize::from(scene.frames.is_at(&frame, Stdlib::Wait));
         joins |= scene.frames.is_at(&frame, Stdlib::ThreadJoin);
     }
-    // `Event.wait` calls `Condition.wait`; one alone is a condition of the program's own. What comes
-    // out of a pool comes from no thread in particular.
+    // `Event.wait` calls `Condition.wait`; one alone is a condition of the program's own. What a
+    // pool hands out comes from no thread in particular.
     let pool = pool_wait::is_of_a_pool(scene, segment.stack());
     if !joins && waits < 2 || pool || scene.timed_out(segment) {
         return None;
@@ -171,13 +171,13 @@ fn awaited_thread(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<(u32, bool
         true => scene.ended_at(segment).or_else(|| scene.last_to_run(segment))?,
         false => scene.waker(segment)?,
     };
-    // A thread that stands in its own accept or poll loop is nobody's worker.
+    // A thread in its own accept or poll loop is nobody's worker.
     let seen = scene.sample_near(other, segment.from_ns + segment.ns() / 2);
     let idles = seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll));
     (!idles).then_some((other, told == Told::By(other)))
 }
 
-/// The longest piece of this request's work on another thread that `segment` waited for.
+/// The longest part of this request's work on another thread that `segment` waited for.
 fn handed<'c>(scene: &Scene<'c>, request: u64, segment: &Segment<'_>) -> Option<&'c TaskRow> {
     let overlap =
         |t: &&TaskRow| t.end_ns.min(segment.to_ns).saturating_sub(t.queued_ns.max(segment.from_ns));
@@ -203,7 +203,8 @@ fn through_task<'c>(
     if done > begun {
         let before = out.len();
         follow(scene, request, task.tid, (begun, done), (begun, done), hops + 1, out);
-        // What a thread does that has no code of the program's or a library's is told where that is waited for.
+        // The work of a thread that has no code of the program's or a library's is reported where
+        // that is waited for.
         let program =
             |f: &Frame<'_>| matches!(scene.frames.owner(f.file), Owner::User | Owner::Library);
         for piece in &mut out[before..] {

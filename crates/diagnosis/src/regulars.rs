@@ -1,15 +1,17 @@
-//! Who was there each time: the thread that ran just before every one of several waits at a place ended.
+//! The thread that was there each time: it ran just before every one of several waits at a place
+//! ended.
 //!
-//! How it works: at the end of one wait somebody always happens to run, so a thread that shares no code with the
-//! waiter is not named for it (`wakers`). But the chance that a thread was about just before an end is known
-//! from how often it came during the wait, and how near to the end; for a thread that was there at the end of every one of several waits
-//! these chances are multiplied. What is left of them must be small, and far from what any other thread has.
-//! Inferred, so *likely* at most.
+//! How it works: at the end of one wait some thread always happens to run, so a thread that shares
+//! no code with the waiter is not named for it (`wakers`). But the chance that a thread was there
+//! just before an end is known from how often it came during the wait, and how near to the end; for
+//! a thread that was there at the end of every one of several waits these chances are multiplied.
+//! The product must be small, and far from what any other thread has. Inferred, so *likely* at
+//! most.
 //!
-//! Without switch records it is not known who ran, but from looks about when a thread's *stay* in a function of
-//! the program's own ended (`keepers`). The same is then asked of functions, whichever thread was in
-//! them: the chance is the time in which the end of the wait and that of the stay may lie, as part of
-//! the wait, for each stay there.
+//! Without switch records it is not known which thread ran, but samples show about when a thread's
+//! *interval* in a function of the program's own ended (`keepers`). The same is then asked of
+//! functions, whichever thread was in them: the chance is the time in which the end of the wait and
+//! that of the interval may lie, as part of the wait, for each interval there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +31,8 @@ use format::wait::WaitKind;
 const LEAST_ENDS: usize = 3;
 const APART_NS: u64 = 100_000_000;
 const ASKED_APART_NS: u64 = 300_000_000;
-/// A chance of no more than this must be left, and the next best's must be so many times larger. Looks tell
-/// less than records, of which there are more to be mistaken in.
+/// A chance of no more than this must be left, and the next best's must be so many times larger.
+/// Samples say less than records, of which there are more to be mistaken in.
 const BY_RECORDS: (f64, f64) = (1e-3, 100.0);
 const BY_STAYS: (f64, f64) = (1e-2, 10.0);
 /// So short a time before an end a thread must have run; nearer than this is no better.
@@ -38,20 +40,21 @@ const JUST_BEFORE_NS: u64 = 3_000_000;
 const NEAR_NS: u64 = 200_000;
 /// Waits shorter than this part of the longest are for something else: a Condition's own lock.
 const SHORT: u64 = 10;
-/// Who ended several waits did so at this part of them, by their lengths.
+/// A thread that ended several waits did so at this part of them, by their lengths.
 const OFTEN: f64 = 0.74;
-/// More ends than these tell nothing new.
+/// More ends than these add nothing new.
 const MOST_ENDS: usize = 64;
 
-/// A time in which threads waited at the place: from when the first of them to come back had begun to.
+/// A time in which threads waited at the place: from when the first of them to come back had begun
+/// to.
 #[derive(Clone, Copy)]
 struct Ended {
     from_ns: u64,
     to_ns: u64,
 }
 
-/// Names who ended the waits of a group in which no culprit is known, if one thread did each time, or, by
-/// estimates, who was in one function.
+/// Names the thread that ended the waits of a group in which no culprit is known, if one thread did
+/// each time, or, by estimates, the function that a thread left each time.
 pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     let elsewhere = |r: &Resource| r.is_of_nobody_here();
     if pieces.iter().filter_map(|w| w.piece.claim.resource.as_ref()).any(elsewhere) {
@@ -62,7 +65,8 @@ pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     if !estimates && name_by_records(scene, pieces) {
         return;
     }
-    // By records, who computed all the while ran before the end by chance; looks tell that he left it then.
+    // By records, a thread that computed all the while ran before the end by chance; samples show
+    // that it left the function then.
     let may = |tid: u32, wait: &Wait| estimates || computed(scene, tid, wait);
     let innermost = |tid: u32, wait: &Wait| match may(tid, wait) {
         true => scene.stays(tid, wait),
@@ -73,7 +77,8 @@ pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
         false => Vec::new(),
     };
     if !name_by_stays(scene, pieces, innermost) {
-        // Who calls one function after the other with a lock in hand leaves each of these many times.
+        // A thread that calls one function after the other with a lock in hand leaves each of these
+        // many times.
         name_by_stays(scene, pieces, any);
     }
 }
@@ -122,7 +127,8 @@ fn is_wait(segment: &Segment<'_>) -> bool {
 /// Function and file.
 type Function = (String, String);
 
-/// Whether `tid` ran for most of a wait. Cost: a timeline, of threads that looks saw running then.
+/// Whether `tid` ran for most of a wait. Cost: a timeline, of threads that samples saw running
+/// then.
 fn computed(scene: &Scene<'_>, tid: u32, wait: &Wait) -> bool {
     let mut looks = scene.samples_in(tid, wait.from, wait.end.1).iter();
     if !looks.any(|s| s.wait == WaitKind::Running) {
@@ -133,7 +139,7 @@ fn computed(scene: &Scene<'_>, tid: u32, wait: &Wait) -> bool {
     ran_ns * 2 > wait.end.1.saturating_sub(wait.from)
 }
 
-/// `stays_of`: of a thread during a wait. Whether somebody was named.
+/// `stays_of`: of a thread during a wait. Whether a thread was named.
 fn name_by_stays(
     scene: &Scene<'_>,
     pieces: &mut [Weighed<'_>],
@@ -154,7 +160,7 @@ fn name_by_stays(
     let waited_ns = |(_, wait): &(u32, Wait)| wait.end.1.saturating_sub(wait.from);
     let longest_ns = all.iter().map(waited_ns).max().unwrap_or(0);
     all.retain(|wait| waited_ns(wait).saturating_mul(SHORT) >= longest_ns);
-    // Who asks again comes late, and may be let go by one that asked sooner.
+    // A thread that asks again comes late, and may be released by one that asked sooner.
     let asks = |w: &Weighed<'_>| lock_wait::asks_again(w.piece.claim.resource.as_ref());
     let apart_ns = if pieces.iter().all(asks) { ASKED_APART_NS } else { APART_NS };
     let first = first_of_each(all, apart_ns, |(_, wait)| wait.end.1);
@@ -172,7 +178,7 @@ fn name_by_stays(
     }
     let Some(function) = clearly_best(found, BY_STAYS) else { return false };
     for (w, wait) in pieces.iter_mut().zip(told) {
-        // Those that ended with the first were let go then, or one after the other since.
+        // Waits that ended with the first were ended then, or one after the other since.
         let at = wait.map(|(_, wait)| first.partition_point(|(_, f)| f.end.1 <= wait.end.1));
         let left = at.and_then(|at| stood.get(at.checked_sub(1)?)?.left.get(&function));
         w.piece.claim.culprit =
@@ -181,13 +187,14 @@ fn name_by_stays(
     true
 }
 
-/// A wait, by function that somebody left when it ended.
+/// A wait, by function that a thread left when it ended.
 struct Stood {
     waited_ns: f64,
     left: BTreeMap<Function, Left>,
 }
 
-/// How likely that was by chance, who it was, and how many functions that one called had called.
+/// How likely that was by chance, which thread it was, and how many functions that one called had
+/// called.
 struct Left {
     chance: f64,
     tid: u32,
@@ -206,7 +213,7 @@ fn stood(
     tids.sort_unstable();
     for stay in tids.into_iter().filter(|t| *t != waiter).flat_map(|tid| stays_of(tid, wait)) {
         let function = (stay.place.qualified.clone(), stay.place.file.clone());
-        // Who waits for a lock himself is let go by others.
+        // A thread that waits for a lock itself is released by others.
         if stay.locked {
             continue;
         }
@@ -229,10 +236,11 @@ fn stood(
     Stood { waited_ns, left: left.collect() }
 }
 
-/// The functions that somebody left at each end, and how likely that was by chance. Of several that
+/// The functions that a thread left at each end, and how likely that was by chance. Of several that
 /// called one another the innermost.
 fn left_at_each(ends: &[Stood]) -> Vec<(f64, Function)> {
-    // An end at which looks saw nobody leave it tells nothing, if those waits are a small part of all.
+    // An end at which no thread was seen to leave it says nothing, if those waits are a small part
+    // of all.
     let all_ns: f64 = ends.iter().map(|end| end.waited_ns).sum();
     let chance = |function: &Function| -> Option<f64> {
         let left = ends.iter().filter_map(|end| Some((end.waited_ns, end.left.get(function)?)));
@@ -243,7 +251,7 @@ fn left_at_each(ends: &[Stood]) -> Vec<(f64, Function)> {
     let all: BTreeSet<&Function> = ends.iter().flat_map(|end| end.left.keys()).collect();
     let mut found: Vec<(f64, &Function)> =
         all.into_iter().filter_map(|function| Some((chance(function)?, function))).collect();
-    // Who called it in the same thread each time is no other.
+    // A function that called it in the same thread each time is no other.
     let calls = |outer: &Function, inner: &Function| {
         let both = ends.iter().filter_map(|end| Some((end.left.get(outer)?, end.left.get(inner)?)));
         outer != inner
@@ -257,7 +265,7 @@ fn left_at_each(ends: &[Stood]) -> Vec<(f64, Function)> {
     found.into_iter().map(|(chance, function)| (chance, function.clone())).collect()
 }
 
-/// The one that hardly was there by chance, if that can be said of no other.
+/// The function that hardly was left by chance, if that can be said of no other.
 fn clearly_best<T: Ord>(mut found: Vec<(f64, T)>, most: (f64, f64)) -> Option<T> {
     found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
     let mut found = found.into_iter();
@@ -265,8 +273,8 @@ fn clearly_best<T: Ord>(mut found: Vec<(f64, T)>, most: (f64, f64)) -> Option<T>
     found.next().is_none_or(|(next, _)| next >= most.1 * best).then_some(one)
 }
 
-/// Keeps, if the diagnosis is to be explained, who may have ended the waits of a group, by the chance
-/// that each was there by accident.
+/// Keeps, if the diagnosis is to be explained, the threads that may have ended the waits of a
+/// group, by the chance that each was there by accident.
 fn trace<T: Ord + Clone>(
     scene: &Scene<'_>,
     about: (Inference, &Segment<'_>),
@@ -313,8 +321,8 @@ fn whole(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Ended> {
     (from_ns < to_ns).then_some(Ended { from_ns, to_ns })
 }
 
-/// The first of those that ended together: the others may have been let go by their fellows. `all` is in order
-/// of `end_ns`.
+/// The first of the waits that ended together: the others may have been ended by fellow waiters.
+/// `all` is in order of `end_ns`.
 fn first_of_each<T>(all: Vec<T>, apart_ns: u64, end_ns: impl Fn(&T) -> u64) -> Vec<T> {
     let mut out = Vec::new();
     let mut last_ns: u64 = 0;
@@ -342,8 +350,8 @@ fn before_each(scene: &Scene<'_>, waiters: &[u32], ended: &[Ended]) -> Vec<(f64,
     others.filter_map(|tid| Some((chance(tid)?, tid))).collect()
 }
 
-/// How likely it was that `tid`, as often as it ran during the wait, ran so shortly before its end by chance;
-/// None if it did not run then, or waited for others all the while.
+/// How likely it was that `tid`, as often as it ran during the wait, ran so shortly before its end
+/// by chance; None if it did not run then, or waited for others all the while.
 fn chance_of(scene: &Scene<'_>, tid: u32, end: Ended) -> Option<f64> {
     let (from, to) = (end.from_ns, end.to_ns);
     if scene.is_parked(tid, from, to) {

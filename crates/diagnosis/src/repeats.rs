@@ -1,14 +1,15 @@
 //! Calls made again and again by one line: a query for each row instead of one for all.
 //!
 //! How it works: a finding's stacks show which line of the program most of it passes through, and
-//! which function of a library that line called. How often is known in three ways only: by spans of one
-//! name inside the request, which count calls; by the waits for a peer that switch records show
-//! at that function, which count answers waited for and are told as such; or, without switch records, by how often
-//! the kernel gave the thread a CPU between two looks that both found it waiting there, which is as often or more (it may also have waited for the GIL). None:
+//! which function of a library that line called. The number of calls is known in three ways only.
+//! Spans of one name inside the request count calls. Waits for a peer that switch records show at
+//! that function count answers waited for, and are reported as such. Without switch records, the
+//! kernel's count of how often the thread got a CPU between two samples that both found it waiting
+//! there is as many or more (it may also have waited for the GIL). If there is none of these,
 //! nothing is said.
 //!
-//! What it promises: a number is a count of records or the kernel's, never of looks. Cost: one pass
-//! over the spans of a capture.
+//! What it promises: a number is a count of records or the kernel's, never of samples. Cost: one
+//! pass over the spans of a capture.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -99,7 +100,7 @@ impl Repeats {
 /// Number and time of a request's spans of one name.
 type Tally = HashMap<u32, (usize, u64)>;
 
-/// The spans inside of the requests that are looked at.
+/// The spans inside of the requests that are considered.
 pub struct Counts<'c> {
     capture: &'c Capture,
     of: HashMap<u64, Tally>,
@@ -198,8 +199,8 @@ pub fn of_group(
     many.then_some(Repeats { place, callee, times, normally: None, counted })
 }
 
-/// How often the threads of these requests were given a CPU between two looks that found them waiting for a peer in
-/// the function of `place`.
+/// How often the threads of these requests were given a CPU between two samples that found them
+/// waiting for a peer in the function of `place`.
 fn slices(scene: &Scene<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &Place) -> usize {
     if group.cause != Cause::DownstreamWait {
         return 0;
@@ -225,8 +226,8 @@ fn slices(scene: &Scene<'_>, group: &Group<'_>, slow: &[(usize, u64)], place: &P
     spans.iter().map(between).sum()
 }
 
-/// How often the thread of two samples that follow one another got a CPU because something came: without the turns of
-/// a wait in slices, whose time was up.
+/// How often the thread of two consecutive samples got a CPU because something came: without the
+/// turns of a wait in slices, whose time was up.
 fn turns(first: &Sample, second: &Sample) -> usize {
     let limit_ns =
         [first, second].map(|s| target_and_limit(s).1).into_iter().filter(|ns| *ns > 1).min();
@@ -235,8 +236,8 @@ fn turns(first: &Sample, second: &Sample) -> usize {
     (second.slices as usize).saturating_sub(timed_out)
 }
 
-/// The innermost line of the program's own that most of the pieces pass through, and the function of
-/// a library that it called.
+/// The innermost line of the program's own that most of the claimed segments pass through, and the
+/// function of a library that it called.
 fn main_line(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<(Place, Option<String>)> {
     let mut sums: BTreeMap<(Place, Option<&str>), f64> = BTreeMap::new();
     let seen = pieces.iter().filter(|w| w.piece.claim.stack != 0);

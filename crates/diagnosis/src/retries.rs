@@ -1,13 +1,14 @@
 //! Pauses in a loop: how many, and what the code that pauses calls between them.
 //!
-//! How it works: the pieces of a finding that touch are one wait. One that no look fell into is counted
-//! only if it is as long as those that were seen: a short wait for something else, next to a pause,
-//! borrows its look. What lies between two pauses of one request shows by looks whose stack passes
-//! through the function that pauses: what that had called then is what it tries again.
+//! How it works: the claimed segments of a finding that touch are one wait. A wait without a sample
+//! is counted only if it is as long as those that were seen: a short wait for something else, next
+//! to a pause, borrows the pause's sample. What is between two pauses of one request is known from
+//! samples whose stack passes through the function that pauses: what that function had called then
+//! is what it tries again.
 //!
-//! What it promises: counts are of switch records, never of looks; a name is of code that was seen
-//! between two pauses. Whether the call failed nobody knows. Cost: one walk over the looks at
-//! the threads of the slow requests that have the finding.
+//! What it promises: counts are of switch records, never of samples; a name is of code that was
+//! seen between two pauses. Whether the call failed is not known. Cost: one walk over the samples
+//! of the threads of the slow requests that have the finding.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +19,15 @@ use analysis::frames::{Owner, Place};
 use analysis::waits::{ended_by_request, merged_by_request};
 use format::wait::WaitKind;
 
-/// How many waits the pieces of a group are. 0 when not all of the times are exact, as estimates have
-/// no such edges.
+/// How many waits the claimed segments of a group are. 0 when not all of the times are exact, as
+/// estimates have no such edges.
 pub fn waits(group: &Group<'_>) -> usize {
     if !group.pieces.iter().all(|p| p.piece.segment.exact) {
         return 0;
     }
     let parts = group.pieces.iter().map(Weighed::part);
-    // A pause is one each time, whatever its time limit: a retry sleeps in a loop. Others wait for something.
+    // A pause is one each time, whatever its time limit: a retry sleeps in a loop. Others wait for
+    // something.
     let all = match group.cause {
         Cause::Sleep => merged_by_request(parts),
         _ => ended_by_request(parts),
@@ -38,8 +40,8 @@ pub fn waits(group: &Group<'_>) -> usize {
 /// A wait shorter than this part of a request's longest pause is none.
 const SLIVER: u64 = 16;
 
-/// The function that the code of a sleep calls between its pauses, where looks show one most of the
-/// time: `call_stock`.
+/// The function that the code of a sleep calls between its pauses, where samples show one most of
+/// the time: `call_stock`.
 pub fn called_between(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
     let place = group.place.as_ref().filter(|_| group.cause == Cause::Sleep)?;
     let all = merged_by_request(group.pieces.iter().map(Weighed::part));
@@ -69,8 +71,8 @@ pub fn called_between(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
     (times * 2 > seen).then_some(callee)
 }
 
-/// The function of the program's own or a library's that `place`'s function had called; of a pause in an
-/// installed library, what any function of that one had.
+/// The function of the program's own or a library's that `place`'s function had called; of a pause
+/// in an installed library, what any function of that library had.
 fn callee(scene: &Scene<'_>, stack: u32, place: &Place) -> Option<Place> {
     let own = |f: &capture::read::Frame<'_>| {
         matches!(scene.frames.owner(f.file), Owner::User | Owner::Library)

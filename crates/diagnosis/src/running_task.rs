@@ -1,7 +1,7 @@
 //! Which task of an event loop ran while its thread was kept.
 //!
-//! Of samples that tell it (`format::sample::Sample::task`), weighed by the time that they stand for. Where a
-//! callback kept the loop there is none.
+//! From samples that have it (`format::sample::Sample::task`), weighed by the time that they
+//! represent. Where a callback kept the loop there is none.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::causes::Cause;
 use crate::group::Group;
 use crate::scene::Scene;
 
-/// Smallest part of a finding's time in one task that is told.
+/// Smallest part of a finding's time in one task that is reported.
 const LEAST: f64 = 0.1;
 
-/// The task that most of the time passed in, and which part of it did. None: of another cause, or hardly
-/// any was seen.
+/// The task that most of the time passed in, and which part of it did. None: of another cause, or
+/// hardly any was seen.
 fn most<'c>(scene: &Scene<'c>, group: &Group<'_>) -> Option<(&'c str, f64)> {
     if group.cause != Cause::EventLoopBlocked {
         return None;
@@ -37,8 +37,8 @@ pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<(String, f64)> {
     most(scene, group).map(|(task, part)| (format!("part of it in the task `{task}`"), part))
 }
 
-/// The name that the program gave to the task in which most of the time passed: one that is told by its coroutine says
-/// no more than the place does.
+/// The name that the program gave to the task in which most of the time passed. A name that is the
+/// coroutine's says no more than the place does.
 pub fn named<'c>(scene: &Scene<'c>, group: &Group<'_>) -> Option<&'c str> {
     let (task, part) = most(scene, group)?;
     (part > 0.5 && !task.ends_with("()")).then_some(task)

@@ -1,4 +1,5 @@
-//! What a rule may look at: the capture (`analysis::index`), and inferences about other threads at a given time.
+//! What a rule may read: the capture (`analysis::index`), and inferences about other threads at a
+//! given time.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ use crate::woken::Told;
 
 /// Threads a chain of waits is followed through.
 const MOST_HOPS: usize = 6;
-/// A thread that waits is looked at this often.
+/// A thread that waits is sampled this often.
 const LOOKS_NS: u64 = 100_000_000;
 /// A wait that ends this close to its time limit ended by it.
 const TIMER_SLACK_NS: u64 = 3_000_000;
@@ -38,8 +39,8 @@ pub struct Culprit {
     pub measured: bool,
     /// It is a task of an event loop, and this is what it did, in words.
     pub doing: Option<&'static str>,
-    /// Where the first of those stood that waited for this one: who made the request wait itself. 0
-    /// where this one did.
+    /// Where the first thread was that waited for this one: it made the request wait itself. 0
+    /// where this thread did.
     pub through: u32,
     /// What the last of those waited for was the GIL, and no lock.
     pub by_gil: bool,
@@ -61,21 +62,21 @@ pub struct Scene<'c> {
     /// The limit of the slow requests, ns: work that takes as long by itself is too slow on a free
     /// machine as well. `u64::MAX` where nothing is judged.
     pub limit_ns: u64,
-    /// The last burst of work that was looked for of each thread.
+    /// The last burst of work that was searched for of each thread.
     pub(crate) bursts: RefCell<Bursts>,
     /// Time on a CPU of requests that were asked about, by thread and begin.
     pub(crate) request_work: RefCell<HashMap<(u32, u64), u64>>,
     /// When each thread took up the request that it was at when the capture ended.
     pub(crate) open_requests: OnceCell<HashMap<u32, u64>>,
-    /// What samples read of who held the GIL; put together when somebody asks.
+    /// What samples read of the holder of the GIL; built at the first question.
     pub(crate) gil_readings: OnceCell<Readings>,
-    /// The last whole wait for the GIL that was looked for of each thread.
+    /// The last whole wait for the GIL that was searched for of each thread.
     pub(crate) gil_waits: RefCell<GilWaits>,
-    /// Whether the code of a stack gets something out of a pool; of stacks that were asked about.
+    /// Whether the code of a stack gets an item of a pool; of stacks that were asked about.
     pub(crate) pools: RefCell<HashMap<u32, bool>>,
-    /// Who let go of what was waited for, as inferred.
+    /// Inferred wakers of waits.
     pub(crate) releasers: RefCell<HashMap<WaitKey, Option<u32>>>,
-    /// It is being found out whose stay ended a wait.
+    /// An inference of a holder by the end of an interval is under way.
     pub(crate) asks_keepers: Cell<bool>,
     /// Where inferences put what they compared.
     pub(crate) trace: Trace,
@@ -120,26 +121,29 @@ impl<'c> Scene<'c> {
         ready * 2 > segment.ns() && !self.works_long(tid, segment)
     }
 
-    /// Who held the lock `segment` waited for; when that thread waited for a lock itself, who held
-    /// that one, and so on: the last that is known.
+    /// The holder of the lock `segment` waited for; when that thread waited for a lock itself, the
+    /// holder of that lock, and so on: the last known holder.
     pub fn lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let culprit = self.direct_holder(segment)?;
-        // A thread's end has no holder: who ran then is told by who ended, or not at all.
+        // A thread's end has no holder: its waker is the thread that ended, or not known.
         if !culprit.measured && self.joins(segment.stack()) {
             return None;
         }
         let culprit = self.behind(culprit, segment, false);
-        // One that waited for a thread's end ran because that thread ended, not because it let go.
+        // A thread that waited for a thread's end ran because that thread ended, not because it
+        // released a lock.
         (culprit.measured || !self.joins(culprit.stack)).then_some(culprit)
     }
 
-    /// Who kept `culprit` waiting for a lock, or for the GIL, if it waited for most of the time of `segment`, and who
-    /// that one; itself if nobody. `measured`: guesses end the chain.
+    /// The blocker of `culprit`, if it waited for a lock or the GIL for most of the time of
+    /// `segment`, then the blocker's blocker, and so on; itself if there is none. `measured`:
+    /// guesses end the chain.
     pub fn behind(&self, culprit: Culprit, segment: &Segment<'_>, measured: bool) -> Culprit {
         self.behind_with(culprit, segment, measured, true)
     }
 
-    /// As `behind`; with `pools` also who ended a wait for a pool, as far as looks tell.
+    /// As `behind`; with `pools` also the thread that ended a wait for a pool, as far as samples
+    /// show.
     pub(crate) fn behind_with(
         &self,
         mut culprit: Culprit,
@@ -153,13 +157,13 @@ impl<'c> Scene<'c> {
             let own = self.timeline(culprit.tid, from, to);
             let longest = waits::longest_lock(&own).filter(|w| w.waited_ns * 2 > segment.ns());
             let longest = longest.as_ref().map(|wait| &wait.longest);
-            // Without switch records nobody is known who ran when a wait for a pool ended.
+            // Without switch records it is not known which thread ran when a wait for a pool ended.
             let of_pool = |wait: &&Segment<'_>| {
                 let asks = pools && !measured && !wait.exact;
                 asks && pool_wait::is_of_a_pool(self, wait.stack())
             };
             let keeper = || longest.filter(of_pool).and_then(|wait| self.keeper(wait));
-            // Guessed, and it stands where the wait began: another of those that wait.
+            // Guessed, and it is where the wait began: another waiter.
             let fellow = |next: &Culprit| {
                 let stands = || self.same_place(next.stack, segment.stack());
                 !next.measured && (seen.contains(&next.tid) || stands())
@@ -183,8 +187,9 @@ impl<'c> Scene<'c> {
         self.frames.fits(stack, Pattern::Within(2, Stdlib::ThreadJoin))
     }
 
-    /// The holder of the lock `segment` waits for, when nobody could go on: that thread waited most of the while for a
-    /// lock that this one held, itself or through others, or stands behind some that kept each other waiting so.
+    /// The holder of the lock `segment` waits for, in a deadlock: that thread waited most of the
+    /// while for a lock that this one held, itself or through others, or is behind some that
+    /// blocked each other so.
     pub fn holder_in_a_circle(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let first = self.measured_holder(segment)?;
         let mut met = vec![segment.tid, first.tid];
@@ -203,10 +208,10 @@ impl<'c> Scene<'c> {
         None
     }
 
-    /// The holder that looks at the lock named.
+    /// The holder that samples of the lock name.
     fn named_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
-        // The piece's own samples first; then what any sample of the same wait knows.
+        // The segment's own samples first; then what any sample of the same wait knows.
         let wait = self.whole_wait(segment);
         let own = segment.sample.into_iter().chain(self.samples_in(segment.tid, from, to));
         let whole = self.samples_of(&wait);
@@ -223,7 +228,7 @@ impl<'c> Scene<'c> {
         Some(Culprit::thread(tid, self.main_stack(tid, from, to), true, question.by))
     }
 
-    /// The holder, if looks or the kernel told who it is.
+    /// The holder, if samples or the kernel's records name it.
     fn measured_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let told = || matches!(self.told_waker(segment), Told::By(_));
         let named = self.named_holder(segment);
@@ -260,15 +265,16 @@ impl<'c> Scene<'c> {
             busy
         };
         let Some(tid) = self.releaser(segment).filter(|tid| !busy(*tid)) else {
-            // Estimates hardly tell who ran then. Of a Condition it is who did something else until then
-            // that counts; a lock of its own kind is held by whoever comes next, too.
+            // Estimates hardly show which thread ran then. Of a Condition the thread counts that
+            // did something else until then; a lock of its own kind is held by whichever thread
+            // comes next, too.
             let told = self.frames.leaf_at(segment.stack(), Stdlib::Wait);
             let keeper = if told && !segment.exact { self.keeper(segment) } else { None };
             return keeper.filter(|c| !self.same_place(c.stack, segment.stack()));
         };
         let stack = self.main_stack(tid, from, to);
-        // One that stood where we stand most of the while waited as we did; one that had no work then
-        // held nothing.
+        // A thread that was at the waiter's place most of the while waited as well; a thread that
+        // had no work then held nothing.
         let dropped = match self.same_place(stack, segment.stack()) {
             true => Some(Dropped::SamePlace),
             false => pool_wait::is_idle(self, stack).then_some(Dropped::Idle),
@@ -289,7 +295,8 @@ impl<'c> Scene<'c> {
         let Some(sample) = segment.sample.filter(limited) else { return false };
         let end_ns = self.whole_wait(segment).to_ns;
         let last = self.capture.samples.get(&segment.tid).and_then(|s| s.last());
-        // By looks alone, of a thread that was not seen again, it lasted up to one more look longer.
+        // By samples alone, of a thread that was not seen again, it lasted up to one more sample
+        // longer.
         let slack_ns = match last {
             Some(last) if !segment.exact && last.t_ns <= end_ns => LOOKS_NS + TIMER_SLACK_NS,
             _ => TIMER_SLACK_NS,

@@ -1,15 +1,17 @@
-//! Who has what a pool hands out: threads that went on past the line which takes from it.
+//! Infers which threads have an item of a pool: those that went on past the line which takes from
+//! it.
 //!
-//! How it works: those that wait show where the pool is entered (the innermost function that is neither the
-//! interpreter's nor a language's own) and which of the program's functions took from it: the one that called a
-//! library's pool, or of a pool of the program's own the function that waits and its caller. A thread that is seen
-//! in such a function, at that line or behind it, and does not wait for the pool itself, has most likely got
-//! something out of it and not given it back.
+//! How it works: waiters show where the pool is entered (the innermost function that is neither the
+//! interpreter's nor a language's own) and which of the program's functions took from it. That is
+//! the function that called a library's pool, or, of a pool of the program's own, the function that
+//! waits and its caller. A thread that is seen in such a function, at that line or behind it, and
+//! does not wait for the pool itself, most likely has an item of the pool and has not given it
+//! back.
 //!
-//! What it promises: asked only where nobody else is known to have what was waited for; named only if
-//! threads were there for half of the wait, mostly in one function. An inference, so *likely* at most. Cost: one walk over
-//! all looks and their frames.
-//! What is missing on purpose: who keeps something that another function took for it.
+//! What it promises: asked only where no other holder is known; a holder is named only if threads
+//! were there for half of the wait, mostly in one function. An inference, so *likely* at most.
+//! Cost: one walk over all samples and their frames. What is missing on purpose: a thread that has
+//! an item which another function took for it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -24,20 +26,22 @@ use crate::explain::{Dropped, Fact, Inference, Threshold};
 use crate::group::Weighed;
 use crate::scene::{Culprit, Scene};
 
-/// A look tells of so much time behind it at most, unless switch records tell that its thread was off the CPU.
+/// A sample is valid for this time behind it at most, unless switch records show that its thread
+/// was off the CPU.
 const TELLS_NS: u64 = 50_000_000;
 
 /// Function and file.
 type Function = (String, String);
 
-/// Where a pool is waited for: its own function, and the program's functions that take from it, each with
-/// the line of the call.
+/// Where a pool is waited for: its own function, and the program's functions that take from it,
+/// each with the line of the call.
 struct Entry {
     pool: Function,
     takers: Vec<(Function, u32)>,
 }
 
-/// Stretches in which threads most likely had something out of a pool, by when they began, and the length of the longest.
+/// Intervals in which threads most likely had an item of the pool, by their begins, and the length
+/// of the longest.
 struct Held {
     all: Vec<Holding>,
     longest_ns: u64,
@@ -50,7 +54,8 @@ struct Holding {
     stack: u32,
 }
 
-/// Names who had what the waits of a group of pool-waits without a culprit were for, where that is likely.
+/// Names the holder of what the waits of a group of pool-waits without a culprit were for, where
+/// that is likely.
 pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     let known = |w: &Weighed<'_>| {
         w.piece.segment.state == State::Wait
@@ -65,7 +70,8 @@ pub fn name(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
     }
 }
 
-/// Where the code of a wait enters its pool; None if it is of no pool, or nobody of the program's takes from it.
+/// Where the code of a wait enters its pool; None if it is of no pool, or nobody of the program's
+/// takes from it.
 fn entry(scene: &Scene<'_>, stack: u32) -> Option<Entry> {
     if !pool_wait::is_of_a_pool(scene, stack) || pool_wait::puts(scene, stack) {
         return None;
@@ -78,7 +84,8 @@ fn entry(scene: &Scene<'_>, stack: u32) -> Option<Entry> {
     let mut takers: Vec<(Function, u32)> = Vec::new();
     for frame in user.take_while(|f| frames.owner(f.file) == Owner::User) {
         takers.push((function(&frame), frame.line));
-        // A library's pool was called by the first; one of the program's own by the first or its caller.
+        // A library's pool was called by the first; one of the program's own by the first or its
+        // caller.
         if takers.len() == if takers[0].0 == pool { 2 } else { 1 } {
             break;
         }
@@ -86,10 +93,11 @@ fn entry(scene: &Scene<'_>, stack: u32) -> Option<Entry> {
     (!takers.is_empty()).then_some(Entry { pool, takers })
 }
 
-/// All stretches in which threads stood in a function that takes from `pool`, past its line.
+/// All intervals in which threads were in a function that takes from `pool`, past its line.
 fn holdings(scene: &Scene<'_>, pool: &Function) -> Held {
     let stacks: HashSet<u32> = scene.capture.samples.values().flatten().map(|s| s.stack).collect();
-    // Who waits there is known by the stack: whoever has it as well waits, or was about to.
+    // Waiters there are known by the stack: a thread with the same stack waits as well, or was
+    // about to.
     let mut waits: HashSet<u32> = HashSet::new();
     let mut takers: HashMap<Function, u32> = HashMap::new();
     for stack in &stacks {
@@ -120,7 +128,8 @@ fn holdings(scene: &Scene<'_>, pool: &Function) -> Held {
     Held { all, longest_ns }
 }
 
-/// Until when a look tells where its thread was: to the next one, or the end of what it did for a request.
+/// Until when a sample shows where its thread was: to the next one, or the end of what it did for a
+/// request.
 fn tells_until(scene: &Scene<'_>, tid: u32, look: &Sample, next: Option<&Sample>) -> u64 {
     let out_ns = scene.out_until(tid, look.t_ns).unwrap_or(0);
     let most_ns = look.t_ns.saturating_add(TELLS_NS).max(out_ns);
@@ -128,8 +137,8 @@ fn tells_until(scene: &Scene<'_>, tid: u32, look: &Sample, next: Option<&Sample>
     next.map(|s| s.t_ns).into_iter().chain(done).fold(most_ns, u64::min)
 }
 
-/// Who had what was waited for in `[from, to)`: the thread that had it longest, of those that stood where it was had
-/// for most of the time.
+/// The holder of what was waited for in `[from, to)`: the thread that had it longest, of those that
+/// were where it was had for most of the time.
 fn holder(scene: &Scene<'_>, held: &Held, wait: &Segment<'_>) -> Option<Culprit> {
     let (waiter, from, to) = (wait.tid, wait.from_ns, wait.to_ns);
     let earliest = from.saturating_sub(held.longest_ns);

@@ -61,10 +61,10 @@ fn typical(d: &Diagnosis<'_>) -> String {
     d.typical_ns.map_or("no normal request".to_owned(), |ns| format!("typical {}", ns_text(ns)))
 }
 
-/// Names of failed requests that are told.
+/// Names of failed requests in a report.
 const MOST_FAILED: usize = 3;
 
-/// What failed, and that the capture was made for it; what cannot be told of the rest.
+/// What failed, and that the capture was made for it; what is not known of the rest.
 pub(crate) fn failed(out: &mut String, d: &Diagnosis<'_>) {
     if d.failed > 0 {
         let told = d.failures.iter().take(MOST_FAILED);
@@ -126,7 +126,8 @@ fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
     }
 }
 
-/// `Part of this, elsewhere: 22 % at accounts.py:8 balance(), 10 % at ...`; None where all waited at one place.
+/// `Part of this, elsewhere: 22 % at accounts.py:8 balance(), 10 % at ...`; None where all waited
+/// at one place.
 pub(crate) fn elsewhere(f: &Finding) -> Option<String> {
     let part =
         |(place, share): &(Place, f64)| format!("{:.0} % at {}", share * 100.0, place.short());
@@ -134,17 +135,18 @@ pub(crate) fn elsewhere(f: &Finding) -> Option<String> {
     (!places.is_empty()).then(|| format!("Part of this, elsewhere: {}", places.join(", ")))
 }
 
-/// Where the requests of an unexplained finding stood, and the part of its time, %.
+/// Where the requests of an unexplained finding were, and the part of its time, %.
 pub(crate) fn passed_in(f: &Finding) -> impl Iterator<Item = (&str, f64)> {
     f.evidence.iter().filter_map(|e| Some((e.what.strip_prefix(SEEN_IN)?, e.value)))
 }
 
-/// What was computed where nobody knows cannot be looked into.
+/// Computing at an unknown place cannot be examined further.
 pub(crate) fn has_advice(f: &Finding) -> bool {
     !(f.cause == Cause::Unknown || f.cause == Cause::Cpu && f.place.is_none())
 }
 
-/// `, reached from GET /checkout > price() > lookup()`; `, in GET /checkout` where nothing lies between.
+/// `, reached from GET /checkout > price() > lookup()`; `, in GET /checkout` where nothing lies
+/// between.
 pub(crate) fn reached(f: &Finding) -> String {
     if matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
         return String::new();
@@ -153,7 +155,7 @@ pub(crate) fn reached(f: &Finding) -> String {
     if f.path.is_empty() {
         return if known { format!(", in {}", f.request) } else { String::new() };
     }
-    // A function that calls itself is told once; two may be two of one name.
+    // A function that calls itself is reported once; two may be two of one name.
     let calls: Vec<String> = f
         .path
         .chunk_by(|a, b| a == b)
@@ -257,7 +259,8 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
         matches!(f.cause, Cause::LockWait | Cause::PoolWait) && f.confidence < Confidence::Confirmed
     };
     let missed = d.findings.iter().any(guessed);
-    // Without the cgroup's counters nobody knows whether it was held back; of the others no verdict is made.
+    // Without the cgroup's counters nobody knows whether it was held back; of the others no verdict
+    // is made.
     let starved = d.findings.iter().any(|f| f.cause == Cause::CpuStarved);
     let matters = |(name, state): &&(String, String)| match name.as_str() {
         "wakers" => missed,
@@ -269,8 +272,8 @@ pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
     }
 }
 
-/// Passes of the sampler that looked at nothing since the budget was spent, and all, in the time of the
-/// capture; none where these are few.
+/// Passes of the sampler that sampled nothing since the budget was spent, and all, in the time of
+/// the capture; none where these are few.
 fn blind_passes(capture: &Capture) -> Option<(u64, u64)> {
     const FEW: f64 = 0.1;
     let sum = |name: &str, what: Option<&str>| -> f64 {

@@ -1,4 +1,5 @@
-//! Where requests stood in time that no cause claims: the best evidence there is, for who reads on.
+//! Where requests were in time that no cause claims: the best evidence there is, for further
+//! reading.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +8,15 @@ use crate::group::Group;
 use crate::scene::Scene;
 use analysis::frames::{last_part, Owner};
 
-/// Stacks that are told, and the calls of one, the innermost.
+/// Stacks that are reported, and the calls of one, the innermost.
 const MOST: usize = 3;
 const CALLS: usize = 6;
-/// Smallest part of a finding's time that is told.
+/// Smallest part of a finding's time that is reported.
 const LEAST: f64 = 0.05;
 
-/// The heaviest stacks of an unexplained finding, each as `handler() > price() > cache.py:31 get()` with its part of
-/// the finding's time, the heaviest first. None of other findings, and of time in which no stack was seen.
+/// The heaviest stacks of an unexplained finding, each as `handler() > price() > cache.py:31 get()`
+/// with its part of the finding's time, the heaviest first. None of other findings, and of time in
+/// which no stack was seen.
 pub fn stacks(scene: &Scene<'_>, group: &Group<'_>) -> Vec<(String, f64)> {
     if group.cause != Cause::Unknown {
         return Vec::new();

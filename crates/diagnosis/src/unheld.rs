@@ -1,7 +1,8 @@
-//! Waits for a lock or a pool, by who had it: groups of which nobody is known to have had it, and groups of several
+//! Waits for a lock or a pool, by holder: groups without a known holder, and groups of several
 //! places that waited for one and the same.
 //!
-//! What it promises: whom it names is likely at most (`regulars`, `takers`); what is joined has one culprit.
+//! What it promises: a holder it names is likely at most (`regulars`, `takers`); what is joined has
+//! one culprit.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ fn function(place: &Option<Place>) -> Option<Function> {
     place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()))
 }
 
-/// Asks who made those wait in whose way nobody is known to have been. Waits at several places whose culprit turns out
+/// Infers the blocker of waits without a known one. Waits at several places whose culprit turns out
 /// to be the same are one matter.
 pub(crate) fn name_unheld<'c>(
     scene: &Scene<'c>,
@@ -50,9 +51,9 @@ pub(crate) fn name_unheld<'c>(
     joined
 }
 
-/// Waits whose holder was not seen join those at the same place whose holder was, when that is nearly
-/// always the same one: it is the same lock or pool. That most of it was not seen, the group's
-/// confidence says.
+/// Waits whose holder was not seen join waits at the same place whose holder was, when that is
+/// nearly always the same one: it is the same lock or pool. That most of it was not seen is in the
+/// group's confidence.
 pub(crate) fn join_unheld<'c>(
     scene: &Scene<'c>,
     cause: Cause,
@@ -78,8 +79,8 @@ pub(crate) fn join_unheld<'c>(
     held
 }
 
-/// The other functions in which the requests of a group waited, the heaviest first, with their parts of the excess, ns; of
-/// waits that have one culprit, where there are several.
+/// The other functions in which the requests of a group waited, the heaviest first, with their
+/// parts of the excess, ns; of waits that have one culprit, where there are several.
 pub fn other_places(scene: &Scene<'_>, group: &Group<'_>) -> Vec<(Place, f64)> {
     if !matches!(group.cause, Cause::LockWait | Cause::PoolWait) || group.culprit.is_none() {
         return Vec::new();

@@ -1,7 +1,8 @@
-//! What a thread used around an interval: CPU time in the kernel and outside, page faults, storage traffic.
+//! What a thread used around an interval: CPU time in the kernel and outside, page faults, storage
+//! traffic.
 //!
-//! Samples carry readings of these counters. What it promises: the difference of two readings around the
-//! interval, far enough apart to say something, or nothing.
+//! Samples carry readings of these counters. What it promises: the difference of two readings
+//! around the interval, far enough apart to say something, or nothing.
 
 use analysis::timeline::Segment;
 use format::record::Sample;
@@ -11,9 +12,9 @@ use crate::scene::Scene;
 
 impl Scene<'_> {
     /// What the thread of `segment` used around it, by the readings of its samples; None when these
-    /// cover too little. Cost: one look at each sample within a quarter of a second.
+    /// cover too little. Cost: a walk over the samples within a quarter of a second.
     pub fn usage_around(&self, segment: &Segment<'_>) -> Option<Usage> {
-        /// Kernel and user time come in steps of 10 ms: a shorter stretch says nothing.
+        /// Kernel and user time come in steps of 10 ms: a shorter interval says nothing.
         const LEAST_NS: u64 = 80_000_000;
         const AROUND_NS: u64 = 250_000_000;
         let middle = segment.from_ns + segment.ns() / 2;
@@ -28,7 +29,7 @@ impl Scene<'_> {
             let at = readings.partition_point(|(t, _)| *t <= middle);
             (at.saturating_sub(1), at)
         };
-        // Outwards from the segment, until the stretch is long enough.
+        // Outwards from the segment, until the interval is long enough.
         loop {
             let (begin, end) = (readings.get(first)?, readings.get(last.min(readings.len() - 1))?);
             if end.0.saturating_sub(begin.0) >= LEAST_NS {

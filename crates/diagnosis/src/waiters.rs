@@ -1,10 +1,12 @@
-//! What a lock is called, and who else waits for it.
+//! What a lock is called, and which other threads wait for it.
 //!
-//! How it works: looks at a thread in a futex tell the futex, and those in a slow request's way also what is
-//! behind it (`Sample.lock`): a lock in static memory by its name, Python's by the address of the object. Waiters
-//! for one Condition or queue sleep on a futex of their own each; the object tells that they wait for the same.
+//! How it works: samples of a thread in a futex have the futex. Samples of a blocker of a slow
+//! request also have what is behind it (`Sample.lock`): a lock in static memory by its name,
+//! Python's by the address of the object. Waiters for one Condition or queue sleep on a futex of
+//! their own each; the object shows that they wait for the same.
 //!
-//! What it promises: who was seen waiting did; one that waited too shortly to be looked at is not among them.
+//! What it promises: a thread that was seen waiting did wait; one that waited too shortly to be
+//! sampled is not among them.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +22,8 @@ use crate::group::Group;
 use crate::scene::Scene;
 
 impl Scene<'_> {
-    /// What is behind the futex that `segment` waits for, as any look at that wait told; 0: nothing known.
+    /// What is behind the futex that `segment` waits for, as any sample of that wait has it; 0:
+    /// nothing known.
     fn lock_behind(&self, segment: &Segment<'_>) -> u64 {
         let Some(own) = segment.sample.filter(|s| s.wait == WaitKind::Futex) else { return 0 };
         if own.lock != 0 {
@@ -39,8 +42,8 @@ impl Scene<'_> {
     }
 }
 
-/// How many threads were seen waiting for the same during the group's longest wait for a lock or a pool, if it
-/// was not alone.
+/// How many threads were seen waiting for the same during the group's longest wait for a lock or a
+/// pool, if it was not alone.
 pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<Evidence> {
     if !matches!(culprits::waits(scene, group), Cause::LockWait | Cause::PoolWait) {
         return None;

@@ -1,8 +1,9 @@
-//! Who ended a wait: the thread that ran just before the waiter came back.
+//! The thread that ended a wait: it ran just before the waiter came back.
 //!
-//! Where the kernel told who woke whom (`woken`), that is the answer. Else: switch records say who ran,
-//! not who woke whom; so these are inferences, and what rests on them is
-//! *likely* at most. Who shares no code with the waiter and lets go of nothing is not named at all.
+//! Where the kernel recorded the wakeup (`woken`), that is the answer. Else: switch records say
+//! which threads ran, not which thread woke which; so these are inferences, and what rests on them
+//! is *likely* at most. A thread that shares no code with the waiter and releases nothing is not
+//! named at all.
 
 use analysis::signatures::{Pattern, Stdlib};
 use analysis::timeline::{Segment, State};
@@ -21,16 +22,16 @@ const TOGETHER_NS: u64 = 20_000_000;
 /// Thread, end of its wait, lock, and stack.
 pub(crate) type WaitKey = (u32, WaitEnd, u64, u32);
 
-/// When a wait ended, as far as that tells it from others of the same thread for the same lock.
+/// When a wait ended, as far as that separates it from others of the same thread for the same lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WaitEnd {
     At(u64),
-    /// One of many short ones, by the stretch of time that it ended in.
+    /// One of many short ones, by the slice of time that it ended in.
     In(u64),
 }
 
-/// A convoy at a lock is tens of thousands of waits a second, and each question is one to every thread: of waits shorter
-/// than the first that end within the second, one is asked about.
+/// A convoy at a lock is tens of thousands of waits a second, and each question is one to every
+/// thread: of waits shorter than the first that end within the second, one is asked about.
 const SHORT_WAIT_NS: u64 = 1_000_000;
 const SHORT_WAITS_NS: u64 = 10_000_000;
 
@@ -43,8 +44,8 @@ fn end_of_wait(from_ns: u64, to_ns: u64) -> WaitEnd {
 
 impl Scene<'_> {
     /// The thread that most likely ended the wait: it ran just before the waiter came back, was
-    /// seen during the wait, and did not stand at the same place for the same lock itself. None
-    /// when several fit equally.
+    /// seen during the wait, and was not at the same place for the same lock itself. None when
+    /// several fit equally.
     pub fn releaser(&self, segment: &Segment<'_>) -> Option<u32> {
         match self.told_waker(segment) {
             Told::By(tid) => return Some(tid),
@@ -57,8 +58,8 @@ impl Scene<'_> {
         let lock = segment.sample?.target;
         let (from, to) = self.whole_wait(segment).times();
         let infer = || self.ran_before(segment, from, self.first_let_go(segment, from, to));
-        // Between looks a wait is many pieces, and each is asked about. Inside of a question about keepers
-        // there is less of an answer.
+        // Between samples a wait is many segments, and each is asked about. Inside of a question
+        // about inferred holders there is less of an answer.
         let traced = self.trace.wants(segment.from_ns, segment.to_ns);
         if self.asks_keepers.get() || !segment.exact || traced {
             return infer();
@@ -72,7 +73,7 @@ impl Scene<'_> {
         })
     }
 
-    /// As `releaser`, where each that waits is let go by another: for an Event or a thread's end.
+    /// As `releaser`, where each waiter is woken by another thread: for an Event or a thread's end.
     pub fn waker(&self, segment: &Segment<'_>) -> Option<u32> {
         match self.told_waker(segment) {
             Told::By(tid) => return Some(tid),
@@ -86,7 +87,7 @@ impl Scene<'_> {
         self.ran_before(segment, from, to)
     }
 
-    /// The thread whose end `segment` waits for, as a look at that wait read it.
+    /// The thread whose end `segment` waits for, as a sample of that wait read it.
     pub fn joined(&self, segment: &Segment<'_>) -> Option<u32> {
         let target = segment.sample?.target;
         let (_, to) = self.whole_wait(segment).times();
@@ -96,7 +97,7 @@ impl Scene<'_> {
         own.find(|s| s.holder_source == HolderSource::Joined).map(|s| s.lock_holder)
     }
 
-    /// As `waker`, for the end of a thread: not one that was seen later.
+    /// As `waker`, for the end of a thread: not a thread that was seen later.
     pub fn last_to_run(&self, segment: &Segment<'_>) -> Option<u32> {
         let (from, to) = self.whole_wait(segment).times();
         let ended = |tid: &u32| !self.lives_behind(*tid, to) && self.is_born_at(*tid, from);
@@ -115,15 +116,15 @@ impl Scene<'_> {
         timeline.iter().any(|s| s.state == State::Run)
     }
 
-    /// When anything was first recorded of `tid` by looks and switches.
+    /// When anything was first recorded of `tid` by samples and switches.
     pub fn first_seen(&self, tid: u32) -> Option<u64> {
         let seen = self.capture.samples.get(&tid).and_then(|s| s.first()).map(|s| s.t_ns);
         let off = self.capture.off_cpu.get(&tid).and_then(|o| o.first()).map(|o| o.out_ns);
         seen.into_iter().chain(off).min()
     }
 
-    /// Who ran just before `to`; if nobody did who may have ended the wait, who ran just before the
-    /// waiter was let go and stood without a CPU until then.
+    /// The thread that ran just before `to`; if none did that may have ended the wait, the thread
+    /// that ran just before the waiter was woken and was without a CPU until then.
     fn ran_before(&self, segment: &Segment<'_>, from: u64, to: u64) -> Option<u32> {
         let just_before_ns = if segment.exact { 3_000_000 } else { 30_000_000 };
         let found = self.ran_shortly_before(segment, (from, to), just_before_ns);
@@ -135,12 +136,12 @@ impl Scene<'_> {
     }
 
     /// How long `tid` may have been runnable without a CPU before it got one at `t_ns`: the kernel
-    /// adds that up, and the next look tells it. A switch record only says when it ran again.
+    /// adds that up, and the next sample has it. A switch record only says when it ran again.
     fn stood_ready_until(&self, tid: u32, t_ns: u64) -> u64 {
         self.ready_at_most(tid, t_ns).unwrap_or(0)
     }
 
-    /// The same; None where no look tells it soon.
+    /// The same; None where no sample has it soon.
     pub fn ready_at_most(&self, tid: u32, t_ns: u64) -> Option<u64> {
         const SOON_NS: u64 = 100_000_000;
         let next = self.samples_in(tid, t_ns, t_ns.saturating_add(SOON_NS)).first();
@@ -155,10 +156,11 @@ impl Scene<'_> {
     ) -> Option<u32> {
         let mut contest = self.ran_then(segment, (from, to), just_before_ns)?;
         self.keep_related(segment, (from, to), &mut contest);
-        // Who runs all the time ran just before as well, by chance.
+        // A thread that runs all the time ran just before as well, by chance.
         let quiet = |tid: u32| !self.is_always_about(tid, (from, to), just_before_ns);
         let any_quiet = contest.able.iter().any(|tid| quiet(*tid));
-        // Of several, the one that ran last: the wake-up is the last thing before the waiter ran.
+        // Of several, the thread that ran last: the wake-up is the last thing before the waiter
+        // ran.
         let ran_until = |tid: u32| {
             let begin = to.saturating_sub(just_before_ns);
             let before = self.timeline(tid, begin, to);
@@ -199,8 +201,8 @@ impl Scene<'_> {
         won
     }
 
-    /// The threads that ran when a wait ended and may have ended it: seen during it, not at the same
-    /// place or for the same lock, and not waiting for others all the while.
+    /// The threads that ran when a wait ended and may have ended it: seen during it, not at the
+    /// same place or for the same lock, and not waiting for others all the while.
     fn ran_then(
         &self,
         segment: &Segment<'_>,
@@ -229,19 +231,19 @@ impl Scene<'_> {
         Some(contest)
     }
 
-    /// Keeps of the candidates those that have most to do with the code that waits.
+    /// Keeps the candidates that have most to do with the code that waits.
     fn keep_related(&self, segment: &Segment<'_>, (from, to): (u64, u64), contest: &mut Contest) {
-        // A thread that idles (accepts, polls) holds nothing; one that was in the file of the code
-        // that waits knows the lock; one whose code says `release` lets go of one by hand.
+        // A thread that idles (accepts, polls) holds nothing; a thread that was in the file of the
+        // code that waits knows the lock; a thread whose code says `release` releases one by hand.
         let place = self.frames.innermost(segment.stack());
         let file = place.as_ref().map(|p| p.file.as_str());
         let busy = |tid: u32| {
             let seen = self.sample_near(tid, from + (to - from) / 2);
             !seen.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
         };
-        // A module's top level is under everything its thread does: it knows what it stands at only.
-        // What waits inside an installed package is handed out by it: there, whoever called the
-        // package from the same file of the program's own knows it too.
+        // A module's top level is under everything its thread does: it knows only its own line.
+        // What waits inside an installed package is handed out by it: there, a thread that called
+        // the package from the same file of the program's own knows it too.
         let caller = self.frames.innermost_user(segment.stack()).map(|p| p.file);
         let knows = |tid: u32| {
             let mut own = self.frames.of(self.main_stack(tid, from, to)).enumerate();
@@ -255,9 +257,9 @@ impl Scene<'_> {
         contest.prefer(Dropped::Idle, busy);
         contest.prefer(Dropped::LessRelated, knows);
         contest.prefer(Dropped::LessRelated, releases);
-        // Who shares no code with the waiter and releases nothing happened to run: no name is better
-        // than a wrong one. Where the code that waits is in a file of its own (a lock written by hand), who knows it
-        // shares the file of who called that.
+        // A thread that shares no code with the waiter and releases nothing happened to run: no
+        // name is better than a wrong one. Where the code that waits is in a file of its own (a
+        // lock written by hand), a thread that knows the lock shares the file of the lock's caller.
         let files = self.frames.own_files(segment.stack());
         let shares = |tid: u32| {
             let own = self.main_stack(tid, from, to);
@@ -270,8 +272,8 @@ impl Scene<'_> {
         });
     }
 
-    /// Whether `tid` comes and goes so often in `[from, to)` that it is seen in any stretch of `window_ns` more
-    /// likely than not.
+    /// Whether `tid` comes and goes so often in `[from, to)` that it is seen in any slice of
+    /// `window_ns` more likely than not.
     fn is_always_about(&self, tid: u32, (from, to): (u64, u64), window_ns: u64) -> bool {
         let until = to.saturating_sub(window_ns);
         let off = self.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
@@ -279,7 +281,8 @@ impl Scene<'_> {
             (off.partition_point(|o| o.in_ns < from), off.partition_point(|o| o.in_ns < until));
         let came = off[begin..end.max(begin)].iter().filter(|o| !o.preempted).count();
         let looks = self.samples_in(tid, from, until);
-        // It ran between two looks, and waited for most of the time: not for a CPU, nor for the GIL.
+        // It ran between two samples, and waited for most of the time: not for a CPU, nor for the
+        // GIL.
         let some = |s: &&Sample| {
             let awake_ns = s.cpu_ns.saturating_add(s.run_delay_ns);
             s.cpu_ns > 0 && awake_ns.saturating_mul(2) < s.wall_ns && s.wait != WaitKind::Gil
@@ -288,7 +291,7 @@ impl Scene<'_> {
         came as u64 * window_ns * 2 > to.saturating_sub(from)
     }
 
-    /// Whether the wait that `segment` is a piece of went on when the capture ended: nobody ended it.
+    /// Whether the wait around `segment` went on when the capture ended: nobody ended it.
     pub fn is_still_waiting(&self, segment: &Segment<'_>) -> bool {
         if let Some(around) = self.off_around(segment) {
             return around.in_ns >= self.capture.meta.to_ns;
@@ -301,9 +304,9 @@ impl Scene<'_> {
         later.iter().all(same) && ended.is_none_or(|end| end >= self.capture.meta.to_ns)
     }
 
-    /// The one thread that stood in the very call `segment` waits in for most of the wait, and did
-    /// something else there: a lock inside of C code (a buffered file's, a database connection's) is
-    /// taken and used by one line. None when several did.
+    /// The one thread that was in the very call `segment` waits in for most of the wait, and did
+    /// something else there: a lock inside of C code (a buffered file's, a database connection's)
+    /// is taken and used by one line. None when several did.
     pub fn inside_of(&self, segment: &Segment<'_>) -> Option<u32> {
         let (from, to) = self.whole_wait(segment).times();
         let inside_ns = |tid: u32| -> u64 {
@@ -331,9 +334,10 @@ impl Scene<'_> {
         won
     }
 
-    /// Who of this process had the file lock that `segment` waits for: who ended the wait, where the
-    /// kernel told it; else the one thread that was in the function that waits and did something else
-    /// there most of the while; else who went on just when the wait ended. None when several did.
+    /// The thread of this process that had the file lock that `segment` waits for: the waker, where
+    /// the kernel recorded it; else the one thread that was in the function that waits and did
+    /// something else there most of the while; else the one that went on just when the wait ended.
+    /// None when several did.
     pub fn file_lock_holder(&self, segment: &Segment<'_>) -> Option<Culprit> {
         let (from, to) = (segment.from_ns, segment.to_ns);
         let by = Inference::InsideCall;
@@ -365,9 +369,9 @@ impl Scene<'_> {
         }
     }
 
-    /// When the first of those that wait at the same place was let go, if it waited for most of this
-    /// wait too: those behind it are woken by their fellows, and the one to ask about is who let the
-    /// first one go.
+    /// When the first of the waiters at the same place was woken, if it waited for most of this
+    /// wait too: those behind it are woken by fellow waiters, and the question is which thread woke
+    /// the first.
     fn first_let_go(&self, segment: &Segment<'_>, from_ns: u64, to_ns: u64) -> u64 {
         let half = from_ns + (to_ns - from_ns) / 2;
         let fellows = self.capture.samples.keys().filter(|tid| **tid != segment.tid);
@@ -384,7 +388,7 @@ impl Scene<'_> {
                 .then_some(whole.in_ns)
         });
         let first = ends.min().unwrap_or(to_ns);
-        // Those at one Barrier are let go together; others at the same place are at other ones.
+        // Waiters at one Barrier are woken together; others at the same place are at other ones.
         let barrier = Pattern::Within(4, Stdlib::BarrierWait);
         let barrier = self.frames.fits(segment.stack(), barrier);
         if barrier && to_ns - first > TOGETHER_NS {
@@ -395,8 +399,8 @@ impl Scene<'_> {
     }
 
     /// Whether `tid` itself waited for others of the process all the while (a lock, a result, a
-    /// queue), as far as switch records tell: it kept nobody waiting by its own doing. One whose wait
-    /// began or ended well within is not meant.
+    /// queue), as far as switch records show: it delayed nobody by its own work. A thread whose
+    /// wait began or ended well within is not meant.
     pub(crate) fn is_parked(&self, tid: u32, from_ns: u64, to_ns: u64) -> bool {
         /// It may have run this long at either end.
         const EDGE_NS: u64 = 2_000_000;
@@ -407,9 +411,9 @@ impl Scene<'_> {
         to_ns - from_ns > 10 * EDGE_NS && seen.iter().any(|s| s.wait == WaitKind::Futex)
     }
 
-    /// A thread that was seen during the wait `segment` is a piece of, in the code of the file that
-    /// waits, and never behind it: for waits for a thread's end. None when several fit that stood at
-    /// different places.
+    /// A thread that was seen during the wait around `segment`, in the code of the file that waits,
+    /// and never behind it: for waits for a thread's end. None when several fit, at different
+    /// places.
     pub fn ended_at(&self, segment: &Segment<'_>) -> Option<u32> {
         segment.sample?;
         let (from, to) = self.whole_wait(segment).times();
@@ -431,16 +435,16 @@ impl Scene<'_> {
         able.last().copied().filter(|_| one)
     }
 
-    /// Whether `tid` was recorded until shortly before `t_ns`; one that ended long before ended
-    /// nobody's wait then.
+    /// Whether `tid` was recorded until shortly before `t_ns`; a thread that ended long before
+    /// ended nobody's wait then.
     fn lives_until(&self, tid: u32, t_ns: u64, exact: bool) -> bool {
         let seen = self.capture.samples.get(&tid).and_then(|s| s.last()).map_or(0, |s| s.t_ns);
         let off = self.capture.off_cpu.get(&tid).and_then(|o| o.last()).map_or(0, |o| o.in_ns);
         seen.max(off) + if exact { 60_000_000 } else { 300_000_000 } >= t_ns
     }
 
-    /// Whether anything was recorded of `tid` later than `t_ns`: who waited for its end until then
-    /// waited for another.
+    /// Whether anything was recorded of `tid` later than `t_ns`: a thread that waited for an end
+    /// until then waited for another thread's.
     fn lives_behind(&self, tid: u32, t_ns: u64) -> bool {
         /// What a thread does after it let those go that wait for its end.
         const LAST_NS: u64 = 100_000_000;
@@ -460,8 +464,8 @@ impl Scene<'_> {
         first.is_some() && places.all(|place| place == first)
     }
 
-    /// Whether `tid` computed from well before a wait to well behind it, and at the same things: nothing
-    /// that it did had to do with that wait.
+    /// Whether `tid` computed from well before a wait to well behind it, and at the same things:
+    /// nothing that it did had to do with that wait.
     pub(crate) fn computes_on(&self, tid: u32, (begin_ns, end_ns): (u64, u64)) -> bool {
         const WELL_NS: u64 = 30_000_000;
         const FAR_NS: u64 = 250_000_000;

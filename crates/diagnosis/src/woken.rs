@@ -1,17 +1,17 @@
-//! Who ended a wait, where the kernel told it (source `wakers`).
+//! The thread that ended a wait, from the kernel's wakeups (source `wakers`).
 //!
-//! How it works: of some threads a capture has each waking. The first one inside of a time off the CPU
-//! is what ended it: whoever ran then did the waking. Where that thread had itself waited for the same
-//! most of the while (its turn came before, and it only passed the lock on), who woke that one is asked,
-//! and so on.
+//! How it works: of some threads a capture has each wakeup. The first one inside of a time off the
+//! CPU ended the wait, and the thread that ran then is the waker. A waker that had itself waited
+//! for the same most of the while (its turn came before, and it only passed the lock on) is
+//! replaced by its own waker, and so on.
 //!
-//! Where that one stood at the instant of the waking the kernel tells of threads that run native code: there it let go,
-//! exactly. What it did until then looks tell, if they saw it in that function; else they saw something that had nothing to
-//! do with the wait.
+//! The waker's stack at the instant of the wakeup is recorded for threads that run native code:
+//! that is exactly where it released the lock. What it did until then is known from samples, if
+//! they saw it in that function; else they saw something that had nothing to do with the wait.
 //!
-//! What it promises: this is measured. Where it was told that no thread of this process ended the wait
-//! (a timer, the network, another process), nobody is inferred instead. Where nothing was told, or the
-//! chain breaks off at a fellow, `wakers` infers.
+//! What it promises: this is measured. Where the kernel's records show that no thread of this
+//! process ended the wait (a timer, the network, another process), no thread is inferred instead.
+//! Where nothing was recorded, or the chain breaks off at a fellow waiter, `wakers` infers.
 
 use analysis::timeline::Segment;
 use capture::read::OffCpu;
@@ -29,10 +29,11 @@ use crate::scene::{Culprit, Scene};
 /// Threads that pass a lock on from one to the next are followed through so many.
 const MOST_FELLOWS: usize = 64;
 
-/// What was told of the end of a wait.
+/// What was recorded of the end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// Nothing: source off, not followed, still waiting, or who came before was not.
+    /// Nothing: the source is off, the thread was not followed, it still waits, or the thread that
+    /// came before was not followed.
     Nothing,
     /// This thread ended it.
     By(u32),
@@ -41,7 +42,7 @@ pub enum Told {
 }
 
 impl Scene<'_> {
-    /// Who ended the wait `segment` is a piece of, as the kernel told.
+    /// The waker of the wait around `segment`, as the kernel recorded it.
     pub fn told_waker(&self, segment: &Segment<'_>) -> Told {
         let (told, stack) = self.told_waker_at(segment);
         if let (Told::By(tid), true) = (told, self.trace.wants(segment.from_ns, segment.to_ns)) {
@@ -56,7 +57,7 @@ impl Scene<'_> {
         told
     }
 
-    /// The same, and the stack of that thread as it did; 0: not told.
+    /// The same, and the waker's stack at that instant; 0: not recorded.
     fn told_waker_at(&self, segment: &Segment<'_>) -> (Told, u32) {
         let nothing = (Told::Nothing, 0);
         let Some(mut off) = self.off_around(segment) else { return nothing };
@@ -82,9 +83,10 @@ impl Scene<'_> {
         nothing
     }
 
-    /// The stack to name `tid` by, which ended the wait `segment` is a piece of and was mostly seen in the stack `looked`
-    /// meanwhile (0: not at all): that one, if the function that let go is on it. Else where it let go, if that was told and is in the
-    /// program's own code.
+    /// The stack to name `tid` by, which ended the wait around `segment` and was mostly seen in the
+    /// stack `looked` meanwhile (0: not at all). It is `looked`, if the function that released is
+    /// on it. Else it is where the thread released, if that was recorded and is in the program's
+    /// own code.
     pub(crate) fn let_go_at(&self, segment: &Segment<'_>, tid: u32, looked: u32) -> u32 {
         let (told, stack) = self.told_waker_at(segment);
         if told != Told::By(tid) || stack == 0 || !self.frames.has_user(stack) {
@@ -123,7 +125,7 @@ impl Scene<'_> {
     }
 }
 
-/// Who ended the longest wait of a group, and when, where that was told.
+/// The waker of the longest wait of a group, and when, where that was recorded.
 pub fn evidence(scene: &Scene<'_>, group: &Group<'_>) -> Option<Evidence> {
     if !matches!(culprits::waits(scene, group), Cause::LockWait | Cause::PoolWait) {
         return None;

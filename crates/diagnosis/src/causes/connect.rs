@@ -2,8 +2,8 @@
 //!
 //! Signature: connect(), or poll for writing on a socket that has no peer yet.
 //!
-//! Quotes: the peer's address. Sure: the call was seen and switch records time it; unsure: without these, or where an
-//! event loop connects, whose looks are apart.
+//! Quotes: the peer's address. Sure: the call was seen and switch records time it; unsure: without
+//! these, or where an event loop connects, whose samples are apart.
 
 use super::{at, ms_text, resource_text, Cause, Claim, Described, Rule};
 use crate::awaits::{target, Awaited};

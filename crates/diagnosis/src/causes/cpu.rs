@@ -1,11 +1,12 @@
 //! cpu: the request's own thread computed.
 //!
 //! Signature: on a CPU by switch records (or, without them, by the thread's CPU clock), stacks from
-//! the samples. Sure: nobody else is needed to explain it. Work that alone is over the limit has the
-//! time without a CPU in it too (`crowded`).
+//! the samples. Sure: nobody else is needed to explain it. Work that alone is over the limit has
+//! the time without a CPU in it too (`crowded`).
 //!
-//! Quotes: the kernel's share, page faults and storage traffic around the longest interval, calls in a loop, native
-//! code under the place. Unsure: no look saw most of it, or for most of it there was no CPU.
+//! Quotes: the kernel's share, page faults and storage traffic around the longest interval, calls
+//! in a loop, native code under the place. Unsure: no sample saw most of it, or for most of it
+//! there was no CPU.
 
 use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -21,7 +22,7 @@ fn claim(_: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 
 pub fn sentence(d: &Described<'_>) -> String {
     let (ran_ms, place) = (d.mean_ms - d.starved_ms, at(d.place));
-    // On a crowded machine it takes longer than it computes: both are told.
+    // On a crowded machine it takes longer than it computes: both are reported.
     let crowded = match d.starved_ms * 5.0 >= d.mean_ms {
         true => format!(", and got no CPU for {} of the while", ms_text(d.starved_ms)),
         false => String::new(),

@@ -1,12 +1,12 @@
 //! cpu-starved: the thread was runnable and got no CPU.
 //!
-//! Signature: preempted by switch records, or run delay of schedstat, and it was not the cgroup's quota
-//! (`cpu_throttled`). Inside of work that is
-//! long by itself it is that work's (`crowded`). The culprit is the thread of this process that ran instead,
-//! where its threads took most of the CPUs.
+//! Signature: preempted by switch records, or run delay of schedstat, and it was not the cgroup's
+//! quota (`cpu_throttled`). Inside of work that is long by itself it is that work's (`crowded`).
+//! The culprit is the thread of this process that ran instead, where its threads took most of the
+//! CPUs.
 //!
-//! Quotes: run delay; the thread that ran instead. Sure: switch records tell that it was preempted and when it came back;
-//! unsure: times are estimates, or nobody of this process took the CPUs.
+//! Quotes: run delay; the thread that ran instead. Sure: switch records show that it was preempted
+//! and when it came back; unsure: times are estimates, or no thread of this process took the CPUs.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

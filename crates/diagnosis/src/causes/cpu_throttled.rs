@@ -1,10 +1,11 @@
 //! cpu-throttled: the thread was runnable, and the container's CPU quota was used up.
 //!
-//! Signature: as cpu-starved, while the cgroup's throttled time grew by a like amount: then it is the quota, not
-//! the neighbours. Where the recorder's own thread missed its beats as well it is told by these (`stopped`).
+//! Signature: as cpu-starved, while the cgroup's throttled time grew by a like amount: then it is
+//! the quota, not the neighbours. Where the recorder's own thread missed its beats as well, the
+//! missed beats decide (`stopped`).
 //!
-//! Quotes: the time without a CPU. Sure: switch records tell it, and the kernel counts what it throttles. There is no
-//! culprit: a quota is used up by whoever ran, also long before.
+//! Quotes: the time without a CPU. Sure: switch records have it, and the kernel counts what it
+//! throttles. There is no culprit: a quota is used up by all that ran, also long before.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

@@ -1,13 +1,13 @@
 //! deadlock-timeout: two threads (or more) each waited for a lock that another of them held, until
 //! a time limit ran out.
 //!
-//! Signature: the holder of the lock waited for a lock itself, and so on, back to the thread that
-//! waits, or to another of these, and then the one that waits stands behind the deadlock; no wake-up could have come.
-//! Where locks do not tell who has them: one went on when the other gave
-//! up (`crossed`). Without the time limit they would stand there still.
+//! Signature: the holder of the lock waited for a lock itself, and so on, back to the waiting
+//! thread. If the chain leads back to another of its threads instead, the waiting thread is behind
+//! the deadlock. No wake-up could have come. Where locks do not name their holders: one thread went
+//! on when the other gave up (`crossed`). Without the time limit they would still be blocked.
 //!
-//! Quotes: both holders, and who stands behind them. Sure: both locks tell who has them; unsure: crossed waits without
-//! owners.
+//! Quotes: both holders, and the threads behind them. Sure: both locks name their holders; unsure:
+//! crossed waits without owners.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

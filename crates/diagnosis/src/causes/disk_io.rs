@@ -4,8 +4,8 @@
 //! from the descriptor. Or on a CPU, but mostly in the kernel, moving data from or to storage: fast
 //! devices keep a core busy rather than waiting.
 //!
-//! Quotes: the path, the kernel's share of the CPU time, KiB moved. Sure: the call was seen for most of the time; unsure:
-//! many short calls of which looks saw few.
+//! Quotes: the path, the kernel's share of the CPU time, KiB moved. Sure: the call was seen for
+//! most of the time; unsure: many short calls of which samples saw few.
 
 use super::page_fault::is_mostly_kernel;
 use super::{at, ms_text, repeats_text, resource_text, Cause, Claim, Described, Rule};

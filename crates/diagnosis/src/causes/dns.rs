@@ -1,10 +1,11 @@
 //! dns: a name is being resolved.
 //!
 //! Signature: waiting on a datagram socket whose peer is port 53, or on anything inside
-//! `getaddrinfo` (Python's or the C library's), or on a peer inside a library that asks resolvers itself (its sockets are
-//! often not connected, so that nothing tells their peer's port).
+//! `getaddrinfo` (Python's or the C library's), or on a peer inside a library that asks resolvers
+//! itself (its sockets are often not connected, so that their peer's port is unknown).
 //!
-//! Quotes: the resolver's address. Sure: the code that resolves was seen, or port 53; unsure: times are estimates.
+//! Quotes: the resolver's address. Sure: the code that resolves was seen, or port 53; unsure: times
+//! are estimates.
 
 use super::{at, ms_text, resource_text, Cause, Claim, Described, Rule};
 use capture::read::Frame;

@@ -3,8 +3,8 @@
 //! Signature: read or write on a socket or pipe, or poll on descriptors; the peer's address comes
 //! from the descriptor at sampling time.
 //!
-//! Quotes: the peer, calls in a loop. Sure: the call was seen and switch records time it; unsure: what an event loop of
-//! the thread's own awaited, or a task's await between two looks.
+//! Quotes: the peer, calls in a loop. Sure: the call was seen and switch records time it; unsure:
+//! what an event loop of the thread's own awaited, or a task's await between two samples.
 
 use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
 use crate::awaits::{by_library, target, Awaited};
@@ -22,7 +22,8 @@ const ADVICE_CLIENT: &str =
     "The client sends or takes its data slowly: let a proxy in front of the service buffer it, and \
      give it a time limit.";
 
-/// Packages that serve requests: what they read and write under the program's own code is a client's.
+/// Packages that serve requests: what they read and write under the program's own code is a
+/// client's.
 const SERVERS: [&str; 7] =
     ["gunicorn", "uvicorn", "hypercorn", "daphne", "waitress", "werkzeug", "cheroot"];
 
@@ -34,12 +35,14 @@ pub fn advice(resource: Option<&Resource>) -> &'static str {
     }
 }
 
-/// Whether a thread waits in an event loop of its own: who of its tasks waited, and for what, was not read.
+/// Whether a thread waits in an event loop of its own: which of its tasks waited, and for what, was
+/// not read.
 pub fn is_a_loops(resource: Option<&Resource>) -> bool {
     matches!(resource, Some(Resource::EventLoop(_)))
 }
 
-/// The peer, and whether it is the request's client: the package whose code uses the socket is the server's.
+/// The peer, and whether it is the request's client: the package whose code uses the socket is the
+/// server's.
 fn peer(scene: &Scene<'_>, stack: u32, target: Option<String>) -> Option<Resource> {
     let frames = scene.frames.of(stack).filter(|f| !f.native);
     let inner = frames.take_while(|f| scene.frames.owner(f.file) != Owner::User);

@@ -2,16 +2,16 @@
 //! another request's) keeps the loop's thread.
 //!
 //! Signature: the loop's thread is not in its poll call but on a CPU or blocked elsewhere, in one
-//! place for longer than `BLOCKED_NS`. Not its own doing, and so another cause's: the process stood
-//! still, a collection, another thread that kept the GIL, no CPU. Time in which the loop polls is
-//! the request's own waiting for something it awaits: see `awaits`. The same holds for gevent's hub and its greenlets. Where its task was not seen it
-//! stays unknown.
+//! place for longer than `BLOCKED_NS`. Not its own doing, and so another cause's: a stopped
+//! process, a collection, another thread that kept the GIL, no CPU. Time in which the loop polls is
+//! the request's own waiting for something it awaits: see `awaits`. The same holds for gevent's hub
+//! and its greenlets. Where its task was not seen the time is unknown.
 //!
-//! Where that code waits for another thread (for a lock, for something out of a pool), the culprit is
-//! who a thread would have waited for, known the same way: see `lock_wait` and `pool_wait`.
+//! Where that code waits for another thread (for a lock, for an item of a pool), the culprit is the
+//! blocker that a thread would have had, known the same way: see `lock_wait` and `pool_wait`.
 //!
-//! Quotes: who kept it, and what that one did. Sure: it ran, or one call kept it, by switch records; unsure: hardly any
-//! look found it there.
+//! Quotes: the blocker, and what it did. Sure: it ran, or one call kept it, by switch records;
+//! unsure: hardly any sample found it there.
 
 use super::{at, lock_wait, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -26,7 +26,7 @@ pub const ADVICE_WAITS: &str =
     "Let the loop wait for no thread: await instead, or hand the call to a thread \
      (asyncio.to_thread(), the thread pool of gevent's hub); and shorten what the other does meanwhile.";
 
-/// Shorter pieces of work are a loop's ordinary business.
+/// Shorter intervals of work are a loop's ordinary business.
 const BLOCKED_NS: u64 = 50_000_000;
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {

@@ -1,11 +1,13 @@
 //! fork: the kernel copied the process's page tables.
 //!
-//! Signature: the thread was inside `fork`, by the recorder's hooks around it; or it stood still in
-//! the kernel (memory maps, page faults, a sleep longer than what it asked for), waited for the GIL or had
-//! not begun while another thread was; or it waited behind its fork until the child ran its program. Sure: the hooks measure it. Where it forked a look during that
-//! tells.
+//! Signature: the thread was inside `fork`, by the recorder's hooks around it. Or, while another
+//! thread was inside `fork`, it was blocked in the kernel (memory maps, page faults, a sleep longer
+//! than what it asked for), waited for the GIL or had not begun. Or it waited behind its fork until
+//! the child ran its program. Sure: the hooks measure it. The place of the fork is from a sample
+//! during it.
 //!
-//! Quotes: which thread forked, where. Sure: the hooks around it tell begin and end; unsure: no look saw where it was called.
+//! Quotes: which thread forked, where. Sure: the hooks around it measure begin and end; unsure: no
+//! sample saw where it was called.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::explain::Inference;
@@ -28,7 +30,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         let own = Claim::of(Cause::Fork, segment);
         return Some(Claim { prefer_user: true, resource: Some(Resource::ChildProgram), ..own });
     }
-    // Python forks with the GIL in hand, and the sampler stands still as well: it may have seen nothing.
+    // Python forks with the GIL in hand, and the sampler is blocked as well: it may have seen
+    // nothing.
     let kept = matches!(
         segment.wait(),
         WaitKind::Fault | WaitKind::Memory | WaitKind::Gil | WaitKind::Unknown

@@ -1,11 +1,12 @@
 //! gc-pause: the cyclic garbage collector ran, on the request's thread or on one that held the GIL
-//! the while.
+//! meanwhile.
 //!
 //! Signature: begin and end of the collection come from the interpreter's own callbacks, so the
-//! time is exact; the thread it ran on and where its allocation came from are known. The part of it in
-//! which that thread got no CPU is not the collector's.
+//! time is exact; the thread it ran on and where its allocation came from are known. The part of it
+//! in which that thread got no CPU is not the collector's.
 //!
-//! Quotes: the collections' time. Sure: the interpreter's callbacks tell begin and end, and on which thread.
+//! Quotes: the collections' time. Sure: the interpreter's callbacks record begin and end, and on
+//! which thread.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::explain::Inference;
@@ -23,8 +24,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let on_own_thread = gc.tid == segment.tid;
     let waits =
         segment.state == State::Wait && matches!(segment.wait(), WaitKind::Gil | WaitKind::Unknown);
-    // Runnable without a CPU it is not the collector that takes the time, nor does who waits for a
-    // thread that is.
+    // If the collector's thread is runnable without a CPU, the collector does not take the time,
+    // nor does it for a thread that waits for that thread.
     let collects = on_own_thread && segment.state != State::Ready;
     if !collects && !(waits && (on_own_thread || !scene.starves(gc.tid, segment))) {
         return None;

@@ -1,10 +1,12 @@
 //! gil-wait: the request's thread could run Python but another thread kept the interpreter's lock.
 //!
 //! Signature: futex wait on the GIL's own condition variable (timed waits of 5 ms, so many short
-//! ones in a row). The holder is read from the interpreter at each sample. A holder that was runnable
-//! without a CPU most of the time makes it cpu-starved, unless its work is long by itself (`crowded`).
+//! ones in a row). The holder is read from the interpreter at each sample. A holder that was
+//! runnable without a CPU most of the time makes it cpu-starved, unless its work is long by itself
+//! (`crowded`).
 //!
-//! Quotes: the holder, its function and thread. Sure: most looks at the wait read the holder; unsure: nobody was read.
+//! Quotes: the holder, its function and thread. Sure: most samples of the wait read the holder;
+//! unsure: no holder was read.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

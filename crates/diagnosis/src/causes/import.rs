@@ -2,12 +2,13 @@
 //! one.
 //!
 //! Signature: frames of the import system in the stack. The place is the code that imports: of
-//! modules that import others the one outside of them all, so one import is one finding however deep
-//! it goes. The module is told by the code that the import system runs for that call; a time in which it
-//! looks for the module, or reads it, tells none. A sleep, a peer or a lock inside the module's own code keeps its own name.
+//! modules that import others the one outside of them all, so one import is one finding however
+//! deep it goes. The module is known from the code that the import system runs for that call; while
+//! it searches for the module, or reads it, no module is known. A sleep, a peer or a lock inside
+//! the module's own code has its own cause.
 //!
-//! Quotes: the module, the line of the program's own that loads it. Unsure: the request had not begun and waited for who
-//! most likely was to take it up, or few looks saw it load.
+//! Quotes: the module, the line of the program's own that loads it. Unsure: the request had not
+//! begun and waited for the thread that most likely was to take it up, or few samples saw it load.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +44,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     (segment.state == State::Run || !own_name).then_some(Claim { stack: importer, resource, ..own })
 }
 
-/// The module whose code the import system ran for `importer`, the caller of the outermost import on
-/// `stack`.
+/// The module whose code the import system ran for `importer`, the caller of the outermost import
+/// on `stack`.
 fn module(scene: &Scene<'_>, stack: u32, importer: u32) -> Option<String> {
     let deep = scene.frames.of(stack).count().checked_sub(scene.frames.of(importer).count())?;
     let inner: Vec<Frame<'_>> = scene.frames.of(stack).take(deep).collect();
@@ -54,9 +55,9 @@ fn module(scene: &Scene<'_>, stack: u32, importer: u32) -> Option<String> {
     Some(scene.frames.place(first).module)
 }
 
-/// What is told of the modules that so much time each was seen to go to, of `all` that the imports of
-/// one function took: the module that took most of it, or the first of several that did. None where for
-/// most of it no module was seen.
+/// What is reported of the modules that so much time each was seen to go to, of `all` that the
+/// imports of one function took: the module that took most of it, or the first of several that did.
+/// None where for most of it no module was seen.
 pub fn modules(known: BTreeMap<String, (&Resource, f64)>, all: f64) -> Option<Resource> {
     let sum: f64 = known.values().map(|(_, ns)| ns).sum();
     let others = known.len().checked_sub(1)?;
@@ -73,8 +74,9 @@ pub fn is_import(frame: &Frame<'_>) -> bool {
     frame.file.starts_with("<frozen importlib")
 }
 
-/// Who imports, of a stack in which a library's or the interpreter's modules are being loaded: the
-/// stack from there on. None where the program's own code is at work, or nothing is loaded.
+/// The code that imports, of a stack in which a library's or the interpreter's modules are being
+/// loaded: the stack from there on. None where the program's own code is at work, or nothing is
+/// loaded.
 pub fn importer(scene: &Scene<'_>, stack: u32) -> Option<u32> {
     let inner = scene.frames.of(stack).take_while(|f| !is_import(f));
     let mut inner = inner.map(|f| scene.frames.owner(f.file));

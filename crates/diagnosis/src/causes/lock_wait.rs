@@ -1,14 +1,15 @@
 //! lock-wait: the request's thread waits in a futex (or a file lock) that is not the GIL's.
 //!
 //! Signature: futex wait; the futex address is the lock's identity. The holder is read from the
-//! lock itself where it has an owner field (RLock) or from the thread that sits inside the lock's
-//! `with` block; otherwise inferred: the one thread that stands in the very call that waits and does
+//! lock itself where it has an owner field (RLock), or it is the thread inside the lock's `with`
+//! block. Otherwise it is inferred: the one thread that is in the very call that waits and does
 //! something else there (a lock inside of C code: a buffered file, a database connection), or the
-//! only thread that ran just before the wait ended. A sleep inside of SQLite is its busy handler's, which asks for the
-//! database's lock again and again; who has that is not known. Inferred holders make the verdict "likely", never
-//! "confirmed".
+//! only thread that ran just before the wait ended. A sleep inside of SQLite is its busy handler's,
+//! which asks for the database's lock again and again; its holder is not known. Inferred holders
+//! make the verdict "likely", never "confirmed".
 //!
-//! Quotes: the holder, what it did, who kept that one. Sure: the lock, or the `with` block of the holder, tells who has it.
+//! Quotes: the holder, what it did, the holder's own blocker. Sure: the lock, or the `with` block
+//! of the holder, names the holder.
 
 use super::pool_wait::{hands_out, has_no_work};
 use super::{at, ms_text, Cause, Claim, Described, Rule};
@@ -30,8 +31,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     match segment.wait() {
         // `Thread.start` waits for the new thread to come up: no lock of anybody's.
         WaitKind::Futex if scene.frames.any_at(segment.stack(), Stdlib::ThreadStart) => None,
-        // Nor does an executor's worker wait for one that has nothing to do: a look at it from before
-        // its work began.
+        // Nor does an executor's worker wait for a worker that has nothing to do: the sample is
+        // from before its work began.
         WaitKind::Futex if has_no_work(scene, segment.stack()) => None,
         WaitKind::Futex => {
             let culprit = scene.lock_holder(segment);
@@ -60,7 +61,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
 }
 
-/// Of what somebody is to give notice of it is what that one does before that counts.
+/// Of a wait for notice, what the notifier does before it gives notice is what counts.
 pub fn advice(resource: Option<&Resource>) -> &'static str {
     match resource {
         Some(Resource::Database) => ADVICE_SQLITE,
@@ -68,7 +69,7 @@ pub fn advice(resource: Option<&Resource>) -> &'static str {
     }
 }
 
-/// Whether it is something that somebody is to give notice of: nobody holds it.
+/// Whether it is something that another thread is to give notice of: it has no holder.
 pub fn is_notice(resource: Option<&Resource>) -> bool {
     notice_of(resource).is_some()
 }
@@ -77,13 +78,13 @@ fn notice_of(resource: Option<&Resource>) -> Option<&'static Notice> {
     NOTICES.iter().find(|n| Some(&n.resource) == resource)
 }
 
-/// What is waited for with a lock and has nobody who holds it: somebody is to give notice.
+/// What is waited for with a lock and has no holder: another thread is to give notice.
 struct Notice {
     resource: Resource,
     what: &'static str,
-    /// What who gives it does: `set by`.
+    /// The notifier's action: `set by`.
     given: &'static str,
-    /// Of one that is not known: who was to ...
+    /// What a notifier that is not known was to do: `who was to ...`.
     to: &'static str,
     advice: &'static str,
 }
@@ -135,24 +136,24 @@ static NOTICES: [Notice; 6] = [
     },
 ];
 
-/// Nothing tells who has it: the lock is the connection's, not a thread's. Who left a function each time is inferred
-/// (`regulars`).
+/// Nothing names the holder: the lock is the connection's, not a thread's. The thread that left a
+/// function each time is inferred (`regulars`).
 const ADVICE_SQLITE: &str =
     "Find the connection whose transaction was open meanwhile, of this process or another, and \
      shorten it: no waiting or long work between BEGIN and COMMIT; WAL lets readers go on.";
 
-/// Whether who waits for this asks for it again and again: nobody wakes it.
+/// Whether a waiter for this asks for it again and again: nobody wakes it.
 pub fn asks_again(resource: Option<&Resource>) -> bool {
     resource == Some(&Resource::Database)
 }
 
-/// Whether the kernel told who has the file lock that is waited for.
+/// Whether the kernel recorded which process has the file lock that is waited for.
 pub fn is_told(resource: Option<&Resource>) -> bool {
     resource.is_some_and(Resource::has_known_process)
 }
 
-/// What of `threading`'s that somebody is to give notice of is waited for. Where the lock waited for
-/// tells its holder, a Condition's own lock is being taken again.
+/// Which primitive of `threading` is waited for until some thread gives notice. Where the lock that
+/// is waited for names its holder, a Condition's own lock is being taken again.
 fn notice(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Resource> {
     let held = segment.sample.is_some_and(|s| s.holder_source != HolderSource::None);
     let notice = scene.frames.resource(segment.stack(), &signatures::NOTICES);
@@ -191,7 +192,7 @@ pub fn sentence(d: &Described<'_>) -> String {
     format!("{} waited {} {}", at(d.place), ms_text(d.mean_ms), waited_for(d))
 }
 
-/// `for a lock, held by ...`: the sentence behind who waited, and for how long.
+/// `for a lock, held by ...`: the sentence behind the waiter and the length of its wait.
 pub fn waited_for(d: &Described<'_>) -> String {
     let notice = notice_of(d.resource);
     let what = match (notice, d.resource) {
@@ -217,7 +218,7 @@ pub fn waited_for(d: &Described<'_>) -> String {
     }
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!(", which {doing}"));
     let sure = if d.culprit_measured { "" } else { "most likely " };
-    // Of a file lock that is this process's it is told already who holds it.
+    // The holder of a file lock of this process is already reported.
     let known = match is_told(d.resource) {
         true => format!("{sure}by"),
         false => format!("{sure}{held} by"),

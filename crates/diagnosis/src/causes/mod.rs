@@ -1,8 +1,8 @@
 //! The causes, one file each: what claims a segment of a slow request for it, and what to say.
 //!
-//! A segment is offered to the rules in the order of `RULES`; the first that claims it has it.
-//! What none claims is `unknown`. A rule looks at one segment and its surroundings only; comparing
-//! with normal requests, grouping and ranking come later and are the same for all.
+//! A segment is offered to the rules in the order of `RULES`; the first that claims it has it. What
+//! none claims is `unknown`. A rule reads one segment and its surroundings only; comparing with
+//! normal requests, grouping and ranking come later and are the same for all.
 
 mod connect;
 mod cpu;
@@ -86,17 +86,18 @@ pub struct Claim {
     pub cause: Cause,
     /// Stack that shows where it happened; the segment's own, or a worker's.
     pub stack: u32,
-    /// Look for the user's frame rather than a library's.
+    /// Prefer the user's frame to a library's.
     pub prefer_user: bool,
-    /// Who is to blame, when it is another thread.
+    /// The blocker, when it is another thread.
     pub culprit: Option<Culprit>,
     /// What was waited for.
     pub resource: Option<Resource>,
     /// The kind of wait was seen in a sample of this segment, not borrowed.
     pub seen: bool,
-    /// It is what another thread did, which was found by who ran when the wait for it ended.
+    /// It is what another thread did, and that thread was found because it ran when the wait for it
+    /// ended.
     pub inferred: bool,
-    /// It is what another thread did, and the request stood here and waited for that; else 0.
+    /// It is what another thread did, and the request was blocked here and waited for that; else 0.
     pub waiter: u32,
     /// The id of the rule that claims it.
     pub rule: &'static str,
@@ -156,19 +157,19 @@ const AWAITS: &[(&str, AwaitRule)] = &[
     ("downstream-wait-of-task", downstream_wait::awaited),
 ];
 
-/// What a group of claims looks like to the sentence that describes it.
+/// A group of claims, as the sentence that describes it needs it.
 pub struct Described<'a> {
     /// Where.
     pub place: Option<&'a Place>,
-    /// Its requests stood nowhere, as they had not begun: the place is the culprit's.
+    /// Its requests were nowhere, as they had not begun: the place is the culprit's.
     pub is_nowhere: bool,
     /// The task of an event loop that it was in, by the name the program gave it.
     pub task: Option<&'a str>,
-    /// Who, if another thread.
+    /// The blocker, if another thread.
     pub culprit: Option<&'a Place>,
     /// The program's own functions that called the culprit's, outermost first; the last few.
     pub culprit_path: &'a [String],
-    /// Who waited for the culprit, and made the request wait itself.
+    /// The thread that waited for the culprit, and made the request wait itself.
     pub through: Option<&'a Through>,
     /// Name of the culprit's thread.
     pub culprit_thread: Option<&'a str>,
@@ -188,7 +189,7 @@ pub struct Described<'a> {
     pub waits: Cause,
     /// What one line called again and again.
     pub repeats: Option<&'a Repeats>,
-    /// How often a slow request waited so, on average; 0 when only estimates tell.
+    /// How often a slow request waited so, on average; 0 when there are only estimates.
     pub times: usize,
     /// What the code called between its pauses.
     pub retried: Option<&'a Place>,
@@ -199,8 +200,8 @@ pub struct Described<'a> {
 }
 
 impl Described<'_> {
-    /// `pool.py:6 query() (called by reports() > month_end())`: who is to blame, and on whose
-    /// behalf, since the request itself may well call the same function.
+    /// `pool.py:6 query() (called by reports() > month_end())`: the culprit, and on whose behalf,
+    /// since the request itself may well call the same function.
     pub fn blamed(&self) -> String {
         let place = at(self.culprit);
         if self.culprit_path.is_empty() {
@@ -269,8 +270,8 @@ pub fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Claim {
     })
 }
 
-/// Whether what an event loop's thread did is told, whichever request or task it did it for: not what the
-/// request itself awaited.
+/// Whether what an event loop's thread did is reported, whichever request or task it did it for:
+/// not what the request itself awaited.
 pub fn is_in_everybodys_way(cause: Cause) -> bool {
     use Cause::{CpuStarved, EventLoopBlocked, Fork, GcPause, GilWait};
     matches!(cause, CpuStarved | EventLoopBlocked | Fork | GcPause | GilWait)

@@ -1,11 +1,12 @@
 //! page-fault: the kernel had to find memory first.
 //!
-//! Signature: blocked in the kernel outside a system call, or inside mmap, munmap, madvise (or one of
-//! many short waits of which looks found most to be so, as a mapped file is read page by page); or on a
-//! CPU, but mostly in the kernel, with enough page faults to explain it (memory touched for the first
-//! time, or copied after a fork).
+//! Signature: blocked in the kernel outside a system call, or inside mmap, munmap, madvise (or one
+//! of many short waits most of whose samples are so, as a mapped file is read page by page); or on
+//! a CPU, but mostly in the kernel, with enough page faults to explain it (memory touched for the
+//! first time, or copied after a fork).
 //!
-//! Quotes: page faults and the kernel's share around the longest interval. Unsure: looks saw few of many short waits.
+//! Quotes: page faults and the kernel's share around the longest interval. Unsure: samples saw few
+//! of many short waits.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -41,16 +42,18 @@ fn is_fault(wait: WaitKind) -> bool {
     matches!(wait, WaitKind::Fault | WaitKind::Memory)
 }
 
-/// A wait longer than this is looked at itself.
+/// A wait longer than this is judged by its own samples.
 const SHORT_NS: u64 = 20_000_000;
-/// So far around such a wait there are looks at others; at the very place, where the wait is an estimate.
+/// So far around such a wait samples of others are considered; at the very place, where the wait is
+/// an estimate.
 const AROUND_NS: u64 = 100_000_000;
 const AROUND_AT_PLACE_NS: u64 = 200_000_000;
 /// So many of them at faults.
 const LEAST_LOOKS: usize = 3;
 
-/// Whether nobody looked during this short wait, which is amid faults. Without switch records that there was one is
-/// known from the thread's times: between two looks it neither ran nor was runnable for all of the time.
+/// Whether this short wait, which is amid faults, has no sample. Without switch records the
+/// thread's times show that there was one: between two samples it neither ran nor was runnable for
+/// all of the time.
 fn is_one_of_many(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     let borrowed = segment.wait();
     let open = matches!(borrowed, WaitKind::Running | WaitKind::Unknown) || is_fault(borrowed);
@@ -63,8 +66,8 @@ fn is_one_of_many(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
         }
 }
 
-/// Whether looks at the thread shortly before and behind found it blocked by faults, several times and mostly: faults that
-/// read from storage take longer in the kernel than others.
+/// Whether samples of the thread shortly before and behind found it blocked by faults, several
+/// times and mostly: faults that read from storage take longer in the kernel than others.
 fn is_amid_faults(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     is_amid(scene, segment, AROUND_NS, |_| true)
 }
@@ -77,7 +80,7 @@ fn is_amid_faults_at_its_place(scene: &Scene<'_>, segment: &Segment<'_>) -> bool
         })
 }
 
-/// `counts`: whether a look at a fault does.
+/// `counts`: whether a sample of a fault does.
 fn is_amid(
     scene: &Scene<'_>,
     segment: &Segment<'_>,

@@ -2,7 +2,8 @@
 //!
 //! Signature: blocked in write on a pipe or terminal.
 //!
-//! Quotes: which process has the other end, where /proc tells. Sure: the call was seen and switch records time it.
+//! Quotes: which process has the other end, where /proc shows it. Sure: the call was seen and
+//! switch records time it.
 
 use super::{at, ms_text, resource_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

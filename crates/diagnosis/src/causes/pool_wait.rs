@@ -1,19 +1,22 @@
-//! pool-wait: the request waits for a worker or for something out of a pool.
+//! pool-wait: the request waits for a worker or for an item of a pool.
 //!
-//! Signature: a piece of its work was handed to an executor and had not begun (the recorder stamps
+//! Signature: a part of its work was handed to an executor and had not begun (the recorder stamps
 //! both), or its thread waits in `queue.Queue.get`, the usual shape of a pool of connections, in
-//! `Queue.put` for room in a full queue, in `threading.Semaphore`, in a library's code that hands things
-//! out, for the result of an executor or of multiprocessing's pool, or for a notice of
-//! multiprocessing's; on an event loop its task awaits a Semaphore, a Queue, a future that another task
-//! is to fulfil, an executor whose work was not recorded, or a library's code that hands things out; in
-//! Rust and C: in the code of a channel or a condition variable. What the pool's workers did the while
-//! is the culprit; so is, at the line of the program's own, the thread that ran just before the wait
-//! ended, the task that is to end it, or another task that awaited something in the same file or
-//! library the while. These are inferences: *likely* at most. Workers of a pool of processes are not
-//! recorded, and whoever runs here when their answer comes only carries it.
+//! `Queue.put` for room in a full queue, in `threading.Semaphore`, in a library's code that hands
+//! things out, for the result of an executor or of multiprocessing's pool, or for a notice of
+//! multiprocessing's; on an event loop its task awaits a Semaphore, a Queue, a future that another
+//! task is to fulfil, an executor whose work was not recorded, or a library's code that hands
+//! things out; in Rust and C: in the code of a channel or a condition variable.
 //!
-//! Quotes: what the workers did, who had what was waited for. Sure: the executor's records tell which worker took it up in
-//! the end, and looks what that did meanwhile.
+//! What the pool's workers did meanwhile is the culprit. So is, at the line of the program's own,
+//! the thread that ran just before the wait ended, the task that is to end it, or another task that
+//! awaited something in the same file or library meanwhile. These are inferences: *likely* at most.
+//! Workers of a pool of processes are not recorded, and the thread that runs here when their answer
+//! comes only carries it.
+//!
+//! Quotes: what the workers did, and the holder of what was waited for. Sure: the executor's
+//! records have the worker that took it up in the end, and samples show what that worker did
+//! meanwhile.
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::awaits::{
@@ -36,7 +39,7 @@ pub const RULE: Rule = Rule { id: "pool-wait", claim };
 pub const ADVICE: &str =
     "Make the pool larger, give its waiters a time limit, or shorten what keeps its workers busy.";
 
-/// Of a pool whose workers wait for somebody else.
+/// Of a pool whose workers wait for another thread.
 pub const ADVICE_CHAINED: &str =
     "Shorten what the pool's workers wait for; a larger pool would only let more of them wait there.";
 
@@ -65,11 +68,13 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     // A library that hands something else out waits so, too.
     let own = || scene.frames.resource(segment.stack(), &signatures::OWN_POOLS);
     let resource = told.or_else(own);
-    // Who gave back what this one got had it until then; nobody did to one whose time ran out.
+    // The thread that gave back the item which this one got had it until then; a waiter whose time
+    // ran out got none.
     let elsewhere = matches!(resource, Some(Resource::Processes | Resource::OtherProcess));
     let told = !elsewhere && !in_vain;
     let (from_ns, to_ns) = (segment.from_ns, segment.to_ns);
-    // Estimates hardly tell who ran then, but for native code, whose few threads stand where they wait.
+    // Estimates hardly show which thread ran then, except for native code, whose few threads are
+    // where they wait.
     let culprit = match segment.exact || native(scene, segment.stack()).is_some() {
         _ if !told => None,
         true => {
@@ -84,7 +89,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     };
     let carried = culprit.is_some_and(|c| carries(scene, c.stack));
     let resource = if carried { Some(Resource::Processes) } else { resource };
-    // Who has no work, or waits for the same, is no candidate: another one may be.
+    // A thread that has no work, or waits for the same, is no candidate: another one may be.
     let able = |c: &Culprit| {
         let idles = is_idle(scene, c.stack) || scene.idles(c.tid, (from_ns, to_ns), c.stack);
         let fellow = scene.same_place(c.stack, segment.stack())
@@ -93,7 +98,8 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     };
     let reader = || puts(scene, segment.stack()).then(|| reader(scene, segment)).flatten();
     let culprit = culprit.filter(able).or_else(|| reader().filter(able)).filter(|_| !carried);
-    // What keeps a worker is a lock at times, and then it is who has that; one that waits for a pool itself only hands on.
+    // The blocker of a worker is a lock at times, and then the lock's holder counts; a worker that
+    // waits for a pool itself only hands on.
     let culprit = culprit.map(|c| scene.behind(c, segment, true));
     let culprit = culprit.map(|c| {
         let last = is_of_a_pool(scene, c.stack).then(|| scene.behind(c, segment, false));
@@ -104,8 +110,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     Some(Claim { culprit, resource, prefer_user: true, ..Claim::of(Cause::PoolWait, segment) })
 }
 
-/// Who most likely is to empty the full queue that is waited for: the thread that was in the file of the code that waits
-/// for most of the while, at something else than a pool; None if several were that stood at different places.
+/// The thread that most likely is to empty the full queue that is waited for: it was in the file of
+/// the code that waits for most of the while, at something else than a pool; None if several were,
+/// at different places.
 fn reader(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
     const LEAST_LOOKS: usize = 3;
     let (from, to) = (segment.from_ns, segment.to_ns);
@@ -115,9 +122,10 @@ fn reader(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
         let waits = s.wait == WaitKind::Futex && is_of_a_pool(scene, s.stack);
         !waits && scene.frames.any(s.stack, is_in)
     };
-    // A wait is cut at looks: those of its whole length tell more.
+    // A wait is cut at samples: those of its whole length show more.
     let (begin, end) = scene.whole_wait(segment).times();
-    // With switch records one that stands is looked at once, which may have been before: it stood there until it ran.
+    // With switch records a blocked thread is sampled once, which may have been before: it was
+    // there until it ran.
     let stood = |tid: u32| {
         let before = scene.samples_in(tid, 0, to).last().filter(|s| segment.exact && works(s))?;
         let until = scene.out_until(tid, before.t_ns)?.min(to);
@@ -143,8 +151,9 @@ fn reader(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
     one.then(|| Culprit::thread(tid, stack, false, by))
 }
 
-/// A wait whose time limit ran out, and whether anybody was at work then who may have had what it waited
-/// for: a thread in the program's own code that is neither idle nor waits for a pool itself.
+/// A wait whose time limit ran out, and whether any thread was at work then that may have had what
+/// it waited for: a thread in the program's own code that is neither idle nor waits for a pool
+/// itself.
 fn nothing_in_time(scene: &Scene<'_>, segment: &Segment<'_>) -> Resource {
     let (from, to) = (segment.from_ns, segment.to_ns);
     let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
@@ -167,7 +176,8 @@ fn nothing_in_time(scene: &Scene<'_>, segment: &Segment<'_>) -> Resource {
 
 /// Whether the code of a wait puts something into a bounded queue.
 pub fn puts(scene: &Scene<'_>, stack: u32) -> bool {
-    // `Queue.put` waits in a Condition; one that waits for the queue's own lock waits for no room.
+    // `Queue.put` waits in a Condition; a thread that waits for the queue's own lock waits for no
+    // room.
     scene.frames.fits(stack, Pattern::Inner(&[Stdlib::Wait, Stdlib::QueuePut]))
 }
 
@@ -184,7 +194,8 @@ pub fn doing(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
     }
 }
 
-/// Of a full queue it is who empties it that counts; of what nobody uses, who took it.
+/// Of a full queue the thread that empties it counts; of an item that is not in use, the thread
+/// that took it.
 pub fn advice(resource: Option<&Resource>) -> &'static str {
     match resource {
         Some(Resource::Room) => ADVICE_ROOM,
@@ -206,8 +217,8 @@ fn what(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
     }
 }
 
-/// Whether results of executors come from other processes: there is a thread that hands them over, and none that
-/// works for an executor of threads, but to serve requests.
+/// Whether results of executors come from other processes: there is a thread that hands them over,
+/// and none that works for an executor of threads, but to serve requests.
 fn futures_are_of_processes(scene: &Scene<'_>) -> bool {
     let mut of_processes = false;
     for (tid, looks) in &scene.capture.samples {
@@ -222,7 +233,7 @@ fn futures_are_of_processes(scene: &Scene<'_>) -> bool {
     of_processes
 }
 
-/// Whether a thread that stands there only carries work to other processes, or what comes back.
+/// Whether a thread at this place only carries work to other processes, or what comes back.
 fn carries(scene: &Scene<'_>, stack: u32) -> bool {
     const CARRIERS: [Stdlib; 3] =
         [Stdlib::ProcessExecutor, Stdlib::ProcessPool, Stdlib::ProcessQueue];
@@ -230,8 +241,8 @@ fn carries(scene: &Scene<'_>, stack: u32) -> bool {
     CARRIERS.iter().any(|code| scene.frames.any_at(stack, *code)) && !scene.frames.any(stack, user)
 }
 
-/// The same for Rust and C: the code of channels and condition variables, as far as it lies under the
-/// innermost function of the program's own.
+/// The same for Rust and C: the code of channels and condition variables, as far as it lies under
+/// the innermost function of the program's own.
 fn native(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
     let runtime = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::Runtime;
     let mut found = None;
@@ -252,8 +263,8 @@ fn native(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
 /// Where the channels of Rust's library and of its packages are written.
 const CHANNELS: [&str; 3] = ["/std/src/sync/mpsc/", "/std/src/sync/mpmc/", "/crossbeam-channel-"];
 
-/// Whether the code of a wait gets something out of a pool: a queue, permits, the result of an
-/// executor's or of multiprocessing's pool, or a library's code that hands things out.
+/// Whether the code of a wait gets an item of a pool: a queue, permits, the result of an executor's
+/// or of multiprocessing's pool, or a library's code that hands things out.
 pub fn is_of_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
     if let Some(known) = scene.pools.borrow().get(&stack) {
         return *known;
@@ -293,9 +304,9 @@ fn is_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
     codes.iter().any(|code| scene.frames.leaf_at(stack, *code))
 }
 
-/// A claim for time in which a piece of the request's work stood in an executor's queue. `worker`
-/// is the thread that took it in the end. One that had nothing else to do kept nothing waiting: then
-/// it is what kept that thread from beginning, as far as it was seen.
+/// A claim for time in which a part of the request's work was in an executor's queue. `worker` is
+/// the thread that took it in the end. If that had nothing else to do, it delayed nothing: then the
+/// claim is for what kept that thread from beginning, as far as it was seen.
 pub fn queued(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
     let busy = works_for_others(scene, segment, worker);
     let stack = busy.unwrap_or_else(|| scene.main_stack(worker, segment.from_ns, segment.to_ns));
@@ -322,8 +333,8 @@ pub fn queued(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Claim {
     Claim { culprit, prefer_user: true, seen: true, ..own }
 }
 
-/// Where `worker` stood in what it did for other requests meanwhile, if that was most of the time; 0 where no
-/// look saw it there.
+/// Where `worker` was in what it did for other requests meanwhile, if that was most of the time; 0
+/// where no sample saw it there.
 fn works_for_others(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Option<u32> {
     let work = scene.served_in(worker, segment.from_ns, segment.to_ns);
     let ns = |(begin, end): &(u64, u64)| end - begin;
@@ -335,21 +346,22 @@ fn works_for_others(scene: &Scene<'_>, segment: &Segment<'_>, worker: u32) -> Op
     Some(seen.max().map_or(0, |(_, stack)| stack))
 }
 
-/// Whether a thread that stands there waits for work: an executor's worker, or one at a queue.
+/// Whether a thread at this place waits for work: an executor's worker, or one at a queue.
 pub fn is_idle(scene: &Scene<'_>, stack: u32) -> bool {
     const QUEUE: Pattern = Pattern::Inner(&[Stdlib::Wait, Stdlib::QueueGet]);
     let codes = [Stdlib::QueueGet, Stdlib::ExecutorWorker];
     codes.iter().any(|code| scene.frames.leaf_at(stack, *code)) || scene.frames.fits(stack, QUEUE)
 }
 
-/// Whether that one is a worker of the interpreter's or a library's, with no code of the program under it: a look
-/// at it from before or behind its work.
+/// Whether it is a worker of the interpreter's or a library's, with no code of the program under
+/// it: a sample of it from before or behind its work.
 pub fn has_no_work(scene: &Scene<'_>, stack: u32) -> bool {
     let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
     is_idle(scene, stack) && !scene.frames.any(stack, user)
 }
 
-/// Of a suspended task: a semaphore, a queue, or a library's Event in code that hands something out.
+/// Of a suspended task: a semaphore, a queue, or a library's Event in code that hands something
+/// out.
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim { prefer_user: true, ..Claim::of_await(Cause::PoolWait, seen.row, segment) };
     match seen.row.kind {
@@ -382,7 +394,7 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
             let culprit = likely_holder(scene, seen, segment);
             Some(Claim { culprit, ..own })
         }
-        // A future of the program's own: who is to fulfil it works for somebody.
+        // A future of the program's own: the thread that is to fulfil it works for a request.
         AwaitKind::Future if target(scene, seen.row).is_none() && !by_library(scene, seen.row) => {
             let culprit = holder_of_any(scene, seen, segment);
             let culprit = culprit.or_else(|| fulfiller(scene, seen, segment));
@@ -393,11 +405,11 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
     }
 }
 
-/// Frames of a library that are looked at for its pool.
+/// Frames of a library that are searched for its pool.
 const MOST_FRAMES: usize = 4;
 
 /// Whether the innermost code is a library's that hands connections or the like out, as far as its
-/// and its file's names say. A client library's own future tells nothing else.
+/// and its file's names say. A client library's own future says nothing else.
 pub fn hands_out(scene: &Scene<'_>, stack: u32) -> bool {
     let own = scene.frames.of(stack).filter(|f| scene.frames.owner(f.file) != Owner::Runtime);
     let mut library = own.take_while(|f| scene.frames.owner(f.file) == Owner::Library);
@@ -423,7 +435,7 @@ pub fn sentence(d: &Described<'_>) -> String {
     format!("{who} waited {} {}", ms_text(d.mean_ms), waited_for(d))
 }
 
-/// `for a pool whose workers ...`: the sentence behind who waited, and for how long.
+/// `for a pool whose workers ...`: the sentence behind the waiter and the length of its wait.
 pub fn waited_for(d: &Described<'_>) -> String {
     use Resource::{
         Executor, Item, Message, NativeCondition, NothingInTime, OtherProcess, Permit, Processes,

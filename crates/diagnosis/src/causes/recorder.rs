@@ -1,11 +1,12 @@
 //! recorder: dashcam itself took the CPU, or the thread.
 //!
-//! Signature: the thread was runnable without a CPU while a thread of the recorder's wrote a capture; or
-//! it was inside the predicate that the program gave dashcam (`when=`), which is asked at the end of
-//! each request, before the thread takes up the next one. Both by the spans that dashcam leaves.
+//! Signature: the thread was runnable without a CPU while a thread of the recorder's wrote a
+//! capture; or it was inside the predicate that the program gave dashcam (`when=`), which is asked
+//! at the end of each request, before the thread takes up the next one. Both by the spans that
+//! dashcam leaves.
 //!
-//! Quotes: the time that dashcam's spans took. Sure: they do for over half of the wait. What its threads ran otherwise is
-//! told with every verdict (`own_cost`).
+//! Quotes: the time that dashcam's spans took. Sure: they do for over half of the wait. What its
+//! threads ran otherwise is reported with every verdict (`own_cost`).
 
 use super::{at, ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;

@@ -6,7 +6,8 @@
 //! `wait_for` ran out. Sure when the system call was seen; nobody else is involved, so there
 //! is no culprit but the caller.
 //!
-//! Quotes: the length asked for, what was called between pauses. Unsure: times are estimates, or an await between two looks.
+//! Quotes: the length asked for, what was called between pauses. Unsure: times are estimates, or an
+//! await between two samples.
 
 use super::{at, ms_text, pool_wait, Cause, Claim, Described, Rule};
 use crate::awaits::Awaited;
@@ -40,7 +41,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         WaitKind::Sleep | WaitKind::Yield => Some(own),
         WaitKind::Futex => {
             let waits = scene.frames.leaf_at(segment.stack(), Stdlib::Wait);
-            // Who waits for a pool in vain does not rest.
+            // A thread that waits for a pool in vain does not rest.
             let waits = waits && !pool_wait::is_of_a_pool(scene, segment.stack());
             let resource = Some(Resource::TimeLimit);
             (waits && scene.timed_out(segment)).then_some(Claim { resource, ..own })
@@ -49,7 +50,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     }
 }
 
-/// Of a wait that nobody ended it is who should have that counts.
+/// Of a wait that no thread ended the thread counts that should have ended it.
 pub fn advice(resource: Option<&Resource>) -> &'static str {
     match resource {
         Some(Resource::TimeLimit) => ADVICE_LIMIT,

@@ -1,11 +1,12 @@
-//! stopped: the whole process stood still (SIGSTOP, a debugger, a frozen container, a paused VM).
+//! stopped: the whole process was stopped (SIGSTOP, a debugger, a frozen container, a paused VM).
 //!
 //! Signature: the recorder's own thread, which needs neither the GIL nor any lock, missed its beats
 //! for the whole time. It was not runnable either (run delay), else it is cpu-starved, and the
-//! cgroup was not throttled, else cpu-throttled. That the recorder got no CPU says nothing of a thread
-//! that had one, or wanted none because it waited.
+//! cgroup was not throttled, else cpu-throttled. That the recorder got no CPU says nothing of a
+//! thread that had one, or wanted none because it waited.
 //!
-//! Quotes: the gap. Sure: the beats are a source of their own. There is no place: all threads stood still.
+//! Quotes: the gap. Sure: the beats are a source of their own. There is no place: all threads were
+//! stopped.
 
 use super::{ms_text, Cause, Claim, Described, Rule};
 use crate::scene::Scene;
@@ -20,16 +21,16 @@ pub const ADVICE: &str = "Look for who stopped the process: debuggers, container
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let gap = scene.gap_over(segment.from_ns, segment.to_ns)?;
     let cause = cause_of(gap);
-    // Too few CPUs are in the way of those that want one.
+    // Too few CPUs delay the threads that want one.
     let ran = segment.state == State::Run && segment.exact;
     let rested = cause == Cause::CpuStarved && (ran || is_known_to_block(scene, segment));
     (!rested).then(|| Claim { seen: true, ..Claim::of(cause, segment) })
 }
 
-/// Whether the thread was blocked for most of the segment by its own records, whatever CPU the recorder's
-/// thread got. As a switch record does not tell when a thread was woken: the next account of its time has
-/// less of waiting for a CPU than half of it, or, without one, the last look at that wait which found it
-/// blocked lies behind half of it.
+/// Whether the thread was blocked for most of the segment by its own records, whatever CPU the
+/// recorder's thread got. A switch record does not have the time of the wakeup. So it was blocked
+/// if the next account of its time has less of waiting for a CPU than half of it, or, without such
+/// an account, if the last sample of that wait which found it blocked lies behind half of it.
 fn is_known_to_block(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     let is_blocked = |wait| !matches!(wait, WaitKind::Running | WaitKind::Unknown);
     if segment.state != State::Wait {

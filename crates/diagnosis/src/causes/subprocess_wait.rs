@@ -1,7 +1,8 @@
 //! subprocess-wait: the request waits for a child process.
 //!
-//! Signature: wait4/waitid, or reading a pipe or polling inside the `subprocess` module, or reading a pipe
-//! whose other end a child has. Which child it is comes from the call or the pipe at sampling time.
+//! Signature: wait4/waitid, or reading a pipe or polling inside the `subprocess` module, or reading
+//! a pipe whose other end a child has. Which child it is comes from the call or the pipe at
+//! sampling time.
 //!
 //! Quotes: the child's program. Sure: the call was seen and switch records time it.
 

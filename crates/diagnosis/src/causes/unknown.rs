@@ -1,6 +1,7 @@
 //! unknown: what no rule claims. Said, not hidden; the place is where most of it was seen.
 //!
-//! Signature: none. Quotes: the stacks that most of it passed in (`unexplained`). Never surer than *possible*.
+//! Signature: none. Quotes: the stacks that most of it passed in (`unexplained`). Never surer than
+//! *possible*.
 
 use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
@@ -12,7 +13,8 @@ use crate::scene::Scene;
 pub const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing\"), or look at \
      the stacks in `dashcam show`.";
 
-/// The system call that a thread sat in for which there is no rule: its name, or what its descriptor is.
+/// The system call that a thread sat in for which there is no rule: its name, or what its
+/// descriptor is.
 pub fn resource(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Resource> {
     let sits = segment.state == State::Wait && segment.wait() == WaitKind::Other;
     let name = segment.sample.filter(|_| sits).and_then(|sample| scene.target(sample));

@@ -2,9 +2,9 @@
 //! about these.
 //!
 //! How it works: a finding's group has its intervals. The requests with most of it are examples;
-//! each is judged once more with the trace on, and the comparisons that come out of it are put to
-//! the interval that they are about. What waits for one another, comparisons of one kind are summed
-//! up: a wait for the GIL is hundreds of them.
+//! each is judged once more with the trace on, and the comparisons that this yields are put to the
+//! interval that they are about. Comparisons of one kind for waits on one another are summed up: a
+//! wait for the GIL is hundreds of them.
 
 use std::collections::BTreeMap;
 
@@ -138,7 +138,7 @@ impl Judge<'_, '_> {
         Example { id, name, tid, ns, intervals, more }
     }
 
-    /// Of a piece, on the capture's clock.
+    /// Of a claimed segment, on the capture's clock.
     fn interval(&self, w: &Weighed<'_>) -> Interval {
         let (segment, claim) = (&w.piece.segment, &w.piece.claim);
         let place = |stack| self.scene.frames.innermost(stack);

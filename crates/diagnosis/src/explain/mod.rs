@@ -1,10 +1,10 @@
 //! Why a finding says what it says: `dashcam why --explain`.
 //!
-//! How it works: a finding keeps the intervals that it was made from, each with the rule that
-//! claimed it, and of some example requests the comparisons behind them: which candidates for the
-//! blocker there were, the evidence for each, which one won, and for what reason the others were
-//! dropped. Inferences fill a `trace` with comparisons when somebody asks; `collect` picks the
-//! examples of a finding and judges them once more with the trace on. `text` and `json` show it.
+//! How it works: a finding has the intervals that it was made from, each with the rule that claimed
+//! it, and of some example requests the comparisons behind them: which candidates for the blocker
+//! there were, the evidence for each, which one won, and for what reason the others were dropped.
+//! Inferences fill a `trace` with comparisons on request; `collect` picks the examples of a finding
+//! and judges them once more with the trace on. `text` and `json` show it.
 //!
 //! What it promises: data, no sentences; every rule, inference and reason has a stable id. Nothing
 //! here decides anything: the verdict is the same with it and without (a test judges all golden
@@ -79,7 +79,7 @@ ids! {
         TaskHolder = "task-holder-read",
         /// The task that refers to what was awaited.
         TaskReference = "task-reference",
-        /// The holder that another task, waiting at the same place, was told.
+        /// The holder that was found for another task, which waits at the same place.
         FellowsHolder = "holder-of-fellow-waiter",
         /// The task that ended other waits at the same place.
         UsualWaker = "usual-waker",
@@ -155,14 +155,14 @@ pub enum Fact {
     Releases,
 }
 
-/// Who, or what, is compared.
+/// What is compared.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// A thread.
     Thread(u32),
     /// A task of an event loop.
     Task(u64),
-    /// Whoever was in the function of the candidate's place.
+    /// Any thread in the function of the candidate's place.
     Code,
     /// A cause.
     Cause(Cause),
@@ -180,7 +180,7 @@ pub enum Fate {
 /// One candidate of a comparison.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Who.
+    /// The thread, task, code or cause.
     pub who: Subject,
     /// Where it was, as far as known.
     pub place: Option<Place>,
@@ -293,7 +293,7 @@ pub struct Example {
 /// A blocker of a finding's intervals, over all requests that have it.
 #[derive(Clone, Debug)]
 pub struct Blocker {
-    /// Who; None: nobody is known.
+    /// How it was found, and its thread; None: no blocker is known.
     pub who: Option<(Inference, u32)>,
     /// Where it was.
     pub place: Option<Place>,

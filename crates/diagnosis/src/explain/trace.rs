@@ -2,7 +2,7 @@
 //!
 //! How it works: while `during` runs, an inference that asks `wants` about a wait inside of one of
 //! its windows puts its comparison here. A `Contest` is a list of candidates that shrinks test by
-//! test, and remembers who was dropped and why if that is wanted.
+//! test, and remembers which were dropped and why if that is wanted.
 //!
 //! What it promises: nothing is made or kept while nobody asks; at most `COMPARISONS` are.
 
@@ -83,7 +83,7 @@ pub(crate) struct Contest {
 }
 
 impl Contest {
-    /// `remembers`: who is dropped, and why.
+    /// `remembers`: which threads are dropped, and why.
     pub(crate) fn of(all: impl Iterator<Item = u32>, remembers: bool) -> Contest {
         let mut able: Vec<u32> = all.collect();
         // A map has no order.
@@ -123,7 +123,7 @@ impl Contest {
         let mut left: Vec<(u32, Fate, bool)> =
             self.able.iter().map(|tid| (*tid, fate(*tid), true)).collect();
         left.sort_by_key(|(_, fate, _)| *fate != Fate::Won);
-        // Who was dropped last came nearest.
+        // The thread that was dropped last came nearest.
         let dropped = self.dropped.into_iter().flatten().rev();
         left.extend(dropped.map(|(tid, why)| (tid, Fate::Dropped(why), false)));
         let more = left.len().saturating_sub(CANDIDATES);
