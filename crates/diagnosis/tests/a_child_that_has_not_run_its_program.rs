@@ -1,5 +1,5 @@
-//! On captures made by hand: what `subprocess` waits behind a fork until the child runs its program is the fork's doing,
-//! as long as it takes about as long as the fork did.
+//! On captures made by hand: what `subprocess` waits behind a fork until the child runs its program
+//! is the fork's doing, as long as it takes about as long as the fork did.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;

@@ -1,4 +1,5 @@
-//! On captures made by hand: thousands of short waits for pages, of which looks find a few, are one cause.
+//! On captures made by hand: thousands of short waits for pages, of which samples find a few, are
+//! one cause.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -12,7 +13,8 @@ use made::{also_off, also_seen, off, request, sample, seen, stack, stack_on, use
 
 const OWN: u32 = 7;
 
-/// A request of 500 ms that waits for 4 of each 5 ms. Looks find it running, or in `wait`, every 20 ms.
+/// A request of 500 ms that waits for 4 of each 5 ms. Samples find it running, or in `wait`, every
+/// 20 ms.
 fn many(wait: WaitKind) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     let scan = stack(&mut made, &[("view", "/srv/app.py", 12), ("scan", "/srv/app.py", 30)]);
@@ -43,7 +45,7 @@ fn short_waits_between_those_that_looks_found_to_be_faults_are_faults() {
 }
 
 #[test]
-fn one_look_at_a_fault_says_nothing_of_the_waits_around_it() {
+fn one_sample_of_a_fault_says_nothing_of_the_waits_around_it() {
     let mut made = many(SocketRead);
     made.samples.get_mut(&OWN).expect("seen")[3].wait = Fault;
     assert!(share(&made, "page-fault") < 0.05, "{}", share(&made, "page-fault"));
@@ -51,7 +53,8 @@ fn one_look_at_a_fault_says_nothing_of_the_waits_around_it() {
 
 #[test]
 fn what_the_kernel_reads_from_storage_amid_faults_is_read_by_faults() {
-    // Runs of 1 ms, mostly in the kernel, which moves far more than a fault of one small page would explain.
+    // Runs of 1 ms, mostly in the kernel, which moves far more than a fault of one small page would
+    // explain.
     let reads = Usage { faults: 4, storage_kib: 400, user_us: 100, system_us: 900 };
     let mut made = many(Fault);
     used(&mut made, OWN, reads);
@@ -62,9 +65,9 @@ fn what_the_kernel_reads_from_storage_amid_faults_is_read_by_faults() {
     assert!(share(&made, "disk-io") > 0.1, "{}", share(&made, "disk-io"));
 }
 
-/// Without switch records: a request of 500 ms that runs for 4 of each 10 ms. Looks find it running in between, or in
-/// `wait`, with what the interpreter called on its stack. A second one lies in the socket meanwhile. Their server
-/// waited for a connection until shortly before.
+/// Without switch records: a request of 500 ms that runs for 4 of each 10 ms. Samples find it
+/// running in between, or in `wait`, with what the interpreter called on its stack. A second one
+/// lies in the socket meanwhile. Their server waited for a connection until shortly before.
 fn by_looks(wait: WaitKind) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     made.meta.sources = vec![("switches".to_owned(), "off: not permitted".to_owned())];
@@ -91,7 +94,7 @@ fn by_looks(wait: WaitKind) -> Capture {
 }
 
 #[test]
-fn without_switch_records_the_time_between_two_looks_amid_faults_is_theirs_too() {
+fn without_switch_records_the_time_between_two_samples_amid_faults_is_theirs_too() {
     let share_of = |wait, cause| share(&by_looks(wait), cause);
     let faults = share_of(Fault, "page-fault");
     assert!(faults > 0.75, "{faults}: {}", to_text(&diagnose(&by_looks(Fault), |_| 300 * MS)));

@@ -124,7 +124,7 @@ fn on_loop(seen: &[(u64, u64, AwaitKind, u32)]) -> Capture {
 }
 
 #[test]
-fn a_suspended_task_is_told_by_what_it_awaits() {
+fn a_suspended_task_is_explained_by_what_it_awaits() {
     for (kind, cause) in [
         (AwaitKind::Sleep, "sleep"),
         (AwaitKind::Lock, "lock-wait"),
@@ -172,7 +172,7 @@ fn a_task_nobody_looked_at_stays_unknown() {
 }
 
 #[test]
-fn pieces_of_a_suspended_request_are_exclusive_and_sum_to_its_time() {
+fn segments_of_a_suspended_request_are_exclusive_and_sum_to_its_time() {
     let mut word = 88_172_645_463_325_252u64;
     let mut random = |below: u64| {
         word ^= word << 13;
@@ -206,7 +206,7 @@ fn computing(each: Usage) -> Capture {
 }
 
 #[test]
-fn what_keeps_the_kernel_busy_is_told_from_computing() {
+fn what_keeps_the_kernel_busy_is_separate_from_computing() {
     let cause = |each: Usage| {
         let capture = computing(each);
         let verdict = diagnose(&capture, |_| 300 * MS);
@@ -226,13 +226,13 @@ fn what_keeps_the_kernel_busy_is_told_from_computing() {
 }
 
 #[test]
-fn a_fork_is_told_from_the_work_around_it() {
+fn a_fork_is_separate_from_the_work_around_it() {
     let mut capture = computing(Usage { faults: 0, storage_kib: 0, user_us: 9_000, system_us: 0 });
     capture.names.push(format::own_span::FORK.to_owned());
     capture.own_spans.push(span(4, 7, 0, BEGIN + 50 * MS, 400));
     let verdict = diagnose(&capture, |_| 300 * MS);
     assert_eq!(verdict.findings[0].cause.text(), "fork");
-    // Somebody else's fork is nothing to a thread that runs.
+    // Another thread's fork is nothing to a thread that runs.
     capture.own_spans[0].tid = 8;
     assert_eq!(diagnose(&capture, |_| 300 * MS).findings[0].cause.text(), "cpu");
 }

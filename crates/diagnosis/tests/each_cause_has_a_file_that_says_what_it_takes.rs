@@ -1,5 +1,5 @@
-//! Each of the contract's causes has a file of its own under `src/causes`, whose head says by what it is known, what it
-//! quotes, and what makes it sure or unsure.
+//! Each of the contract's causes has a file of its own under `src/causes`, whose head says by what
+//! it is known, what it quotes, and what makes it sure or unsure.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::path::Path;

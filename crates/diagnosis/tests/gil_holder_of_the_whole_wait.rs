@@ -1,5 +1,5 @@
-//! The holder of the GIL is the thread that held it for most of a whole wait, by what all samples of
-//! that time read; not who the sample of one piece of 5 ms happened to read.
+//! The holder of the GIL is the thread that held it for most of a whole wait, by what all samples
+//! of that time read, not the holder that the sample of one segment of 5 ms happened to read.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -49,9 +49,9 @@ fn of_a_request_that_waits_for_the_gil_to_be_taken_up_it_is_who_held_it_longest(
 }
 
 #[test]
-fn one_reading_at_the_hand_over_says_nothing_of_the_pieces_that_no_sample_saw() {
+fn one_reading_at_the_hand_over_says_nothing_of_segments_without_a_sample() {
     let mut made = late();
-    // The request itself waits so: its samples are rare, and the last one reads who comes next.
+    // The request itself waits so: its samples are rare, and the last one reads the next holder.
     let slow = made.requests.last_mut().expect("the slow one");
     slow.started_ns = slow.begin_ns;
     let view = stack(&mut made, &[("view", "/srv/app.py", 12)]);

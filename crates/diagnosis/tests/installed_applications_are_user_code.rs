@@ -1,4 +1,5 @@
-//! On captures made by hand: a product whose code lies among the installed packages, started by a console script.
+//! On captures made by hand: a product whose code lies among the installed packages, started by a
+//! console script.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;

@@ -1,4 +1,4 @@
-//! On captures made by hand: where the interpreter's library or a package stands between the program
+//! On captures made by hand: where the interpreter's library or a package is between the program
 //! and its wait, the finding says what was waited for in the program's own terms.
 #![allow(clippy::expect_used, missing_docs)]
 
@@ -61,7 +61,7 @@ fn an_import_is_one_finding_of_the_code_that_imports_however_deep_it_goes() {
 }
 
 /// A thread that computes loses its CPU every 4 ms to the sampler, which sees it just then; between
-/// the looks it blocks, if `blocks`.
+/// the samples it blocks, if `blocks`.
 fn preempted(blocks: bool) -> Finding {
     let mut made = capture(false);
     let work = stack(&mut made, &[("view", APP, 10), ("compute", APP, 20)]);
@@ -80,14 +80,14 @@ fn preempted(blocks: bool) -> Finding {
 }
 
 #[test]
-fn who_is_seen_each_time_it_loses_its_cpu_was_seen_computing() {
+fn a_thread_sampled_each_time_it_loses_its_cpu_was_computing() {
     assert_eq!(preempted(false).confidence, Confidence::Confirmed);
     let doubted = preempted(true);
     assert!(doubted.confidence < Confidence::Confirmed, "what it ran between waits nobody saw");
 }
 
 #[test]
-fn a_task_that_holds_a_lock_while_it_asks_a_peer_is_told_as_the_code_that_asked() {
+fn a_task_that_holds_a_lock_while_it_asks_a_peer_is_named_by_the_code_that_asked() {
     let mut made = capture(true);
     let waiter = stack(&mut made, &[("view", APP, 10), ("lookup", APP, 20)]);
     let holder = [("reload", APP, 30), ("download", APP, 36), ("receive", PACKAGE, 90)];
@@ -104,7 +104,7 @@ fn a_task_that_holds_a_lock_while_it_asks_a_peer_is_told_as_the_code_that_asked(
 }
 
 #[test]
-fn who_has_a_librarys_permit_is_told_by_what_its_thread_does() {
+fn the_holder_of_a_librarys_permit_is_described_by_what_its_thread_does() {
     let mut made = capture(true);
     let acquire = stack(&mut made, &[("acquire", PACKAGE, 20)]);
     let handed = stack(&mut made, &[("run_sync", PACKAGE, 70)]);
@@ -206,14 +206,14 @@ fn nor_for_an_executor_of_processes_unless_there_is_one_of_threads() {
 }
 
 #[test]
-fn a_full_queue_is_told_from_a_lock() {
+fn a_full_queue_is_no_lock() {
     let put =
         [("view", APP, 10), ("put", "/lib/queue.py", 140), ("wait", "/lib/threading.py", 300)];
     let finding = beside(&put);
     assert_eq!((finding.cause.text(), place(&finding).as_str()), ("pool-wait", "app.py:10 view()"));
     assert_eq!(finding.target().as_deref(), Some("room in a full queue"));
     assert_eq!(finding.culprit.expect("who takes from it").function, "feeder");
-    // The queue's own lock, held for an instant by whoever is inside: no pool.
+    // The queue's own lock, held for an instant by any thread inside: no pool.
     let lock = beside(&put[..2]);
     assert_eq!(lock.cause.text(), "lock-wait");
 }
@@ -251,7 +251,7 @@ fn held_by_one_that_runs(each: Usage) -> String {
 }
 
 #[test]
-fn a_holder_that_is_busy_in_the_kernel_is_told_by_what_the_kernel_did() {
+fn a_holder_that_is_busy_in_the_kernel_is_described_by_what_the_kernel_did() {
     let computes = Usage { faults: 5, storage_kib: 0, user_us: 9_000, system_us: 1_000 };
     let text = held_by_one_that_runs(computes);
     assert!(text.contains("flush() in another thread, which computed"), "{text}");
@@ -260,8 +260,8 @@ fn a_holder_that_is_busy_in_the_kernel_is_told_by_what_the_kernel_did() {
     assert!(text.contains("flush() in another thread, which waited for the disk"), "{text}");
 }
 
-/// A request that waits at one place: 300 ms for a lock that `first` holds, `second_ms` for one that
-/// `second` holds, the rest for one whose holder was not seen.
+/// A request that waits at one place: 300 ms for a lock that `first` holds, `second_ms` for one
+/// that `second` holds, the rest for one whose holder was not seen.
 fn three_waits(second_ms: u64) -> Vec<Finding> {
     let mut made = capture(false);
     let waits = stack(&mut made, &[("view", APP, 10)]);
@@ -339,7 +339,7 @@ fn what_no_sample_saw_joins_what_was_seen() {
 }
 
 #[test]
-fn who_was_seen_for_a_sliver_of_the_wait_is_not_told_by_that() {
+fn a_stack_of_a_sliver_of_the_wait_does_not_describe_its_thread() {
     let said = |begins_ms: u64| {
         let mut made = capture(false);
         let waits = stack(&mut made, &[("view", APP, 10)]);
@@ -349,7 +349,7 @@ fn who_was_seen_for_a_sliver_of_the_wait_is_not_told_by_that() {
         for sample in made.samples.get_mut(&THREAD).into_iter().flatten() {
             (sample.holder_source, sample.lock_holder) = (HolderSource::OwnerField, OTHER);
         }
-        // What the holder stood in first was not read; then it goes elsewhere.
+        // What the holder was in first was not read; then it goes elsewhere.
         off(&mut made, OTHER, false, &[(0, begins_ms - 1), (begins_ms, 1000)]);
         seen(&mut made, OTHER, [5].into_iter(), WaitKind::Sleep, 0);
         seen(&mut made, OTHER, [begins_ms + 2].into_iter(), WaitKind::Sleep, other);
@@ -360,7 +360,7 @@ fn who_was_seen_for_a_sliver_of_the_wait_is_not_told_by_that() {
 }
 
 #[test]
-fn the_request_is_told_also_where_no_call_lies_between() {
+fn the_request_is_named_also_where_no_call_lies_between() {
     let told = |frames: &[(&str, &str, u32)]| {
         let mut made = capture(false);
         let naps = stack(&mut made, frames);
@@ -392,7 +392,7 @@ fn held_in_a_package(wait: WaitKind) -> Option<String> {
 }
 
 #[test]
-fn who_holds_a_lock_while_a_client_library_waits_is_who_called_it() {
+fn a_lock_held_while_a_client_library_waits_belongs_to_the_librarys_caller() {
     let culprit = held_in_a_package(WaitKind::SocketRead);
     assert_eq!(culprit.as_deref(), Some("app.py:30 fetch()"));
     // A package that computes does so itself, as it would be said of a request.

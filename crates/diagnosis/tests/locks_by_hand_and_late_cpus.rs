@@ -1,5 +1,5 @@
-//! On captures made by hand: two threads that wait for each other's locks, which no look can tell the owner
-//! of; waits that end by their limit; and waits behind which there was no CPU.
+//! On captures made by hand: two threads that wait for each other's locks, whose owners no sample
+//! can read; waits that end by their limit; and waits behind which there was no CPU.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -37,8 +37,8 @@ fn waits(made: &mut Capture, tid: u32, (from, to, limit): (u64, u64, u64), lock:
     }
 }
 
-/// A request waits for a lock until its limit, 300 ms. Another thread, in another file, waits for another
-/// one until then, or until `until`.
+/// A request waits for a lock until its limit, 300 ms. Another thread, in another file, waits for
+/// another one until then, or until `until`.
 fn two_that_wait(until: u64) -> Capture {
     let mut made = slow(310);
     let transfer = stack(&mut made, &[("transfer", "/srv/app.py", 10)]);
@@ -49,7 +49,7 @@ fn two_that_wait(until: u64) -> Capture {
 }
 
 #[test]
-fn who_goes_on_when_the_other_gives_up_had_what_that_one_waited_for() {
+fn a_thread_that_goes_on_when_another_gives_up_had_what_the_other_waited_for() {
     let made = two_that_wait(301);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
@@ -64,7 +64,7 @@ fn who_goes_on_when_the_other_gives_up_had_what_that_one_waited_for() {
 }
 
 #[test]
-fn who_waits_behind_a_deadlock_waits_for_its_partner() {
+fn a_waiter_behind_a_deadlock_waits_for_its_partner() {
     let mut made = two_that_wait(301);
     // Two more requests at the same code: they want the lock that the first one has.
     for (id, tid, until) in [(100, 21, 302), (101, 23, 250)] {
@@ -79,9 +79,10 @@ fn who_waits_behind_a_deadlock_waits_for_its_partner() {
     assert!(first.share > 0.9, "{}", to_text(&verdict));
 }
 
-/// Of two requests at the same code the one waits for its second lock until its limit; the other goes on then.
+/// Of two requests at the same code the one waits for its second lock until its limit; the other
+/// goes on then.
 #[test]
-fn who_waits_at_the_same_line_for_another_lock_crossed_it_and_who_waits_at_the_first_does_not() {
+fn a_waiter_at_the_same_line_for_another_lock_crossed_it_and_one_at_the_first_did_not() {
     for (line, cause) in [(10, "deadlock-timeout"), (8, "lock-wait")] {
         let mut made = two_that_wait(301);
         let transfer = stack(&mut made, &[("transfer", "/srv/app.py", line)]);
@@ -95,7 +96,7 @@ fn who_waits_at_the_same_line_for_another_lock_crossed_it_and_who_waits_at_the_f
 }
 
 #[test]
-fn a_file_lock_of_this_process_is_its_keepers_in_whatever_file() {
+fn a_file_lock_of_this_process_has_its_holder_in_any_file() {
     let mut made = slow(310);
     made.names.push("/run/seq.lock, held by this process".to_owned());
     let lock = TARGET_IS_NAME | (made.names.len() as u64 - 1);
@@ -139,7 +140,7 @@ fn two_that_give_up_one_after_the_other_waited_for_somebody_else() {
 }
 
 #[test]
-fn a_barrier_is_reached_last_by_who_comes_when_its_own_party_goes_on() {
+fn a_barriers_last_thread_comes_when_its_own_party_goes_on() {
     let mut made = slow(310);
     let enters = |made: &mut Capture, name| {
         let own = [(name, "/srv/app.py", 10), ("wait", "/lib/threading.py", 668)];
@@ -183,8 +184,8 @@ fn what_is_waited_for_has_its_name() {
     }
 }
 
-/// Thirty answers of a peer of 1 ms each; behind each of them the thread stands 8 ms without a CPU, by the
-/// kernel's count or not.
+/// Thirty answers of a peer of 1 ms each; behind each of them the thread is without a CPU for 8 ms,
+/// by the kernel's count or not.
 fn many_short_waits(delay_ms: u64) -> Capture {
     let mut made = slow(300);
     let ask = stack(&mut made, &[("ask", "/srv/app.py", 12)]);
@@ -196,7 +197,7 @@ fn many_short_waits(delay_ms: u64) -> Capture {
     let looks = made.samples.get_mut(&OWN).expect("looks");
     looks.sort_by_key(|look| look.t_ns);
     for look in looks {
-        // Two waits end before each look that finds it running, none before the others.
+        // Two waits end before each sample that finds it running, none before the others.
         let (wall, waits) = if look.wait == Running { (14, 2) } else { (6, 0) };
         look.flags |= flag::TIMES;
         (look.wall_ns, look.cpu_ns) = (wall * MS, waits * MS);
@@ -218,7 +219,7 @@ fn a_wait_that_was_over_while_no_cpu_was_free_is_one_for_a_cpu() {
 }
 
 #[test]
-fn who_asks_often_gets_the_same_timeline() {
+fn asking_often_gives_the_same_timeline() {
     let made = many_short_waits(8);
     let late = timeline::late_of(&made, OWN);
     assert!(!late.is_empty());

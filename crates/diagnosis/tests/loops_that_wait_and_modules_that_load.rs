@@ -1,5 +1,6 @@
-//! On captures made by hand: an event loop that waits for another thread is that thread's doing; code
-//! that a library generated is nobody's place; an import says what it loads, where that was seen.
+//! On captures made by hand: an event loop that waits for another thread is that thread's doing;
+//! code that a library generated is nobody's place; an import says what it loads, where that was
+//! seen.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -62,7 +63,7 @@ fn loop_waits(code: &[(&str, &str, u32)]) -> Capture {
 }
 
 #[test]
-fn the_task_that_kept_a_loop_is_told_and_changes_nothing_else() {
+fn the_task_that_kept_a_loop_is_named_and_changes_nothing_else() {
     let named = |task: u32, name: &str| {
         let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
         made.names.push(name.to_owned());
@@ -85,12 +86,12 @@ fn the_task_that_kept_a_loop_is_told_and_changes_nothing_else() {
     let said = with.summary.replace(" in task `refresh prices`", "");
     assert_eq!((&said, &with.fingerprint), (&without.summary, &without.fingerprint));
     assert_ne!(with.summary, said);
-    // One without a name of its own is told by its coroutine: no more than the place says.
+    // A task without a name of its own has its coroutine's: no more than the place says.
     assert_eq!(named(1, "get()").summary, without.summary);
 }
 
 #[test]
-fn who_holds_the_lock_that_a_loop_waits_for_kept_the_loop() {
+fn the_holder_of_the_lock_that_a_loop_waits_for_kept_the_loop() {
     let mut made = loop_waits(&[("view", APP, 10), ("get", APP, 12)]);
     held_by(&mut made, OTHER, HolderSource::WithBlock);
     let finding = only(&made);
@@ -188,7 +189,7 @@ fn what_a_library_generated_is_no_place_but_what_was_typed_is() {
 }
 
 #[test]
-fn who_waits_for_the_same_pool_at_another_line_of_its_code_has_nothing_out_of_it() {
+fn a_waiter_for_the_same_pool_at_another_line_of_its_code_has_no_item_of_it() {
     let pool = "/lib/site-packages/alchemy/pool/impl.py";
     let wait = ("wait", "/lib/threading.py", 300);
     let mut made = capture(false);
@@ -253,13 +254,13 @@ fn an_import_that_was_seen_reading_or_in_a_finder_names_no_module() {
     let finding = loading(&[(400, &[READS]), (100, &module)]);
     assert_eq!(finding.target(), None);
     assert!(finding.summary.contains("loaded a module for"), "{}", finding.summary);
-    // A finder of somebody's own that loads something itself: that is not what was asked for.
+    // A finder of the program's own that loads something itself: that is not what was asked for.
     let finder = [("find_spec", "/srv/finder.py", 5), LOADS, module[0]];
     assert_eq!(loading(&[(500, &finder)]).target(), None);
 }
 
 #[test]
-fn a_callback_that_polls_a_peer_keeps_the_loop_though_nobody_asked_whom() {
+fn a_callback_that_polls_an_unknown_peer_keeps_the_loop() {
     let runs = ("Handle._run", "/lib/asyncio/events.py", 84);
     let reads = ("SocketIO.readinto", "/lib/socket.py", 718);
     let polls = [("send", APP, 8), ("deliver", APP, 5), reads];
@@ -289,7 +290,8 @@ fn a_callback_that_polls_a_peer_keeps_the_loop_though_nobody_asked_whom() {
     }
 }
 
-/// Whoever its instance waits for, among them one that a request may wait for: the loop has nothing to do.
+/// Whatever its instance waits for, among it a peer that a request may wait for: the loop has
+/// nothing to do.
 #[test]
 fn a_loop_that_polls_its_instance_waits_for_something_to_do_whatever_is_registered_there() {
     let run = [("run", APP, 1), ("Runner.run", "/lib/asyncio/runners.py", 118)];
@@ -315,7 +317,7 @@ fn a_loop_that_polls_its_instance_waits_for_something_to_do_whatever_is_register
 }
 
 #[test]
-fn who_waits_for_the_gil_of_a_siblings_work_in_a_pool_waits_for_that_work() {
+fn a_waiter_for_the_gil_of_a_siblings_work_in_a_pool_waits_for_that_work() {
     let mut made = capture(true);
     let mut other = made::request(100, THREAD, BEGIN, 500);
     other.on_loop = true;
@@ -355,7 +357,7 @@ fn a_loop_that_loads_a_module_is_advised_to_load_it_earlier() {
     }
 }
 
-/// A loop that waits 14 ms and runs one, again and again; a look or none found it in a callback.
+/// A loop that waits 14 ms and runs one, again and again; a sample or none found it in a callback.
 #[test]
 fn a_loop_that_nobody_saw_at_anything_may_have_polled_all_the_while() {
     let mut made = capture(true);

@@ -10,7 +10,8 @@ use made::{off, seen, stack, BEGIN, MS};
 
 const OWN: u32 = 7;
 
-/// Fifty quick requests of 2 ms, which stand for a thousand each but the first three, and a slow one that slept.
+/// Fifty quick requests of 2 ms, which stand for a thousand each but the first three, and a slow
+/// one that slept.
 fn capture() -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     for (i, row) in made.requests.iter_mut().enumerate() {

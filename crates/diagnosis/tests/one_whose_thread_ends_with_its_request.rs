@@ -1,5 +1,5 @@
-//! On captures made by hand, without switch records: where each request has a thread of its own nobody
-//! looks at that behind the request. A wait that it ended with lasted until then.
+//! On captures made by hand, without switch records: where each request has a thread of its own
+//! that thread is not sampled behind the request. A wait that it ended with lasted until then.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -14,7 +14,7 @@ const COURIER: u32 = 9;
 const SERVER: u32 = 11;
 
 #[test]
-fn who_went_on_behind_its_last_look_had_the_lock() {
+fn a_thread_that_went_on_behind_its_last_sample_had_the_lock() {
     let mut made = made::capture(OWN, &["GET /"]);
     made.meta.sources = vec![("switches".to_owned(), "off: turned off by settings".to_owned())];
     made.requests.iter_mut().for_each(|r| r.tid = 100 + r.id as u32);
@@ -24,7 +24,7 @@ fn who_went_on_behind_its_last_look_had_the_lock() {
     seen(&mut made, OWN, &[]);
     also_seen(&mut made, OWN, (5..441).step_by(10), Futex, wait);
     made.samples.get_mut(&OWN).expect("seen").iter_mut().for_each(|s| s.target = 0x7f00);
-    // Who has the lock, and is back 8 ms behind the last look at who waits.
+    // The holder of the lock, which is back 8 ms behind the waiter's last sample.
     let asks = stack(&mut made, &[("courier", "/srv/app.py", 36), ("consult", "/srv/app.py", 26)]);
     let naps = stack(&mut made, &[("courier", "/srv/app.py", 33)]);
     let looks = [(0, SocketRead, asks), (110, SocketRead, asks), (220, SocketRead, asks)];

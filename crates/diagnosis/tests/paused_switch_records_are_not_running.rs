@@ -55,7 +55,7 @@ fn a_time_without_records_is_unknown_and_not_running() {
 }
 
 #[test]
-fn what_nobody_saw_is_told_in_its_request() {
+fn what_no_sample_saw_is_reported_in_its_request() {
     let mut capture = capture(false);
     // The first name is that of names that found no room.
     capture.names.insert(0, "(refused)".to_owned());
@@ -88,7 +88,7 @@ fn around_it_times_stay_exact() {
 }
 
 #[test]
-fn what_was_sampled_in_it_is_likely_and_the_reason_is_told() {
+fn what_was_sampled_in_it_is_likely_and_the_reason_is_given() {
     let capture = capture(true);
     let verdict = diagnose(&capture, |_| 300 * MS);
     let finding = &verdict.findings[0];

@@ -1,5 +1,6 @@
-//! On captures made by hand: a server that waits for the request's own client, a thread with an event loop of
-//! its own, a task that only watches for the client to go away, a worker that has nothing to do.
+//! On captures made by hand: a server that waits for the request's own client, a thread with an
+//! event loop of its own, a task that only watches for the client to go away, a worker that has
+//! nothing to do.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -48,7 +49,7 @@ fn reads(inner: (&str, &str, u32)) -> Capture {
 }
 
 #[test]
-fn who_sent_the_request_is_no_peer_of_it() {
+fn the_sender_of_a_request_is_no_peer_of_it() {
     let made = reads(("read", "/lib/site-packages/gunicorn/http/body.py", 100));
     let verdict = judge(&made);
     let first = &verdict.findings[0];

@@ -1,6 +1,6 @@
-//! On captures made by hand: who has what a pool hands out in turn is named by where those stand that got it; waits at
-//! several places for one culprit are one finding; who computed until a wait ended is named for it, and who stands
-//! behind a deadlock is told so.
+//! On captures made by hand: the holder of what a pool hands out in turn is named by the places of
+//! threads that got an item; waits at several places for one culprit are one finding; a thread that
+//! computed until a wait ended is named for it; and a waiter behind a deadlock is reported as such.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -35,8 +35,9 @@ fn first(made: &Capture) -> (Finding, String) {
     (verdict.findings.into_iter().next().expect("a finding"), text)
 }
 
-/// A pool of one connection. Four threads take it in turn for 100 ms each, in which they stand behind the line of the
-/// call that took it; `line`: where. Another function of the program's waits for it all the while.
+/// A pool of one connection. Four threads take it in turn for 100 ms each, in which they are behind
+/// the line of the call that took it; `line`: where. Another function of the program's waits for it
+/// all the while.
 fn in_turn(line: u32) -> Capture {
     let mut made = made();
     let asks = [&[SERVE, ("statement", "/srv/paper.py", 37)][..], &POOL].concat();
@@ -70,7 +71,7 @@ fn in_turn(line: u32) -> Capture {
 }
 
 #[test]
-fn who_went_on_past_the_line_that_takes_from_a_pool_has_what_others_wait_for() {
+fn a_thread_past_the_line_that_takes_from_a_pool_has_what_others_wait_for() {
     let (finding, text) = first(&in_turn(41));
     assert_eq!(finding.cause.text(), "pool-wait", "{text}");
     let culprit = finding.culprit.unwrap_or_else(|| panic!("{text}"));
@@ -81,7 +82,7 @@ fn who_went_on_past_the_line_that_takes_from_a_pool_has_what_others_wait_for() {
 }
 
 #[test]
-fn who_has_not_come_to_that_line_has_nothing_yet() {
+fn a_thread_that_has_not_come_to_that_line_has_nothing_yet() {
     let made = in_turn(30);
     let verdict = diagnose(&made, |_| 150 * MS);
     let at = |f: &&Finding| f.place.as_ref().is_some_and(|p| p.function == "balance");
@@ -89,8 +90,8 @@ fn who_has_not_come_to_that_line_has_nothing_yet() {
     assert!(balance.culprit.is_none(), "{}", to_text(&verdict));
 }
 
-/// Three waits for a Condition of the program's, 2 s apart. A thread in another file computes for all of each and,
-/// if it `ends` with them, rests behind.
+/// Three waits for a Condition of the program's, 2 s apart. A thread in another file computes for
+/// all of each and, if it `ends` with them, rests behind.
 fn computes(ends: bool) -> Capture {
     let mut made = made();
     let wait = ("Condition.wait", "/lib/threading.py", 327);
@@ -119,7 +120,7 @@ fn computes(ends: bool) -> Capture {
 }
 
 #[test]
-fn who_computed_until_each_of_several_waits_ended_gave_the_notice() {
+fn a_thread_that_computed_until_each_of_several_waits_ended_gave_the_notice() {
     let (finding, text) = first(&computes(true));
     assert_eq!(finding.cause.text(), "lock-wait", "{text}");
     assert_eq!(finding.culprit.expect("a culprit").function, "pack", "{text}");
@@ -129,7 +130,7 @@ fn who_computed_until_each_of_several_waits_ended_gave_the_notice() {
 }
 
 #[test]
-fn who_stands_behind_two_that_keep_each_other_waiting_is_behind_a_deadlock() {
+fn a_waiter_behind_two_that_block_each_other_is_behind_a_deadlock() {
     let mut made = made();
     let stacks = ["behind", "reserve", "deliver"]
         .map(|name| stack(&mut made, &[SERVE, (name, "/srv/book.py", 20)]));

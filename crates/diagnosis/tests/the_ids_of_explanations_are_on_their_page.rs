@@ -1,5 +1,5 @@
-//! docs/verdict-json.md lists the ids of all inferences, and of all reasons for which a candidate is
-//! dropped.
+//! docs/verdict-json.md lists the ids of all inferences, and of all reasons for which a candidate
+//! is dropped.
 #![allow(missing_docs)]
 
 use diagnosis::explain::{Dropped, Inference};

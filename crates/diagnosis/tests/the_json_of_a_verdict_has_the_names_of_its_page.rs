@@ -1,4 +1,4 @@
-//! docs/verdict-json.md names everything that `why --json` tells, and nothing else.
+//! docs/verdict-json.md names everything that `why --json` writes, and nothing else.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -8,8 +8,8 @@ use format::wait::{HolderSource, WaitKind};
 use made::{request, seen, stack, BEGIN, MS};
 use serde_json::Value;
 
-/// Paths of all names below `value`; lists of objects are `NAME[]`. What has names of its own choice
-/// (sources), or the shape of another one (culprit), is one name.
+/// Paths of all names below `value`; lists of objects are `NAME[]`. What has names of its own
+/// choice (sources), or the shape of another one (culprit), is one name.
 fn names(value: &Value, path: &str, found: &mut Vec<String>) {
     let is_leaf = ["capture.sources", "causes[].culprit"].contains(&path);
     match value {

@@ -1,4 +1,5 @@
-//! On captures made by hand: who else waits for what a slow request waits for, and what a lock is called.
+//! On captures made by hand: which other threads wait for what a slow request waits for, and what a
+//! lock is called.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -24,7 +25,7 @@ fn waits_for(lock: u64, stack: &[(&str, &str, u32)], others: &[(u32, u64, u64)])
         for look in made.samples.get_mut(tid).into_iter().flatten().skip(1) {
             (look.target, look.lock) = (*futex, *behind);
         }
-        // The first look knows the futex only.
+        // The first sample knows the futex only.
         for look in made.samples.get_mut(tid).into_iter().flatten().take(1) {
             look.target = *futex;
         }
@@ -42,7 +43,7 @@ fn waiters(verdict: &Diagnosis<'_>) -> Option<f64> {
 }
 
 #[test]
-fn who_waits_in_a_lock_of_its_own_for_the_same_object_is_counted() {
+fn a_waiter_in_a_lock_of_its_own_for_the_same_object_is_counted() {
     let in_queue = [
         ("take", "/srv/app.py", 10),
         ("Queue.get", "/usr/lib/python3.11/queue.py", 171),
@@ -59,7 +60,7 @@ fn who_waits_in_a_lock_of_its_own_for_the_same_object_is_counted() {
 }
 
 #[test]
-fn a_lock_in_static_memory_is_told_by_its_name() {
+fn a_lock_in_static_memory_is_reported_by_its_name() {
     let in_native = [("price", "/srv/shop/price.rs", 10), ("reserve", "/srv/shop/stock.rs", 20)];
     let mut made = waits_for(0, &in_native, &[(9, 0x10, 0)]);
     made.names.push("shop::STOCK in shop".to_owned());

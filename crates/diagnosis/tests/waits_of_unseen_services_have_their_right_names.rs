@@ -1,6 +1,6 @@
-//! On captures made by hand, after services nobody had seen before: who is inside of a lock of C
-//! code, who keeps a full queue from being emptied, on whose behalf a culprit works, and what kept
-//! a request from being taken up.
+//! On captures made by hand, after services nobody had seen before: which thread is inside of a
+//! lock of C code, which one keeps a full queue from being emptied, on whose behalf a culprit
+//! works, and what kept a request from being taken up.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -87,7 +87,7 @@ fn judge(made: &Capture) -> Diagnosis<'_> {
     diagnose(made, |_| 300 * MS)
 }
 
-/// Thread 9 stood in the very line that waits and wrote to a pipe there; thread 8, which shares the
+/// Thread 9 was in the very line that waits and wrote to a pipe there; thread 8, which shares the
 /// waiter's file, only slept, and ran when the wait ended.
 fn written_under_a_lock_of_c() -> Capture {
     let mut made = waiting(VIEW);
@@ -99,7 +99,7 @@ fn written_under_a_lock_of_c() -> Capture {
 }
 
 #[test]
-fn who_works_in_the_very_call_that_waits_is_inside_of_the_lock() {
+fn a_thread_that_works_in_the_very_call_that_waits_is_inside_of_the_lock() {
     let made = written_under_a_lock_of_c();
     let verdict = judge(&made);
     let first = &verdict.findings[0];
@@ -119,7 +119,7 @@ fn of_two_that_work_in_the_call_neither_is_named_for_it() {
     assert!(!verdict.findings[0].summary.contains("held by app.py:12 view()"));
 }
 
-/// Thread 7 waits for the lock of a file; what the kernel told of it.
+/// Thread 7 waits for the lock of a file; what the kernel recorded of it.
 fn locked_out(target: &str) -> Capture {
     let mut made = waiting(VIEW);
     made.names.push(target.to_owned());
@@ -162,7 +162,7 @@ fn a_full_queue_is_a_pool_whose_reader_is_late() {
 }
 
 #[test]
-fn a_culprit_is_told_with_those_it_works_for() {
+fn a_culprit_is_reported_with_its_callers() {
     let mut made = waiting(GET);
     off(&mut made, 9, &[(0, 497), (499, 600)]);
     seen(&mut made, 9, &[(60, WaitKind::SocketRead, UPLOAD), (310, WaitKind::SocketRead, UPLOAD)]);
@@ -173,7 +173,7 @@ fn a_culprit_is_told_with_those_it_works_for() {
 }
 
 #[test]
-fn a_function_that_calls_itself_is_told_once() {
+fn a_function_that_calls_itself_is_reported_once() {
     let mut made = capture();
     made.requests.push(request(99, 7, BEGIN, 0, 500));
     off(&mut made, 7, &[(0, 499)]);
@@ -225,7 +225,7 @@ fn nobody_is_blamed_for_a_request_that_comes_while_all_wait_for_connections() {
 #[test]
 fn a_thread_that_came_up_late_for_want_of_a_cpu_says_so() {
     let mut made = late();
-    // Thread 1 starts thread 9 at once and waits for it to come up; that one gets no CPU.
+    // Thread 1 starts thread 9 at once and waits for it to come up; thread 9 gets no CPU.
     off(&mut made, 1, &[(1, 398), (420, 900)]);
     let looks =
         [(50, WaitKind::Futex, START), (300, WaitKind::Futex, START), (430, WaitKind::Poll, SERVE)];
@@ -262,20 +262,20 @@ fn a_worker_that_still_loads_its_program_is_why_the_first_requests_wait() {
     let causes: Vec<&str> = verdict.findings.iter().map(|f| f.cause.text()).collect();
     assert_eq!(causes[..2], ["sleep", "import"], "{causes:?}");
     assert!(verdict.findings[0].share < verdict.findings[1].share);
-    // Of one later request it is not told what it has to do with others.
+    // From one later request it is not known what it has to do with others.
     made.requests.pop();
     let verdict = diagnose(&made, |_| 100 * MS);
     assert_eq!(verdict.findings[0].cause.text(), "import");
 }
 
 #[test]
-fn a_worker_that_loads_its_program_on_a_crowded_machine_is_seldom_seen_and_told_all_the_same() {
+fn a_worker_that_loads_its_program_on_a_crowded_machine_is_seldom_seen_and_named_all_the_same() {
     let mut made = late();
     made.meta.pid = 1;
     let load = ("_find_and_load", "<frozen importlib._bootstrap>", 90);
     let loading = stack_on(&mut made, MODULE, &[load]);
-    // 3 ms of work each 10 ms, between which others have the CPU; a look at few of these, and of those
-    // every second one found no stack. The capture ends before it waits for connections.
+    // 3 ms of work each 10 ms, between which others have the CPU; few of these have a sample, and
+    // every second sample found no stack. The capture ends before it waits for connections.
     off(&mut made, 1, &[]);
     also_off(&mut made, 1, true, &(0..40).map(|i| (i * 10 + 3, i * 10 + 10)).collect::<Vec<_>>());
     let stack = |i: u64| if i % 2 == 0 { loading } else { 0 };
@@ -354,9 +354,9 @@ fn a_wait_that_nobody_ended_is_no_lock_of_anybodys_with_and_without_switch_recor
     }
 }
 
-/// It is not back when the wait ends: somebody else let go of what it had for them.
+/// It is not back when the wait ends: another thread released what it had for them.
 #[test]
-fn a_reader_that_stood_all_the_while_was_looked_at_before() {
+fn a_reader_that_was_blocked_all_the_while_was_sampled_before() {
     let judged = |kind: WaitKind| {
         let mut made = waiting(PUT);
         off(&mut made, 9, &[(0, 520)]);
@@ -401,7 +401,7 @@ fn gil_kept_by_one_that_waits() -> Capture {
 }
 
 #[test]
-fn who_waits_for_a_lock_with_the_gil_in_hand_lets_all_wait_for_that_lock() {
+fn a_thread_that_waits_for_a_lock_with_the_gil_in_hand_lets_all_wait_for_that_lock() {
     let made = gil_kept_by_one_that_waits();
     let verdict = judge(&made);
     let first = &verdict.findings[0];

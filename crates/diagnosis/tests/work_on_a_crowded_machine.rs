@@ -1,5 +1,5 @@
 //! On captures made by hand: what is the work's and what is the machine's where there are too few
-//! CPUs, who keeps the GIL then, and times whose switch records are lost.
+//! CPUs, the holder of the GIL then, and times whose switch records are lost.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -35,7 +35,7 @@ fn crowded(each: u64) -> Capture {
 }
 
 #[test]
-fn work_that_alone_is_too_slow_is_told_first_and_what_the_machine_added_beside_it() {
+fn work_that_alone_is_too_slow_is_reported_first_and_what_the_machine_added_beside_it() {
     let made = crowded(20);
     let verdict = judge(&made);
     assert_eq!(verdict.findings.len(), 1, "{}", to_text(&verdict));
@@ -54,7 +54,8 @@ fn work_that_is_slow_only_for_want_of_a_cpu_is_starved() {
     assert!(first.share > 0.85, "{}", first.share);
 }
 
-/// A quota that is used up looks the same from inside: that it was not asked about is said, and no other vital.
+/// A quota that is used up appears the same from inside: that it was not asked about is said, and
+/// no other vital.
 #[test]
 fn without_the_cgroups_counters_a_starved_thread_may_have_been_held_back() {
     let said = |each: u64, state: &str| {
@@ -72,8 +73,8 @@ fn without_the_cgroups_counters_a_starved_thread_may_have_been_held_back() {
     assert_eq!(said(50, cgroup), None, "it computed");
 }
 
-/// An event loop runs 20 of every 50 ms: for one callback it is kept by that, for a request of its own each time
-/// it lacks a CPU.
+/// An event loop runs 20 of every 50 ms: for one callback it is kept by that, for a request of its
+/// own each time it lacks a CPU.
 #[test]
 fn many_short_requests_on_a_crowded_machine_do_not_block_their_event_loop() {
     for (others, cause) in [(0, "event-loop-blocked"), (20, "cpu-starved")] {
@@ -105,7 +106,7 @@ fn kept(each: u64) -> Capture {
 }
 
 #[test]
-fn who_keeps_the_gil_for_long_work_is_to_blame_on_a_crowded_machine_too() {
+fn a_thread_that_keeps_the_gil_for_long_work_is_to_blame_on_a_crowded_machine_too() {
     let made = kept(20);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
@@ -194,7 +195,7 @@ fn late(made: &mut Capture, from_ms: u64, to_ms: u64) {
 }
 
 #[test]
-fn that_the_recorder_got_no_cpu_says_nothing_of_who_waited_for_a_lock_or_computed() {
+fn that_the_recorder_got_no_cpu_says_nothing_of_threads_that_waited_for_a_lock_or_computed() {
     let mut made = slow(1000);
     let seat = stack(&mut made, &[("view", "/srv/app.py", 12), ("seat", "/srv/app.py", 40)]);
     let paint = stack(&mut made, &[("repaint", "/srv/app.py", 42)]);
@@ -230,7 +231,7 @@ fn in_slivers(run_ns: u64) -> Capture {
 }
 
 #[test]
-fn who_runs_for_microseconds_at_a_time_may_give_the_cpu_away_itself() {
+fn a_thread_that_runs_for_microseconds_at_a_time_may_give_the_cpu_away_itself() {
     let made = in_slivers(6_000);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
@@ -255,14 +256,15 @@ fn beside_two_that_sort(cpus: u64, sorts: (&str, &str, u32)) -> Capture {
 }
 
 #[test]
-fn who_of_the_process_took_the_cpus_is_the_culprit() {
+fn the_thread_of_the_process_that_took_the_cpus_is_the_culprit() {
     let made = beside_two_that_sort(2, ("percentiles", "/srv/batch.py", 7));
     let verdict = judge(&made);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "cpu-starved", "{}", to_text(&verdict));
     assert_eq!(first.culprit.as_ref().expect("a culprit").function, "percentiles");
     assert_eq!(first.place.as_ref().expect("a place").function, "rows");
-    // Of eight CPUs others of the machine must have had most; and where nobody told how many there are, who knows.
+    // Of eight CPUs others of the machine must have had most; and where the number of CPUs is not
+    // recorded, nothing is known.
     for cpus in [8, 0] {
         let made = beside_two_that_sort(cpus, ("percentiles", "/srv/batch.py", 7));
         let verdict = judge(&made);

@@ -40,7 +40,7 @@ fn other_function(name: &str) -> String {
     name.split('.').map(part).collect::<Vec<_>>().join(".")
 }
 
-/// Folders stay: whose code it is depends on them.
+/// Folders are kept: the owner of code depends on them.
 fn other_file(name: &str) -> String {
     match name.rsplit_once('/') {
         Some((folder, base)) => format!("{folder}/{}.py", word(base)),
@@ -65,8 +65,8 @@ pub fn thin(bytes: &[u8], one_in: u64, seed: u64) -> Vec<u8> {
     without(bytes, drawn(one_in, seed))
 }
 
-/// Of the records of `bytes` that `thin` loses, those without which alone `stands` is false: number,
-/// and words.
+/// Of the records of `bytes` that `thin` loses, those without which alone `stands` is false:
+/// number, and words.
 pub fn needed(
     bytes: &[u8],
     one_in: u64,
@@ -92,7 +92,8 @@ fn drawn(one_in: u64, seed: u64) -> impl FnMut(usize, &[u64]) -> bool {
     }
 }
 
-/// The bytes of a capture without the records that `loses`, asked with the number and the words of each.
+/// The bytes of a capture without the records that `loses`, asked with the number and the words of
+/// each.
 pub fn without(bytes: &[u8], mut loses: impl FnMut(usize, &[u64]) -> bool) -> Vec<u8> {
     let mut out = chunk::MAGIC.to_vec();
     let mut rest = bytes.strip_prefix(chunk::MAGIC).unwrap_or_default();

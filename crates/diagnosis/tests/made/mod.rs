@@ -1,7 +1,7 @@
 //! Captures made by hand. A row is nothing but what its test is about; everything else is zero.
 //!
-//! `capture` has fifty requests of 2 ms, a second apart. A test adds one that begins at `BEGIN`, and
-//! tells by `off` and `seen` what its thread did; times there are milliseconds behind `BEGIN`.
+//! `capture` has fifty requests of 2 ms, a second apart. A test adds one that begins at `BEGIN`,
+//! and says by `off` and `seen` what its thread did; times there are milliseconds behind `BEGIN`.
 #![allow(dead_code)]
 
 use capture::read::{Capture, Code, OffCpu, RequestRow, SpanRow, StackNode, ThreadRow};
@@ -132,7 +132,7 @@ pub fn off_row(from_ms: u64, to_ms: u64, preempted: bool) -> OffCpu {
     OffCpu { out_ns: BEGIN + from_ms * MS, in_ns: BEGIN + to_ms * MS, preempted, cpu: None }
 }
 
-/// Thread `tid` is off the CPU in these stretches and no others.
+/// Thread `tid` is off the CPU in these intervals and no others.
 pub fn off(made: &mut Capture, tid: u32, stretches: &[(u64, u64)]) {
     made.off_cpu.remove(&tid);
     also_off(made, tid, false, stretches);
@@ -163,7 +163,7 @@ pub fn also_seen(
     made.samples.entry(tid).or_default().extend(looks);
 }
 
-/// Between two looks at thread `tid` it used so much.
+/// Between two samples of thread `tid` it used so much.
 pub fn used(made: &mut Capture, tid: u32, each: Usage) {
     for (i, sample) in (1..).zip(made.samples.get_mut(&tid).into_iter().flatten()) {
         let so_far = Usage {

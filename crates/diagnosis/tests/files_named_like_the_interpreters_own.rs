@@ -1,5 +1,5 @@
-//! On captures made by hand: files that bear the name of one of the interpreter's own, and who knows a lock
-//! that is written in a file of its own.
+//! On captures made by hand: files that bear the name of one of the interpreter's own, and the
+//! threads that know a lock which is written in a file of its own.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -47,7 +47,7 @@ fn a_file_of_the_program_is_not_the_librarys_of_that_name() {
     assert_eq!(told("/usr/lib/python3.11/queue.py").0, "pool-wait", "the library's own");
 }
 
-/// A readers' lock in a file of its own; thread 9, which reloads what is read, stands in `reload_in`.
+/// A readers' lock in a file of its own; thread 9, which reloads what is read, is in `reload_in`.
 fn gate(reload_in: &str) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     let frames = [
@@ -67,7 +67,7 @@ fn gate(reload_in: &str) -> Capture {
 }
 
 #[test]
-fn who_shares_the_file_of_who_took_a_lock_written_by_hand_may_have_let_it_go() {
+fn a_thread_in_the_file_of_a_handwritten_locks_caller_may_have_released_it() {
     let culprit = |made: &Capture| {
         let verdict = diagnose(made, |_| 300 * MS);
         assert_eq!(verdict.findings[0].cause.text(), "lock-wait", "{}", to_text(&verdict));

@@ -31,7 +31,7 @@ fn told(made: &Capture) -> Vec<(&'static str, usize)> {
 }
 
 #[test]
-fn behind_one_that_is_usually_quick_all_waited_for_what_that_one_did() {
+fn behind_a_usually_quick_request_all_waited_for_what_it_did() {
     let mut made = line();
     for (i, row) in made.requests.iter_mut().take(10).enumerate() {
         row.name = (i % 2) as u32;

@@ -1,5 +1,5 @@
 //! On captures made by hand: calls that one line makes again and again are counted from what was
-//! recorded, and told at that line; who kept a pool is told as it was known.
+//! recorded, and reported at that line; the holder of a pool's item is reported as it was known.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -97,14 +97,14 @@ fn without_spans_only_the_waits_are_counted() {
     let wanted = "orders.py:40 orders() waited 400 ms for a peer: calls of execute() that waited \
                   100 times, one after the other";
     assert_eq!(verdict.findings[0].summary, wanted);
-    // What it computed between the waits is told at the same line, not in the library.
+    // What it computed between the waits is reported at the same line, not in the library.
     assert_eq!(verdict.findings[1].cause.text(), "cpu");
     let place = verdict.findings[1].place.as_ref().expect("a place");
     assert_eq!(place.short(), "orders.py:40 orders()");
 }
 
 #[test]
-fn without_switch_records_the_kernels_count_of_turns_tells_how_often_it_waited() {
+fn without_switch_records_the_kernels_count_of_turns_says_how_often_it_waited() {
     let told = |slices: u16| {
         let mut made = capture(false);
         made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];

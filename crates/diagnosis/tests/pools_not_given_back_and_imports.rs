@@ -1,6 +1,6 @@
-//! On captures made by hand, after services nobody had seen before: who had a pool's connection when
-//! there are no switch records, a pool whose time limit ran out, a lock held during an import, a
-//! worker that had no work, requests older than what is known.
+//! On captures made by hand, after services nobody had seen before: the holder of a pool's
+//! connection when there are no switch records, a pool whose time limit ran out, a lock held during
+//! an import, a worker that had no work, requests older than what is known.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -78,12 +78,12 @@ fn judge(made: &Capture) -> Diagnosis<'_> {
     diagnose(made, |_| 300 * MS)
 }
 
-/// Looks at a thread each 100 ms in `[from, to)`.
+/// Samples of a thread each 100 ms in `[from, to)`.
 fn looks(from: u64, to: u64, wait: WaitKind, stack: u32) -> Vec<(u64, WaitKind, u32)> {
     (from..to).step_by(100).map(|at| (at, wait, stack)).collect()
 }
 
-/// Without switch records: thread 7 waits in a queue; thread 9 stays in `export` until `until`.
+/// Without switch records: thread 7 waits in a queue; thread 9 is in `export` until `until`.
 fn kept(until: u64) -> Capture {
     let mut made = capture(false);
     seen(&mut made, 7, &looks(5, 490, WaitKind::Futex, GET));
@@ -94,7 +94,7 @@ fn kept(until: u64) -> Capture {
 }
 
 #[test]
-fn whose_stay_ends_with_the_wait_had_what_was_waited_for() {
+fn a_thread_that_leaves_its_function_with_the_waits_end_had_what_was_waited_for() {
     let made = kept(450);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
@@ -133,7 +133,7 @@ fn a_pool_whose_time_limit_ran_out_is_no_sleep_and_says_whether_anybody_was_at_w
         assert!(first.summary.contains("app.py:12 view() waited"), "{}", first.summary);
         assert!(first.summary.contains("not given back"), "{}", first.summary);
         assert!(first.advice.contains("does not give back"), "{}", first.advice);
-        // Somebody was at work all the while: who knows what it had.
+        // A thread was at work all the while, and may have had anything.
         seen(&mut made, 8, &looks(10, 900, WaitKind::Sleep, NIGHTLY));
         let verdict = judge(&made);
         let first = &verdict.findings[0];
@@ -144,7 +144,7 @@ fn a_pool_whose_time_limit_ran_out_is_no_sleep_and_says_whether_anybody_was_at_w
 }
 
 #[test]
-fn who_imports_with_a_lock_in_hand_is_named_and_not_the_module() {
+fn code_that_imports_with_a_lock_in_hand_is_named_and_not_the_module() {
     let mut made = capture(true);
     off(&mut made, 7, &[(0, 499)]);
     seen(&mut made, 7, &looks(5, 490, WaitKind::Futex, VIEW));

@@ -1,5 +1,5 @@
-//! On captures made by hand: where the kernel told who woke whom, that is the culprit and it is
-//! measured; nobody is inferred against it; without it all is as before.
+//! On captures made by hand: where the kernel recorded the waker, it is the culprit and it is
+//! measured; no thread is inferred against it; without it all is as before.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -12,13 +12,13 @@ use made::{off, seen, stack, BEGIN, MS};
 
 const WAITER: u32 = 7;
 const HOLDER: u32 = 9;
-/// Shares the file with the waiter and ran just before: who would be inferred.
+/// Shares the file with the waiter and ran just before: the thread that would be inferred.
 const NEAR: u32 = 11;
-/// Stands in the waiter's own place.
+/// Is at the waiter's own place.
 const FELLOW: u32 = 13;
 
-/// The waiter stands in `view` for a lock from 0 to 490 ms. The holder slept in a file of its own
-/// until 489, the one near by in `refresh` until 488.
+/// The waiter waits in `view` for a lock from 0 to 490 ms. The holder slept in a file of its own
+/// until 489, the near thread in `refresh` until 488.
 fn capture() -> Capture {
     capture_of(&[("view", "/srv/app.py", 12)])
 }
@@ -76,7 +76,7 @@ fn without_wakings_it_is_inferred_and_says_so() {
 }
 
 #[test]
-fn who_woke_the_waiter_held_the_lock() {
+fn the_waker_of_the_waiter_held_the_lock() {
     let mut made = capture();
     woken(&mut made, WAITER, 489_500, Waker::Thread(HOLDER));
     let verdict = verdict(&made);
@@ -92,7 +92,7 @@ fn who_woke_the_waiter_held_the_lock() {
 }
 
 #[test]
-fn who_gave_back_to_a_pool_was_told_but_that_it_had_it_was_not() {
+fn the_waker_at_a_pool_was_recorded_but_that_it_had_the_item_was_not() {
     let get = [
         ("view", "/srv/app.py", 12),
         ("Queue.get", "/lib/queue.py", 170),
@@ -168,7 +168,7 @@ fn with_fellow() -> Capture {
 }
 
 #[test]
-fn who_only_passed_the_lock_on_is_not_to_blame() {
+fn a_thread_that_only_passed_the_lock_on_is_not_to_blame() {
     let mut made = with_fellow();
     woken(&mut made, FELLOW, 484_900, Waker::Thread(HOLDER));
     let verdict = verdict(&made);
@@ -202,7 +202,7 @@ fn a_holder_that_was_never_seen_is_not_named() {
     assert!(first(&verdict).confidence < Confidence::Confirmed);
 }
 
-/// The holder woke the waiter out of these frames.
+/// The holder woke the waiter from these frames.
 fn let_go(made: &mut Capture, frames: &[(&str, &str, u32)]) {
     woken(made, WAITER, 489_500, Waker::Thread(HOLDER));
     let stack = stack(made, frames);
@@ -210,7 +210,7 @@ fn let_go(made: &mut Capture, frames: &[(&str, &str, u32)]) {
 }
 
 #[test]
-fn where_it_let_go_is_told_instead_of_where_looks_saw_it_by_chance() {
+fn the_place_of_the_release_is_reported_instead_of_where_samples_saw_it_by_chance() {
     let mut made = capture();
     let std = "/rustc/1/library/std/src/sync/mutex.rs";
     let_go(&mut made, &[("serve", "/srv/a.rs", 3), ("settle", "/srv/b.rs", 44), ("drop", std, 9)]);
@@ -236,7 +236,7 @@ fn looks_into_the_function_that_let_go_say_what_it_did_until_then() {
 }
 
 #[test]
-fn a_holder_that_no_look_saw_is_named_by_where_it_let_go() {
+fn a_holder_that_no_sample_saw_is_named_by_where_it_released() {
     let mut made = capture();
     made.samples.remove(&HOLDER);
     let_go(&mut made, &[("settle", "/srv/b.rs", 44)]);
@@ -253,7 +253,7 @@ fn a_stack_of_none_of_the_programs_own_functions_names_nobody() {
 }
 
 #[test]
-fn told_twice_the_stack_may_be_of_the_second() {
+fn recorded_twice_the_stack_may_be_of_the_second() {
     let mut made = capture();
     woken(&mut made, WAITER, 489_499, Waker::Thread(HOLDER));
     let_go(&mut made, &[("settle", "/srv/b.rs", 44)]);
@@ -264,7 +264,7 @@ fn told_twice_the_stack_may_be_of_the_second() {
 }
 
 #[test]
-fn a_holder_that_waited_for_another_lock_leads_to_who_held_that() {
+fn a_holder_that_waited_for_another_lock_leads_to_that_locks_holder() {
     let mut made = capture();
     let other = stack(&mut made, &[("flush", "/srv/jobs.py", 80)]);
     seen(&mut made, HOLDER, &[(60, WaitKind::Futex, other), (310, WaitKind::Futex, other)]);

@@ -1,5 +1,5 @@
-//! On captures made by hand: normal requests are looked at less than slow ones, and what nobody saw of
-//! them is no cause of the slow ones.
+//! On captures made by hand: normal requests are sampled less than slow ones, and what no sample
+//! saw of them is no cause of the slow ones.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -11,8 +11,8 @@ use made::{also_off, also_seen, seen, stack, BEGIN, MS};
 
 const OWN: u32 = 7;
 
-/// Twenty normal requests that wait for a peer for 398 ms, of which looks tell in each `of` of them; then
-/// a slow one that waits as long for it, and for a lock before that.
+/// Twenty normal requests that wait for a peer for 398 ms, of which one in each `of` has samples;
+/// then a slow one that waits as long for it, and for a lock before that.
 fn requests(of: u64) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     made.requests.clear();

@@ -1,6 +1,6 @@
-//! On captures made by hand: what lies around the program's own code is not where it computes; one thread that
-//! ran before every end of several waits ended them; who carries work to processes has nothing; and a program
-//! that loads goes on loading where no look saw it.
+//! On captures made by hand: code around the program's own is not where it computes; one thread
+//! that ran before every end of several waits ended them; a thread that carries work to processes
+//! has nothing; and a program that loads goes on loading where no sample saw it.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -96,8 +96,9 @@ fn what_a_view_computes_in_two_functions_is_the_views_not_the_servers() {
     assert_eq!(places, ["view", "list"], "{}", to_text(&verdict));
 }
 
-/// Requests of three threads wait for locks, `times` times 2 s apart; a thread in another file waits for a peer
-/// meanwhile and goes on just before, each time but the first if it is `late` then.
+/// Requests of three threads wait for locks, `times` times 2 s apart; a thread in another file
+/// waits for a peer meanwhile and goes on just before, each time but the first if it is `late`
+/// then.
 fn checkpoints(times: u64, late: bool) -> Capture {
     let mut made = made();
     let add = stack(&mut made, &[("add", "/srv/carts.py", 8)]);
@@ -119,7 +120,7 @@ fn checkpoints(times: u64, late: bool) -> Capture {
                 BEGIN + from * MS,
                 ms + 1,
             ));
-            // A short wait first, which somebody else ended.
+            // A short wait first, which another thread ended.
             also_off(&mut made, tid, false, &[(from, from + 7), (from + 8, at + 300)]);
             also_seen(&mut made, tid, std::iter::once(from + 3), Futex, add);
             also_seen(&mut made, tid, (from + 10..at + 300).step_by(10), Futex, add);
@@ -127,7 +128,7 @@ fn checkpoints(times: u64, late: bool) -> Capture {
         for look in made.samples.values_mut().flatten().filter(|s| s.wait == Futex) {
             look.target = 0x10 + u64::from(look.tid);
         }
-        // Ten answers of the peer, the last of them just before the locks are let go.
+        // Ten answers of the peer, the last of them just before the locks are released.
         let shift = if late && time == 0 { 15 } else { 0 };
         away.extend((0..10).map(|i| (at + i * 30 + shift, at + i * 30 + 29 + shift)));
         also_seen(&mut made, OTHER, (at + 5..at + 295).step_by(10), SocketRead, ship);
@@ -137,7 +138,7 @@ fn checkpoints(times: u64, late: bool) -> Capture {
 }
 
 #[test]
-fn who_runs_before_every_end_of_several_waits_ended_them() {
+fn a_thread_that_runs_before_every_end_of_several_waits_ended_them() {
     let made = checkpoints(4, false);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
@@ -153,7 +154,7 @@ fn who_runs_before_every_end_of_several_waits_ended_them() {
 }
 
 #[test]
-fn who_carries_a_result_from_another_process_is_no_culprit() {
+fn a_thread_that_carries_a_result_from_another_process_is_no_culprit() {
     let mut made = made();
     let result = ("Future.result", "/lib/concurrent/futures/_base.py", 451);
     let wait = ("Condition.wait", "/lib/threading.py", 327);
@@ -218,7 +219,7 @@ fn a_program_that_loads_before_and_behind_a_time_nobody_looked_at_loads_all_the_
     let loads = ("_find_and_load", "<frozen importlib._bootstrap>", 1176);
     let loading = stack(&mut made, &[top, loads, ("<module>", "/lib/site-packages/orm/a.py", 3)]);
     off(&mut made, OTHER, &[(285, 9000)]);
-    // Runs end now and then; nobody looks between 60 and 270 ms.
+    // Runs end now and then; there is no sample between 60 and 270 ms.
     also_off(&mut made, OTHER, true, &[(100, 101), (150, 151), (190, 191)]);
     seen(&mut made, OTHER, &[]);
     also_seen(&mut made, OTHER, (2..60).step_by(10), Running, loading);
@@ -230,7 +231,7 @@ fn a_program_that_loads_before_and_behind_a_time_nobody_looked_at_loads_all_the_
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "import", "{}", to_text(&verdict));
     assert!(first.share > 0.8, "{}", to_text(&verdict));
-    // Without a look behind it nothing says that it did.
+    // Without a sample behind it nothing says that it did.
     made.samples.get_mut(&OTHER).expect("seen").retain(|look| look.t_ns < BEGIN + 60 * MS);
     let verdict = judge(&made);
     assert_eq!(verdict.findings[0].cause.text(), "unknown", "{}", to_text(&verdict));

@@ -1,5 +1,5 @@
-//! On captures made by hand: the culprit is who was in the way longest, never a bystander, and the
-//! words fit what was seen.
+//! On captures made by hand: the culprit is the thread that blocked longest, never a bystander, and
+//! the words fit what was seen.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -85,9 +85,9 @@ fn a_main_thread_knows_no_lock_because_its_module_is_under_everything_it_does() 
 }
 
 #[test]
-fn one_that_stands_where_the_waiter_stands_is_a_fellow_waiter() {
+fn a_thread_at_the_waiters_place_is_a_fellow_waiter() {
     let mut made = lock(3);
-    // It stood in the waiter's place at first, and in slow_job for most of the wait.
+    // It was at the waiter's place at first, and in slow_job for most of the wait.
     let waits = WaitKind::SocketRead;
     off(&mut made, 1, &[(0, 150), (151, 497), (498, 600)]);
     seen(&mut made, 1, &[(20, waits, 2), (100, waits, 2), (200, waits, 3), (400, waits, 3)]);
@@ -140,7 +140,7 @@ fn work_nobody_saw_joins_what_was_seen_of_the_same_request() {
 }
 
 #[test]
-fn many_short_pauses_are_told_from_one_long_one() {
+fn many_short_pauses_are_not_one_long_one() {
     let pauses = |stretches: &[(u64, u64)]| {
         let mut made = capture();
         made.requests.push(request(99, BEGIN, 500));
@@ -181,7 +181,7 @@ fn requests_that_come_together_are_a_burst() {
 }
 
 #[test]
-fn who_stands_in_the_call_of_native_code_that_others_wait_in_holds_its_lock() {
+fn a_thread_that_works_in_the_native_call_others_wait_in_holds_its_lock() {
     const RUST: &str = "/rustc/59807616e1/library/std/src/io/stdio.rs";
     const LIBC: &str = "/usr/lib/x86_64-linux-gnu/libc.so.6";
     let waits = |made: &mut Capture, line: u32| {
@@ -215,13 +215,13 @@ fn who_stands_in_the_call_of_native_code_that_others_wait_in_holds_its_lock() {
     assert_eq!(culprit, Some(("log_line".to_owned(), 33)));
     assert!(summary.contains("most likely held by main.rs:33 log_line()"), "{summary}");
     assert!(summary.contains("which waited on a pipe"), "{summary}");
-    // Another line is another call: who stands there is nobody's holder.
+    // Another line is another call: a thread there is nobody's holder.
     assert_eq!(judged(60).0, None);
 }
 
-/// Thread 7's request stands still for 300 ms in a sleep that asked for 2, while thread 9 forks.
+/// Thread 7's request is blocked for 300 ms in a sleep that asked for 2, while thread 9 forks.
 #[test]
-fn who_oversleeps_while_another_forks_waits_for_the_fork() {
+fn a_thread_that_oversleeps_while_another_forks_waits_for_the_fork() {
     let mut made = capture();
     made.requests.push(request(99, BEGIN, 500));
     off(&mut made, 7, &[(0, 499)]);
@@ -243,7 +243,8 @@ fn who_oversleeps_while_another_forks_waits_for_the_fork() {
     assert_eq!(diagnose(&made, |_| 300 * MS).findings[0].cause.text(), "sleep");
 }
 
-/// None of three forks in a row covers half of what waited for all of them; of two threads each has its own.
+/// None of three forks in a row covers half of what waited for all of them; of two threads each has
+/// its own.
 #[test]
 fn forks_in_a_row_by_one_thread_count_together() {
     let judged = |tids: [u32; 3]| {
@@ -265,9 +266,9 @@ fn forks_in_a_row_by_one_thread_count_together() {
     assert_eq!(judged([9, 10, 11]), "unknown");
 }
 
-/// The first look at a wait often comes too soon to tell its peer.
+/// The first sample of a wait often comes too soon to have its peer.
 #[test]
-fn all_of_one_wait_is_for_what_any_look_at_it_told() {
+fn all_of_one_wait_is_for_what_any_sample_of_it_shows() {
     for (target, cause) in [
         ("udp 127.0.0.53:53", "dns"),
         ("udp 10.0.0.2:53, udp 10.0.0.3:5353, pipe:[7] and 2 more", "dns"),
@@ -299,7 +300,7 @@ fn all_of_one_wait_is_for_what_any_look_at_it_told() {
 
 /// It shares the waiter's file, and ran when the wait ended: as it did all along.
 #[test]
-fn who_computes_on_before_a_wait_and_behind_it_held_nothing() {
+fn a_thread_that_computes_before_a_wait_and_behind_it_held_nothing() {
     let judged = |looks: std::ops::Range<u64>, inside: u32| {
         let mut made = capture();
         made.requests.push(request(99, BEGIN, 500));

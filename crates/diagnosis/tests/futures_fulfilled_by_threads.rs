@@ -1,4 +1,5 @@
-//! On captures made by hand: a task awaits a future that a thread fulfils, and that thread waited for another.
+//! On captures made by hand: a task awaits a future that a thread fulfils, and that thread waited
+//! for another.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -11,8 +12,8 @@ use made::{also_seen, awaited, off, stack, BEGIN, MS};
 
 const OWN: u32 = 7;
 
-/// A task awaits a future of the program's own for 300 ms. A thread in the same file waits for a lock all
-/// the while, and another one for a child; both come back then.
+/// A task awaits a future of the program's own for 300 ms. A thread in the same file waits for a
+/// lock all the while, and another one for a child; both come back then.
 fn fulfilled_by_a_thread(switches: bool, back_ms: u64) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     made.requests.push(made::request(99, OWN, BEGIN, 300));
@@ -43,7 +44,7 @@ fn fulfilled_by_a_thread(switches: bool, back_ms: u64) -> Capture {
 }
 
 #[test]
-fn a_future_that_a_thread_fulfils_is_kept_by_who_kept_that_thread() {
+fn a_future_that_a_thread_fulfils_is_delayed_by_that_threads_blocker() {
     for switches in [true, false] {
         let made = fulfilled_by_a_thread(switches, 298);
         let verdict = diagnose(&made, |_| 100 * MS);
@@ -51,7 +52,7 @@ fn a_future_that_a_thread_fulfils_is_kept_by_who_kept_that_thread() {
         assert_eq!(first.cause.text(), "pool-wait", "{}", to_text(&verdict));
         let culprit = first.culprit.as_ref().map(|place| place.function.as_str());
         assert_eq!(culprit, Some("rotate"), "{}", to_text(&verdict));
-        // Whose stay goes on had nothing to do with it.
+        // A thread that does not leave its function had nothing to do with it.
         let made = fulfilled_by_a_thread(switches, 700);
         let verdict = diagnose(&made, |_| 100 * MS);
         assert!(verdict.findings.iter().all(|f| f.culprit.is_none()), "{}", to_text(&verdict));

@@ -1,5 +1,5 @@
-//! On captures made by hand: where a thread mostly was that was seen at another line each time, and who
-//! ended a wait whose thread got no CPU for a while afterwards.
+//! On captures made by hand: where a thread mostly was that was seen at another line each time, and
+//! the waker of a wait whose thread got no CPU for a while afterwards.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -15,7 +15,7 @@ use made::{also_seen, capture, off, request, seen, stack, BEGIN, MS};
 const OWN: u32 = 7;
 const OTHER: u32 = 9;
 
-/// A request of 500 ms that waits in a futex for 499 ms, and its name of who was to blame.
+/// A request of 500 ms that waits in a futex for 499 ms, and its name of the culprit.
 fn waiting() -> Capture {
     let mut made = capture(OWN, &["GET /"]);
     made.requests.push(request(99, OWN, BEGIN, 500));
@@ -32,11 +32,11 @@ fn culprit(made: &Capture) -> Option<String> {
     first.culprit.as_ref().map(|c| format!("{}:{}", c.function, c.line))
 }
 
-/// As `waiting`; `OTHER` holds the lock and computes: `lines` of `rebuild`, each for 100 ms, then 150 ms
-/// in one line of `tidy`.
+/// As `waiting`; `OTHER` holds the lock and computes: `lines` of `rebuild`, each for 100 ms, then
+/// 150 ms in one line of `tidy`.
 fn held(lines: &[u32]) -> Capture {
     let mut made = waiting();
-    // One look at the wait: it is one piece.
+    // One sample of the wait: it is one segment.
     let looks = made.samples.get_mut(&OWN).expect("seen");
     looks.truncate(1);
     (looks[0].lock_holder, looks[0].holder_source) = (OTHER, HolderSource::OwnerField);
@@ -61,8 +61,8 @@ fn a_thread_that_computes_is_where_its_function_is_however_many_lines_that_has()
     assert!(found.starts_with("tidy:"), "{found}");
 }
 
-/// As `waiting`: `OTHER`, in code of the same file, last ran 45 ms before the waiter did. The look behind
-/// the wait says how long the waiter was without a CPU by then.
+/// As `waiting`: `OTHER`, in code of the same file, last ran 45 ms before the waiter did. The
+/// sample behind the wait says how long the waiter was without a CPU by then.
 fn let_go(run_delay_ms: u64) -> Capture {
     let mut made = waiting();
     let store = stack(&mut made, &[("store", "/srv/app.py", 40)]);
@@ -77,10 +77,10 @@ fn let_go(run_delay_ms: u64) -> Capture {
 }
 
 #[test]
-fn who_let_a_waiter_go_ran_before_the_waiter_stood_without_a_cpu() {
+fn the_waker_ran_before_the_waiter_was_without_a_cpu() {
     assert_eq!(culprit(&let_go(45)).as_deref(), Some("store:40"));
     // It came back at once: nobody was seen to run just before, and none is named.
     assert_eq!(culprit(&let_go(0)), None);
-    // It was without a CPU for less: who ran so long before did not let it go.
+    // It was without a CPU for less: a thread that ran so long before is not the waker.
     assert_eq!(culprit(&let_go(20)), None);
 }

@@ -1,6 +1,6 @@
-//! On captures made by hand: a Condition is notified and a Barrier reached, nobody holds them; who keeps
-//! a pool's worker waiting for a lock is named, and who was between; a file lock of this very process has
-//! a thread that holds it.
+//! On captures made by hand: a Condition is notified and a Barrier reached, nobody holds them; the
+//! holder of the lock that a pool's worker waits for is named, and the worker between; a file lock
+//! of this very process has a thread that holds it.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -75,7 +75,7 @@ fn a_condition_is_notified_and_not_held() {
 }
 
 #[test]
-fn who_takes_a_conditions_own_lock_again_waits_for_who_holds_that() {
+fn a_thread_that_takes_a_conditions_own_lock_again_waits_for_its_holder() {
     let mut made = waits(&[("view", "/srv/app.py", 12), ("Condition.wait", LIB, 325)], Futex);
     for look in made.samples.get_mut(&OWN).expect("seen") {
         (look.lock_holder, look.holder_source) = (OTHER, HolderSource::OwnerField);
@@ -85,8 +85,8 @@ fn who_takes_a_conditions_own_lock_again_waits_for_who_holds_that() {
     });
 }
 
-/// A request waits in a queue for what `desk`, in `THIRD`, brings. That one waits most of the while for
-/// a lock that `OTHER` holds, if `known`.
+/// A request waits in a queue for what `desk`, in `THIRD`, brings. That one waits most of the while
+/// for a lock that `OTHER` holds, if `known`.
 fn behind(known: bool) -> Capture {
     let get = [("view", "/srv/app.py", 12), ("Queue.get", "/lib/queue.py", 170)];
     let get = [get[0], get[1], ("Condition.wait", LIB, 320)];
@@ -108,7 +108,7 @@ fn behind(known: bool) -> Capture {
 }
 
 #[test]
-fn who_has_the_lock_that_a_pools_worker_waits_for_made_the_request_wait() {
+fn the_holder_of_the_lock_that_a_pools_worker_waits_for_made_the_request_wait() {
     judged(&behind(true), |first, text| {
         assert_eq!(first.cause.text(), "pool-wait", "{text}");
         assert_eq!(first.culprit.as_ref().expect("a culprit").function, "collect", "{text}");
@@ -126,8 +126,8 @@ fn who_has_the_lock_that_a_pools_worker_waits_for_made_the_request_wait() {
     });
 }
 
-/// A request waits in `turn` for a file lock, of which the kernel told who has it; `OTHER` was in `turn`,
-/// too, and sleeps in what that called.
+/// A request waits in `turn` for a file lock whose holder the kernel recorded; `OTHER` was in
+/// `turn`, too, and sleeps in what that called.
 fn file_lock(holder: &str) -> Capture {
     let mut made = waits(&[("view", "/srv/app.py", 12), ("turn", "/srv/app.py", 60)], FileLock);
     let sweeps = [("turn", "/srv/app.py", 61), ("compact", "/srv/app.py", 70)];
@@ -159,9 +159,9 @@ fn a_file_lock_of_this_process_has_a_thread_that_holds_it() {
     });
 }
 
-/// Without switch records a request joins `OTHER`, which waits for a peer, and another thread, born and
-/// gone in the same time, waits for the GIL. The joined one is looked at in the first half only; `known`:
-/// the `Thread` object names it.
+/// Without switch records a request joins `OTHER`, which waits for a peer, and another thread, born
+/// and gone in the same time, waits for the GIL. The joined thread is sampled in the first half
+/// only; `known`: the `Thread` object names it.
 fn joins(known: bool) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     made.meta.stdlib = vec!["/lib".to_owned()];
@@ -199,7 +199,7 @@ fn the_thread_that_is_joined_is_the_one_its_object_names() {
 }
 
 #[test]
-fn a_budget_that_was_spent_is_told() {
+fn a_budget_that_was_spent_is_reported() {
     let mut made = waits(&[("view", "/srv/app.py", 12)], Futex);
     let intern = |made: &mut Capture, name: &str| {
         made.names.push(name.to_owned());
@@ -225,8 +225,8 @@ fn a_budget_that_was_spent_is_told() {
     });
 }
 
-/// A request waits for a lock that `OTHER` has, which waits for the GIL: of `THIRD`, or now of it and now of
-/// others.
+/// A request waits for a lock that `OTHER` has, which waits for the GIL: of `THIRD`, or now of it
+/// and now of others.
 fn behind_the_gil(one: bool) -> Capture {
     let take = [("view", "/srv/app.py", 12)];
     let mut made = waits(&take, Futex);
@@ -250,7 +250,7 @@ fn behind_the_gil(one: bool) -> Capture {
 }
 
 #[test]
-fn who_has_the_gil_that_a_locks_holder_waits_for_made_the_request_wait() {
+fn the_holder_of_the_gil_that_a_locks_holder_waits_for_made_the_request_wait() {
     judged(&behind_the_gil(true), |first, text| {
         assert_eq!(first.cause.text(), "lock-wait", "{text}");
         assert_eq!(first.culprit.as_ref().expect("a culprit").function, "parse", "{text}");
@@ -263,9 +263,9 @@ fn who_has_the_gil_that_a_locks_holder_waits_for_made_the_request_wait() {
     });
 }
 
-/// Switch records cut a wait for the GIL into pieces; looks come every 100 ms.
+/// Switch records cut a wait for the GIL into segments; samples come every 100 ms.
 #[test]
-fn a_wait_for_the_gil_is_one_though_looks_are_few() {
+fn a_wait_for_the_gil_is_one_though_samples_are_few() {
     let view = [("view", "/srv/app.py", 12)];
     let mut made = made::capture(OWN, &["GET /"]);
     made.requests.push(made::request(99, OWN, BEGIN, 500));
@@ -286,10 +286,11 @@ fn a_wait_for_the_gil_is_one_though_looks_are_few() {
     });
 }
 
-/// Without switch records, who waits is looked at each 100 ms, who has its lock each 20 ms, and waits for another lock all
-/// the while: its one wait is in pieces shorter than half of the other's.
+/// Without switch records, the waiter is sampled each 100 ms. The holder of its lock is sampled
+/// each 20 ms, and waits for another lock all the while: its one wait is in segments shorter than
+/// half of the waiter's.
 #[test]
-fn a_holder_that_is_looked_at_more_often_still_waited_all_the_time() {
+fn a_holder_that_is_sampled_more_often_still_waited_all_the_time() {
     const PORTER: u32 = 20;
     const KEEPER: u32 = 21;
     let mut made = made::capture(OWN, &["GET /"]);

@@ -1,5 +1,6 @@
-//! On captures made by hand, without switch records: who left one function whenever a wait ended is named,
-//! though it shares no code with who waited; and a thread that waits for an answer with a time limit is at work.
+//! On captures made by hand, without switch records: a thread that left one function whenever a
+//! wait ended is named, though it shares no code with the waiter; and a thread that waits for an
+//! answer with a time limit is at work.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -14,8 +15,9 @@ const KEEPERS: [u32; 2] = [9, 11];
 const TIMES: u64 = 4;
 const APART_MS: u64 = 2500;
 
-/// A wait of 390 ms for a connection, four times, while another request publishes statements in a file that
-/// the waiter's code does not know. `ends_ms`: when that ends behind the begin of each wait.
+/// A wait of 390 ms for a connection, four times, while another request publishes statements in a
+/// file that the waiter's code does not know. `ends_ms`: when that ends behind the begin of each
+/// wait.
 fn waits(ends_ms: [u64; TIMES as usize]) -> Capture {
     let mut made = made::capture(WAITER, &["GET /orders", "POST /statements"]);
     made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
@@ -51,7 +53,7 @@ fn waits(ends_ms: [u64; TIMES as usize]) -> Capture {
     made
 }
 
-/// Who had what the requests waited for, and how sure that is.
+/// The holder of what the requests waited for, and how sure that is.
 fn told(made: &Capture) -> (Option<String>, &'static str, String) {
     let verdict = diagnose(made, |name| if name == "GET /orders" { 100 * MS } else { 2000 * MS });
     let text = to_text(&verdict);
@@ -61,7 +63,7 @@ fn told(made: &Capture) -> (Option<String>, &'static str, String) {
 }
 
 #[test]
-fn who_left_a_function_at_every_end_had_what_was_waited_for() {
+fn a_thread_that_left_a_function_at_every_end_had_what_was_waited_for() {
     let (culprit, confidence, text) = told(&waits([393, 391, 390, 392]));
     assert_eq!((culprit.as_deref(), confidence), (Some("publish"), "likely"), "{text}");
     assert!(text.contains("most likely statements.py:14 publish()"), "{text}");
@@ -74,13 +76,13 @@ fn one_end_at_which_nobody_was_seen_to_leave_says_nothing_against_it() {
 }
 
 #[test]
-fn who_left_at_other_times_had_it_not() {
+fn a_thread_that_left_at_other_times_did_not_have_it() {
     let (culprit, _, text) = told(&waits([393, 120, 210, 392]));
     assert_eq!(culprit, None, "{text}");
 }
 
 #[test]
-fn who_waited_for_a_lock_until_then_was_let_go_by_others() {
+fn a_thread_that_waited_for_a_lock_until_then_was_released_by_others() {
     let mut made = waits([393, 391, 390, 392]);
     for look in KEEPERS.iter().flat_map(|tid| made.samples[tid].clone()).collect::<Vec<_>>() {
         let own = made.samples.get_mut(&look.tid).expect("seen");
@@ -122,8 +124,9 @@ fn of_two_that_left_each_time_none_is_named() {
     assert_eq!(culprit, None, "{text}");
 }
 
-/// Four times a request asks SQLite for its lock every 40 ms, for 280 ms; another thread counts in a transaction
-/// the while, until `left_ms` behind the begin of each, with switch records of the one that asks or without.
+/// Four times a request asks SQLite for its lock every 40 ms, for 280 ms; another thread counts in
+/// a transaction meanwhile, until `left_ms` behind the begin of each, with switch records of the
+/// waiter or without.
 fn asks(left_ms: [u64; TIMES as usize], exact: bool) -> Option<String> {
     let mut made = made::capture(WAITER, &["PUT /notes"]);
     if !exact {
@@ -159,7 +162,7 @@ fn asks(left_ms: [u64; TIMES as usize], exact: bool) -> Option<String> {
 }
 
 #[test]
-fn whose_work_ended_just_before_sqlite_was_asked_again_had_its_lock() {
+fn a_thread_whose_work_ended_just_before_sqlite_was_asked_again_had_its_lock() {
     for exact in [true, false] {
         let counted = Some("count_words".to_owned());
         assert_eq!(asks([262, 270, 258, 266], exact), counted, "{exact}");
@@ -167,8 +170,8 @@ fn whose_work_ended_just_before_sqlite_was_asked_again_had_its_lock() {
     }
 }
 
-/// The same waits; one thread without a request packs and saves in turn meanwhile, 60 ms each, and rests behind
-/// `ends_ms`.
+/// The same waits; one thread without a request packs and saves in turn meanwhile, 60 ms each, and
+/// rests behind `ends_ms`.
 fn in_batches(ends_ms: [u64; TIMES as usize]) -> Capture {
     let mut made = waits([1; TIMES as usize]);
     let keeper = 40;
@@ -195,7 +198,7 @@ fn in_batches(ends_ms: [u64; TIMES as usize]) -> Capture {
 }
 
 #[test]
-fn who_calls_one_function_after_the_other_is_known_by_the_one_that_calls_them() {
+fn a_holder_that_calls_several_functions_is_named_by_their_caller() {
     let (culprit, confidence, text) = told(&in_batches([393, 391, 390, 392]));
     assert!(culprit.is_some() && confidence == "likely", "{text}");
     assert!(text.contains("journal.py:") && text.contains("round()"), "{text}");
@@ -203,8 +206,8 @@ fn who_calls_one_function_after_the_other_is_known_by_the_one_that_calls_them() 
     assert_eq!(culprit, None, "{text}");
 }
 
-/// A wait of 400 ms for room in a full queue, of code in a file that another thread works in; in two other functions
-/// of it where there are `two`.
+/// A wait of 400 ms for room in a full queue, of code in a file that another thread works in; in
+/// two other functions of it where there are `two`.
 fn full(two: bool) -> Capture {
     let mut made = made::capture(WAITER, &["pack parcel"]);
     made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
@@ -225,7 +228,7 @@ fn full(two: bool) -> Capture {
 }
 
 #[test]
-fn who_works_in_the_file_of_the_code_that_waits_for_room_is_to_make_some() {
+fn a_thread_in_the_file_of_the_code_that_waits_for_room_is_to_make_some() {
     for (two, wanted) in [(false, Some("ask")), (true, None)] {
         let made = full(two);
         let verdict = diagnose(&made, |_| 100 * MS);

@@ -1,6 +1,6 @@
-//! On captures made by hand: a thread that comes and goes all the time ended no wait just because it ran
-//! before its end, and a wait that goes on was ended by nobody. What a request's thread did before and
-//! behind it says nothing of the request.
+//! On captures made by hand: a thread that comes and goes all the time ended no wait just because
+//! it ran before its end, and a wait that goes on was ended by nobody. What a request's thread did
+//! before and behind it says nothing of the request.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -25,7 +25,7 @@ fn judge(made: &Capture) -> Diagnosis<'_> {
     diagnose(made, |_| 100 * MS)
 }
 
-/// A request waits for something out of a queue until 499 ms; what a thread waits for a peer with comes back
+/// A request waits for an item of a queue until 499 ms; a thread that waits for a peer comes back
 /// then, and another one comes and goes all the while in the same file.
 fn beside_one_that_ticks(ends_ms: u64) -> Capture {
     let mut made = slow(500);
@@ -46,7 +46,7 @@ fn beside_one_that_ticks(ends_ms: u64) -> Capture {
 }
 
 #[test]
-fn who_runs_all_the_time_ended_no_wait() {
+fn a_thread_that_runs_all_the_time_ended_no_wait() {
     let made = beside_one_that_ticks(499);
     let found = judge(&made).findings[0].culprit.clone();
     assert_eq!(found.expect("a culprit").function, "query");
@@ -100,8 +100,8 @@ fn what_the_setter_of_an_event_did_is_its_doing_and_the_request_waited_for_that(
     assert_eq!(first.path, ["view"], "{}", to_text(&verdict));
 }
 
-/// Four threads of one file that run for a moment and wait for one lock or another, again and again: a convoy,
-/// drawn from `seed`.
+/// Four threads of one file that run for a moment and wait for one lock or another, again and
+/// again: a convoy, drawn from `seed`.
 fn convoy(seed: u64) -> Capture {
     let mut made = slow(500);
     let mut random = seed;
@@ -138,7 +138,7 @@ fn convoy(seed: u64) -> Capture {
 }
 
 #[test]
-fn who_kept_whom_in_a_convoy_leads_in_no_circle() {
+fn the_blockers_in_a_convoy_lead_in_no_circle() {
     for seed in 40..60 {
         let made = convoy(seed);
         let verdict = judge(&made);
@@ -146,9 +146,10 @@ fn who_kept_whom_in_a_convoy_leads_in_no_circle() {
     }
 }
 
-/// A request's thread and another pass a lock on to one another each 400 us, 300 us of which the other has it.
+/// A request's thread and another pass a lock on to one another each 400 us, 300 us of which the
+/// other has it.
 #[test]
-fn many_short_waits_for_a_lock_are_told_as_one_with_who_had_it() {
+fn many_short_waits_for_a_lock_are_reported_as_one_with_the_holder() {
     let mut made = slow(400);
     let take = stack(&mut made, &[("serve", "/srv/app.py", 5), ("take", "/srv/app.py", 10)]);
     let rebuild = stack(&mut made, &[("turn", "/srv/app.py", 40), ("rebuild", "/srv/app.py", 30)]);
@@ -160,7 +161,7 @@ fn many_short_waits_for_a_lock_are_told_as_one_with_who_had_it() {
     }
     made.off_cpu.insert(OWN, own);
     made.off_cpu.insert(OTHER, other);
-    // Each look at the one falls into a wait, each at the other into a run.
+    // Each sample of the one falls into a wait, each of the other into a run.
     seen(&mut made, OWN, &[]);
     also_seen(&mut made, OWN, (2..400).step_by(10), Futex, take);
     made.samples.get_mut(&OWN).into_iter().flatten().for_each(|look| look.target = 0x10);

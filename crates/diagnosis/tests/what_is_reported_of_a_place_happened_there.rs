@@ -1,5 +1,6 @@
-//! On captures made by hand: small groups of one cause are joined, and a sentence still tells what happened at the
-//! place it names; a wait in a call for which there is no rule is told by the call.
+//! On captures made by hand: small groups of one cause are joined, and a sentence still reports
+//! what happened at the place it names; a wait in a call for which there is no rule is reported by
+//! the call.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -10,7 +11,8 @@ use format::record::TARGET_IS_NAME;
 use format::wait::WaitKind::{Other, SocketRead};
 use made::{also_seen, off_row, stack, BEGIN, MS};
 
-/// Each request of 310 ms, on a thread of its own, waits for 300 at a place and for a target of its own.
+/// Each request of 310 ms, on a thread of its own, waits for 300 at a place and for a target of its
+/// own.
 fn made(requests: &[(&str, &str)], kind: format::wait::WaitKind) -> Capture {
     let mut made = made::capture(7, &["GET /"]);
     for (tid, (function, target)) in (20..).zip(requests) {
@@ -26,7 +28,7 @@ fn made(requests: &[(&str, &str)], kind: format::wait::WaitKind) -> Capture {
 }
 
 #[test]
-fn a_joined_group_tells_the_target_of_its_place() {
+fn a_joined_group_reports_the_target_of_its_place() {
     let names: Vec<(String, String)> =
         (0..40).map(|i| (format!("ask_{i}"), format!("tcp 10.0.0.{i}:80"))).collect();
     let pairs: Vec<(&str, &str)> = names.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
@@ -40,7 +42,7 @@ fn a_joined_group_tells_the_target_of_its_place() {
 }
 
 #[test]
-fn a_call_without_a_rule_is_told_by_its_name() {
+fn a_call_without_a_rule_is_reported_by_its_name() {
     let made = made(&[("settle", "semtimedop")], Other);
     let verdict = diagnose(&made, |_| 100 * MS);
     let first = &verdict.findings[0];

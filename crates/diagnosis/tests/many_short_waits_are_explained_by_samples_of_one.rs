@@ -1,5 +1,6 @@
-//! On captures made by hand: a thread that waits for a fraction of a millisecond, again and again, is mostly found
-//! running in between; the looks that found it waiting at the same place say what for.
+//! On captures made by hand: a thread that waits for a fraction of a millisecond, again and again,
+//! is mostly found running in between; the samples that found it waiting at the same place say what
+//! for.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -13,8 +14,9 @@ use made::{request, seen, stack, BEGIN, MS};
 const OWN: u32 = 7;
 const US: u64 = 1_000;
 
-/// A request of 500 ms, four fifths of it waits of 80 us. Each 10 ms it is looked at: what the looks see comes in
-/// turns, in `settle()` called by `append()`, but what `elsewhere` says is in `append()` alone.
+/// A request of 500 ms, four fifths of it waits of 80 us. It is sampled each 10 ms: what the
+/// samples see comes in turns, in `settle()` called by `append()`, but what `elsewhere` says is in
+/// `append()` alone.
 fn syncs(exact: bool, looks: &[WaitKind], elsewhere: Option<WaitKind>) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     let append = stack(&mut made, &[("append", "/srv/journal.py", 27)]);
@@ -61,7 +63,8 @@ fn what_most_looks_at_the_place_saw_it_wait_for() {
     }
 }
 
-/// Anybody may wait for the GIL behind a call that lets go of it, and a wait in another function is another.
+/// Any thread may wait for the GIL behind a call that releases it, and a wait in another function
+/// is another.
 #[test]
 fn neither_the_gil_nor_a_wait_elsewhere_says_what_for() {
     for exact in [true, false] {

@@ -1,5 +1,6 @@
-//! On captures made by hand: the innermost code may only do as it was told. A pause of an installed library is
-//! whose call it tries again, or who called it; a query for each row is who asks for each row.
+//! On captures made by hand: the innermost code may only do what its caller asked for. A pause of
+//! an installed library belongs to the call that it tries again, or to the library's caller; a
+//! query for each row belongs to the code that asks for each row.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -59,7 +60,7 @@ fn a_pause_of_a_library_that_tries_again_is_the_called_functions() {
 }
 
 #[test]
-fn without_a_look_at_what_it_tries_it_is_who_called_the_library() {
+fn without_a_sample_of_what_it_tries_it_is_the_librarys_caller() {
     let told = first(&tried_again(None, &[SETTLE, CALL, NAP]));
     assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("invoices.py:5 settle()"));
     assert!(told.summary.ends_with(", called by invoices.py:5 settle()"), "{}", told.summary);
@@ -117,12 +118,12 @@ fn a_comprehension_on_the_way_is_the_loop() {
 }
 
 #[test]
-fn a_function_that_several_call_is_a_helper_of_who_calls_it_often() {
+fn a_function_that_several_call_is_a_helper_of_the_one_that_calls_it_often() {
     let home = ("home", "/srv/views.py", 9);
     let also = [home, ("command", "/srv/kv.py", 18)];
     let told = first(&row_by_row(&[LISTING, ATTRIBUTES], &also));
     assert_eq!(name(told.culprit.as_ref()).as_deref(), Some("items.py:6 attributes()"));
-    // Of one that only one calls nobody knows.
+    // A function that only one calls may be a helper or not.
     let told = first(&row_by_row(&[LISTING, ATTRIBUTES], &[home]));
     assert_eq!(told.culprit, None, "{}", told.summary);
 }

@@ -1,7 +1,7 @@
-//! On captures made by hand: a suspended request that waits for a queue, a future or a library's pool
-//! is told with the task that is to end its wait, also one that works for no request; nothing is known
-//! of a thread before its first record; the program's predicate is told as the recorder's time; and a
-//! name that is never normal is said to be.
+//! On captures made by hand: a suspended request that waits for a queue, a future or a library's
+//! pool is reported with the task that is to end its wait, also one that works for no request;
+//! nothing is known of a thread before its first record; the program's predicate is reported as the
+//! recorder's time; and a name that is never normal is said to be.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -83,7 +83,7 @@ fn sample(t_ns: u64, wait: WaitKind) -> Sample {
     made::sample(TID, t_ns, wait, 0)
 }
 
-/// Looks at a task all through the slow request.
+/// Samples of a task all through the slow request.
 fn looks(request: u64, task: u64, kind: AwaitKind, stack: u32, target: u64) -> Vec<Await> {
     let look = |i: u64| Await { target, ..awaited(i * 50, request, task, kind, stack) };
     (1..10).map(look).collect()
@@ -122,7 +122,7 @@ fn a_task_of_nobodys_that_waits_for_a_peer_most_likely_kept_the_queue_from_being
     let because = "most likely because jobs.py:12 store() kept its reader";
     assert!(finding.summary.ends_with(because), "{}", finding.summary);
     assert_eq!(finding.confidence, Confidence::Likely);
-    // Either of two may be the reader; and who only pauses is none.
+    // Either of two may be the reader; and a task that only pauses is none.
     let both = looks(0, SWEEPER, AwaitKind::Socket, POLLS, PEER);
     made.awaits.get_mut(&0).expect("looks").extend(both);
     made.awaits.get_mut(&0).expect("looks").sort_by_key(|row| row.t_ns);
@@ -136,7 +136,8 @@ fn a_task_of_nobodys_in_the_same_file_most_likely_is_to_fulfil_a_future() {
     let mut made = capture();
     made.awaits.insert(SLOW, looks(SLOW, SLOW, AwaitKind::Future, SUBMIT, 0));
     assert_eq!(first(&made).cause.text(), "unknown");
-    // In another file there is one that waits for a future of its own: nothing says that they know each other.
+    // In another file there is a task that waits for a future of its own: nothing says that they
+    // know each other.
     made.awaits.insert(0, looks(0, READER, AwaitKind::Future, POLLS, 0));
     assert_eq!(first(&made).cause.text(), "unknown");
     let carry = made.codes.len() as u32 + 1;
@@ -257,7 +258,7 @@ fn a_name_without_a_normal_request_is_said_to_be_slow_always() {
 #[test]
 fn a_loop_whose_long_wait_nobody_saw_was_not_kept_by_unknown_code() {
     let mut made = capture();
-    // The last look at its thread was in a callback, shortly before the wait.
+    // The last sample of its thread was in a callback, shortly before the wait.
     let ran = Sample { stack: STORE, ..sample(BEGIN - 5 * MS, WaitKind::Running) };
     for seen in [vec![], vec![ran]] {
         made.samples.insert(TID, seen);

@@ -24,7 +24,8 @@ fn judge(made: &Capture) -> Diagnosis<'_> {
     diagnose(made, |_| 100 * MS)
 }
 
-/// A request each of two handlers, 500 and 400 ms; both compute in `fold`, which calls `mix` for less than half of it.
+/// A request each of two handlers, 500 and 400 ms; both compute in `fold`, which calls `mix` for
+/// less than half of it.
 fn two_handlers() -> Capture {
     let mut made = made();
     for (tid, name, ms, handler) in [(OWN, 0, 500, "first"), (OTHER, 1, 400, "second")] {
@@ -42,7 +43,7 @@ fn two_handlers() -> Capture {
 }
 
 #[test]
-fn work_that_two_handlers_call_is_told_where_it_is_done_and_the_path_ends_there() {
+fn work_that_two_handlers_call_is_reported_where_it_is_done_and_the_path_ends_there() {
     let made = two_handlers();
     let verdict = judge(&made);
     let told: Vec<_> = verdict.findings.iter().filter(|f| f.cause.text() == "cpu").collect();
@@ -63,7 +64,7 @@ fn work_that_two_handlers_call_is_told_where_it_is_done_and_the_path_ends_there(
 }
 
 #[test]
-fn a_server_that_waits_for_the_gil_is_told_at_who_had_it() {
+fn a_servers_wait_for_the_gil_is_reported_at_the_holders_place() {
     let server = [("write", "/lib/site-packages/server/util.py", 348)];
     let view = [server[0], ("view", APP, 12)];
     for (frames, who) in [(&server[..], "requests waited"), (&view[..], "app.py:12 view() waited")]
@@ -91,7 +92,7 @@ fn a_server_that_waits_for_the_gil_is_told_at_who_had_it() {
 }
 
 #[test]
-fn who_holds_a_lock_while_a_program_runs_waited_for_a_child_process() {
+fn the_holder_of_a_lock_while_a_program_runs_waited_for_a_child_process() {
     let mut made = made();
     let waits = stack(&mut made, &[("view", APP, 12)]);
     let runs = [("render", APP, 40), ("communicate", "/lib/subprocess.py", 1209)];
@@ -119,7 +120,7 @@ fn a_stack_that_could_not_be_read_is_the_one_beside_it() {
     made.requests.push(made::request(99, OWN, BEGIN, 400));
     off(&mut made, OWN, &[(400, 9000)]);
     seen(&mut made, OWN, &[]);
-    // Four looks in five found the thread on its way from one call into another.
+    // Four samples in five found the thread on its way from one call into another.
     also_seen(&mut made, OWN, (5..400).step_by(50), Running, fold);
     for ms in [15, 25, 35, 45] {
         also_seen(&mut made, OWN, (ms..400).step_by(50), Running, 0);

@@ -1,6 +1,6 @@
 //! On captures made by hand, after services nobody had seen before: what is tried again between two
-//! pauses, pools that nobody gives back to, tasks and threads that are looked at seldom, requests that
-//! waited for the GIL before they began.
+//! pauses, pools that nobody gives back to, tasks and threads that are sampled seldom, requests
+//! that waited for the GIL before they began.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -30,14 +30,14 @@ fn slow(ms: u64) -> Capture {
     made
 }
 
-/// Only looks: no switch records.
+/// Only samples: no switch records.
 fn without_switches(made: &mut Capture) {
     made.meta.sources = vec![("switches".to_owned(), "off: refused".to_owned())];
     made.off_cpu.clear();
 }
 
-/// Three calls of 20 ms that wait for a peer, and 100 ms of sleep behind each; `call` is where the looks
-/// at the second and third one find it.
+/// Three calls of 20 ms that wait for a peer, and 100 ms of sleep behind each; `call` is where the
+/// samples of the second and third one find it.
 fn retries(call: Option<(&str, &str, u32)>) -> Capture {
     let mut made = slow(400);
     let retry = stack(&mut made, &[("view", "/srv/app.py", 12), ("retry", "/srv/app.py", 30)]);
@@ -54,7 +54,7 @@ fn retries(call: Option<(&str, &str, u32)>) -> Capture {
 }
 
 #[test]
-fn pauses_are_counted_without_the_waits_between_them_and_what_is_tried_again_is_told() {
+fn pauses_are_counted_without_the_waits_between_them_and_what_is_tried_again_is_named() {
     let made = retries(Some(("call_stock", "/srv/stock.py", 8)));
     let verdict = judge(&made);
     let first = &verdict.findings[0];
@@ -62,13 +62,13 @@ fn pauses_are_counted_without_the_waits_between_them_and_what_is_tried_again_is_
     assert!(first.summary.starts_with("app.py:30 retry() slept for 3"), "{}", first.summary);
     let wanted = "in 3 pauses between calls of stock.py:8 call_stock()";
     assert!(first.summary.ends_with(wanted), "{}", first.summary);
-    // No look fell between the pauses: their number is not that of all waits, and nothing is said of
-    // a call.
+    // No sample fell between the pauses: their number is not that of all waits, and nothing is said
+    // of a call.
     let made = retries(None);
     let summary = judge(&made).findings[0].summary.clone();
     assert!(summary.starts_with("app.py:30 retry() slept for 3"), "{summary}");
     assert!(!summary.contains("calls") && !summary.contains("6 pauses"), "{summary}");
-    // By looks alone there are no counts.
+    // By samples alone there are no counts.
     let mut made = retries(Some(("call_stock", "/srv/stock.py", 8)));
     without_switches(&mut made);
     let summary = judge(&made).findings[0].summary.clone();
@@ -76,8 +76,9 @@ fn pauses_are_counted_without_the_waits_between_them_and_what_is_tried_again_is_
     assert!(!summary.contains("pauses"), "{summary}");
 }
 
-/// Three requests, each of which waits in `Queue.get` for so many ms; `vain` of them have a time limit
-/// that runs out then. `OTHER` fills the pool up when the others' waits end, and pauses in between.
+/// Three requests, each of which waits in `Queue.get` for so many ms; `vain` of them have a time
+/// limit that runs out then. `OTHER` fills the pool up when the others' waits end, and pauses in
+/// between.
 fn pool(waits_ms: &[u64], vain: usize) -> Capture {
     let mut made = slow(1);
     made.requests.pop();
@@ -115,21 +116,22 @@ fn pool(waits_ms: &[u64], vain: usize) -> Capture {
 }
 
 #[test]
-fn who_ended_one_wait_is_not_to_blame_for_those_that_nobody_ended() {
+fn the_waker_of_one_wait_is_not_to_blame_for_waits_that_nobody_ended() {
     let made = pool(&[500, 500, 500], 2);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "pool-wait", "{}", to_text(&verdict));
     assert!(first.culprit.is_none(), "{}", to_text(&verdict));
     assert!(first.advice.contains("not give it back"), "{}", first.advice);
-    // Where most of them were ended, who did that is told.
+    // Where most of them were ended, their waker is reported.
     let made = pool(&[500, 500, 500], 1);
     let verdict = judge(&made);
     let culprit = verdict.findings[0].culprit.as_ref().expect("a culprit");
     assert_eq!(culprit.function, "heal");
 }
 
-/// A suspended request of 3,200 ms whose task was seen at these times, in the lock's line or beside it.
+/// A suspended request of 3,200 ms whose task was seen at these times, in the lock's line or beside
+/// it.
 fn suspended(looks: &[(u64, bool)]) -> Capture {
     let mut made = slow(3200);
     made.requests.last_mut().expect("the slow one").on_loop = true;
@@ -149,7 +151,7 @@ fn suspended(looks: &[(u64, bool)]) -> Capture {
 }
 
 #[test]
-fn a_task_that_two_rare_looks_found_in_the_same_await_stood_there_in_between() {
+fn a_task_that_two_rare_samples_found_in_the_same_await_was_there_in_between() {
     let made = suspended(&[(100, true), (1300, true), (3000, true)]);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
@@ -164,8 +166,8 @@ fn a_task_that_two_rare_looks_found_in_the_same_await_stood_there_in_between() {
     assert!(told < 0.6, "{}", to_text(&verdict));
 }
 
-/// Without switch records: a request waits 450 ms in a Condition of the program's own, while `OTHER`
-/// stays in `reload` until `until`.
+/// Without switch records: a request waits 450 ms in a Condition of the program's own, while
+/// `OTHER` is in `reload` until `until`.
 fn condition(until: u64) -> Capture {
     let mut made = slow(500);
     without_switches(&mut made);
@@ -190,7 +192,7 @@ fn without_switch_records_whose_stay_ends_with_a_wait_most_likely_held_the_lock(
     let wanted =
         "most likely notified by app.py:40 reload() in another thread, which waited for a peer";
     assert!(first.summary.ends_with(wanted), "{}", first.summary);
-    // A fellow whose wait ends then as well, in other code, is nobody's.
+    // A fellow waiter whose wait ends then as well, in other code, is nobody's.
     let mut made = condition(450);
     let wait = made.samples[&OWN][0].stack;
     let fellow = stack(&mut made, &[("stamp", "/srv/app.py", 60)]);
@@ -202,7 +204,7 @@ fn without_switch_records_whose_stay_ends_with_a_wait_most_likely_held_the_lock(
     also_seen(&mut made, 10, [510].into_iter(), Running, fellow);
     let found = judge(&made).findings[0].culprit.clone().expect("a culprit");
     assert_eq!(found.function, "reload");
-    // It stays on: it held nothing of the waiter's.
+    // It is still there afterwards: it held nothing of the waiter's.
     let made = condition(1500);
     assert!(judge(&made).findings[0].culprit.is_none(), "{}", to_text(&judge(&made)));
 }
@@ -234,7 +236,7 @@ fn arrives(wait: WaitKind, asks: u64) -> Capture {
 }
 
 #[test]
-fn who_computes_and_loses_its_cpu_waits_for_no_gil() {
+fn a_thread_that_computes_and_loses_its_cpu_waits_for_no_gil() {
     let made = arrives(Gil, 15);
     let verdict = judge(&made);
     let gil: f64 =
@@ -249,8 +251,8 @@ fn who_computes_and_loses_its_cpu_waits_for_no_gil() {
     assert!(first.summary.starts_with(wanted), "{}", first.summary);
 }
 
-/// A request on a loop awaits a future for 3,000 ms; who is to fulfil it was found at another one's, of the
-/// same code, at `asked_ms`. That task was seen all the while.
+/// A request on a loop awaits a future for 3,000 ms; the task that is to fulfil it was found at
+/// another request's future, of the same code, at `asked_ms`. That task was seen all the while.
 fn fulfilled(asked_ms: u64, seen_ms: u64, kind: AwaitKind) -> Capture {
     let mut made = suspended(&[]);
     let wait = stack(&mut made, &[("predict", "/srv/app.py", 19)]);
@@ -267,14 +269,15 @@ fn fulfilled(asked_ms: u64, seen_ms: u64, kind: AwaitKind) -> Capture {
 }
 
 #[test]
-fn who_is_to_fulfil_one_future_is_to_fulfil_those_of_the_same_code() {
+fn the_task_that_is_to_fulfil_one_future_is_to_fulfil_others_of_the_same_code() {
     let made = fulfilled(5000, 6000, AwaitKind::Future);
     let verdict = judge(&made);
     let first = &verdict.findings[0];
     assert_eq!(first.cause.text(), "pool-wait", "{}", to_text(&verdict));
     assert_eq!(first.culprit.as_ref().expect("a culprit").function, "score");
     assert!(first.summary.contains("for a result; most likely"), "{}", first.summary);
-    // It was seen no more when the request waited; or it is a lock, which has another holder each time.
+    // It was seen no more when the request waited; or it is a lock, which has another holder each
+    // time.
     let made = fulfilled(0, 10, AwaitKind::Future);
     let verdict = judge(&made);
     assert!(
@@ -286,8 +289,8 @@ fn who_is_to_fulfil_one_future_is_to_fulfil_those_of_the_same_code() {
     assert!(judge(&made).findings[0].culprit.is_none(), "{}", to_text(&judge(&made)));
 }
 
-/// By looks alone: the request waits for the GIL, nobody was asked who has it, and `OTHER` ran all the
-/// while, in code of this kind.
+/// By samples alone: the request waits for the GIL, no sample read its holder, and `OTHER` ran all
+/// the while, in code of this kind.
 fn keeps(native: bool) -> Capture {
     let mut made = slow(500);
     let view = stack(&mut made, &[("view", "/srv/app.py", 12)]);
@@ -313,7 +316,8 @@ fn a_thread_without_python_code_has_no_gil() {
     assert!(verdict.findings[0].culprit.is_none(), "{}", to_text(&verdict));
 }
 
-/// A look at the recorder's heart: it wanted to run for all of the request's time and got no CPU.
+/// A sample and the recorder's heartbeat: the recorder wanted to run for all of the request's time
+/// and got no CPU.
 fn crowded(look_ms: u64, delay_ms: u64) -> Capture {
     let mut made = slow(500);
     let nap = stack(&mut made, &[("nap", "/srv/app.py", 12)]);
@@ -331,20 +335,20 @@ fn crowded(look_ms: u64, delay_ms: u64) -> Capture {
 }
 
 #[test]
-fn who_slept_lacked_no_cpu_however_long_the_recorder_waited_for_one() {
+fn a_sleeping_thread_lacked_no_cpu_however_long_the_recorder_waited_for_one() {
     let made = crowded(510, 3);
     let verdict = judge(&made);
     assert_eq!(verdict.findings[0].cause.text(), "sleep", "{}", to_text(&verdict));
     // Its own account says that it was woken and got none.
     let made = crowded(510, 400);
     assert_eq!(judge(&made).findings[0].cause.text(), "cpu-starved");
-    // Nothing tells.
+    // Nothing says so.
     let made = crowded(900, 3);
     assert_eq!(judge(&made).findings[0].cause.text(), "cpu-starved");
 }
 
 #[test]
-fn requests_that_had_not_begun_stood_still_while_another_thread_forked() {
+fn requests_that_had_not_begun_waited_while_another_thread_forked() {
     let mut made = slow(500);
     made.requests.last_mut().expect("the slow one").started_ns = BEGIN + 490 * MS;
     let sleeps = stack(&mut made, &[("saver", "/srv/app.py", 40)]);
@@ -353,7 +357,7 @@ fn requests_that_had_not_begun_stood_still_while_another_thread_forked() {
     off(&mut made, OWN, &[(0, 489), (501, 9000)]);
     seen(&mut made, OWN, &[]);
     off(&mut made, OTHER, &[(600, 9000)]);
-    // Before, and soon behind: the sampler stood still as well.
+    // Before, and soon behind: the sampler was blocked as well.
     seen(&mut made, OTHER, &[(1, Sleep, sleeps), (492, Running, forks)]);
     made.samples.get_mut(&OTHER).expect("seen")[0].t_ns -= 20 * MS;
     made.names.push("dashcam.fork".to_owned());
@@ -366,7 +370,7 @@ fn requests_that_had_not_begun_stood_still_while_another_thread_forked() {
 }
 
 #[test]
-fn the_time_a_finding_tells_is_that_of_one_request() {
+fn the_time_of_a_finding_is_that_of_one_request() {
     let mut made = slow(1);
     made.requests.pop();
     let long = stack(&mut made, &[("view", "/srv/app.py", 12), ("ask", "/srv/app.py", 30)]);
@@ -388,7 +392,7 @@ fn the_time_a_finding_tells_is_that_of_one_request() {
 }
 
 #[test]
-fn who_is_to_put_into_a_full_queue_as_well_kept_no_reader() {
+fn another_writer_of_a_full_queue_kept_no_reader() {
     let mut made = slow(500);
     without_switches(&mut made);
     let app = "/srv/app.py";
@@ -431,7 +435,8 @@ fn one_wait_that_looks_cut_is_one_interval() {
     assert!(told("intervals") > 1.0 && told("longest single interval") > 400.0, "{first:?}");
 }
 
-/// Python's `execute` sleeps in SQLite's busy handler; the first of the pauses came before anybody looked at native code.
+/// Python's `execute` sleeps in SQLite's busy handler; the first of the pauses came before native
+/// code was sampled.
 #[test]
 fn a_sleep_inside_of_sqlite_is_a_wait_for_its_lock() {
     for (library, cause) in [("/lib/libsqlite3.so.0", "lock-wait"), ("/lib/libcurl.so.4", "sleep")]

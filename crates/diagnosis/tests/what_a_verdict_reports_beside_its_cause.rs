@@ -1,4 +1,5 @@
-//! On captures made by hand: what a verdict tells beside its cause, where little is known and where all is.
+//! On captures made by hand: what a verdict reports beside its cause, where little is known and
+//! where all is.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -47,7 +48,7 @@ fn one_slow_request_and_nothing_to_compare_with_is_never_sure() {
 }
 
 #[test]
-fn what_no_cause_claims_is_told_with_the_stacks_it_passed_in() {
+fn what_no_cause_claims_is_reported_with_the_stacks_it_passed_in() {
     let mut made = made::capture(OWN, &["GET /"]);
     let ask = stack(&mut made, &[("view", APP, 3), ("price", APP, 12), ("ask", APP, 31)]);
     let tell = stack(&mut made, &[("view", APP, 4), ("tell", APP, 40)]);
@@ -92,7 +93,7 @@ fn dashcam_is_a_suspect_like_any_other() {
     let verdict = judge(&made);
     let text = to_text(&verdict);
     assert!(text.contains("locks 0.0 ms, dashcam itself 5.0 ms.\n"), "{text}");
-    // What another of its threads ran meanwhile, as switch records tell: 20 ms between two waits.
+    // What another of its threads ran meanwhile, by switch records: 20 ms between two waits.
     made.threads.push(made::thread(OTHER, "dashcam-keeper"));
     off(&mut made, OTHER, &[(0, 100), (120, 400)]);
     let text = to_text(&judge(&made));

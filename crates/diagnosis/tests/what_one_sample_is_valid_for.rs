@@ -1,5 +1,5 @@
-//! On captures made by hand, without switch records: a look tells of the time next to it, and not of what
-//! came before or after what it saw.
+//! On captures made by hand, without switch records: a sample is valid for the time next to it, and
+//! not for what came before or after what it saw.
 #![allow(clippy::expect_used, missing_docs)]
 
 mod made;
@@ -12,7 +12,8 @@ use made::{also_seen, seen, stack, BEGIN, MS};
 const OWN: u32 = 7;
 const OTHER: u32 = 8;
 
-/// A slow request of 500 ms, which sleeps from `from_ms` on; behind it its thread reads the next one.
+/// A slow request of 500 ms, which sleeps from `from_ms` on; behind it its thread reads the next
+/// one.
 fn slow(from_ms: u64) -> Capture {
     let mut made = made::capture(OWN, &["GET /"]);
     made.meta.sources = vec![("switches".to_owned(), "off".to_owned())];
@@ -31,7 +32,7 @@ fn causes(made: &Capture) -> Vec<(&'static str, f64)> {
 }
 
 #[test]
-fn the_last_look_at_a_request_tells_how_it_ended() {
+fn the_last_sample_of_a_request_shows_how_it_ended() {
     let made = slow(0);
     let found = causes(&made);
     assert_eq!(found.len(), 1, "{}", to_text(&diagnose(&made, |_| 100 * MS)));
@@ -39,8 +40,8 @@ fn the_last_look_at_a_request_tells_how_it_ended() {
     assert!(found[0].1 > 0.95, "{found:?}");
 }
 
-/// It lay in its socket for 200 ms; the first look at another thread, at the end of that, finds it at the
-/// GIL, and one before, if there is one, at `before`.
+/// It lay in its socket for 200 ms; the first sample of another thread, at the end of that, finds
+/// it at the GIL, and one before, if there is one, at `before`.
 fn waits_in_its_socket(before: Option<format::wait::WaitKind>) -> Capture {
     let mut made = slow(200);
     made.requests.last_mut().expect("the slow one").started_ns = BEGIN + 200 * MS;
@@ -58,7 +59,7 @@ fn waits_in_its_socket(before: Option<format::wait::WaitKind>) -> Capture {
 }
 
 #[test]
-fn the_first_look_at_a_thread_says_nothing_of_long_before() {
+fn the_first_sample_of_a_thread_says_nothing_of_long_before() {
     for before in [None, Some(Futex)] {
         let found = causes(&waits_in_its_socket(before));
         assert!(found.iter().all(|(cause, _)| *cause != "gil-wait"), "{before:?}: {found:?}");
