@@ -25,10 +25,6 @@ from check_docs import ROOT, pages
 COLUMNS = 120
 COMMENT_COLUMNS = 100
 
-# Folders whose comments are not clean yet. The list only shrinks: an entry without a finding fails.
-NOT_YET = [
-]
-
 # Compared with what the code generates, by a test: its descriptions are one line each.
 GENERATED = {"docs/tables.md"}
 
@@ -153,31 +149,14 @@ def sources() -> list[str]:
     return [file for file in listed.stdout.splitlines() if PurePath(file).suffix in code_comments.TOKENS]
 
 
-def is_under(file: str, folder: str) -> bool:
-    """Whether a file is a folder's."""
-    return PurePath(folder) in PurePath(file).parents
-
-
-def wrong_in_sources(files: dict[str, str]) -> list[str]:
-    """What is wrong with the sources outside NOT_YET, and the entries of NOT_YET that are clean."""
-    found = {file: wrong_in_code(file, text) for file, text in files.items()}
-    held = {file: what for file, what in found.items() if not any(is_under(file, folder) for folder in NOT_YET)}
-    unclean = [file for file, what in found.items() if what]
-    clean = [folder for folder in NOT_YET if not any(is_under(file, folder) for file in unclean)]
-    return [f"{file}:{number}: {what}" for file, findings in held.items() for number, what in findings] + [
-        f"tools/check_words.py: {folder} is clean, so take it off NOT_YET" for folder in clean
-    ]
-
-
 def main() -> int:
     """Prints what is wrong; 1 if something is."""
     texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages()}
     findings = [f"{page}:{number}: {what}" for page, text in texts.items() for number, what in wrong(page, text)]
     # A file that is listed and gone is about to be renamed.
     files = {file: (ROOT / file).read_text(encoding="utf-8") for file in sources() if (ROOT / file).exists()}
-    findings += wrong_in_sources(files)
-    clean = f"words: {len(texts)} pages and {len(files)} source files, except {len(NOT_YET)} folders that are not clean yet"
-    print("\n".join(findings) if findings else clean)
+    findings += [f"{file}:{number}: {what}" for file, text in files.items() for number, what in wrong_in_code(file, text)]
+    print("\n".join(findings) if findings else f"words: {len(texts)} pages and {len(files)} source files are clean")
     return 1 if findings else 0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import unittest
 from pathlib import Path
-from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
@@ -166,22 +165,6 @@ class NamesOfTests(unittest.TestCase):
 
     def test_the_name_of_another_function_is_not_read(self) -> None:
         self.assertEqual(self.names("crates/a/tests/wakers.rs", "fn is_told() {}\n"), [])
-
-
-class NotYet(unittest.TestCase):
-    FILES = {"a/b/c.rs": "// told\n", "a/bc/d.rs": "// told\n", "e/f.rs": "// clean\n"}
-
-    def wrong(self, *not_yet: str) -> list[str]:
-        with mock.patch.object(check_words, "NOT_YET", list(not_yet)):
-            return [finding.split(":")[0] for finding in check_words.wrong_in_sources(self.FILES)]
-
-    def test_a_folder_of_the_list_is_not_held(self) -> None:
-        self.assertEqual(self.wrong("a/b"), ["a/bc/d.rs"])
-        self.assertEqual(self.wrong("a"), [])
-
-    def test_a_clean_folder_may_not_be_on_the_list(self) -> None:
-        self.assertEqual(self.wrong("a", "e"), ["tools/check_words.py"])
-        self.assertEqual(self.wrong("a", "gone"), ["tools/check_words.py"])
 
 
 if __name__ == "__main__":
