@@ -119,6 +119,8 @@ impl Judge<'_, '_> {
         let mut level = Confidence::Confirmed;
         let mut checks: Vec<Check> = Vec::new();
         let mut check = |name, value: f64, limit: f64, passed: bool| {
+            // The sum of nothing is -0.
+            let value = value + 0.0;
             checks.push(Check { threshold: Threshold::part(name, limit), value, passed });
             passed
         };
