@@ -101,6 +101,8 @@ def _called_by(script: str) -> str:
     folder, name = os.path.split(script)
     if name.endswith(".py") or os.path.basename(folder) not in ("bin", "Scripts"):
         return ""
+    if not os.path.isfile(script):  # opening a named pipe would wait for its writer
+        return ""
     with open(script, "rb") as file:
         found = _CONSOLE_SCRIPT.search(file.read(_SCRIPT_BYTES))
     return found[1].decode() if found else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,13 @@ def test_a_command_line_names_the_installed_application(
     given = [word.format(environment) for word in words]
     folders = _application._installed(_application._modules(given, variables), [str(site)])
     assert folders == [str(site / name) for name in found]
+
+
+def test_a_pipe_in_place_of_a_script_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    pipe = tmp_path / "bin" / "stockroom"
+    os.mkfifo(pipe)
+    assert _application._called_by(str(pipe)) == ""
 
 
 def test_what_cannot_be_read_is_no_application(monkeypatch: pytest.MonkeyPatch) -> None:
