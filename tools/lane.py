@@ -6,8 +6,9 @@ it started. Its tests come from JUnit files it leaves (nextest, pytest, node) or
 (SECONDS s)` and `FAILED NAME (SECONDS s)`. The report names what failed, the time of each part, the
 slowest tests, and closes with two lines of totals.
 
-It promises that nothing is run again to pass. Missing on purpose: the list of parts (tools/test,
-tools/test_live), and parts in parallel: they would disturb each other's times.
+It promises that nothing is run again to pass. Only downloads run beside another part (`Beside`).
+Missing on purpose: the list of parts (tools/test, tools/test_live), and tests of two parts at the
+same time: they would disturb each other's times.
 """
 
 from __future__ import annotations
@@ -119,6 +120,43 @@ def run(lane: str, name: str, command: list[str], junit: list[Path], env: dict[s
     part = Part(name, ok, seconds, cpu_s, crowding.end(), cases, [line.rstrip() for line in lines[-TAIL_LINES:]])
     print(f"==== {name}: {'ok' if ok else f'FAILED (exit {code})'} ({seconds:.0f} s)", flush=True)
     return part
+
+
+class Beside:
+    """A part that waits for the network more than for a CPU, so it runs while another part builds.
+
+    Its output is kept in its log and printed at the end. Its time is what `join` had to wait; its CPU
+    time is counted in the parts that ran meanwhile, too.
+    """
+
+    def __init__(self, lane: str, name: str, command: list[str], env: dict[str, str]) -> None:
+        self._name = name
+        self._log = ROOT / "build" / lane / f"{name}.log"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("w", encoding="utf-8") as kept:
+            self._process = subprocess.Popen(command, cwd=ROOT, env=os.environ | env, stdin=subprocess.DEVNULL,
+                                             stdout=kept, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def __enter__(self) -> Beside:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._process.poll() is None:
+            end(self._process)
+
+    def join(self) -> Part:
+        """Waits for its end."""
+        begin, cpu_s, crowding = time.monotonic(), children_cpu_s(), Crowding()
+        try:
+            code = self._process.wait(PART_S)
+        except subprocess.TimeoutExpired:
+            end(self._process)
+            code = 124
+        seconds = time.monotonic() - begin
+        lines = self._log.read_text("utf-8", errors="replace").splitlines()
+        print(f"==== {self._name}, begun beside", *lines, sep="\n", flush=True)
+        print(f"==== {self._name}: {'ok' if code == 0 else f'FAILED (exit {code})'} ({seconds:.0f} s)", flush=True)
+        return Part(self._name, code == 0, seconds, children_cpu_s() - cpu_s, crowding.end(), [], lines[-TAIL_LINES:])
 
 
 def children_cpu_s() -> float:

@@ -33,6 +33,8 @@ BEGIN = r"""
         return re.sub(r"0x[0-9a-f]+|\d\d:\d\d:\d\d(,\d+)?", "0x", repr((gave, [str(w.message) for w in caught])))
     def compare(cases, collects=True):
         "Each case is a function; all of them bare, then all of them recorded."
+        gc.collect()
+        gc.freeze()  # each case collects: what a framework leaves behind when it is imported is not walked again
         bare = {name: outcome(case, collects) for name, case in cases.items()}
         assert dashcam.start(slow="9s")
         recorded = {name: outcome(case, collects) for name, case in cases.items()}

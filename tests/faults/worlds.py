@@ -325,7 +325,12 @@ def compared(world: World, expected: Ended, got: Ended) -> Optional[str]:
 def all(note: Note, names: "list[str]", quick: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="dashcam-worlds-") as folder:
         base = base_of_address_space()
-        for world in worlds(folder):
+        known = worlds(folder)
+        for name in names:
+            if not any(name in world.name for world in known):
+                raise SystemExit(f"faults: found the name {name!r}, wanted a part of one of "
+                                 f"{', '.join(repr(world.name) for world in known)}")
+        for world in known:
             wanted = any(name in world.name for name in names) if names else world.quick or not quick
             if wanted:
                 one(world, note, folder, base)
