@@ -5,12 +5,12 @@
 //! typical of the service. They are compared by fingerprint, which is the same for the same cause
 //! at the same place in every capture. Captures of other services in the folder are left out.
 //!
-//! What it costs: captures are read, the newest first, until `FOR` has passed, and none over
-//! `LARGEST`. The number of unread captures is reported.
+//! What it costs: captures are read, the newest first, until `MOST_READ` of them or `MOST_BYTES` are,
+//! and none over `LARGEST`: bounds that give the same answer on a slow machine. The number of unread
+//! captures is reported.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use capture::read::{Capture, Wanted};
 use diagnosis::Diagnosis;
@@ -20,7 +20,9 @@ use trigger::Rules;
 use crate::columns::{plain, utc};
 use crate::read::{captures_in, default_rules};
 
-const FOR: Duration = Duration::from_millis(500);
+/// Some 20 ms each.
+const MOST_READ: usize = 32;
+const MOST_BYTES: u64 = 32 << 20;
 const LARGEST: u64 = 16 << 20;
 /// Other causes that are shown on the screen.
 const MOST: usize = 3;
@@ -65,13 +67,16 @@ impl Others {
         };
         let mut paths = file.parent().map(captures_in).unwrap_or_default();
         paths.sort_unstable();
-        let began = Instant::now();
+        let (mut files, mut left) = (0, MOST_BYTES);
         for (_, bytes, path) in paths.into_iter().rev().filter(|(_, _, path)| path != file) {
             // Opening a pipe would block.
             let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file());
-            let told = is_file && began.elapsed() < FOR && bytes <= LARGEST;
-            let told = told.then(|| Capture::open_for(&path, Wanted::Causes, &mut |_, _| ()));
-            match told {
+            let wanted = is_file && files < MOST_READ && bytes <= LARGEST.min(left);
+            if wanted {
+                files += 1;
+                left -= bytes;
+            }
+            match wanted.then(|| Capture::open_for(&path, Wanted::Causes, &mut |_, _| ())) {
                 Some(Ok(capture)) if capture.meta.service != main.capture.meta.service => (),
                 Some(Ok(mut capture)) => {
                     // Native places get their names, and so the same fingerprint, only from the
