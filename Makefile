@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHONS ?= 3.11 3.13
 export PYTHONS
 
-.PHONY: help setup demo test test-live test-peers captures accept viewer zoo sim bench lint install-c clean
+.PHONY: help setup wheels demo test test-live test-peers captures accept viewer zoo sim bench lint install-c clean
 
 help:
 	@echo "make demo       the story of Billy: a spike, a capture, the cause (under 4 minutes)"
@@ -22,9 +22,13 @@ help:
 	@echo "make lint       form, rooms, docs, clippy, ruff, shellcheck"
 	@echo "make install-c PREFIX=/usr/local    libdashcam, dashcam.h, dashcam.pc"
 	@echo "make setup      environments in .venv with dashcam built and installed"
+	@echo "make wheels     dist/*.whl to install elsewhere, one for each CPython here; PYTHONS=\"3.11 3.13\""
 
 setup:
 	tools/setup
+
+wheels:
+	PYTHONS="$(if $(filter-out file,$(origin PYTHONS)),$(PYTHONS))" tools/wheels
 
 demo:
 	tools/demo_setup

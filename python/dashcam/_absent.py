@@ -25,6 +25,8 @@ def explain(error: ImportError) -> str:
     elsewhere = "interpreter" in str(error)
     if elsewhere:
         return "another interpreter of this process holds the recorder, and records its threads"
+    if not sys.platform.startswith("linux") or sys.implementation.name != "cpython":
+        return f"this is {sys.implementation.name} on {sys.platform}"
     folder = os.path.dirname(os.path.abspath(__file__))
     others = sorted(n for n in os.listdir(folder) if n.startswith("_native.") and n.endswith(".so"))
     if others and not any(n.endswith(s) for n in others for s in EXTENSION_SUFFIXES):
@@ -105,11 +107,21 @@ def start(config: dict[str, str]) -> bool:
         return False
     found = f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}"
     print(
-        f"dashcam: not recording: no native module for {found}: {why}; wanted CPython 3.9 to 3.13 "
-        "with dashcam installed in its own environment; the program runs on",
+        f"dashcam: not recording: no native module for {found}: {why}; wanted CPython 3.9 to 3.13 on "
+        "Linux with dashcam installed in its own environment; the program runs on",
         file=sys.stderr,
     )
     return False
+
+
+def command() -> int:
+    """`dashcam` of the wheel without native modules: says where there is one."""
+    print(
+        f"dashcam: no command for {sys.implementation.name} on {sys.platform}; wanted CPython on Linux, "
+        "which records, and judges captures of other machines, too",
+        file=sys.stderr,
+    )
+    return 2
 
 
 def snap(reason: str) -> str:
