@@ -92,6 +92,20 @@ class ImportCycles(unittest.TestCase):
                           check_rooms.check_cycles("room", 0)[0])
             self.assertIn("lower its number", check_rooms.check_cycles("room", 3)[0])
 
+    def test_a_module_imports_only_layers_below_it(self) -> None:
+        header = "//! A crate.\n//!\n//! ```text\n//! top     reads\n//! bottom  is read\n//! ```\n"
+        self.write(lib=header + "mod top; mod bottom;", top="use crate::bottom;", bottom="")
+        with (
+            mock.patch.object(check_rooms, "manifest", lambda room: self.src.parent / "Cargo.toml"),
+            mock.patch.object(check_rooms, "ROOT", self.src.parent),
+        ):
+            self.assertEqual(check_rooms.check_layers("room"), [])
+            self.write(lib=header + "mod top; mod bottom; mod other;", top="", bottom="use crate::top;", other="")
+            self.assertEqual(check_rooms.check_layers("room"), [
+                "src/bottom.rs imports top.rs, a layer above it",
+                "room: the layers in lib.rs, top, bottom, do not have other",
+            ])
+
 
 if __name__ == "__main__":
     unittest.main()

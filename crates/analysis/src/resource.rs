@@ -155,6 +155,11 @@ impl Resource {
         self.is_in_vain() || matches!(self, Resource::Processes | Resource::OtherProcess)
     }
 
+    /// Whether a waiter asks for it again and again: nobody wakes it.
+    pub fn is_asked_for_again(&self) -> bool {
+        *self == Resource::Database
+    }
+
     /// Whether the kernel said which process has it.
     pub fn has_known_process(&self) -> bool {
         let Resource::FileLock { by, .. } = self else { return false };

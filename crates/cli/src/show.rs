@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use capture::read::{Capture, RequestRow, SpanRow, Traces};
-use diagnosis::causes::{ms_text, thousands};
+use diagnosis::{ms_text, thousands};
 use tables::summary::{self, by_name, median, request_ms};
 
 use crate::read::{open, NOTHING};

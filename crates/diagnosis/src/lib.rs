@@ -1,56 +1,62 @@
 //! From a capture to a named cause.
 //!
 //! How it works: requests are divided into slow and normal ones by the rules the capture was made
-//! under (`requests`). Each slow request's time is cut into exclusive segments of its thread
-//! (`timeline`), each segment is claimed by a cause (`causes`, one file each), waits for work on
-//! other threads are replaced by what those did (`pieces`), and of requests on an event loop by
-//! what their task was seen to await (`awaits`); time without a CPU inside of long work is that
-//! work's (`crowded`). What normal requests do too is taken off, and what remains is grouped by
-//! cause and place (`group`; `repeats` counts calls in a loop, `retries` pauses), ranked, given a
-//! confidence (`confidence`) and put into words (`finding`, `text`, `json`, `markdown`).
+//! under. Each slow request's critical path is cut into exclusive slices, and each slice is claimed
+//! by a cause: waits by what held or ended them, waits for work on other threads replaced by what
+//! those did. What normal requests do too is taken off, and what remains is grouped by cause and
+//! place, ranked, given a confidence and put into words.
 //!
 //! What it promises: a pure function of the capture; the shares of all findings and the unexplained
 //! part sum to 1; no slow request, no finding. What it does not know it calls unknown.
+//!
+//! The modules are in layers: each imports only those below it (`tools/check_rooms.py` reads this
+//! list).
+//!
+//! ```text
+//! render          text, JSON, Markdown
+//! judge           a capture -> a verdict; a group of slices -> a finding, its confidence
+//! reported        what a finding reports beside its cause: callers, calls in a loop, wakeups
+//! groups          the weight of each slice; slices of one cause and place; the threads to blame
+//! critical_path   a request's time as slices of threads, each with its claim
+//! causes          which cause claims a segment, and its sentence and advice: one file each
+//! ended_by        which thread held what was waited for, or ended the wait: one file an inference
+//! facts           what code and threads were at, without blame
+//! compare         candidates of an inference: tests, evidence, what an explanation keeps of them
+//! context         a capture's index, the limit, remembered answers
+//! memo            the types of remembered answers
+//! claim           claims, blockers, slices
+//! finding         the data of a verdict
+//! explain         the data of an explanation, and where it is kept
+//! cause           the list of causes
+//! wording         numbers as a person reads them
+//! ```
 
-mod arrival;
-mod awaits;
-mod callers;
-pub mod causes;
-mod confidence;
-mod course;
-mod crossed;
-mod crowded;
-mod culprits;
+mod cause;
+mod causes;
+mod claim;
+mod compare;
+mod context;
+pub mod critical_path;
+mod ended_by;
 pub mod explain;
+mod facts;
 mod finding;
-mod gil;
-mod group;
-mod heads;
-mod json;
-mod json_values;
-mod keepers;
-mod markdown;
-mod own_cost;
-pub mod pieces;
-mod regulars;
-mod repeats;
-mod retries;
-mod running_task;
-pub mod scene;
-mod takers;
-mod text;
-mod unexplained;
-mod unheld;
-mod usage;
-mod waiters;
-mod wakers;
-mod woken;
+mod groups;
+mod judge;
+mod memo;
+mod render;
+mod reported;
+mod wording;
 
 pub use analysis::frames::Place;
-pub use confidence::Confidence;
-pub use explain::text::to_explanation;
-pub use finding::{diagnose, diagnose_explained, Diagnosis, Evidence, Finding};
-pub use json::to_json;
-pub use markdown::{escaped, to_markdown};
-pub use pieces::divided;
-pub use text::to_text;
+pub use cause::Cause;
+pub use claim::{Claim, Culprit, Piece};
+pub use context::Scene;
+pub use critical_path::divided;
+pub use finding::{Confidence, Diagnosis, Evidence, Finding};
+pub use judge::{diagnose, diagnose_explained};
+pub use render::explanation_text::to_explanation;
+pub use render::json::to_json;
+pub use render::markdown::{escaped, to_markdown};
+pub use render::text::to_text;
+pub use wording::{ms_text, thousands};

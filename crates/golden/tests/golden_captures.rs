@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use diagnosis::causes::Cause;
+use diagnosis::Cause;
 use golden::compare::side_by_side;
 use golden::neutral;
 use golden::store::{self, Claim, Entry};

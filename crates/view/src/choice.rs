@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use analysis::requests::{Judged, Requests};
 use capture::read::{Capture, RequestRow};
-use diagnosis::scene::Scene;
+use diagnosis::Scene;
 
 use crate::detail::Detail;
 use crate::windows::Windows;
@@ -74,7 +74,7 @@ fn left_out(
     slow: usize,
     normal: usize,
 ) -> Vec<String> {
-    use diagnosis::causes::thousands;
+    use diagnosis::thousands;
     let count = |n: usize| thousands(n as u64);
     let mut out = Vec::new();
     let (all_slow, all_normal) = (requests.slow.len(), requests.normal.len());

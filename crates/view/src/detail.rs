@@ -11,8 +11,7 @@ use std::collections::HashMap;
 
 use analysis::requests::Judged;
 use analysis::timeline::State;
-use diagnosis::pieces::{self, Piece};
-use diagnosis::scene::Scene;
+use diagnosis::{critical_path, Piece, Scene};
 
 use crate::windows::{stretches, Windows};
 
@@ -38,7 +37,7 @@ pub struct Detail<'c> {
 impl<'c> Detail<'c> {
     /// Divides a request's time and keeps the windows of its threads.
     pub fn of(scene: &Scene<'c>, request: &Judged<'c>, windows: &mut Windows) -> Detail<'c> {
-        let pieces = pieces::of_request(scene, request);
+        let pieces = critical_path::of_request(scene, request);
         let pad_ns = (request.ns() / 10).clamp(PAD_NS.0, PAD_NS.1);
         let from_ns = request.row.begin_ns.saturating_sub(pad_ns);
         // Far from the limits of an i64: later code adds to a damaged file's times.

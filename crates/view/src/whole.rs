@@ -8,8 +8,7 @@ use std::collections::HashSet;
 
 use analysis::timeline::State;
 use capture::read::Capture;
-use diagnosis::causes::Cause;
-use diagnosis::Diagnosis;
+use diagnosis::{Cause, Diagnosis};
 use format::record::TARGET_IS_NAME;
 use format::wait::WaitKind;
 
@@ -251,7 +250,7 @@ fn target(target: u64, tables: &mut Tables<'_>) -> i64 {
 fn bound<T>(rows: &mut Vec<T>, what: &str, left_out: &mut Vec<String>) {
     if rows.len() > MOST_ROWS {
         let (most, all) = (MOST_ROWS as u64, rows.len() as u64);
-        let count = diagnosis::causes::thousands;
+        let count = diagnosis::thousands;
         left_out.push(format!("{what}: the first {} of {}.", count(most), count(all)));
         rows.truncate(MOST_ROWS);
     }

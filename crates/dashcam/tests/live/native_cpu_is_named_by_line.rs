@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use capture::read::Capture;
-use diagnosis::causes::Cause;
+use diagnosis::Cause;
 
 /// CPU time, so that a busy machine makes the requests longer and not emptier.
 const SLOW_NS: u64 = 150_000_000;

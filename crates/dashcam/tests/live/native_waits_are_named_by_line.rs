@@ -8,7 +8,7 @@ use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
 use capture::read::Capture;
-use diagnosis::causes::Cause;
+use diagnosis::Cause;
 use diagnosis::Finding;
 
 const SLOW: Duration = Duration::from_millis(150);

@@ -8,7 +8,7 @@ use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
 use capture::read::Capture;
-use diagnosis::causes::Cause;
+use diagnosis::Cause;
 use diagnosis::{Confidence, Diagnosis, Evidence, Finding};
 use format::wake::Waker;
 

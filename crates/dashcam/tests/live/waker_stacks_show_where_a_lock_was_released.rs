@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use capture::read::Capture;
-use diagnosis::causes::Cause;
+use diagnosis::Cause;
 use format::wake::Waker;
 
 const SLOW: Duration = Duration::from_millis(400);

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use capture::read::Capture;
-use diagnosis::causes::Cause;
+use diagnosis::Cause;
 
 /// Makes the kernel refuse `perf_event_open` to this thread and those it starts, as Docker does.
 fn forbid_perf_events() {

@@ -5,14 +5,19 @@
 //! Quotes: the peer's address. Sure: the call was seen and switch records time it; unsure: without
 //! these, or where an event loop connects, whose samples are apart.
 
-use super::{at, ms_text, resource_text, Cause, Claim, Described, Rule};
-use crate::awaits::{target, Awaited};
-use crate::scene::Scene;
 use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::facts::awaits::{self, Awaited};
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "connect", claim };
+
 pub const ADVICE: &str =
     "Check the peer's accept queue and the network; keep connections open; set a connect time limit.";
 
@@ -28,11 +33,11 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 /// Of a suspended task: `create_connection` and the like.
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Connect, seen.row, segment);
-    let resource = target(scene, seen.row).map(|name| Resource::peer(name, false));
+    let resource = awaits::target(scene, seen.row).map(|name| Resource::peer(name, false));
     (seen.row.kind == AwaitKind::Connect).then_some(Claim { resource, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} for a connection to be set up{}", resource_text(d))
+    let (place, time) = (rule::at(d.place), ms_text(d.mean_ms));
+    format!("{place} waited {time} for a connection to be set up{}", rule::resource_text(d))
 }

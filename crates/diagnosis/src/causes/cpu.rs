@@ -8,11 +8,16 @@
 //! in a loop, native code under the place. Unsure: no sample saw most of it, or for most of it
 //! there was no CPU.
 
-use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "cpu", claim };
+
 pub const ADVICE: &str =
     "Profile this function with the input of the slow requests; bound the input or cache the result.";
 
@@ -21,12 +26,12 @@ fn claim(_: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (ran_ms, place) = (d.mean_ms - d.starved_ms, at(d.place));
+    let (ran_ms, place) = (d.mean_ms - d.starved_ms, rule::at(d.place));
     // On a crowded machine it takes longer than it computes: both are reported.
     let crowded = match d.starved_ms * 5.0 >= d.mean_ms {
         true => format!(", and got no CPU for {} of the while", ms_text(d.starved_ms)),
         false => String::new(),
     };
     let took = ms_text(if crowded.is_empty() { d.mean_ms } else { ran_ms });
-    format!("{place} computed for {took}{}{crowded}", repeats_text(d))
+    format!("{place} computed for {took}{}{crowded}", rule::repeats_text(d))
 }

@@ -8,12 +8,19 @@
 //! Quotes: run delay; the thread that ran instead. Sure: switch records show that it was preempted
 //! and when it came back; unsure: times are estimates, or no thread of this process took the CPUs.
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::ended_by::cpu_user;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "cpu-starved", claim };
+
 pub const ADVICE: &str = "Give the service more CPU, or find what else runs on these CPUs.";
+
 /// Where it was this process that took the CPUs.
 pub const ADVICE_OWN: &str =
     "Do that work in another process, at a lower priority, or in fewer threads than there are CPUs.";
@@ -22,14 +29,14 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Ready {
         return None;
     }
-    let culprit = scene.burner(segment);
+    let culprit = cpu_user::of(scene, segment);
     let prefer_user = culprit.is_some();
     let own = Claim::of(Cause::CpuStarved, segment);
     Some(Claim { seen: segment.exact, culprit, prefer_user, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (at, time) = (at(d.place), ms_text(d.mean_ms));
+    let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
     let told = format!("{at} could have run for {time} but no CPU was free");
     match (d.culprit, d.culprit_threads) {
         (Some(_), 2..) => format!("{told}: {} ran in {} threads", d.blamed(), d.culprit_threads),

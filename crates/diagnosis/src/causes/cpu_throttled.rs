@@ -7,11 +7,16 @@
 //! Quotes: the time without a CPU. Sure: switch records have it, and the kernel counts what it
 //! throttles. There is no culprit: a quota is used up by all that ran, also long before.
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "cpu-throttled", claim };
+
 pub const ADVICE: &str = "Raise the container's CPU limit, or run fewer threads than it allows.";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
@@ -39,6 +44,6 @@ fn throttled_ns(scene: &Scene<'_>, from_ns: u64, to_ns: u64) -> u64 {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (at, time) = (at(d.place), ms_text(d.mean_ms));
+    let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
     format!("{at} could have run for {time} but the container's CPU quota was used up")
 }

@@ -9,12 +9,18 @@
 //! Quotes: both holders, and the threads behind them. Sure: both locks name their holders; unsure:
 //! crossed waits without owners.
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::ended_by::{holder, lock_order};
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "deadlock-timeout", claim };
+
 pub const ADVICE: &str =
     "Take these locks in the same order everywhere, or never wait for one while holding the other.";
 
@@ -22,13 +28,13 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Futex {
         return None;
     }
-    let measured = scene.holder_in_a_circle(segment);
-    let culprit = measured.or_else(|| scene.crossed(segment))?;
+    let measured = holder::in_deadlock(scene, segment);
+    let culprit = measured.or_else(|| lock_order::inverted(scene, segment))?;
     Some(Claim { culprit: Some(culprit), ..Claim::of(Cause::DeadlockTimeout, segment) })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let waited = format!("{} waited {} for a lock", at(d.place), ms_text(d.mean_ms));
+    let waited = format!("{} waited {} for a lock", rule::at(d.place), ms_text(d.mean_ms));
     let thread = d.culprit_thread.unwrap_or("another thread");
     let of = if d.culprit_measured { " of" } else { ", most likely of" };
     match d.culprit {

@@ -7,25 +7,25 @@
 //! Quotes: the path, the kernel's share of the CPU time, KiB moved. Sure: the call was seen for
 //! most of the time; unsure: many short calls of which samples saw few.
 
-use super::page_fault::is_mostly_kernel;
-use super::{at, ms_text, repeats_text, resource_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::facts::kernel_time;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "disk-io", claim };
+
 pub const ADVICE: &str = "Take the file off the request's path, batch the syncs, or look at the \
      device (pressure, latency) at this time.";
 
-/// Storage traffic that explains kernel time: at least this many KiB a second of it.
-const LEAST_KIB_A_SECOND: u64 = 10_000;
-
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state == State::Run {
-        let used = scene.usage_around(segment).filter(|used| is_mostly_kernel(*used))?;
-        let enough = u64::from(used.system_us) * LEAST_KIB_A_SECOND / 1_000_000;
-        let moves = u64::from(used.storage_kib) >= enough.max(1);
+        let moves = kernel_time::moves_storage(scene, segment);
         return moves.then(|| Claim { prefer_user: true, ..Claim::of(Cause::DiskIo, segment) });
     }
     let disk = matches!(
@@ -40,6 +40,6 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let waited = format!("{} waited {} for the disk", at(d.place), ms_text(d.mean_ms));
-    format!("{waited}{}{}", resource_text(d), repeats_text(d))
+    let waited = format!("{} waited {} for the disk", rule::at(d.place), ms_text(d.mean_ms));
+    format!("{waited}{}{}", rule::resource_text(d), rule::repeats_text(d))
 }

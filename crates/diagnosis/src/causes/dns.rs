@@ -7,18 +7,22 @@
 //! Quotes: the resolver's address. Sure: the code that resolves was seen, or port 53; unsure: times
 //! are estimates.
 
-use super::{at, ms_text, resource_text, Cause, Claim, Described, Rule};
-use capture::read::Frame;
-
-use crate::awaits::{target, Awaited};
-use crate::scene::Scene;
 use analysis::frames::Owner;
 use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
+use capture::read::Frame;
 use format::wait::{AwaitKind, WaitKind};
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::facts::awaits::{self, Awaited};
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "dns", claim };
+
 pub const ADVICE: &str =
     "Check the resolvers in /etc/resolv.conf; cache names, or lower the resolver's time limit.";
 
@@ -70,12 +74,12 @@ fn in_resolver(scene: &Scene<'_>, stack: u32) -> bool {
 /// Of a suspended task: `getaddrinfo` of the event loop, or a library that asks resolvers.
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let own = Claim::of_await(Cause::Dns, seen.row, segment);
-    let resource = target(scene, seen.row).map(Resource::Resolver);
+    let resource = awaits::target(scene, seen.row).map(Resource::Resolver);
     let resolves = seen.row.kind == AwaitKind::Resolve || in_resolver(scene, seen.row.stack);
     resolves.then_some(Claim { resource, prefer_user: true, ..own })
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} for a name to be resolved{}", resource_text(d))
+    let (place, time) = (rule::at(d.place), ms_text(d.mean_ms));
+    format!("{place} waited {time} for a name to be resolved{}", rule::resource_text(d))
 }

@@ -6,18 +6,23 @@
 //! Quotes: the peer, calls in a loop. Sure: the call was seen and switch records time it; unsure:
 //! what an event loop of the thread's own awaited, or a task's await between two samples.
 
-use super::{at, ms_text, repeats_text, Cause, Claim, Described, Rule};
-use crate::awaits::{by_library, target, Awaited};
-use crate::repeats::MANY;
-use crate::scene::Scene;
 use analysis::frames::Owner;
 use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::facts::awaits::{self, Awaited};
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "downstream-wait", claim };
+
 const ADVICE: &str =
     "Look at the peer at this time; give the call a time limit, and a cache or a fallback.";
+
 const ADVICE_CLIENT: &str =
     "The client sends or takes its data slowly: let a proxy in front of the service buffer it, and \
      give it a time limit.";
@@ -72,11 +77,11 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 /// Of a suspended task: a stream; or a future behind which a single socket lies, as client
 /// libraries wait for an answer. A library's Event likewise.
 pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Option<Claim> {
-    let target = target(scene, seen.row);
+    let target = awaits::target(scene, seen.row);
     let waits = match seen.row.kind {
         AwaitKind::Socket => true,
         AwaitKind::Future => target.is_some(),
-        AwaitKind::Event => target.is_some() && by_library(scene, seen.row),
+        AwaitKind::Event => target.is_some() && awaits::by_library(scene, seen.row),
         _ => false,
     };
     let own = Claim::of_await(Cause::DownstreamWait, seen.row, segment);
@@ -89,10 +94,12 @@ pub fn sentence(d: &Described<'_>) -> String {
         Some(Resource::EventLoop(_)) => "what an event loop of its own awaited".to_owned(),
         peer => peer.map_or_else(|| "a peer".to_owned(), Resource::to_string),
     };
-    let waited = format!("{} waited {} for {peer}", at(d.place), ms_text(d.mean_ms));
+    let waited = format!("{} waited {} for {peer}", rule::at(d.place), ms_text(d.mean_ms));
     match d.times {
-        _ if d.repeats.is_some() => format!("{waited}{}", repeats_text(d)),
-        times if times >= MANY => format!("{waited} in {times} waits, one after the other"),
+        _ if d.repeats.is_some() => format!("{waited}{}", rule::repeats_text(d)),
+        times if times >= rule::LOOP_CALLS_MIN => {
+            format!("{waited} in {times} waits, one after the other")
+        }
         _ => waited,
     }
 }

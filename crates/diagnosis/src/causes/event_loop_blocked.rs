@@ -13,14 +13,21 @@
 //! Quotes: the blocker, and what it did. Sure: it ran, or one call kept it, by switch records;
 //! unsure: hardly any sample found it there.
 
-use super::{at, lock_wait, ms_text, pool_wait, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::causes::{lock_wait, pool_wait};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "event-loop-blocked", claim };
+
 pub const ADVICE: &str = "Await an asynchronous version of the call, or hand it to a thread: \
      asyncio.to_thread(), or the thread pool of gevent's hub.";
+
 /// Of a loop that waits for another thread.
 pub const ADVICE_WAITS: &str =
     "Let the loop wait for no thread: await instead, or hand the call to a thread \
@@ -72,7 +79,8 @@ pub fn is_kept(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
 pub fn sentence(d: &Described<'_>) -> String {
     let doing = d.culprit_doing.map_or_else(String::new, |doing| format!("; it {doing}"));
     let task = d.task.map_or_else(String::new, |task| format!(" in task `{task}`"));
-    let kept = format!("{}{task} kept the event loop for {}", at(d.place), ms_text(d.mean_ms));
+    let kept =
+        format!("{}{task} kept the event loop for {}", rule::at(d.place), ms_text(d.mean_ms));
     match d.waits {
         Cause::LockWait => format!("{kept}; it waited {}", lock_wait::waited_for(d)),
         Cause::PoolWait => format!("{kept}; it waited {}", pool_wait::waited_for(d)),

@@ -9,14 +9,19 @@
 //! Quotes: which thread forked, where. Sure: the hooks around it measure begin and end; unsure: no
 //! sample saw where it was called.
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::explain::Inference;
-use crate::scene::{Culprit, Scene};
 use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::{Claim, Culprit};
+use crate::context::Scene;
+use crate::explain::Inference;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "fork", claim };
+
 pub const ADVICE: &str = "Fork early, while the process is small; start programs with posix_spawn \
      or vfork (Python: subprocess without preexec_fn), workers with spawn or forkserver.";
 
@@ -61,13 +66,16 @@ pub fn sentence(d: &Described<'_>) -> String {
     let time = ms_text(d.mean_ms);
     match d.culprit {
         Some(culprit) => {
-            let who = if d.is_nowhere { "requests".to_owned() } else { at(d.place) };
+            let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
             format!("{who} stood still for {time} while {} forked", culprit.short())
         }
         None => {
             let exec =
                 d.resource.map_or_else(String::new, |what| format!(" and waiting for {what}"));
-            format!("{} spent {time} in fork{exec}: the kernel copied page tables", at(d.place))
+            format!(
+                "{} spent {time} in fork{exec}: the kernel copied page tables",
+                rule::at(d.place)
+            )
         }
     }
 }

@@ -8,13 +8,19 @@
 //! Quotes: the collections' time. Sure: the interpreter's callbacks record begin and end, and on
 //! which thread.
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::explain::Inference;
-use crate::scene::{Culprit, Scene};
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::{Claim, Culprit};
+use crate::context::Scene;
+use crate::explain::Inference;
+use crate::facts::long_work;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "gc-pause", claim };
+
 pub const ADVICE: &str =
     "Keep long-lived objects out of the collector (gc.freeze() after start-up), \
      collect between requests, or raise the threshold of generation 2.";
@@ -27,7 +33,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     // If the collector's thread is runnable without a CPU, the collector does not take the time,
     // nor does it for a thread that waits for that thread.
     let collects = on_own_thread && segment.state != State::Ready;
-    if !collects && !(waits && (on_own_thread || !scene.starves(gc.tid, segment))) {
+    if !collects && !(waits && (on_own_thread || !long_work::starves(scene, gc.tid, segment))) {
         return None;
     }
     let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
@@ -41,12 +47,12 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 pub fn sentence(d: &Described<'_>) -> String {
     let pause = format!("the garbage collector ran for {}", ms_text(d.mean_ms));
     match d.culprit {
-        None => format!("{pause} at {}", at(d.place)),
+        None => format!("{pause} at {}", rule::at(d.place)),
         Some(culprit) => format!(
             "{pause} on thread {} at {} and kept the GIL; {} waited",
             d.culprit_thread.unwrap_or("?"),
             culprit.short(),
-            at(d.place)
+            rule::at(d.place)
         ),
     }
 }

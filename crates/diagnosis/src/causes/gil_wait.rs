@@ -8,12 +8,19 @@
 //! Quotes: the holder, its function and thread. Sure: most samples of the wait read the holder;
 //! unsure: no holder was read.
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::ended_by::gil;
+use crate::facts::long_work;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "gil-wait", claim };
+
 pub const ADVICE: &str =
     "Move the long computation to another process, cut it into pieces, or use \
      a library that releases the GIL while it works.";
@@ -22,10 +29,10 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     if segment.state != State::Wait || segment.wait() != WaitKind::Gil {
         return None;
     }
-    let culprit = scene.gil_holder(segment);
+    let culprit = gil::holder(scene, segment);
     let inferred = culprit.filter(|c| !c.measured);
-    let starves = inferred.is_some_and(|c| scene.starves(c.tid, segment));
-    if starves || scene.gil_holder_starves(segment) {
+    let starves = inferred.is_some_and(|c| long_work::starves(scene, c.tid, segment));
+    if starves || gil::holder_starves(scene, segment) {
         // The holder wanted to run and got no CPU: everybody waits for the CPU, not for the GIL.
         return Some(Claim { seen: segment.exact, ..Claim::of(Cause::CpuStarved, segment) });
     }
@@ -33,7 +40,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let who = if d.is_nowhere { "requests".to_owned() } else { at(d.place) };
+    let who = if d.is_nowhere { "requests".to_owned() } else { rule::at(d.place) };
     let waited = format!("{who} waited {} for the GIL", ms_text(d.mean_ms));
     match (d.culprit, d.culprit_threads) {
         (None, _) => format!("{waited}; who held it was not seen"),

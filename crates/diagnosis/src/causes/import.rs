@@ -12,33 +12,41 @@
 
 use std::collections::BTreeMap;
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::frames::Owner;
 use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use capture::read::Frame;
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::facts::imports;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "import", claim };
+
 const ADVICE: &str = "Import it at start-up, before the first request.";
+
 const ADVICE_STARTING: &str =
     "Let requests come when the worker is ready: load the program before \
      it forks or listens (gunicorn: --preload), or have a readiness check.";
 
 fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
     let stack = segment.stack();
-    if stack == 0 || segment.state == State::Unknown || !scene.frames.any(stack, is_import) {
+    if stack == 0 || segment.state == State::Unknown || !scene.frames.any(stack, imports::is_import)
+    {
         return None;
     }
     let own_name = match segment.wait() {
-        WaitKind::Futex => !scene.frames.of(stack).next().is_some_and(|f| is_import(&f)),
+        WaitKind::Futex => !scene.frames.of(stack).next().is_some_and(|f| imports::is_import(&f)),
         kind => matches!(
             kind,
             WaitKind::Sleep | WaitKind::Gil | WaitKind::SocketRead | WaitKind::ChildWait
         ),
     };
-    let importer = scene.frames.caller_of_outermost(stack, is_import).unwrap_or(stack);
+    let importer = scene.frames.caller_of_outermost(stack, imports::is_import).unwrap_or(stack);
     let own = Claim::of(Cause::Import, segment);
     let resource = module(scene, stack, importer).map(Resource::Module);
     (segment.state == State::Run || !own_name).then_some(Claim { stack: importer, resource, ..own })
@@ -50,7 +58,7 @@ fn module(scene: &Scene<'_>, stack: u32, importer: u32) -> Option<String> {
     let deep = scene.frames.of(stack).count().checked_sub(scene.frames.of(importer).count())?;
     let inner: Vec<Frame<'_>> = scene.frames.of(stack).take(deep).collect();
     let ours = |f: &&Frame<'_>| scene.frames.owner(f.file) == Owner::Dashcam;
-    let mut from_outside = inner.iter().rev().skip_while(|f| is_import(f) || ours(f));
+    let mut from_outside = inner.iter().rev().skip_while(|f| imports::is_import(f) || ours(f));
     let first = from_outside.next().filter(|f| f.function == "<module>")?;
     Some(scene.frames.place(first).module)
 }
@@ -69,23 +77,6 @@ pub fn modules(known: BTreeMap<String, (&Resource, f64)>, all: f64) -> Option<Re
     }
 }
 
-/// A frame of the import system.
-pub fn is_import(frame: &Frame<'_>) -> bool {
-    frame.file.starts_with("<frozen importlib")
-}
-
-/// The code that imports, of a stack in which a library's or the interpreter's modules are being
-/// loaded: the stack from there on. None where the program's own code is at work, or nothing is
-/// loaded.
-pub fn importer(scene: &Scene<'_>, stack: u32) -> Option<u32> {
-    let inner = scene.frames.of(stack).take_while(|f| !is_import(f));
-    let mut inner = inner.map(|f| scene.frames.owner(f.file));
-    match scene.frames.any(stack, is_import) && !inner.any(|owner| owner == Owner::User) {
-        true => scene.frames.caller_of_outermost(stack, is_import),
-        false => None,
-    }
-}
-
 /// Whether requests came before their worker was ready.
 pub fn is_a_start(cause: Cause, resource: Option<&Resource>) -> bool {
     cause == Cause::Import && resource == Some(&Resource::WorkerStart)
@@ -101,11 +92,11 @@ pub fn advice(resource: Option<&Resource>) -> &'static str {
 
 pub fn sentence(d: &Described<'_>) -> String {
     if d.resource == Some(&Resource::WorkerStart) {
-        let (at, time) = (at(d.place), ms_text(d.mean_ms));
+        let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
         return format!(
             "requests came before their worker was ready: for {time} {at} was still loading the program"
         );
     }
     let what = d.resource.map_or_else(|| "a module".to_owned(), |names| format!("module {names}"));
-    format!("{} loaded {what} for {}", at(d.place), ms_text(d.mean_ms))
+    format!("{} loaded {what} for {}", rule::at(d.place), ms_text(d.mean_ms))
 }

@@ -11,16 +11,22 @@
 //! Quotes: the holder, what it did, the holder's own blocker. Sure: the lock, or the `with` block
 //! of the holder, names the holder.
 
-use super::pool_wait::{hands_out, has_no_work};
-use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::awaits::{by_library, holder_of_any, likely_holder, Awaited};
-use crate::scene::Scene;
 use analysis::resource::{LockedBy, Of, Resource};
 use analysis::signatures::{self, Stdlib};
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, HolderSource, WaitKind};
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::ended_by::{holder, task};
+use crate::facts::awaits::{self, Awaited};
+use crate::facts::{pools, waiting};
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "lock-wait", claim };
+
 const ADVICE: &str = "Shorten what is done while the lock is held: move waiting, I/O and long \
      work out of it.";
 
@@ -33,15 +39,16 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         WaitKind::Futex if scene.frames.any_at(segment.stack(), Stdlib::ThreadStart) => None,
         // Nor does an executor's worker wait for a worker that has nothing to do: the sample is
         // from before its work began.
-        WaitKind::Futex if has_no_work(scene, segment.stack()) => None,
+        WaitKind::Futex if pools::has_no_work(scene, segment.stack()) => None,
         WaitKind::Futex => {
-            let culprit = scene.lock_holder(segment);
-            if culprit.is_none() && scene.joins(segment.stack()) {
+            let culprit = holder::lock_holder(scene, segment);
+            if culprit.is_none() && waiting::joins(scene, segment.stack()) {
                 // The end of a thread that nobody saw: no lock, and nobody held one.
                 return None;
             }
             let notice = notice(scene, segment);
-            let resource = notice.or_else(|| scene.lock_name(segment).map(Resource::Lock));
+            let resource =
+                notice.or_else(|| waiting::lock_name(scene, segment).map(Resource::Lock));
             Some(Claim { culprit, resource, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::FileLock => {
@@ -49,7 +56,7 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
             let resource = name.map(Resource::file_lock);
             let ours =
                 matches!(resource, Some(Resource::FileLock { by: LockedBy::ThisProcess, .. }));
-            let culprit = if ours { scene.file_lock_holder(segment) } else { None };
+            let culprit = if ours { holder::file_lock_holder(scene, segment) } else { None };
             Some(Claim { culprit, resource, ..Claim::of(Cause::LockWait, segment) })
         }
         WaitKind::Sleep if scene.frames.asks_sqlite(segment.stack()) => {
@@ -96,6 +103,7 @@ const SETS: Notice = Notice {
     to: "set it",
     advice: "Look at what the thread that sets the Event does before; give the wait a time limit.",
 };
+
 const NOTIFIES: Notice = Notice {
     resource: Resource::Condition(Of::Threads),
     what: "a Condition",
@@ -105,6 +113,7 @@ const NOTIFIES: Notice = Notice {
         "Look at what the thread that notifies the Condition does before; give the wait a time \
              limit.",
 };
+
 static NOTICES: [Notice; 6] = [
     SETS,
     NOTIFIES,
@@ -142,11 +151,6 @@ const ADVICE_SQLITE: &str =
     "Find the connection whose transaction was open meanwhile, of this process or another, and \
      shorten it: no waiting or long work between BEGIN and COMMIT; WAL lets readers go on.";
 
-/// Whether a waiter for this asks for it again and again: nobody wakes it.
-pub fn asks_again(resource: Option<&Resource>) -> bool {
-    resource == Some(&Resource::Database)
-}
-
 /// Whether the kernel recorded which process has the file lock that is waited for.
 pub fn is_told(resource: Option<&Resource>) -> bool {
     resource.is_some_and(Resource::has_known_process)
@@ -167,14 +171,14 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
     let own = Claim::of_await(Cause::LockWait, seen.row, segment);
     match seen.row.kind {
         AwaitKind::Lock => {
-            let known = holder_of_any(scene, seen, segment);
-            let culprit = known.or_else(|| likely_holder(scene, seen, segment));
+            let known = task::holder_of_any(scene, seen, segment);
+            let culprit = known.or_else(|| task::likely_holder(scene, seen, segment));
             Some(Claim { culprit, ..own })
         }
         AwaitKind::Condition | AwaitKind::Event => {
-            let library = by_library(scene, seen.row);
+            let library = awaits::by_library(scene, seen.row);
             // A library that hands something out waits in a Condition of its own.
-            let pool = library && hands_out(scene, seen.row.stack);
+            let pool = library && pools::hands_out(scene, seen.row.stack);
             if pool || library && seen.row.kind == AwaitKind::Event {
                 return None;
             }
@@ -182,14 +186,14 @@ pub fn awaited(scene: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> 
                 AwaitKind::Event => Resource::Event(Of::Tasks),
                 _ => Resource::Condition(Of::Tasks),
             });
-            Some(Claim { culprit: holder_of_any(scene, seen, segment), resource, ..own })
+            Some(Claim { culprit: task::holder_of_any(scene, seen, segment), resource, ..own })
         }
         _ => None,
     }
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    format!("{} waited {} {}", at(d.place), ms_text(d.mean_ms), waited_for(d))
+    format!("{} waited {} {}", rule::at(d.place), ms_text(d.mean_ms), waited_for(d))
 }
 
 /// `for a lock, held by ...`: the sentence behind the waiter and the length of its wait.
@@ -225,7 +229,7 @@ pub fn waited_for(d: &Described<'_>) -> String {
     };
     let known = match d.through {
         Some(through) => {
-            let (place, what) = (at(Some(&through.place)), through.waited_for);
+            let (place, what) = (rule::at(Some(&through.place)), through.waited_for);
             format!("{known} {place}, which waited for {what}, held by")
         }
         None => known,

@@ -5,13 +5,18 @@
 //! Quotes: which process has the other end, where /proc shows it. Sure: the call was seen and
 //! switch records time it.
 
-use super::{at, ms_text, resource_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "pipe-write", claim };
+
 pub const ADVICE: &str = "Log through a queue to a thread of its own, write less, or make the \
      reader (log collector, terminal) keep up.";
 
@@ -25,6 +30,6 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (place, time) = (at(d.place), ms_text(d.mean_ms));
-    format!("{place} waited {time} to write to a pipe nobody emptied{}", resource_text(d))
+    let (place, time) = (rule::at(d.place), ms_text(d.mean_ms));
+    format!("{place} waited {time} to write to a pipe nobody emptied{}", rule::resource_text(d))
 }

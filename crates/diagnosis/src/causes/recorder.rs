@@ -8,14 +8,20 @@
 //! Quotes: the time that dashcam's spans took. Sure: they do for over half of the wait. What its
 //! threads ran otherwise is reported with every verdict (`own_cost`).
 
-use super::{at, ms_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "recorder", claim };
+
 const ADVICE: &str = "Captures are written too often or too large for this machine: a longer \
      cooldown, a smaller memory; please report it.";
+
 const ADVICE_PREDICATE: &str =
     "Let the predicate compare what it is given, which costs microseconds: \
      no I/O, no lock, no long work; or choose requests by slow= and on_error=.";
@@ -44,7 +50,7 @@ pub fn advice(resource: Option<&Resource>) -> &'static str {
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let (at, time) = (at(d.place), ms_text(d.mean_ms));
+    let (at, time) = (rule::at(d.place), ms_text(d.mean_ms));
     match d.resource {
         Some(predicate @ Resource::Predicate) => {
             format!("{at}, in {predicate} that dashcam asks at each request's end, took {time}")

@@ -9,16 +9,22 @@
 //! Quotes: the length asked for, what was called between pauses. Unsure: times are estimates, or an
 //! await between two samples.
 
-use super::{at, ms_text, pool_wait, Cause, Claim, Described, Rule};
-use crate::awaits::Awaited;
-use crate::scene::Scene;
 use analysis::frames::Place;
 use analysis::resource::Resource;
 use analysis::signatures::Stdlib;
 use analysis::timeline::{Segment, State};
 use format::wait::{AwaitKind, WaitKind};
 
+use crate::cause::Cause;
+use crate::causes::rule::{self, Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::facts::awaits::Awaited;
+use crate::facts::{pools, waiting};
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "sleep", claim };
+
 const ADVICE: &str = "Take the pause off the request's path: do the retry or back-off in the \
      background, or give it a deadline shorter than the request's; if it waits for something that \
      is busy, such as a locked database, find out what keeps that busy.";
@@ -42,9 +48,9 @@ fn claim(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Claim> {
         WaitKind::Futex => {
             let waits = scene.frames.leaf_at(segment.stack(), Stdlib::Wait);
             // A thread that waits for a pool in vain does not rest.
-            let waits = waits && !pool_wait::is_of_a_pool(scene, segment.stack());
+            let waits = waits && !pools::is_of_a_pool(scene, segment.stack());
             let resource = Some(Resource::TimeLimit);
-            (waits && scene.timed_out(segment)).then_some(Claim { resource, ..own })
+            (waits && waiting::timed_out(scene, segment)).then_some(Claim { resource, ..own })
         }
         _ => None,
     }
@@ -69,7 +75,7 @@ pub fn awaited(_: &Scene<'_>, seen: &Awaited<'_>, segment: &Segment<'_>) -> Opti
 }
 
 pub fn sentence(d: &Described<'_>) -> String {
-    let slept = format!("{} slept for {}", at(d.place), ms_text(d.mean_ms));
+    let slept = format!("{} slept for {}", rule::at(d.place), ms_text(d.mean_ms));
     let file = |p: &Place| p.file.clone();
     let name = |called: &Place| match d.place.map(file) == Some(file(called)) {
         true => format!("{}()", called.function),

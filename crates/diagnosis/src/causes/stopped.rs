@@ -8,13 +8,19 @@
 //! Quotes: the gap. Sure: the beats are a source of their own. There is no place: all threads were
 //! stopped.
 
-use super::{ms_text, Cause, Claim, Described, Rule};
-use crate::scene::Scene;
 use analysis::gaps::Gap;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
+use crate::cause::Cause;
+use crate::causes::rule::{Described, Rule};
+use crate::claim::Claim;
+use crate::context::Scene;
+use crate::facts::threads;
+use crate::wording::ms_text;
+
 pub const RULE: Rule = Rule { id: "stopped", claim };
+
 pub const ADVICE: &str = "Look for who stopped the process: debuggers, container freezers, \
      job control, snapshots or migration of the machine.";
 
@@ -39,7 +45,7 @@ fn is_known_to_block(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
     if !segment.exact {
         return segment.sampled && is_blocked(segment.wait());
     }
-    if let Some(ready_ns) = scene.ready_at_most(segment.tid, segment.to_ns) {
+    if let Some(ready_ns) = threads::ready_at_most(scene, segment.tid, segment.to_ns) {
         return ready_ns * 2 < segment.ns();
     }
     let Some(off) = scene.off_around(segment) else { return false };

@@ -7,8 +7,10 @@ use analysis::resource::Resource;
 use analysis::timeline::{Segment, State};
 use format::wait::WaitKind;
 
-use super::{at, ms_text, Described};
-use crate::scene::Scene;
+use super::rule;
+use crate::causes::rule::Described;
+use crate::context::Scene;
+use crate::wording::ms_text;
 
 pub const ADVICE: &str = "Run with more sources (`dashcam doctor`, see \"missing\"), or look at \
      the stacks in `dashcam show`.";
@@ -27,7 +29,7 @@ pub fn sentence(d: &Described<'_>) -> String {
         place if d.resource == Some(&Resource::ShortRuns) => format!(
             "{} got no CPU for {time} between runs of microseconds: it gave it away itself (a loop \
              that yields, a lock that spins), or others took it at once",
-            at(place)
+            rule::at(place)
         ),
         Some(place) => {
             let call = d.resource.map_or_else(String::new, |r| format!(", in a system call: {r}"));

@@ -12,14 +12,12 @@
 //!
 //! Missing on purpose: intervals of requests that are no example, and of time that no finding has.
 
-pub(crate) mod collect;
-pub(crate) mod json;
-pub(crate) mod text;
 pub(crate) mod trace;
 
-use crate::causes::Cause;
 use analysis::frames::Place;
 use analysis::timeline::State;
+
+use crate::cause::Cause;
 
 /// Requests shown of a finding, those with most of it.
 pub const EXAMPLES: usize = 3;

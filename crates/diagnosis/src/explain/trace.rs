@@ -1,18 +1,13 @@
 //! The sink that inferences put their comparisons into.
 //!
 //! How it works: while `during` runs, an inference that asks `wants` about a wait inside of one of
-//! its windows puts its comparison here. A `Contest` is a list of candidates that shrinks test by
-//! test, and remembers which were dropped and why if that is wanted.
+//! its windows puts its comparison here.
 //!
-//! What it promises: nothing is made or kept while nobody asks; at most `COMPARISONS` are.
+//! What it promises: nothing is kept while nobody asks; at most `COMPARISONS` are.
 
 use std::cell::{Cell, RefCell};
 
-use super::{
-    Candidate, Comparison, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES,
-};
-use crate::scene::{Culprit, Scene};
-use analysis::timeline::Segment;
+use super::Comparison;
 
 /// Comparisons kept of one example.
 const COMPARISONS: usize = 2048;
@@ -72,163 +67,5 @@ impl Trace {
         work();
         self.windows.take();
         self.found.take()
-    }
-}
-
-/// Candidates that are compared.
-pub(crate) struct Contest {
-    /// Those that are left.
-    pub(crate) able: Vec<u32>,
-    dropped: Option<Vec<(u32, Dropped)>>,
-}
-
-impl Contest {
-    /// `remembers`: which threads are dropped, and why.
-    pub(crate) fn of(all: impl Iterator<Item = u32>, remembers: bool) -> Contest {
-        let mut able: Vec<u32> = all.collect();
-        // A map has no order.
-        able.sort_unstable();
-        Contest { able, dropped: remembers.then(Vec::new) }
-    }
-
-    /// Drops those that do not pass.
-    pub(crate) fn keep(&mut self, why: Dropped, test: impl Fn(u32) -> bool) {
-        let dropped = &mut self.dropped;
-        self.able.retain(|tid| {
-            let passes = test(*tid);
-            if let (false, Some(dropped)) = (passes, dropped.as_mut()) {
-                dropped.push((*tid, why));
-            }
-            passes
-        });
-    }
-
-    /// The same, if any passes.
-    pub(crate) fn prefer(&mut self, why: Dropped, test: impl Fn(u32) -> bool) {
-        if self.able.len() > 1 && self.able.iter().any(|tid| test(*tid)) {
-            self.keep(why, test);
-        }
-    }
-
-    /// All of them as candidates, the winner first, and how many are left out. `lost`: why those
-    /// that are left are not the winner.
-    pub(crate) fn candidates(
-        self,
-        scene: &Scene<'_>,
-        (from_ns, to_ns): (u64, u64),
-        (won, lost): (Option<u32>, Dropped),
-        evidence: impl Fn(u32) -> (Vec<Fact>, Option<f64>),
-    ) -> (Vec<Candidate>, usize) {
-        let fate = |tid: u32| if Some(tid) == won { Fate::Won } else { Fate::Dropped(lost) };
-        let mut left: Vec<(u32, Fate, bool)> =
-            self.able.iter().map(|tid| (*tid, fate(*tid), true)).collect();
-        left.sort_by_key(|(_, fate, _)| *fate != Fate::Won);
-        // The thread that was dropped last came nearest.
-        let dropped = self.dropped.into_iter().flatten().rev();
-        left.extend(dropped.map(|(tid, why)| (tid, Fate::Dropped(why), false)));
-        let more = left.len().saturating_sub(CANDIDATES);
-        let shown = left.into_iter().take(CANDIDATES).map(|(tid, fate, weighed)| {
-            let (evidence, weight) = if weighed { evidence(tid) } else { (Vec::new(), None) };
-            let stack = scene.main_stack(tid, from_ns, to_ns);
-            let place = scene.frames.innermost(stack);
-            let won = usize::from(fate == Fate::Won);
-            Candidate { who: Subject::Thread(tid), place, evidence, weight, fate, won }
-        });
-        (shown.collect(), more)
-    }
-}
-
-/// What speaks for each thread, and what that is: so many samples, or so many ns, of all.
-pub(crate) type Tally<'t> = (&'t [(u32, u64)], fn(u64, u64) -> Fact);
-
-/// What is asked about a wait.
-#[derive(Clone, Copy)]
-pub(crate) struct Question {
-    pub(crate) by: Inference,
-    pub(crate) waiter: u32,
-    pub(crate) from_ns: u64,
-    pub(crate) to_ns: u64,
-}
-
-impl Question {
-    /// About a segment.
-    pub(crate) fn about(by: Inference, segment: &Segment<'_>) -> Question {
-        let Segment { tid: waiter, from_ns, to_ns, .. } = *segment;
-        Question { by, waiter, from_ns, to_ns }
-    }
-
-    /// Its comparison.
-    pub(crate) fn answered(
-        self,
-        (candidates, more): (Vec<Candidate>, usize),
-        thresholds: Vec<Threshold>,
-    ) -> Comparison {
-        let Question { by, waiter, from_ns, to_ns } = self;
-        Comparison { by, waiter, from_ns, to_ns, candidates, more, thresholds, times: 1 }
-    }
-}
-
-impl Scene<'_> {
-    /// Keeps, if it is wanted, a comparison of threads by what speaks for each: so many samples, or
-    /// so many ns. `lost`: why the others are not the winner.
-    pub(crate) fn trace_tally(
-        &self,
-        question: Question,
-        (tally, fact): Tally<'_>,
-        (won, lost): (Option<u32>, Dropped),
-        thresholds: &[Threshold],
-    ) {
-        if self.trace.wants(question.from_ns, question.to_ns) {
-            self.trace.put(self.tallied(question, (tally, fact), (won, lost), thresholds));
-        }
-    }
-
-    /// The same of a question over several waits.
-    pub(crate) fn trace_tally_of_group(
-        &self,
-        question: Question,
-        (tally, fact): Tally<'_>,
-        (won, lost): (Option<u32>, Dropped),
-        thresholds: &[Threshold],
-    ) {
-        if self.trace.is_on() {
-            self.trace.put_of_group(self.tallied(question, (tally, fact), (won, lost), thresholds));
-        }
-    }
-
-    fn tallied(
-        &self,
-        question: Question,
-        (tally, fact): Tally<'_>,
-        (won, lost): (Option<u32>, Dropped),
-        thresholds: &[Threshold],
-    ) -> Comparison {
-        let times = (question.from_ns, question.to_ns);
-        let all: u64 = tally.iter().map(|(_, n)| n).sum();
-        let of = |tid: u32| tally.iter().filter(|(t, _)| *t == tid).map(|(_, n)| n).sum();
-        let mut contest = Contest::of(tally.iter().map(|(tid, _)| *tid), false);
-        contest.able.dedup();
-        contest.able.sort_by_key(|tid| std::cmp::Reverse(of(*tid)));
-        let evidence = |tid: u32| {
-            let n: u64 = of(tid);
-            (vec![fact(n, all)], Some(n as f64 / all.max(1) as f64))
-        };
-        let candidates = contest.candidates(self, times, (won, lost), evidence);
-        question.answered(candidates, thresholds.to_vec())
-    }
-
-    /// Keeps, if it is wanted, that there was one candidate, and what became of it.
-    pub(crate) fn trace_one(&self, question: Question, found: &Culprit, fate: Fate) {
-        if !self.trace.wants(question.from_ns, question.to_ns) {
-            return;
-        }
-        let who = match found.doing {
-            Some(_) => Subject::Code,
-            None => Subject::Thread(found.tid),
-        };
-        let (won, place) = (fate == Fate::Won, self.frames.innermost(found.stack));
-        let (evidence, won, weight) = (Vec::new(), usize::from(won), won.then_some(1.0));
-        let one = Candidate { who, place, evidence, weight, fate, won };
-        self.trace.put(question.answered((vec![one], 0), Vec::new()));
     }
 }

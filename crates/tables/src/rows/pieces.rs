@@ -4,8 +4,7 @@
 
 use analysis::frames::Frames;
 use analysis::requests::{Judged, Requests};
-use diagnosis::pieces::{self, Piece};
-use diagnosis::scene::Scene;
+use diagnosis::{critical_path, Piece, Scene};
 
 use super::states::word;
 use crate::cell::{always, id, int, maybe, text, Cell, Kind};
@@ -64,7 +63,7 @@ fn pieces(source: &Source, sink: &mut Sink<'_>) -> Result<(), Halt> {
         slow.chain(normal.into_iter().map(|r| (false, r))).collect();
     all.sort_by_key(|(_, r)| (r.row.begin_ns, r.row.id));
     for (is_slow, request) in all {
-        let mut own = pieces::of_request(&scene, &request);
+        let mut own = critical_path::of_request(&scene, &request);
         own.sort_by_key(|p| (p.segment.from_ns, p.segment.to_ns));
         for piece in own.iter().filter(|p| p.segment.ns() > 0) {
             row(source, sink, (request.row.id, is_slow), &scene.frames, piece)?;

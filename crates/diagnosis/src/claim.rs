@@ -1,0 +1,126 @@
+//! What is said of an interval: its cause, its place, and its blocker.
+//!
+//! How it works: a cause's rule makes a `Claim` on a segment of a thread; the two together are a
+//! `Slice` of a request's critical path. The `Blocker` of a claim is another thread, or a task,
+//! with the inference that found it.
+//!
+//! What it promises: plain data. Nothing here reads a capture.
+
+use analysis::resource::Resource;
+use analysis::timeline::Segment;
+use analysis::waits::Wait;
+use format::record::Await;
+
+use crate::cause::Cause;
+use crate::explain::Inference;
+
+/// A sample this near to an interval counts as having seen it.
+pub(crate) const SEEN_NS: u64 = 120_000_000;
+
+/// Another thread that is to blame, and how that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Culprit {
+    /// The thread.
+    pub tid: u32,
+    /// Where it was.
+    pub stack: u32,
+    /// Read from the lock or the interpreter, not inferred from timing.
+    pub measured: bool,
+    /// It is a task of an event loop, and this is what it did, in words.
+    pub doing: Option<&'static str>,
+    /// Where the first thread was that waited for this one: it made the request wait itself. 0
+    /// where this thread did.
+    pub through: u32,
+    /// What the last of those waited for was the GIL, and no lock.
+    pub by_gil: bool,
+    /// How it was found.
+    pub by: Inference,
+}
+
+impl Culprit {
+    /// A thread.
+    pub fn thread(tid: u32, stack: u32, measured: bool, by: Inference) -> Culprit {
+        Culprit { tid, stack, measured, doing: None, through: 0, by_gil: false, by }
+    }
+}
+
+/// What a rule says of a segment it claims.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The cause.
+    pub cause: Cause,
+    /// Stack that shows where it happened; the segment's own, or a worker's.
+    pub stack: u32,
+    /// Prefer the user's frame to a library's.
+    pub prefer_user: bool,
+    /// The blocker, when it is another thread.
+    pub culprit: Option<Culprit>,
+    /// What was waited for.
+    pub resource: Option<Resource>,
+    /// The kind of wait was seen in a sample of this segment, not borrowed.
+    pub seen: bool,
+    /// It is what another thread did, and that thread was found because it ran when the wait for it
+    /// ended.
+    pub inferred: bool,
+    /// It is what another thread did, and the request was blocked here and waited for that; else 0.
+    pub waiter: u32,
+    /// The id of the rule that claims it.
+    pub rule: &'static str,
+}
+
+/// What no rule claims has this id.
+const NO_RULE: &str = "unknown";
+
+impl Claim {
+    /// A claim with the segment's own stack and nothing else.
+    pub fn of(cause: Cause, segment: &Segment<'_>) -> Claim {
+        Claim {
+            cause,
+            stack: segment.stack(),
+            prefer_user: false,
+            culprit: None,
+            resource: None,
+            seen: segment.sampled,
+            inferred: false,
+            waiter: 0,
+            rule: NO_RULE,
+        }
+    }
+
+    /// The same claim, made by a rule. One that took over what another rule claims leaves it that.
+    pub(crate) fn by_rule(self, id: &'static str) -> Claim {
+        Claim { rule: if self.rule == NO_RULE { id } else { self.rule }, ..self }
+    }
+
+    /// A claim with the await's stack.
+    pub fn of_await(cause: Cause, row: &Await, segment: &Segment<'_>) -> Claim {
+        let near = row.t_ns + SEEN_NS >= segment.from_ns && row.t_ns <= segment.to_ns + SEEN_NS;
+        Claim { stack: row.stack, seen: near, ..Claim::of(cause, segment) }
+    }
+}
+
+/// A segment of a request and its claim.
+pub struct Piece<'c> {
+    /// The segment.
+    pub segment: Segment<'c>,
+    /// The claim.
+    pub claim: Claim,
+}
+
+/// A claimed segment of a slow request with its part of the excess.
+pub struct Weighed<'c> {
+    /// Index of the request among the slow ones.
+    pub request: usize,
+    /// The claimed segment.
+    pub piece: Piece<'c>,
+    /// Part of the excess, ns.
+    pub excess_ns: f64,
+}
+
+impl<'c> Weighed<'c> {
+    /// The part of a wait that it is, and its request.
+    pub fn part(&self) -> (usize, Wait<'c>) {
+        let Piece { segment, claim, .. } = &self.piece;
+        (self.request, Wait { stack: claim.stack, ..Wait::of(segment) })
+    }
+}

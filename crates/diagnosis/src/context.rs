@@ -1,0 +1,74 @@
+//! What rules and inferences read: a capture's index, the limit, what was found out so far, and the
+//! trace of an explanation.
+//!
+//! What it promises: the same question has the same answer, however often and in whatever order it
+//! is asked. Missing on purpose: the questions. Each is a function of the module that answers it.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::ops::Deref;
+
+use analysis::index::Index;
+use capture::read::Capture;
+
+use crate::explain::trace::Trace;
+use crate::memo::{Bursts, GilWaits, Readings, WaitKey};
+
+/// A capture and the questions rules ask of it.
+pub struct Scene<'c> {
+    /// What records and samples say by themselves.
+    pub index: Index<'c>,
+    /// The limit of the slow requests, ns: work that takes as long by itself is too slow on a free
+    /// machine as well. `u64::MAX` where nothing is judged.
+    pub limit_ns: u64,
+    /// The last burst of work that was searched for of each thread.
+    pub(crate) bursts: RefCell<Bursts>,
+    /// Time on a CPU of requests that were asked about, by thread and begin.
+    pub(crate) request_work: RefCell<HashMap<(u32, u64), u64>>,
+    /// When each thread took up the request that it was at when the capture ended.
+    pub(crate) open_requests: OnceCell<HashMap<u32, u64>>,
+    /// What samples read of the holder of the GIL; built at the first question.
+    pub(crate) gil_readings: OnceCell<Readings>,
+    /// The last whole wait for the GIL that was searched for of each thread.
+    pub(crate) gil_waits: RefCell<GilWaits>,
+    /// Whether the code of a stack gets an item of a pool; of stacks that were asked about.
+    pub(crate) pools: RefCell<HashMap<u32, bool>>,
+    /// Inferred wakers of waits.
+    pub(crate) releasers: RefCell<HashMap<WaitKey, Option<u32>>>,
+    /// The question which thread left a function at the end of a wait is under way.
+    pub(crate) left_place_asked: Cell<bool>,
+    /// Where inferences put what they compared.
+    pub(crate) trace: Trace,
+}
+
+impl<'c> Deref for Scene<'c> {
+    type Target = Index<'c>;
+
+    fn deref(&self) -> &Index<'c> {
+        &self.index
+    }
+}
+
+impl<'c> Scene<'c> {
+    /// Sets a capture up, to judge requests by a limit.
+    pub fn judged(capture: &'c Capture, limit_ns: u64) -> Scene<'c> {
+        Scene { limit_ns, ..Scene::new(capture) }
+    }
+
+    /// Sets a capture up.
+    pub fn new(capture: &'c Capture) -> Scene<'c> {
+        Scene {
+            index: Index::new(capture),
+            limit_ns: u64::MAX,
+            bursts: RefCell::default(),
+            request_work: RefCell::default(),
+            open_requests: OnceCell::new(),
+            gil_readings: OnceCell::new(),
+            gil_waits: RefCell::default(),
+            pools: RefCell::default(),
+            releasers: RefCell::default(),
+            left_place_asked: Cell::new(false),
+            trace: Trace::default(),
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! Time a request lay in its socket before its handler began.
+//!
+//! No thread worked for it then, so its own timeline says nothing; what kept the *process* from
+//! taking it up does. Eight answers, the most specific first: the process was stopped, its worker
+//! was in the predicate that dashcam asks, another thread forked, a collection ran (or its thread
+//! got no CPU), its worker got no CPU, threads waited for the GIL, the worker that took the request
+//! in the end was busy with another one. The first that covers half of the time is the answer.
+//!
+//! If none does, the time is divided by what the threads did that were to take it up, one after the
+//! other. The first is a thread started for this request, from its birth on. Before that (or
+//! instead, where the worker is older and idled) it is the one thread that usually waits for
+//! connections and did not then: it was still importing the program, starting another thread, or
+//! without a CPU. If that explains most of the time it is used, as an inference; else the time is
+//! unknown.
+
+use analysis::frames::Owner;
+use analysis::requests::Judged;
+use analysis::resource::Resource;
+use analysis::signatures::Stdlib;
+use analysis::timeline::{Segment, State};
+use capture::read::RequestRow;
+use format::record::Sample;
+use format::wait::WaitKind;
+
+use crate::cause::Cause;
+use crate::causes::{self, fork, recorder, stopped};
+use crate::claim::{Claim, Culprit, Piece};
+use crate::compare::Question;
+use crate::context::Scene;
+use crate::ended_by::gil;
+use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold};
+use crate::facts::{imports, long_work, threads};
+
+/// Threads whose waits for the GIL are considered.
+const MOST_THREADS: usize = 32;
+
+/// The intervals from a request's arrival to its handler's start; none when it was taken up at
+/// once.
+pub fn pieces<'c>(scene: &Scene<'c>, request: &Judged<'c>) -> Vec<Piece<'c>> {
+    let row = request.row;
+    let (from_ns, to_ns) = (row.begin_ns, row.started_ns.min(request.end_ns));
+    if to_ns <= from_ns {
+        return Vec::new();
+    }
+    let exact = scene.capture.has_switches(from_ns, to_ns);
+    let segment = Segment {
+        tid: row.tid,
+        from_ns,
+        to_ns,
+        state: State::Wait,
+        sample: None,
+        sampled: false,
+        exact,
+    };
+    let answers: [(&'static str, &dyn Fn() -> Answer); 8] = [
+        ("arrival-stopped", &|| still(scene, &segment)),
+        ("arrival-predicate", &|| asked(scene, &segment)),
+        ("arrival-fork", &|| fork::elsewhere(scene, &segment).map(|claim| (segment.ns(), claim))),
+        ("arrival-gc", &|| collection(scene, &segment)),
+        ("arrival-gil-kept-long", &|| {
+            gil(scene, &segment).filter(|(_, claim)| is_kept_long(scene, claim, &segment))
+        }),
+        ("arrival-no-cpu", &|| starved(scene, &segment)),
+        ("arrival-gil", &|| gil(scene, &segment)),
+        ("arrival-worker-busy", &|| busy(scene, request, &segment)),
+    ];
+    let mut told: Vec<(Cause, u64)> = Vec::new();
+    let claim = answers.iter().find_map(|(id, answer)| {
+        let (covered, claim) = answer()?;
+        told.push((claim.cause, covered));
+        (covered * 2 >= segment.ns()).then(|| claim.by_rule(id))
+    });
+    trace(scene, &segment, &told, claim.is_some());
+    let Some(claim) = claim else {
+        let told = taken_up(scene, &segment);
+        let known = told.iter().filter(|p| p.claim.cause != Cause::Unknown);
+        return match known.map(|p| p.segment.ns()).sum::<u64>() * 2 >= segment.ns() {
+            true => told,
+            false => vec![Piece { claim: Claim::of(Cause::Unknown, &segment), segment }],
+        };
+    };
+    vec![Piece { segment, claim: Claim { seen: true, ..claim } }]
+}
+
+/// Keeps, if it is wanted, how much of the time each answer covers that was asked for.
+fn trace(scene: &Scene<'_>, segment: &Segment<'_>, told: &[(Cause, u64)], found: bool) {
+    if told.is_empty() || !scene.trace.wants(segment.from_ns, segment.to_ns) {
+        return;
+    }
+    let candidate = |(at, (cause, ns)): (usize, &(Cause, u64))| {
+        let won = found && at + 1 == told.len();
+        let fate = if won { Fate::Won } else { Fate::Dropped(Dropped::TooLittle) };
+        let weight = (*ns as f64 / segment.ns().max(1) as f64).min(1.0);
+        Candidate {
+            who: Subject::Cause(*cause),
+            place: None,
+            evidence: vec![Fact::Time(*ns, segment.ns())],
+            weight: Some(weight),
+            fate,
+            won: usize::from(won),
+        }
+    };
+    let mut candidates: Vec<Candidate> = told.iter().enumerate().map(candidate).collect();
+    candidates.reverse();
+    let least = Threshold::part("arrival.part-of-wait", 0.5);
+    let question = Question::about(Inference::Arrival, segment);
+    scene.trace.put(question.answered((candidates, 0), vec![least]));
+}
+
+/// Waits shorter than this are not cut by what others did.
+const LEAST_NS: u64 = 20_000_000;
+
+/// How far from the wait a thread is considered for what it usually does.
+const USUAL_NS: u64 = 2_000_000_000;
+
+/// A run shorter than this, or as far from a sample, is taken for what that sample shows.
+const NEAR_NS: u64 = 25_000_000;
+
+/// Samples of a program that loads are no further apart.
+const BLIND_NS: u64 = 500_000_000;
+
+/// A thread may leave its first record this long before it is started, by the starter's records.
+const BIRTH_NS: u64 = 5_000_000;
+
+/// What the threads did that were to take the request up, in order; all of `segment`, or nothing.
+fn taken_up<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Vec<Piece<'c>> {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    if segment.ns() < LEAST_NS {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    // Before its first record a thread was not there, as far as is known.
+    let born = threads::first_seen(scene, segment.tid).map_or(to, |at| at.min(to));
+    if born <= from {
+        let own = life(scene, segment.tid, from, to);
+        let busy = own.iter().filter(|s| is_told(scene, s) && !idles(scene, s));
+        if busy.map(Segment::ns).sum::<u64>() * 2 >= segment.ns() {
+            own.into_iter().for_each(|s| out.push(told(scene, s)));
+            return out;
+        }
+    }
+    let born = if born <= from { to } else { born };
+    match acceptor(scene, segment, born) {
+        Some(tid) => {
+            life(scene, tid, from, born).into_iter().for_each(|s| through_start(scene, s, &mut out))
+        }
+        None => {
+            let before = Segment { to_ns: born, ..*segment };
+            out.push(Piece { claim: Claim::of(Cause::Unknown, &before), segment: before });
+        }
+    }
+    life(scene, segment.tid, born, to).into_iter().for_each(|s| out.push(told(scene, s)));
+    out
+}
+
+/// What a thread did. Between two times at which others took its CPU it is seldom sampled, or
+/// nothing of it can be read: such short runs are taken for the nearest sample that has a stack.
+/// Samples of a program that loads cost so much that there may be none for a while: if two samples
+/// saw it load, it loaded between them.
+fn life<'c>(scene: &Scene<'c>, tid: u32, from: u64, to: u64) -> Vec<Segment<'c>> {
+    let mut own = scene.timeline(tid, from, to);
+    for run in own.iter_mut().filter(|s| s.state != State::Wait && is_short(s)) {
+        if run.stack() == 0 {
+            let (from, to) = (run.from_ns.saturating_sub(NEAR_NS), run.to_ns + NEAR_NS);
+            let looks = scene.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
+            run.sample = looks.min_by_key(|s| s.t_ns.abs_diff(run.from_ns)).or(run.sample);
+        }
+    }
+    for run in own.iter_mut().filter(|s| s.state != State::Wait && s.exact && s.stack() == 0) {
+        run.sample = loading_around(scene, run).or(run.sample);
+    }
+    own
+}
+
+/// The sample before `run`, if it and the next saw the thread load modules, or if it did and the
+/// process had not taken up any request by then: a program that starts has more to do than to load.
+fn loading_around<'c>(scene: &Scene<'c>, run: &Segment<'c>) -> Option<&'c Sample> {
+    let seen = |from, to| scene.samples_in(run.tid, from, to).iter().filter(|s| s.stack != 0);
+    let before = seen(run.from_ns.saturating_sub(BLIND_NS), run.from_ns).next_back()?;
+    let behind = seen(run.from_ns, run.from_ns.saturating_add(BLIND_NS)).next()?;
+    let loads = |s: &Sample| scene.frames.any(s.stack, imports::is_import);
+    let starts = || scene.capture.requests.iter().all(|r| r.started_ns >= run.to_ns);
+    (loads(before) && (loads(behind) || starts())).then_some(before)
+}
+
+/// Whether both ends are from the kernel's records and near: then it did run, or could have, in
+/// between.
+fn is_short(segment: &Segment<'_>) -> bool {
+    segment.exact && segment.ns() < NEAR_NS
+}
+
+/// A segment of a thread that was to take the request up.
+fn told<'c>(scene: &Scene<'c>, segment: Segment<'c>) -> Piece<'c> {
+    let claim = match idles(scene, &segment) || !is_told(scene, &segment) {
+        true => Claim::of(Cause::Unknown, &segment),
+        false => Claim { inferred: true, ..causes::claim(scene, &segment) },
+    };
+    // Which of its modules a program was at is chance: the line of its own that loads them is the
+    // place.
+    let claim = match claim.cause {
+        Cause::Import => {
+            let resource = Some(Resource::WorkerStart);
+            Claim { prefer_user: true, resource, ..claim }
+        }
+        _ => claim,
+    };
+    Piece { segment, claim }
+}
+
+/// Whether a sample says what it was: that no switch was recorded of a thread for long does not
+/// mean that it ran, unless it was seen to, and where.
+fn is_told(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let known = segment.state != State::Unknown && segment.sample.is_some();
+    let loads = || segment.exact && scene.frames.any(segment.stack(), imports::is_import);
+    let ran = segment.stack() != 0 && (segment.sampled || is_short(segment) || loads());
+    known && (segment.state != State::Run || ran)
+}
+
+/// Waits for work, as far as a sample shows: for a connection, a job, or, where no code of the
+/// program is on the stack, for what comes next over a connection that is kept open.
+fn idles(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let waits = match segment.wait() {
+        WaitKind::Accept | WaitKind::Poll | WaitKind::Futex => true,
+        WaitKind::SocketRead => {
+            let own = |f: &capture::read::Frame<'_>| scene.frames.owner(f.file) == Owner::User;
+            !scene.frames.any(segment.stack(), own)
+        }
+        _ => false,
+    };
+    segment.state == State::Wait && waits
+}
+
+/// While a thread waits for a thread that it started to come up, the new thread's time counts.
+fn through_start<'c>(scene: &Scene<'c>, segment: Segment<'c>, out: &mut Vec<Piece<'c>>) {
+    let starts = |f: &capture::read::Frame<'_>| scene.frames.is_at(f, Stdlib::ThreadStart);
+    if segment.state == State::Wait && scene.frames.any(segment.stack(), starts) {
+        let (from, to) = (segment.from_ns, segment.to_ns);
+        let born = |tid: &&u32| {
+            let first = threads::first_seen(scene, **tid);
+            **tid != segment.tid
+                && first.is_some_and(|at| (from.saturating_sub(BIRTH_NS)..to).contains(&at))
+        };
+        if let Some(tid) = scene.capture.samples.keys().filter(born).min() {
+            life(scene, *tid, from, to).into_iter().for_each(|s| out.push(told(scene, s)));
+            return;
+        }
+    }
+    out.push(told(scene, segment));
+}
+
+/// The one thread without a request that waits for connections around the wait, but hardly in it;
+/// or the main thread while it still loads the program, whether it is seen to wait for any later or
+/// not.
+fn acceptor(scene: &Scene<'_>, segment: &Segment<'_>, until_ns: u64) -> Option<u32> {
+    let (from, to) = (segment.from_ns, until_ns);
+    let polls = |s: &Sample| matches!(s.wait, WaitKind::Accept | WaitKind::Poll);
+    let usually = |tid: u32| {
+        let before = scene.samples_in(tid, from.saturating_sub(USUAL_NS), from);
+        let after = scene.samples_in(tid, segment.to_ns, segment.to_ns + USUAL_NS);
+        before.last().is_some_and(polls) || after.iter().take(AFTER).any(polls)
+    };
+    let kept = |tid: u32| {
+        let own = life(scene, tid, from, to);
+        let away = own.iter().filter(|s| {
+            is_told(scene, s)
+                && !(s.state == State::Wait
+                    && matches!(s.wait(), WaitKind::Accept | WaitKind::Poll))
+        });
+        away.map(Segment::ns).sum::<u64>() * 2 > to.saturating_sub(from)
+    };
+    let works = |tid: u32| {
+        let end = |r: &RequestRow| r.end_ns.unwrap_or(scene.capture.meta.to_ns);
+        let rows = scene.capture.requests.iter();
+        rows.filter(|r| r.tid == tid).any(|r| r.started_ns < to && end(r) > from)
+    };
+    let others = scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let loads = |tid: u32| {
+        let looks = scene.samples_in(tid, from, to).iter().filter(|s| s.stack != 0);
+        let (all, loading) = looks.fold((0, 0), |(all, loading), look| {
+            (all + 1, loading + u32::from(scene.frames.any(look.stack, imports::is_import)))
+        });
+        tid == scene.capture.meta.pid && loading * 2 > all
+    };
+    let able = |tid: &u32| (usually(*tid) || loads(*tid)) && kept(*tid) && !works(*tid);
+    let mut able = others.filter(able);
+    let first = able.next()?;
+    able.next().is_none().then_some(first)
+}
+
+/// Samples behind the wait within which a thread that takes connections goes back to waiting for
+/// them.
+const AFTER: usize = 8;
+
+/// The longest segments of a request that are considered for what it did.
+const MOST_SEGMENTS: usize = 512;
+
+type Answer = Option<(u64, Claim)>;
+
+fn overlap(a: (u64, u64), b: &Segment<'_>) -> u64 {
+    a.1.min(b.to_ns).saturating_sub(a.0.max(b.from_ns))
+}
+
+fn still(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let most = |g: &&analysis::gaps::Gap| overlap((g.from_ns, g.to_ns), segment);
+    let gap = scene.gaps.iter().max_by_key(most)?;
+    Some((most(&gap), Claim::of(stopped::cause_of(gap), segment)))
+}
+
+/// The spans of the predicate are exact, and whoever is in there may lack a CPU as well.
+fn asked(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
+    Some((scene.predicate_ns(segment), Claim { stack, ..recorder::in_predicate(segment) }))
+}
+
+fn collection(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let most = |g: &&capture::read::GcRow| overlap((g.begin_ns, g.end_ns), segment);
+    let gc = scene.gcs_in(segment.from_ns, segment.to_ns).iter().max_by_key(most)?;
+    let (from_ns, to_ns) =
+        (gc.begin_ns.max(segment.from_ns), gc.end_ns.min(segment.to_ns).max(segment.from_ns));
+    // It kept the GIL for as long as it got no CPU: then that is what the request waited for.
+    if from_ns < to_ns && long_work::starves(scene, gc.tid, &Segment { from_ns, to_ns, ..*segment })
+    {
+        return Some((most(&gc), Claim::of(Cause::CpuStarved, segment)));
+    }
+    let stack = scene.main_stack(gc.tid, gc.begin_ns, gc.end_ns);
+    let culprit = Some(Culprit::thread(gc.tid, stack, true, Inference::GcRecord));
+    Some((most(&gc), Claim { culprit, ..Claim::of(Cause::GcPause, segment) }))
+}
+
+/// How far behind the wait a sample may lie that still accounts for it.
+const ACCOUNT_NS: u64 = 300_000_000;
+
+/// The worker was runnable without a CPU: its next sample says for how long since the one before.
+fn starved(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let after = scene.samples_in(segment.tid, segment.from_ns, segment.to_ns + ACCOUNT_NS);
+    let delay_ns = after.iter().map(|s| s.run_delay_ns).sum::<u64>().min(segment.ns());
+    Some((delay_ns, Claim::of(Cause::CpuStarved, segment)))
+}
+
+/// Whether the holder of the GIL would have kept it too long on a free machine as well: then it
+/// does not matter that the waiters got no CPU either.
+fn is_kept_long(scene: &Scene<'_>, claim: &Claim, segment: &Segment<'_>) -> bool {
+    claim.culprit.is_some_and(|c| long_work::works_long(scene, c.tid, segment))
+}
+
+/// The thread that waited longest for the GIL stands for all. Each wait for it lasts 5 ms at most,
+/// and to begin the next one takes a CPU: time without one in between belongs to it.
+fn gil(scene: &Scene<'_>, segment: &Segment<'_>) -> Answer {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let waits = |tid: u32| -> Vec<Segment<'_>> {
+        let all = scene.timeline(tid, from, to);
+        let asks = |s: &Segment<'_>| {
+            s.state == State::Wait && s.wait() == WaitKind::Gil && is_watched(scene, s)
+        };
+        if !all.iter().any(asks) {
+            return Vec::new();
+        }
+        let near = |i: usize| all[i].state == State::Ready && is_between_asks(&all, i, &asks);
+        (0..all.len()).filter(|i| asks(&all[*i]) || near(*i)).map(|i| all[i]).collect()
+    };
+    let saw =
+        |tid: &&u32| scene.samples_in(**tid, from, to).iter().any(|s| s.wait == WaitKind::Gil);
+    let mut threads: Vec<u32> = scene.capture.samples.keys().filter(saw).copied().collect();
+    // A map has no order, and only some are considered.
+    threads.sort_unstable();
+    let longest = threads.into_iter().take(MOST_THREADS).map(waits);
+    let longest = longest.max_by_key(|w| w.iter().map(Segment::ns).sum::<u64>())?;
+    let covered = longest.iter().map(Segment::ns).sum();
+    let waiter = longest.first()?.tid;
+    let asked = longest.iter().filter(|s| s.state == State::Wait);
+    let culprit = gil::holder_in(scene, waiter, (from, to));
+    let culprit =
+        culprit.or_else(|| asked.max_by_key(|s| s.ns()).and_then(|s| gil::holder(scene, s)));
+    // The holder had no CPU: all waited for that.
+    if gil::is_starved(scene, &Segment { tid: waiter, ..*segment }) {
+        return Some((covered, Claim::of(Cause::CpuStarved, segment)));
+    }
+    Some((covered, Claim { culprit, ..Claim::of(Cause::GilWait, segment) }))
+}
+
+/// An estimated wait longer than this belongs to one sample only where the sample before saw the
+/// same.
+const APART_NS: u64 = 50_000_000;
+
+/// Whether samples account for all of a wait for the GIL. The first sample of a thread says nothing
+/// of the time long before: the thread may not have been there.
+fn is_watched(scene: &Scene<'_>, wait: &Segment<'_>) -> bool {
+    let gil = |s: &Sample| s.wait == WaitKind::Gil;
+    let before =
+        || scene.samples_in(wait.tid, wait.from_ns.saturating_sub(APART_NS), wait.from_ns + 1);
+    wait.exact || wait.ns() <= APART_NS || before().last().is_some_and(gil)
+}
+
+/// Whether the time without a CPU at `at` lies beside a wait for the GIL, with hardly any running
+/// in between: a thread that computes and loses its CPU waits for no GIL.
+fn is_between_asks(all: &[Segment<'_>], at: usize, asks: &impl Fn(&Segment<'_>) -> bool) -> bool {
+    let passes = |s: &&Segment<'_>| {
+        s.state == State::Ready || s.state == State::Run && s.ns() < long_work::ASKING_NS
+    };
+    let before = all[..at].iter().rev().find(|s| !passes(s));
+    let after = all[at + 1..].iter().find(|s| !passes(s));
+    before.is_some_and(asks) || after.is_some_and(asks)
+}
+
+/// What a thread did for most of the time, all segments of one cause together: a long one alone may
+/// be the least of it amid hundreds of short ones. The longest of them stands for all.
+fn mostly(scene: &Scene<'_>, timeline: &[Segment<'_>]) -> Option<Claim> {
+    let mut longest_first: Vec<&Segment<'_>> = timeline.iter().collect();
+    longest_first.sort_by_key(|s| std::cmp::Reverse(s.ns()));
+    let mut causes: Vec<(u64, Claim)> = Vec::new();
+    for segment in longest_first.into_iter().take(MOST_SEGMENTS) {
+        let claim = causes::claim(scene, segment);
+        match causes.iter_mut().find(|(_, known)| known.cause == claim.cause) {
+            Some((ns, _)) => *ns += segment.ns(),
+            None => causes.push((segment.ns(), claim)),
+        }
+    }
+    // Of several with the same time the first, whose longest segment is longer.
+    causes.into_iter().rev().max_by_key(|(ns, _)| *ns).map(|(_, claim)| claim)
+}
+
+/// Its worker had other requests in hand. One of the same name that takes most of the time is the
+/// head of a line: what it did is what this one waited for. Otherwise it is the pool that is short.
+fn busy(scene: &Scene<'_>, request: &Judged<'_>, segment: &Segment<'_>) -> Answer {
+    let end = |r: &RequestRow| r.end_ns.unwrap_or(scene.capture.meta.to_ns);
+    let held = |r: &RequestRow| overlap((r.started_ns, end(r)), segment);
+    let before: Vec<&RequestRow> = scene
+        .capture
+        .requests
+        .iter()
+        .filter(|r| r.tid == segment.tid && r.id != request.row.id && held(r) > 0)
+        .collect();
+    let covered: u64 = before.iter().map(|r| held(r).saturating_mul(r.times.into())).sum();
+    let covered = covered.min(segment.ns());
+    let longest = before.into_iter().max_by_key(|r| held(r))?;
+    if held(longest) * 2 >= segment.ns() && longest.name == request.row.name {
+        let (from, to) = (longest.started_ns, end(longest).min(segment.to_ns));
+        return Some((covered, mostly(scene, &scene.timeline(segment.tid, from, to))?));
+    }
+    let meanwhile = scene.timeline(segment.tid, segment.from_ns, segment.to_ns);
+    let longest = meanwhile.iter().max_by_key(|s| s.ns()).filter(|s| s.ns() * 2 > segment.ns());
+    let waits = longest.map(|s| causes::claim(scene, s));
+    if let Some(claim) = waits.filter(|c| matches!(c.cause, Cause::PoolWait | Cause::LockWait)) {
+        // A thread that waits itself does not delay others by its own work: the thread that it
+        // waited for does.
+        return Some((covered, claim));
+    }
+    let stack = scene.main_stack(segment.tid, segment.from_ns, segment.to_ns);
+    let culprit =
+        (stack != 0).then_some(Culprit::thread(segment.tid, stack, true, Inference::BusyWorker));
+    Some((covered, Claim { culprit, ..Claim::of(Cause::PoolWait, segment) }))
+}

@@ -1,0 +1,244 @@
+//! The holder of the GIL during a wait for it, and whether that thread had a CPU.
+//!
+//! How it works: a wait for the GIL is many waits of 5 ms each, and in the kernel's records each is
+//! a time off the CPU of its own. The holder that a sample of any waiting thread read from the
+//! interpreter is true for all that wait at that instant. So the readings of all threads together
+//! show which thread held it when, each for the time up to the next. The *whole wait* around an
+//! interval is judged first: a thread that held the GIL for most of it is the holder for every part
+//! of it. Where several took turns, an interval has the holder of its own time.
+//!
+//! ```text
+//!   waiter:    | 5 ms | 5 ms | 5 ms | 5 ms |        one whole wait
+//!   readings:    A      A        B    A    A        A: 80 % of it
+//! ```
+//!
+//! What it promises: candidates are compared by the time that readings give them, never by the
+//! longest interval. Without a reading, the only other thread that ran Python code is taken, as an
+//! inference.
+
+use std::collections::{BTreeMap, HashMap};
+
+use analysis::timeline::{Segment, State};
+use format::wait::WaitKind;
+
+use crate::claim::Culprit;
+use crate::compare::{self, Question};
+use crate::context::Scene;
+use crate::explain::{Dropped, Fact, Fate, Inference, Threshold};
+use crate::facts::long_work;
+use crate::memo::{Readings, WholeGilWait};
+
+/// A reading is valid for this long at most.
+const READING_NS: u64 = 100_000_000;
+
+/// How far around an interval its whole wait is followed, and how far at first.
+const SPAN_NS: u64 = 3_200_000_000;
+
+const FIRST_SPAN_NS: u64 = 50_000_000;
+
+/// How far a sample of another thread may lie from the wait asked about.
+const NEAR_NS: u64 = 60_000_000;
+
+impl Readings {
+    /// Of a capture. Cost: all its samples, once.
+    fn of(scene: &Scene<'_>) -> Readings {
+        let samples = scene.capture.samples.values().flatten();
+        let told = samples.filter(|s| s.wait == WaitKind::Gil && s.gil_holder != 0);
+        let mut all: Vec<(u64, u32)> = told.map(|s| (s.t_ns, s.gil_holder)).collect();
+        all.sort_unstable();
+        Readings(all)
+    }
+
+    /// The holders of the GIL in `[from, to)`, besides `not`: begin, end, and holder of each time
+    /// that a reading covers.
+    fn held(&self, (from, to): (u64, u64), not: u32) -> Vec<(u64, u64, u32)> {
+        let first = self.0.partition_point(|(t, _)| *t < from.saturating_sub(READING_NS));
+        let until = self.0.partition_point(|(t, _)| *t < to);
+        let all = &self.0[first..];
+        let own = (0..until.saturating_sub(first)).filter_map(|i| {
+            let (at, holder) = all[i];
+            let next = all.get(i + 1).map_or(u64::MAX, |(t, _)| *t);
+            let (begin, end) = (at.max(from), next.min(at.saturating_add(READING_NS)).min(to));
+            (begin < end && holder != not).then_some((begin, end, holder))
+        });
+        own.collect()
+    }
+}
+
+/// The holder of the GIL while `segment` waited for it.
+pub fn holder<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> Option<Culprit> {
+    let whole = whole_wait(scene, segment);
+    let times = (segment.from_ns, segment.to_ns);
+    let all = (whole.from_ns, whole.to_ns);
+    let found = match whole.holder {
+        Some(_) => holder_in(scene, segment.tid, all),
+        None => holder_in(scene, segment.tid, times),
+    };
+    // An interval between two readings.
+    let found = found.or_else(|| holder_near(scene, segment));
+    found.or_else(|| {
+        let (from, to) = times;
+        let tid = busiest(scene, segment.tid, from, to)?;
+        let by = Inference::OnlyPython;
+        let found = Culprit::thread(tid, scene.main_stack(tid, from, to), false, by);
+        compare::keep_one(scene, Question::about(by, segment), &found, Fate::Won);
+        Some(found)
+    })
+}
+
+/// The thread that held the GIL longest in `[from, to)` while `waiter` waited for it, by the
+/// readings.
+pub(crate) fn holder_in(scene: &Scene<'_>, waiter: u32, (from, to): (u64, u64)) -> Option<Culprit> {
+    let tally = tally(scene, waiter, (from, to));
+    let (tid, _) = *tally.iter().max_by_key(|(tid, ns)| (*ns, *tid))?;
+    let by = Inference::GilHolder;
+    let question = Question { by, waiter, from_ns: from, to_ns: to };
+    let apart = Threshold::ns("gil-holder-read.reading-holds-for", READING_NS);
+    let won = (Some(tid), Dropped::LessEvidence);
+    compare::keep_tally(scene, question, (&tally, Fact::Time), won, &[apart]);
+    Some(Culprit::thread(tid, scene.main_stack(tid, from, to), true, by))
+}
+
+/// How long each thread held the GIL.
+fn tally(scene: &Scene<'_>, waiter: u32, times: (u64, u64)) -> Vec<(u32, u64)> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for (begin, end, holder) in readings(scene).held(times, waiter) {
+        *sums.entry(holder).or_default() += end - begin;
+    }
+    sums.into_iter().collect()
+}
+
+/// The holder that the sample of this interval, or the one it was carried over from, read.
+fn holder_near(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let read = segment.sample.filter(|s| s.wait == WaitKind::Gil);
+    let tid = read.map(|s| s.gil_holder).filter(|tid| *tid != 0 && *tid != segment.tid)?;
+    let by = Inference::GilHolder;
+    let found = Culprit::thread(tid, scene.main_stack(tid, from, to), true, by);
+    compare::keep_one(scene, Question::about(by, segment), &found, Fate::Won);
+    Some(found)
+}
+
+/// Whether, for most of the whole wait around `segment`, the holder of the GIL was runnable
+/// without a CPU; and not because its work is long by itself.
+pub(crate) fn holder_starves<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> bool {
+    whole_wait(scene, segment).starved
+}
+
+/// The same of any time in which a thread waited for the GIL. Cost: a timeline of each holder.
+pub(crate) fn is_starved(scene: &Scene<'_>, wait: &Segment<'_>) -> bool {
+    let times = (wait.from_ns, wait.to_ns);
+    let mut by_holder: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+    for (begin, end, holder) in readings(scene).held(times, wait.tid) {
+        by_holder.entry(holder).or_default().push((begin, end));
+    }
+    let told_ns: u64 = by_holder.values().flatten().map(|(begin, end)| end - begin).sum();
+    // Long work keeps the GIL too long on a free machine as well.
+    let short = by_holder.iter().filter(|(tid, _)| !long_work::works_long(scene, **tid, wait));
+    let ready_ns: u64 = short.map(|(tid, held)| ready_ns(scene, *tid, held, times)).sum();
+    ready_ns * 2 > told_ns
+}
+
+/// How long `tid` was runnable without a CPU in these parts of a time, which are in order.
+fn ready_ns(scene: &Scene<'_>, tid: u32, parts: &[(u64, u64)], (from, to): (u64, u64)) -> u64 {
+    let own = scene.timeline(tid, from, to);
+    let ready = own.iter().filter(|s| s.state == State::Ready).map(|s| {
+        let first = parts.partition_point(|(_, end)| *end <= s.from_ns);
+        let within = parts[first..].iter().take_while(|(begin, _)| *begin < s.to_ns);
+        let overlap = |(begin, end): &(u64, u64)| end.min(&s.to_ns) - begin.max(&s.from_ns);
+        within.map(overlap).sum::<u64>()
+    });
+    ready.sum()
+}
+
+fn readings<'s>(scene: &'s Scene<'_>) -> &'s Readings {
+    scene.gil_readings.get_or_init(|| Readings::of(scene))
+}
+
+/// The whole wait for the GIL around a part of it. Cost: a timeline of twice its length and
+/// those of its holders, unless it is the one asked for last of its thread.
+fn whole_wait<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> WholeGilWait {
+    let (tid, from, to) = (segment.tid, segment.from_ns, segment.to_ns);
+    let known = scene.gil_waits.borrow().0.get(&tid).copied();
+    if let Some(known) = known.filter(|w| w.from_ns <= from && to <= w.to_ns) {
+        return known;
+    }
+    let (from_ns, to_ns) = wait_around(scene, segment);
+    let tally = tally(scene, tid, (from_ns, to_ns));
+    let all_ns: u64 = tally.iter().map(|(_, ns)| ns).sum();
+    let most = tally.into_iter().max_by_key(|(tid, ns)| (*ns, *tid));
+    let holder = most.filter(|(_, ns)| ns * 2 > all_ns).map(|(tid, _)| tid);
+    let starved = is_starved(scene, &Segment { from_ns, to_ns, ..*segment });
+    let found = WholeGilWait { from_ns, to_ns, holder, starved };
+    scene.gil_waits.borrow_mut().0.insert(tid, found);
+    found
+}
+
+/// Begin and end of the whole wait: its parts follow each other, with hardly any running in
+/// between, or time without a CPU.
+fn wait_around<'c>(scene: &Scene<'c>, segment: &Segment<'c>) -> (u64, u64) {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let passes = |s: &&Segment<'_>| match s.state {
+        State::Wait => s.wait() == WaitKind::Gil,
+        State::Ready => true,
+        State::Run => s.ns() < long_work::ASKING_NS,
+        State::Unknown => false,
+    };
+    let mut span_ns = FIRST_SPAN_NS;
+    loop {
+        let (begin, end) = (from.saturating_sub(span_ns), to.saturating_add(span_ns));
+        let all = scene.timeline(segment.tid, begin, end);
+        let before = all.iter().rev().skip_while(|s| s.from_ns >= from);
+        let first = before.take_while(passes).last().map_or(from, |s| s.from_ns.min(from));
+        let behind = all.iter().skip_while(|s| s.to_ns <= to);
+        let last = behind.take_while(passes).last().map_or(to, |s| s.to_ns.max(to));
+        // One that reaches an edge may go on behind it.
+        let whole = first > begin && last < end;
+        if whole || span_ns >= SPAN_NS {
+            return (first, last);
+        }
+        span_ns *= 4;
+    }
+}
+
+/// The thread with Python code that ran longest in `[from, to)`, besides `not`.
+pub fn busiest(scene: &Scene<'_>, not: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
+    let run_ns = |tid: u32| -> u64 {
+        let timeline = scene.timeline(tid, from_ns, to_ns);
+        timeline.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
+    };
+    // A thread that was never in Python code (the recorder's threads, a library's own) has no
+    // GIL.
+    let python = |tid: u32| {
+        let samples = scene.samples_in(tid, from_ns.saturating_sub(NEAR_NS), to_ns + NEAR_NS);
+        samples.iter().any(|s| scene.frames.of(s.stack).any(|f| !f.native))
+    };
+    let others = scene.capture.samples.keys().filter(|tid| **tid != not && python(**tid));
+    // Of two that ran as long always the same: a map has no order.
+    let (ns, tid) = others.map(|tid| (run_ns(*tid), *tid)).max()?;
+    (ns * 2 > to_ns - from_ns).then_some(tid)
+}
+
+/// The holder of the GIL while the thread of this timeline waited for it most of the time of
+/// `segment`; none where several took turns.
+pub(crate) fn holder_over(
+    scene: &Scene<'_>,
+    own: &[Segment<'_>],
+    segment: &Segment<'_>,
+) -> Option<Culprit> {
+    let waits = |s: &&Segment<'_>| s.state == State::Wait && s.wait() == WaitKind::Gil;
+    let all = own.iter().filter(waits).map(Segment::ns).sum::<u64>();
+    if all * 2 <= segment.ns() {
+        return None;
+    }
+    let mut had: HashMap<u32, u64> = HashMap::new();
+    for wait in own.iter().filter(waits) {
+        let holder = holder(scene, wait).filter(|holder| holder.measured);
+        *had.entry(holder.map_or(0, |holder| holder.tid)).or_default() += wait.ns();
+    }
+    let (tid, ns) = had.into_iter().max_by_key(|(tid, ns)| (*ns, *tid))?;
+    let stack = scene.main_stack(tid, segment.from_ns, segment.to_ns);
+    let by = Inference::GilHolder;
+    let found = Culprit { by_gil: true, ..Culprit::thread(tid, stack, true, by) };
+    (tid != 0 && ns * 2 > all).then_some(found)
+}

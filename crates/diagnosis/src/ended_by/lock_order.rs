@@ -1,0 +1,210 @@
+//! Two threads that blocked each other, by locks that do not name their holders.
+//!
+//! How it works: a lock that was taken by `acquire` has no owner to read. But of two threads that
+//! wait for each other's, the one goes on just when the other gives up at its time limit and
+//! releases what it had. If that is seen, and no other thread that could have had the lock, it is
+//! taken for a deadlock; an inference.
+//!
+//! What it promises: both wait for different locks in the program's own code; no sample names
+//! another holder of either; no other thread worked in the file that waits meanwhile. Cost: a
+//! timeline of each thread that was seen to wait in a futex with a time limit during the wait.
+
+use analysis::frames::Owner;
+use analysis::timeline::Segment;
+use capture::read::Frame;
+use format::record::{Sample, TARGET_IS_NAME};
+use format::wait::{HolderSource, WaitKind};
+
+use crate::claim::Culprit;
+use crate::compare::{self, Question};
+use crate::context::Scene;
+use crate::explain::{Dropped, Fate, Inference};
+use crate::facts::{pools, waiting};
+
+/// How long after one gave up the other went on, by switch records.
+const THEN_NS: u64 = 20_000_000;
+
+/// By samples alone, which lie so far apart.
+const SAMPLES_APART_NS: u64 = 100_000_000;
+
+/// Nobody gives up sooner; of a convoy at a lock there are tens of thousands of waits shorter than
+/// that.
+const SHORT_NS: u64 = 1_000_000;
+
+/// A wait takes at least this part of the other: the last thread of a deadlock comes when the other
+/// has waited for a while.
+const LEAST_PART: u64 = 5;
+
+/// A wait of one of the two.
+struct Wait {
+    lock: u64,
+    begin_ns: u64,
+    end_ns: u64,
+    gave_up: bool,
+}
+
+impl Wait {
+    /// All of it, of which `piece` is a part.
+    fn whole<'c>(&self, piece: &Segment<'c>) -> Segment<'c> {
+        Segment { from_ns: self.begin_ns, to_ns: self.end_ns, ..*piece }
+    }
+}
+
+/// The other of the two, or a thread that only waits behind them.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Partner {
+    is_behind: bool,
+    end_ns: u64,
+    tid: u32,
+}
+
+/// The thread that waited for a lock which the thread of `segment` had, and that had the one
+/// which `segment` waits for, until one of them gave up; None where it may have been otherwise.
+pub fn inverted(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
+    let own = lock_wait(scene, segment, &[])?;
+    if own.end_ns.saturating_sub(own.begin_ns) < SHORT_NS {
+        return None;
+    }
+    // Of all of the wait, whichever part of it is asked about.
+    let segment = &own.whole(segment);
+    let file = scene.frames.innermost_user(segment.stack())?.file;
+    let others = || scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let first = partner(scene, segment, &own);
+    let partner = match first {
+        Some(partner) if !partner.is_behind => Some(partner),
+        // This one and the other take the same locks in the same order: the question is about
+        // the other's partner.
+        Some(before) => partner_of(scene, segment, before.tid),
+        None => None,
+    };
+    let partner = partner.or_else(|| ahead(scene, segment, &own))?;
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let may_have_had_it = others().any(|other| worked_in(scene, segment, other, &file));
+    let stack = scene.main_stack(partner.tid, from, to);
+    let by = Inference::LockOrder;
+    let culprit = Culprit::thread(partner.tid, stack, false, by);
+    let fate = match may_have_had_it {
+        true => Fate::Dropped(Dropped::Ambiguous),
+        false => Fate::Won,
+    };
+    compare::keep_one(scene, Question::about(by, segment), &culprit, fate);
+    (!may_have_had_it).then_some(culprit)
+}
+
+/// The thread whose wait ended when this one was given up, or the other way round: of several a
+/// thread that waits behind nobody, and of these the first to go on.
+fn partner(scene: &Scene<'_>, segment: &Segment<'_>, own: &Wait) -> Option<Partner> {
+    let others = scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    others.filter_map(|tid| crosses(scene, segment, own, tid)).min()
+}
+
+/// The partner of `tid`, which waits behind nobody and is not the thread of `segment`.
+fn partner_of(scene: &Scene<'_>, segment: &Segment<'_>, tid: u32) -> Option<Partner> {
+    let timeline = scene.timeline(tid, segment.from_ns, segment.to_ns);
+    let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
+    let theirs = lock_wait(scene, &wait, &[segment.tid])?;
+    let partner = partner(scene, &theirs.whole(&wait), &theirs)?;
+    (!partner.is_behind && partner.tid != segment.tid).then_some(partner)
+}
+
+/// Of two that crossed, the one that waits for the very lock that this one waits for: it is
+/// behind them.
+fn ahead(scene: &Scene<'_>, segment: &Segment<'_>, own: &Wait) -> Option<Partner> {
+    let others = scene.capture.samples.keys().copied().filter(|tid| *tid != segment.tid);
+    let waits = others.filter(|tid| {
+        let looks = scene.samples_in(*tid, own.begin_ns, own.end_ns);
+        looks.iter().any(|s| s.wait == WaitKind::Futex && s.target == own.lock)
+    });
+    let crossed = waits.filter_map(|tid| {
+        let timeline = scene.timeline(tid, segment.from_ns, segment.to_ns);
+        let wait = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
+        let theirs = lock_wait(scene, &wait, &[]).filter(|theirs| theirs.lock == own.lock)?;
+        let partner = partner(scene, &theirs.whole(&wait), &theirs).filter(|p| !p.is_behind)?;
+        let other = partner.tid != segment.tid;
+        other.then_some(Partner { is_behind: false, end_ns: theirs.end_ns, tid })
+    });
+    crossed.min()
+}
+
+/// Whether `tid` waited for another lock until one of the two gave up.
+fn crosses(scene: &Scene<'_>, segment: &Segment<'_>, own: &Wait, tid: u32) -> Option<Partner> {
+    let looks = scene.samples_in(tid, own.begin_ns, own.end_ns);
+    let may = |s: &Sample| {
+        let limited = own.gave_up || s.timeout_ns > 1;
+        s.wait == WaitKind::Futex && s.target != own.lock && limited
+    };
+    if !looks.iter().any(may) {
+        return None;
+    }
+    let timeline = scene.timeline(tid, segment.from_ns, segment.to_ns);
+    let other = longest_wait(&timeline, segment.ns() / LEAST_PART)?;
+    let wait = lock_wait(scene, &other, &[segment.tid])?;
+    let exact = segment.exact && other.exact;
+    let pair = wait.lock != own.lock && releases_other(exact, own, &wait);
+    let is_behind = same_way(scene, segment.stack(), other.stack());
+    pair.then_some(Partner { is_behind, end_ns: wait.end_ns, tid })
+}
+
+/// Whether `tid` did something in code of `file` for most of `segment`, and may have had a lock
+/// there.
+fn worked_in(scene: &Scene<'_>, segment: &Segment<'_>, tid: u32, file: &str) -> bool {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let stack = scene.main_stack(tid, from, to);
+    if !scene.frames.any(stack, |f| is_in(f, file)) || pools::is_idle(scene, stack) {
+        return false;
+    }
+    let parked = scene.sample_near(tid, from + segment.ns() / 2);
+    let timeline = scene.timeline(tid, from, to);
+    longest_wait(&timeline, segment.ns() / 2).is_none()
+        && !parked.is_some_and(|s| matches!(s.wait, WaitKind::Accept | WaitKind::Poll))
+}
+
+/// Whether two stacks have the same functions of the program's own, at different lines: one
+/// waits for its first lock and the other for its second. Two that wait at one line for
+/// different locks took them in opposite order.
+fn same_way(scene: &Scene<'_>, a: u32, b: u32) -> bool {
+    let own = |stack| scene.frames.of(stack).filter(|f| scene.frames.owner(f.file) == Owner::User);
+    let functions = |stack| own(stack).map(|f| (f.function, f.file));
+    let lines = |stack| own(stack).map(|f| f.line);
+    functions(a).eq(functions(b)) && !lines(a).eq(lines(b))
+}
+
+/// The wait around `segment`, if it is for a lock of the program's own code whose holder no
+/// sample names, or whose holder is named and is one of `known`.
+fn lock_wait(scene: &Scene<'_>, segment: &Segment<'_>, known: &[u32]) -> Option<Wait> {
+    let own = segment.sample.filter(|s| s.target != 0 && s.target & TARGET_IS_NAME == 0)?;
+    let leaf = scene.frames.of(segment.stack()).find(|f| !f.native)?;
+    // What `threading` waits for in Python code of its own is a notice, or a permit; an RLock
+    // of C code has no frame.
+    if scene.frames.owner(leaf.file) != Owner::User || pools::is_of_a_pool(scene, segment.stack()) {
+        return None;
+    }
+    let whole = scene.whole_wait(segment);
+    let mut named = scene.samples_of(&whole).filter(|s| s.holder_source != HolderSource::None);
+    let told = named.any(|s| !known.contains(&s.lock_holder));
+    let (begin_ns, end_ns) = whole.times();
+    let gave_up = waiting::timed_out(scene, segment);
+    (!told).then_some(Wait { lock: own.target, begin_ns, end_ns, gave_up })
+}
+
+/// A frame of that file, not of what is under everything that its thread does.
+fn is_in(frame: &Frame<'_>, file: &str) -> bool {
+    frame.file == file && frame.function != "<module>"
+}
+
+/// A segment of the longest wait for one lock, if that took more than `least_ns`.
+fn longest_wait<'c>(timeline: &[Segment<'c>], least_ns: u64) -> Option<Segment<'c>> {
+    let wait = analysis::waits::longest_lock(timeline).filter(|wait| wait.waited_ns > least_ns);
+    wait.map(|wait| wait.longest)
+}
+
+/// Whether the one wait ended because the other was given up. `exact`: by switch records.
+fn releases_other(exact: bool, a: &Wait, b: &Wait) -> bool {
+    let (before_ns, then_ns) =
+        if exact { (0, THEN_NS) } else { (SAMPLES_APART_NS, SAMPLES_APART_NS) };
+    let follows = |first: &Wait, next: &Wait| {
+        let late = next.end_ns.saturating_add(before_ns) >= first.end_ns;
+        first.gave_up && late && next.end_ns <= first.end_ns.saturating_add(then_ns)
+    };
+    follows(a, b) || follows(b, a)
+}

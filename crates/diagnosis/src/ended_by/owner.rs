@@ -1,0 +1,47 @@
+//! The holder of a lock that samples of the wait name: read from the lock's owner field, or the
+//! thread inside the lock's `with` block.
+
+use analysis::timeline::Segment;
+use format::record::Sample;
+use format::wait::HolderSource;
+
+use crate::claim::Culprit;
+use crate::compare::{self, Question};
+use crate::context::Scene;
+use crate::explain::{Dropped, Fact, Inference};
+
+/// The holder that samples of the lock name.
+pub(crate) fn of(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Culprit> {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    // The segment's own samples first; then what any sample of the same wait knows.
+    let wait = scene.whole_wait(segment);
+    let own = segment.sample.into_iter().chain(scene.samples_in(segment.tid, from, to));
+    let whole = scene.samples_of(&wait);
+    let known = |s: &&Sample| s.holder_source != HolderSource::None && s.lock_holder != 0;
+    let holder = |s: &Sample| s.lock_holder;
+    let mut named = counted(own.filter(known).map(holder).filter(|t| *t != segment.tid));
+    if named.is_empty() {
+        named = counted(whole.filter(known).map(holder).filter(|t| *t != segment.tid));
+    }
+    let tid = most_common(&named)?;
+    let question = Question::about(Inference::NamedHolder, segment);
+    let lost = (Some(tid), Dropped::LessEvidence);
+    compare::keep_tally(scene, question, (&named, Fact::Samples), lost, &[]);
+    Some(Culprit::thread(tid, scene.main_stack(tid, from, to), true, question.by))
+}
+
+/// How many samples name each thread.
+fn counted(tids: impl Iterator<Item = u32>) -> Vec<(u32, u64)> {
+    let mut counts: Vec<(u32, u64)> = Vec::new();
+    for tid in tids {
+        match counts.iter_mut().find(|(t, _)| *t == tid) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((tid, 1)),
+        }
+    }
+    counts
+}
+
+fn most_common(counts: &[(u32, u64)]) -> Option<u32> {
+    counts.iter().max_by_key(|(_, count)| *count).map(|(tid, _)| *tid)
+}

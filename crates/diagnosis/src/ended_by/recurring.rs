@@ -1,0 +1,389 @@
+//! The thread that was there each time: it ran just before every one of several waits at a place
+//! ended.
+//!
+//! How it works: at the end of one wait some thread always happens to run, so a thread that shares
+//! no code with the waiter is not named for it (`ran_before`). But the chance that a thread was
+//! there just before an end is known from how often it came during the wait, and how near to the
+//! end; for a thread that was there at the end of every one of several waits these chances are
+//! multiplied. The product must be small, and far from what any other thread has. Inferred, so
+//! *likely* at most.
+//!
+//! Without switch records it is not known which thread ran, but samples show about when a thread's
+//! *interval* in a function of the program's own ended (`left_place`). The same is then asked of
+//! functions, whichever thread was in them: the chance is the time in which the end of the wait and
+//! that of the interval may lie, as part of the wait, for each interval there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::frames::Place;
+use analysis::resource::Resource;
+use analysis::timeline::{Segment, State};
+use capture::read::{Frame, OffCpu};
+use format::wait::WaitKind;
+
+use crate::claim::{Culprit, Weighed};
+use crate::compare::Question;
+use crate::context::Scene;
+use crate::ended_by::left_place::{self, EndedWait, InFunction};
+use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
+use crate::facts::{threads, waiting};
+
+/// So many waits, this far apart, must have ended.
+const LEAST_ENDS: usize = 3;
+
+const APART_NS: u64 = 100_000_000;
+
+const ASKED_APART_NS: u64 = 300_000_000;
+
+/// A chance of no more than this must be left, and the next best's must be so many times larger.
+/// Samples say less than records, of which there are more to be mistaken in.
+const BY_RECORDS: (f64, f64) = (1e-3, 100.0);
+
+const BY_EXITS: (f64, f64) = (1e-2, 10.0);
+
+/// So short a time before an end a thread must have run; nearer than this is no better.
+const JUST_BEFORE_NS: u64 = 3_000_000;
+
+const NEAR_NS: u64 = 200_000;
+
+/// Waits shorter than this part of the longest are for something else: a Condition's own lock.
+const SHORT: u64 = 10;
+
+/// A thread that ended several waits did so at this part of them, by their lengths.
+const OFTEN: f64 = 0.74;
+
+/// More ends than these add nothing new.
+const ENDS_MAX: usize = 64;
+
+/// A time in which threads waited at the place: from when the first of them to come back had begun
+/// to.
+#[derive(Clone, Copy)]
+struct Ended {
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// Names the thread that ended the waits of a group in which no culprit is known, if one thread did
+/// each time, or, by estimates, the function that a thread left each time.
+pub fn name_blockers(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) {
+    let elsewhere = |r: &Resource| r.is_of_nobody_here();
+    if pieces.iter().filter_map(|w| w.piece.claim.resource.as_ref()).any(elsewhere) {
+        return;
+    }
+    let estimates = pieces.iter().all(|w| !w.piece.segment.exact || is_asked_for_again(w));
+    if !estimates && name_by_records(scene, pieces) {
+        return;
+    }
+    // By records, a thread that computed all the while ran before the end by chance; samples show
+    // that it left the function then.
+    let may = |tid: u32, wait: &EndedWait| estimates || computed(scene, tid, wait);
+    let innermost = |tid: u32, wait: &EndedWait| match may(tid, wait) {
+        true => left_place::intervals(scene, tid, wait),
+        false => Vec::new(),
+    };
+    let any = |tid: u32, wait: &EndedWait| match may(tid, wait) {
+        true => left_place::outer_intervals(scene, tid, wait),
+        false => Vec::new(),
+    };
+    if !name_by_exits(scene, pieces, innermost) {
+        // A thread that calls one function after the other with a lock in hand leaves each of these
+        // many times.
+        name_by_exits(scene, pieces, any);
+    }
+}
+
+fn name_by_records(scene: &Scene<'_>, pieces: &mut [Weighed<'_>]) -> bool {
+    let waits = pieces.iter().map(|w| &w.piece.segment).filter(|s| has_exact_end(s));
+    let mut tids: Vec<u32> = waits.clone().map(|s| s.tid).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    let mut ended: Vec<Ended> = waits.filter_map(|s| whole(scene, s)).collect();
+    ended.sort_unstable_by_key(|e| e.to_ns);
+    let longest_ns = ended.iter().map(|e| e.to_ns - e.from_ns).max().unwrap_or(0);
+    ended.retain(|e| (e.to_ns - e.from_ns) * SHORT >= longest_ns);
+    let ended = first_of_each(ended, APART_NS, |e| e.to_ns);
+    let found = before_each(scene, &tids, &ended);
+    let longest =
+        pieces.iter().map(|w| &w.piece.segment).filter(|s| has_exact_end(s)).max_by_key(|s| s.ns());
+    if let Some(wait) = longest {
+        let shown = |tid: &u32| {
+            let stack = scene.main_stack(*tid, wait.from_ns, wait.to_ns);
+            (Subject::Thread(*tid), scene.frames.innermost(stack))
+        };
+        keep(scene, (Inference::Recurring, wait), (&found, BY_RECORDS), shown);
+    }
+    let Some(tid) = clearly_best(found, BY_RECORDS) else { return false };
+    let mut any = false;
+    for w in pieces.iter_mut().filter(|w| has_exact_end(&w.piece.segment)) {
+        let (from, to) = (w.piece.segment.from_ns, w.piece.segment.to_ns);
+        let stack = scene.main_stack(tid, from, to);
+        let had = stack != 0 && !threads::is_idle_worker(scene, tid, (from, to), stack);
+        w.piece.claim.culprit =
+            had.then(|| Culprit::thread(tid, stack, false, Inference::Recurring));
+        any |= had;
+    }
+    any
+}
+
+fn is_asked_for_again(w: &Weighed<'_>) -> bool {
+    w.piece.claim.resource.as_ref().is_some_and(Resource::is_asked_for_again)
+}
+
+fn has_exact_end(segment: &Segment<'_>) -> bool {
+    segment.exact && is_wait(segment)
+}
+
+fn is_wait(segment: &Segment<'_>) -> bool {
+    segment.state == State::Wait && segment.wait() == WaitKind::Futex
+}
+
+/// Function and file.
+type Function = (String, String);
+
+/// Whether `tid` ran for most of a wait. Cost: a timeline, of threads that samples saw running
+/// then.
+fn computed(scene: &Scene<'_>, tid: u32, wait: &EndedWait) -> bool {
+    let mut looks = scene.samples_in(tid, wait.from, wait.end.1).iter();
+    if !looks.any(|s| s.wait == WaitKind::Running) {
+        return false;
+    }
+    let own = scene.timeline(tid, wait.from, wait.end.1);
+    let ran_ns: u64 = own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum();
+    ran_ns * 2 > wait.end.1.saturating_sub(wait.from)
+}
+
+/// `stays_of`: of a thread during a wait. Whether a thread was named.
+fn name_by_exits(
+    scene: &Scene<'_>,
+    pieces: &mut [Weighed<'_>],
+    stays_of: impl Fn(u32, &EndedWait) -> Vec<InFunction>,
+) -> bool {
+    let waits = |w: &Weighed<'_>| {
+        let own = &w.piece.segment;
+        let wait = match is_asked_for_again(w) {
+            true => left_place::end_of_asking(scene, own),
+            false if is_wait(own) && !waiting::timed_out(scene, own) => {
+                left_place::end_of(scene, own)
+            }
+            false => None,
+        };
+        Some((own.tid, wait?))
+    };
+    let told: Vec<Option<(u32, EndedWait)>> = pieces.iter().map(waits).collect();
+    let mut all: Vec<(u32, EndedWait)> = told.iter().flatten().copied().collect();
+    all.sort_unstable_by_key(|(tid, wait)| (wait.end.1, wait.from, *tid));
+    let waited_ns = |(_, wait): &(u32, EndedWait)| wait.end.1.saturating_sub(wait.from);
+    let longest_ns = all.iter().map(waited_ns).max().unwrap_or(0);
+    all.retain(|wait| waited_ns(wait).saturating_mul(SHORT) >= longest_ns);
+    // A thread that asks again comes late, and may be released by one that asked sooner.
+    let apart_ns = if pieces.iter().all(is_asked_for_again) { ASKED_APART_NS } else { APART_NS };
+    let first = first_of_each(all, apart_ns, |(_, wait)| wait.end.1);
+    let stood: Vec<LeftAtEnd> =
+        first.iter().map(|(tid, wait)| left_at_end(scene, *tid, wait, &stays_of)).collect();
+    let found = left_at_each(&stood);
+    if let Some(wait) = pieces.iter().map(|w| &w.piece.segment).max_by_key(|s| s.ns()) {
+        let shown = |function: &Function| {
+            let left = stood.iter().find_map(|end| end.left.get(function));
+            let is_it = |f: &Frame<'_>| f.function == function.0 && f.file == function.1;
+            let at = left.and_then(|left| scene.frames.of(left.stack).find(is_it));
+            (Subject::Code, at.map(|at| scene.frames.place(&at)))
+        };
+        keep(scene, (Inference::RecurringExit, wait), (&found, BY_EXITS), shown);
+    }
+    let Some(function) = clearly_best(found, BY_EXITS) else { return false };
+    for (w, wait) in pieces.iter_mut().zip(told) {
+        // Waits that ended with the first were ended then, or one after the other since.
+        let at = wait.map(|(_, wait)| first.partition_point(|(_, f)| f.end.1 <= wait.end.1));
+        let left = at.and_then(|at| stood.get(at.checked_sub(1)?)?.left.get(&function));
+        w.piece.claim.culprit =
+            left.map(|left| Culprit::thread(left.tid, left.stack, false, Inference::RecurringExit));
+    }
+    true
+}
+
+/// A wait, by function that a thread left when it ended.
+struct LeftAtEnd {
+    waited_ns: f64,
+    left: BTreeMap<Function, Left>,
+}
+
+/// How likely that was by chance, which thread it was, and how many functions that one called had
+/// called.
+struct Left {
+    chance: f64,
+    tid: u32,
+    stack: u32,
+    depth: usize,
+}
+
+fn left_at_end(
+    scene: &Scene<'_>,
+    waiter: u32,
+    wait: &EndedWait,
+    stays_of: &impl Fn(u32, &EndedWait) -> Vec<InFunction>,
+) -> LeftAtEnd {
+    let mut stays: BTreeMap<Function, Vec<InFunction>> = BTreeMap::new();
+    let mut tids: Vec<u32> = scene.capture.samples.keys().copied().collect();
+    tids.sort_unstable();
+    for stay in tids.into_iter().filter(|t| *t != waiter).flat_map(|tid| stays_of(tid, wait)) {
+        let function = (stay.place.qualified.clone(), stay.place.file.clone());
+        // A thread that waits for a lock itself is released by others.
+        if stay.locked {
+            continue;
+        }
+        stays.entry(function).or_default().push(stay);
+    }
+    let waited_ns = wait.end.1.saturating_sub(wait.from).max(1) as f64;
+    let chance = |stays: &[InFunction]| {
+        let stay = stays.iter().find(|s| s.ended_with(wait))?;
+        let rough_ns = (wait.end.1 - wait.end.0) + stay.gone_ns.saturating_sub(stay.last_ns);
+        // Where both left with their requests, it is known how far apart they were.
+        let known_ns = |(a, b): (u64, u64)| 2 * a.abs_diff(b).max(JUST_BEFORE_NS);
+        let may_ns = wait.done_ns.zip(stay.done_ns).map_or(rough_ns, known_ns).min(rough_ns);
+        let not_one = (1.0 - may_ns as f64 / waited_ns).max(0.0);
+        let is_it = |f: &Frame<'_>| f.function == stay.place.qualified && f.file == stay.place.file;
+        let depth = scene.frames.of(stay.stack).take_while(|f| !is_it(f)).count();
+        let chance = 1.0 - not_one.powi(stays.len() as i32);
+        Some(Left { chance, tid: stay.tid, stack: stay.stack, depth })
+    };
+    let left = stays.into_iter().filter_map(|(function, s)| Some((function, chance(&s)?)));
+    LeftAtEnd { waited_ns, left: left.collect() }
+}
+
+/// The functions that a thread left at each end, and how likely that was by chance. Of several that
+/// called one another the innermost.
+fn left_at_each(ends: &[LeftAtEnd]) -> Vec<(f64, Function)> {
+    // An end at which no thread was seen to leave it says nothing, if those waits are a small part
+    // of all.
+    let all_ns: f64 = ends.iter().map(|end| end.waited_ns).sum();
+    let chance = |function: &Function| -> Option<f64> {
+        let left = ends.iter().filter_map(|end| Some((end.waited_ns, end.left.get(function)?)));
+        let ns: f64 = left.clone().map(|(ns, _)| ns).sum();
+        let often = left.clone().count() >= LEAST_ENDS && ns >= OFTEN * all_ns;
+        often.then(|| left.map(|(_, left)| left.chance).product())
+    };
+    let all: BTreeSet<&Function> = ends.iter().flat_map(|end| end.left.keys()).collect();
+    let mut found: Vec<(f64, &Function)> =
+        all.into_iter().filter_map(|function| Some((chance(function)?, function))).collect();
+    // A function that called it in the same thread each time is no other.
+    let calls = |outer: &Function, inner: &Function| {
+        let both = ends.iter().filter_map(|end| Some((end.left.get(outer)?, end.left.get(inner)?)));
+        outer != inner
+            && both.clone().count() > 0
+            && both
+                .clone()
+                .all(|(outer, inner)| outer.tid == inner.tid && outer.depth > inner.depth)
+    };
+    let inner: Vec<&Function> = found.iter().map(|(_, function)| *function).collect();
+    found.retain(|(_, function)| !inner.iter().any(|inner| calls(function, inner)));
+    found.into_iter().map(|(chance, function)| (chance, function.clone())).collect()
+}
+
+/// The function that hardly was left by chance, if that can be said of no other.
+fn clearly_best<T: Ord>(mut found: Vec<(f64, T)>, most: (f64, f64)) -> Option<T> {
+    found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let mut found = found.into_iter();
+    let (best, one) = found.next().filter(|(chance, _)| *chance <= most.0)?;
+    found.next().is_none_or(|(next, _)| next >= most.1 * best).then_some(one)
+}
+
+/// Keeps, if the diagnosis is to be explained, the threads that may have ended the waits of a
+/// group, by the chance that each was there by accident.
+fn keep<T: Ord + Clone>(
+    scene: &Scene<'_>,
+    about: (Inference, &Segment<'_>),
+    (found, most): (&[(f64, T)], (f64, f64)),
+    shown: impl Fn(&T) -> (Subject, Option<Place>),
+) {
+    if !scene.trace.is_on() || found.is_empty() {
+        return;
+    }
+    let won = clearly_best(found.to_vec(), most);
+    let mut by_chance: Vec<&(f64, T)> = found.iter().collect();
+    by_chance.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let candidate = |(chance, one): &&(f64, T)| {
+        let (who, place) = shown(one);
+        let lost = if won.is_some() { Dropped::LessEvidence } else { Dropped::Chance };
+        let is_it = won.as_ref() == Some(one);
+        let fate = if is_it { Fate::Won } else { Fate::Dropped(lost) };
+        let (evidence, weight) = (vec![Fact::Chance(*chance)], Some(1.0 - chance));
+        Candidate { who, place, evidence, weight, fate, won: usize::from(is_it) }
+    };
+    let candidates = by_chance.iter().take(CANDIDATES).map(candidate).collect();
+    let more = found.len().saturating_sub(CANDIDATES);
+    let (id, wait) = about;
+    let thresholds = match id {
+        Inference::Recurring => vec![
+            Threshold::part("recurring-waker.most-chance", most.0),
+            Threshold::count("recurring-waker.least-ends", LEAST_ENDS),
+        ],
+        _ => vec![
+            Threshold::part("recurring-exit.most-chance", most.0),
+            Threshold::count("recurring-exit.least-ends", LEAST_ENDS),
+        ],
+    };
+    let comparison = Question::about(id, wait).answered((candidates, more), thresholds);
+    scene.trace.put_of_group(comparison);
+}
+
+fn whole(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<Ended> {
+    if waiting::is_still_waiting(scene, segment) || waiting::timed_out(scene, segment) {
+        return None;
+    }
+    segment.sample?;
+    let (from_ns, to_ns) = scene.whole_wait(segment).times();
+    (from_ns < to_ns).then_some(Ended { from_ns, to_ns })
+}
+
+/// The first of the waits that ended together: the others may have been ended by fellow waiters.
+/// `all` is in order of `end_ns`.
+fn first_of_each<T>(all: Vec<T>, apart_ns: u64, end_ns: impl Fn(&T) -> u64) -> Vec<T> {
+    let mut out = Vec::new();
+    let mut last_ns: u64 = 0;
+    for one in all {
+        let ended_ns = end_ns(&one);
+        if out.is_empty() || ended_ns > last_ns.saturating_add(apart_ns) {
+            out.push(one);
+        }
+        last_ns = ended_ns;
+    }
+    out.truncate(ENDS_MAX);
+    out
+}
+
+/// The threads, none of `waiters`, that ran just before each end, and how likely that was by
+/// chance.
+fn before_each(scene: &Scene<'_>, waiters: &[u32], ended: &[Ended]) -> Vec<(f64, u32)> {
+    if ended.len() < LEAST_ENDS {
+        return Vec::new();
+    }
+    let others = scene.capture.samples.keys().copied().filter(|tid| !waiters.contains(tid));
+    let chance = |tid: u32| -> Option<f64> {
+        ended.iter().try_fold(1.0, |all, end| Some(all * chance_of(scene, tid, *end)?))
+    };
+    others.filter_map(|tid| Some((chance(tid)?, tid))).collect()
+}
+
+/// How likely it was that `tid`, as often as it ran during the wait, ran so shortly before its end
+/// by chance; None if it did not run then, or waited for others all the while.
+fn chance_of(scene: &Scene<'_>, tid: u32, end: Ended) -> Option<f64> {
+    let (from, to) = (end.from_ns, end.to_ns);
+    if threads::is_parked(scene, tid, from, to) {
+        return None;
+    }
+    let off = scene.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    let during = &off[off.partition_point(|o| o.in_ns <= from)..];
+    let during = &during[..during.partition_point(|o| o.out_ns < to)];
+    let last = during.last()?;
+    // It ran at the end, or so long before.
+    let before_ns = if last.in_ns <= to { 0 } else { to - last.out_ns };
+    if before_ns > JUST_BEFORE_NS {
+        return None;
+    }
+    let away = |o: &OffCpu| o.in_ns.min(to).saturating_sub(o.out_ns.max(from));
+    // A damaged capture may say that it was away twice at once.
+    let away_ns = during.iter().map(away).fold(0, u64::saturating_add);
+    let ran_ns = (to - from).saturating_sub(away_ns) as f64;
+    let near_ns = before_ns.max(NEAR_NS) as f64 * during.len() as f64;
+    Some(((ran_ns + near_ns) / (to - from) as f64).min(1.0))
+}

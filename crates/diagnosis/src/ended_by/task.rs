@@ -1,0 +1,220 @@
+//! The blocker of a task's await on an event loop: another task, or the thread that is to fulfil
+//! what was awaited.
+//!
+//! How it works: the samples of tasks name the holder of an asyncio lock, and which task refers to
+//! what is awaited. Otherwise it is inferred: the holder that was found for another task at the
+//! same place, the task that ended other waits there, or a task that awaited something else in the
+//! same file or library.
+
+use std::collections::HashMap;
+
+use analysis::timeline::Segment;
+use capture::read::TaskRow;
+use format::record::Await;
+use format::wait::{AwaitKind, HolderSource};
+
+use crate::claim::{Culprit, SEEN_NS};
+use crate::compare::{self, Question};
+use crate::context::Scene;
+use crate::ended_by::holder;
+use crate::explain::{Candidate, Dropped, Fact, Fate, Inference, Subject, Threshold, CANDIDATES};
+use crate::facts::awaits::{self, Awaited};
+use crate::facts::{doing, pools};
+
+/// How far a sample of the holder may be from a sample of the waiter: of several waiters for one
+/// lock, only one at a time has its holder searched for.
+const NEAR_NS: u64 = 40_000_000;
+
+/// The task that blocked `row`, as far as it was seen.
+pub fn holder<'c>(scene: &Scene<'c>, line: &Awaited<'c>, segment: &Segment<'_>) -> Option<Culprit> {
+    let row = line.row;
+    let known = |r: &&&Await| r.holder != 0;
+    // Holders are read less often than waiters are sampled: any sample of the same await will do.
+    let rows = scene.capture.awaits.get(&row.request).map_or(&[][..], Vec::as_slice);
+    let alike = rows.iter().filter(|r| awaits::same(Some(r), Some(row)));
+    let nearest = alike.collect::<Vec<_>>();
+    let asked = nearest.iter().filter(known).min_by_key(|r| r.t_ns.abs_diff(row.t_ns))?;
+    let holders = scene.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let own = holders.iter().filter(|h| h.task == asked.holder && h.stack != 0);
+    let found = own.min_by_key(|h| h.t_ns.abs_diff(asked.t_ns))?;
+    let near = found.t_ns.abs_diff(asked.t_ns) <= NEAR_NS;
+    let (by, measured) = match asked.how {
+        HolderSource::Refers => (Inference::TaskReference, false),
+        _ => (Inference::TaskHolder, true),
+    };
+    let culprit = Culprit {
+        doing: Some(awaits::words(scene, found)),
+        ..Culprit::thread(segment.tid, found.stack, measured, by)
+    };
+    let fate = if near { Fate::Won } else { Fate::Dropped(Dropped::NotSeen) };
+    compare::keep_one(scene, Question::about(by, segment), &culprit, fate);
+    near.then_some(culprit)
+}
+
+/// As `holder`; without one, the holder that was found for another request which waited at the same
+/// place at the same time: tasks behind the head of a line wait for what blocks the head.
+pub fn holder_of_any<'c>(
+    scene: &Scene<'c>,
+    line: &Awaited<'c>,
+    segment: &Segment<'_>,
+) -> Option<Culprit> {
+    holder(scene, line, segment)
+        .or_else(|| {
+            let own = line.row;
+            let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
+            let fellow = |r: &&Await| {
+                r.holder != 0 && r.kind == own.kind && scene.same_place(r.stack, own.stack)
+            };
+            let rows = scene.looks_between(from, to).filter(fellow);
+            let row = rows.min_by_key(|r| r.t_ns.abs_diff(own.t_ns))?;
+            let theirs = Awaited { row, least_ns: 0, most_ns: 0, ..*line };
+            let found = holder(scene, &theirs, segment)?;
+            Some(Culprit { measured: false, by: Inference::FellowsHolder, ..found })
+        })
+        .or_else(|| usual_ender(scene, line.row, segment))
+}
+
+/// The thread that most likely fulfilled the future that was awaited.
+pub fn fulfiller(scene: &Scene<'_>, line: &Awaited<'_>, segment: &Segment<'_>) -> Option<Culprit> {
+    holder::fulfiller(scene, segment, line.row.stack, line.looks_ns, line.until_ns, true)
+}
+
+/// The same of a future of `concurrent.futures` that no known executor fulfils: a thread of the
+/// program's own does, in whatever file, or a thread that it waited for.
+pub fn worker_of_any(
+    scene: &Scene<'_>,
+    line: &Awaited<'_>,
+    segment: &Segment<'_>,
+) -> Option<Culprit> {
+    let in_any =
+        || holder::fulfiller(scene, segment, line.row.stack, line.looks_ns, line.until_ns, false);
+    fulfiller(scene, line, segment).or_else(in_any)
+}
+
+/// The task that is to end a wait is searched for seldom. So it is taken to be the one that was to
+/// end another wait at the same place of the code, as long as it was seen around this wait, too. An
+/// inference.
+fn usual_ender(scene: &Scene<'_>, own: &Await, segment: &Segment<'_>) -> Option<Culprit> {
+    // The task that released a lock or an item for one waiter need not be the one that has it now.
+    if matches!(own.kind, AwaitKind::Lock | AwaitKind::Semaphore) {
+        return None;
+    }
+    let refers = |r: &&Await| r.holder != 0 && r.how == HolderSource::Refers && r.kind == own.kind;
+    let told = scene.capture.awaits.values().flatten().filter(refers);
+    let there = told.filter(|r| scene.same_place(r.stack, own.stack));
+    let row = there.min_by_key(|r| (r.t_ns.abs_diff(own.t_ns), r.holder))?;
+    let middle = segment.from_ns + segment.ns() / 2;
+    let looks = scene.capture.awaits.get(&0).map_or(&[][..], Vec::as_slice);
+    let its = looks.iter().filter(|h| h.task == row.holder && h.stack != 0);
+    let found = its.min_by_key(|h| h.t_ns.abs_diff(middle))?;
+    let near = segment.from_ns.saturating_sub(SEEN_NS)..segment.to_ns + SEEN_NS;
+    let (doing, by) = (Some(awaits::words(scene, found)), Inference::UsualWaker);
+    let culprit = Culprit { doing, ..Culprit::thread(segment.tid, found.stack, false, by) };
+    let near = near.contains(&found.t_ns);
+    let fate = if near { Fate::Won } else { Fate::Dropped(Dropped::NotSeen) };
+    compare::keep_one(scene, Question::about(by, segment), &culprit, fate);
+    near.then_some(culprit)
+}
+
+/// Another task that most likely had what `line` awaited, where the lock or pool itself does not
+/// name its holder: it was seen, most of the while, to await something else in the code of the
+/// library whose pool it is, or, for what is the program's own, in the same file of it; for room in
+/// a full queue, a task of no request that awaits something outside of the process. Tasks of
+/// requests first; others only where none of a request fits. None when several at different places
+/// were seen so. An inference, never more. Cost: the samples of that time.
+pub fn likely_holder(
+    scene: &Scene<'_>,
+    line: &Awaited<'_>,
+    segment: &Segment<'_>,
+) -> Option<Culprit> {
+    let own = line.row;
+    let file = scene.frames.innermost_user(own.stack)?.file;
+    let package =
+        if awaits::by_library(scene, own) { awaits::library_of(scene, own.stack) } else { None };
+    let knows = |stack: u32| match package {
+        Some(package) => scene.frames.any(stack, |f| scene.frames.package(f.file) == Some(package)),
+        None => scene.frames.any(stack, |f| f.file == file),
+    };
+    // A task that awaits elsewhere may have an item of a pool, but empties no queue. The one that
+    // empties it is a task of no request, which may know the queue from elsewhere.
+    let empties = |row: &Await| {
+        row.request == 0 && awaits::busy_outside(scene, row) && awaits::is_own(scene, row)
+    };
+    let fills = pools::awaits_room(scene, own.stack);
+    let able = |row: &Await| if fills { empties(row) } else { knows(row.stack) };
+    let (from, to) = (segment.from_ns.saturating_sub(SEEN_NS), segment.to_ns + SEEN_NS);
+    let mut found: HashMap<u64, (u64, u64, &Await)> = HashMap::new();
+    for row in scene.looks_between(from, to) {
+        let other = row.request != own.request && row.task != own.task && row.stack != 0;
+        let busy = !matches!(row.kind, AwaitKind::Lock | AwaitKind::Semaphore | AwaitKind::Queue);
+        let fellow = scene.same_place(row.stack, own.stack);
+        // A task of no request that only pauses, or waits for notice, is no more than idle. The
+        // task that is to fulfil a future may itself wait for one, of a client library's.
+        let future = |row: &Await| row.kind == AwaitKind::Future;
+        let works = row.request != 0
+            || awaits::busy_outside(scene, row)
+            || future(own) && future(row) && awaits::is_own(scene, row)
+            || scene.frames.any(row.stack, |f| f.releases);
+        if other && busy && works && !fellow && able(row) {
+            let seen = found.entry(row.task).or_insert((row.t_ns, row.t_ns, row));
+            (seen.0, seen.1) = (seen.0.min(row.t_ns), seen.1.max(row.t_ns));
+        }
+    }
+    let covers = |(begin, end, _): &(u64, u64, &Await)| {
+        end.min(&segment.to_ns).saturating_sub(*begin.max(&segment.from_ns)) * 2 > segment.ns()
+    };
+    let mut able: Vec<&Await> = found.into_values().filter(covers).map(|f| f.2).collect();
+    if able.iter().any(|row| row.request != 0) {
+        able.retain(|row| row.request != 0);
+    }
+    able.sort_unstable_by_key(|row| (row.t_ns, row.task));
+    let first = *able.first()?;
+    let one = able.iter().all(|row| scene.same_place(row.stack, first.stack));
+    keep_tasks(scene, segment, &able, one);
+    if let Some(worker) = worker(scene, first, segment).filter(|_| one) {
+        return Some(worker);
+    }
+    let doing = Some(awaits::words(scene, first));
+    let own = Culprit::thread(segment.tid, first.stack, false, Inference::SameCode);
+    one.then_some(Culprit { doing, ..own })
+}
+
+/// Keeps, if it is wanted, which tasks may have had what was awaited.
+fn keep_tasks(scene: &Scene<'_>, segment: &Segment<'_>, able: &[&Await], one: bool) {
+    if !scene.trace.wants(segment.from_ns, segment.to_ns) {
+        return;
+    }
+    let fate = if one { Fate::Won } else { Fate::Dropped(Dropped::Ambiguous) };
+    let candidate = |row: &&Await| Candidate {
+        who: Subject::Task(row.task),
+        place: scene.frames.innermost(row.stack),
+        evidence: vec![Fact::SharesCode],
+        weight: Some(1.0 / able.len() as f64),
+        fate,
+        won: usize::from(one),
+    };
+    let shown = able.iter().take(CANDIDATES).map(candidate).collect();
+    let more = able.len().saturating_sub(CANDIDATES);
+    let least = Threshold::part("task-in-same-code.part-of-wait", 0.5);
+    let question = Question::about(Inference::SameCode, segment);
+    scene.trace.put(question.answered((shown, more), vec![least]));
+}
+
+/// The thread that works for a request whose task awaits it in a library's code: what the thread
+/// does says more than the await.
+fn worker(scene: &Scene<'_>, row: &Await, segment: &Segment<'_>) -> Option<Culprit> {
+    let waits = matches!(row.kind, AwaitKind::Future | AwaitKind::Executor | AwaitKind::Event);
+    if row.request == 0 || !waits || !awaits::by_library(scene, row) {
+        return None;
+    }
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let overlap = |t: &&TaskRow| t.end_ns.min(to).saturating_sub(t.begin_ns.max(from));
+    let own = scene.handed(row.request);
+    let task = own.max_by_key(overlap).filter(|t| overlap(t) * 2 > segment.ns())?;
+    let (from, to) = (task.begin_ns.max(from), task.end_ns.min(to));
+    let (tid, stack) = (task.tid, scene.main_stack(task.tid, from, to));
+    let longest = scene.timeline(tid, from, to).into_iter().max_by_key(Segment::ns);
+    let doing = longest.map(|s| doing::words(scene, &s));
+    let by = Inference::ExecutorRecord;
+    (stack != 0).then_some(Culprit { doing, ..Culprit::thread(tid, stack, false, by) })
+}

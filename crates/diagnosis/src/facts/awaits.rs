@@ -1,0 +1,251 @@
+//! What the task of a request on an event loop was seen to await, one await at a time.
+//!
+//! How it works: while the request's task is suspended no thread executes it; the sample of the
+//! task nearest to each moment says what that time was. Of several tasks awaited at once the one
+//! seen longest counts: it is the one that was waited for in the end.
+//!
+//! What it promises: an await's begin and end are known to the sampling period only. What is
+//! missing on purpose: an await that no sample saw (a request within its usual time).
+
+use std::collections::HashMap;
+
+use analysis::frames::{last_part, Owner};
+use analysis::requests::Judged;
+use analysis::timeline::Segment;
+use format::record::{Await, TARGET_IS_NAME};
+use format::wait::AwaitKind;
+
+use crate::context::Scene;
+
+/// A moment further from every sample of the task is not explained by any. Tasks that do not move
+/// are sampled every 100 ms.
+const REACH_NS: u64 = 300_000_000;
+
+/// Between two samples that found the task in the same await it was there all the while, however
+/// rare the samples were: on a busy service there is no budget for more. A task that left and came
+/// back within that time is taken for one that did not leave.
+const ALIKE_NS: u64 = 3_000_000_000;
+
+/// A wait that lasted this close to its time limit ended by it.
+const TIMER_SLACK_NS: u64 = 5_000_000;
+
+/// What the tasks of one request were seen to await, one at a time.
+pub struct AwaitTimeline<'c> {
+    seen: Vec<&'c Await>,
+    /// Begin and end of the request.
+    span_ns: (u64, u64),
+}
+
+/// An await, and the whole time it was seen for.
+#[derive(Clone, Copy)]
+pub struct Awaited<'c> {
+    /// The sample that represents it.
+    pub row: &'c Await,
+    /// How long it was at least: from its first to its last sample.
+    pub(crate) least_ns: u64,
+    /// How long at most: between the samples around these, or the request's begin and end.
+    pub(crate) most_ns: u64,
+    /// When it was seen first and last, and when it had ended.
+    pub(crate) looks_ns: (u64, u64),
+    pub(crate) until_ns: u64,
+}
+
+impl<'c> AwaitTimeline<'c> {
+    /// Of a request.
+    pub fn of(scene: &Scene<'c>, request: &Judged<'c>) -> AwaitTimeline<'c> {
+        let span_ns = (request.row.begin_ns, request.end_ns);
+        let rows = scene.capture.awaits.get(&request.row.id).map_or(&[][..], Vec::as_slice);
+        // A sample that was under way when it began or ended may have seen the task at something
+        // else.
+        let begin = rows.partition_point(|row| row.t_ns < span_ns.0);
+        let end = rows.partition_point(|row| row.t_ns <= span_ns.1).max(begin);
+        let rows = &rows[begin..end];
+        // A library's task that waits for the client to go away holds nothing up.
+        let watches = |row: &&Await| {
+            scene.frames.any(row.stack, |f| {
+                let library = || scene.frames.owner(f.file) == Owner::Library;
+                last_part(f.function).contains("disconnect") && library()
+            })
+        };
+        let rows: Vec<&Await> = rows.iter().filter(|row| !watches(row)).collect();
+        let mut last_seen: HashMap<u64, u64> = HashMap::new();
+        for row in &rows {
+            last_seen.insert(row.task, row.t_ns);
+        }
+        let mut seen: Vec<&Await> = Vec::new();
+        for row in rows {
+            match seen.last_mut() {
+                Some(kept) if kept.t_ns == row.t_ns => {
+                    if last_seen.get(&row.task) > last_seen.get(&kept.task) {
+                        *kept = row;
+                    }
+                }
+                _ => seen.push(row),
+            }
+        }
+        AwaitTimeline { seen, span_ns }
+    }
+
+    /// Cuts a segment where the nearest sample changes.
+    pub(crate) fn cut(&self, segment: &Segment<'c>) -> Vec<(Segment<'c>, Option<&'c Await>)> {
+        let mut out: Vec<(Segment<'c>, Option<&'c Await>)> = Vec::new();
+        let mut push = |from_ns: u64, to_ns: u64, row: Option<&'c Await>| {
+            let (from_ns, to_ns) = (from_ns.max(segment.from_ns), to_ns.min(segment.to_ns));
+            if to_ns <= from_ns {
+                return;
+            }
+            match out.last_mut() {
+                Some((last, known)) if same(*known, row) => last.to_ns = to_ns,
+                _ => out.push((Segment { from_ns, to_ns, ..*segment }, row)),
+            }
+        };
+        let mut at = segment.from_ns;
+        // Only the samples that can be nearest to some moment of the segment.
+        let first = self.seen.partition_point(|r| r.t_ns + ALIKE_NS < segment.from_ns);
+        for (i, row) in self.seen.iter().enumerate().skip(first) {
+            if at >= segment.to_ns || row.t_ns.saturating_sub(ALIKE_NS) >= segment.to_ns {
+                break;
+            }
+            let next = self.seen.get(i + 1).copied();
+            let before = i.checked_sub(1).and_then(|i| self.seen.get(i).copied());
+            let middle = next.map(|next| row.t_ns + (next.t_ns - row.t_ns) / 2);
+            let end = middle.unwrap_or(u64::MAX).min(row.t_ns + reach_ns(row, next));
+            let end = end.min(segment.to_ns);
+            let begin = row.t_ns.saturating_sub(reach_ns(row, before)).max(at);
+            if end <= at {
+                continue;
+            }
+            push(at, begin, None);
+            push(begin, end, Some(row));
+            at = end.max(at);
+        }
+        push(at, segment.to_ns, None);
+        out
+    }
+
+    /// Whether most samples in `[from, to)` saw it await something that work on another thread
+    /// cannot end.
+    pub fn awaits_else(&self, from_ns: u64, to_ns: u64) -> bool {
+        let by_thread = |kind: AwaitKind| {
+            use AwaitKind::{Event, Executor, Future, Ready, Resolve, Running};
+            matches!(kind, Executor | Future | Event | Resolve | Running | Ready)
+        };
+        let looks = self.looks_in(from_ns, to_ns);
+        looks.iter().filter(|r| !by_thread(r.kind)).count() * 2 > looks.len()
+    }
+
+    /// The last stack seen in `[from, to)`, 0 without one.
+    pub fn stack_in(&self, from_ns: u64, to_ns: u64) -> u32 {
+        let looks = self.looks_in(from_ns, to_ns);
+        let executor = looks.iter().rev().find(|r| r.kind == AwaitKind::Executor);
+        executor.or(looks.last()).map_or(0, |r| r.stack)
+    }
+
+    fn looks_in(&self, from_ns: u64, to_ns: u64) -> &[&'c Await] {
+        let begin = self.seen.partition_point(|r| r.t_ns < from_ns);
+        let end = self.seen.partition_point(|r| r.t_ns < to_ns);
+        &self.seen[begin..end.max(begin)]
+    }
+
+    /// The whole of the await that `row` is a sample of.
+    pub(crate) fn whole(&self, row: &'c Await) -> Awaited<'c> {
+        let place = self.seen.partition_point(|r| r.t_ns < row.t_ns);
+        let alike = |r: &&&'c Await| same(Some(**r), Some(row));
+        let first = place - self.seen[..place].iter().rev().take_while(alike).count();
+        let end = place + self.seen[place..].iter().take_while(alike).count();
+        let at = |i: usize| self.seen.get(i).map(|r| r.t_ns);
+        let from = at(first).unwrap_or(row.t_ns);
+        let to = end.checked_sub(1).and_then(at).unwrap_or(row.t_ns);
+        let before = first.checked_sub(1).and_then(at).unwrap_or(self.span_ns.0);
+        let after = at(end).unwrap_or(self.span_ns.1);
+        let (before, after) = (before.max(from.saturating_sub(REACH_NS)), after.min(to + REACH_NS));
+        let (least_ns, most_ns) = (to.saturating_sub(from), after.saturating_sub(before));
+        Awaited { row, least_ns, most_ns, looks_ns: (from, to), until_ns: after }
+    }
+}
+
+impl Awaited<'_> {
+    /// Whether it may have ended because its time was up: no shorter, as far as the samples show.
+    pub fn timed_out(&self) -> bool {
+        let limit = self.row.timeout_ns;
+        let possible = self.most_ns + TIMER_SLACK_NS >= limit;
+        limit > 0 && possible && self.least_ns <= limit + TIMER_SLACK_NS
+    }
+}
+
+/// How far from `row`, towards the sample beside it, `row` is valid for the task.
+fn reach_ns(row: &Await, beside: Option<&Await>) -> u64 {
+    let alike = beside.is_some_and(|other| {
+        same(Some(row), Some(other)) && row.t_ns.abs_diff(other.t_ns) <= ALIKE_NS
+    });
+    if alike {
+        ALIKE_NS
+    } else {
+        REACH_NS
+    }
+}
+
+pub(crate) fn same(a: Option<&Await>, b: Option<&Await>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => (a.task, a.stack, a.kind) == (b.task, b.stack, b.kind),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// What the await's target says in words.
+pub fn target(scene: &Scene<'_>, row: &Await) -> Option<String> {
+    let named = row.target & TARGET_IS_NAME != 0;
+    named.then(|| scene.capture.name(row.target as u32).to_owned())
+}
+
+/// Whether the code that awaits, behind the interpreter's own, is an installed package's.
+pub fn by_library(scene: &Scene<'_>, row: &Await) -> bool {
+    let owner = scene.frames.of(row.stack).map(|f| scene.frames.owner(f.file));
+    let mut own = owner.filter(|o| matches!(o, Owner::User | Owner::Library));
+    own.next() == Some(Owner::Library)
+}
+
+/// The library in whose code `stack` is innermost.
+pub(crate) fn library_of<'c>(scene: &Scene<'c>, stack: u32) -> Option<&'c str> {
+    let library = |f: &capture::read::Frame<'c>| scene.frames.owner(f.file) == Owner::Library;
+    let file = scene.frames.of(stack).find(library)?.file;
+    scene.frames.package(file)
+}
+
+/// Whether a task awaits something outside of the process: work of its own, however long it takes.
+pub(crate) fn busy_outside(scene: &Scene<'_>, row: &Await) -> bool {
+    use AwaitKind::{Child, Connect, Executor, Resolve, Socket};
+    matches!(row.kind, Socket | Connect | Resolve | Executor | Child)
+        || target(scene, row).is_some()
+}
+
+/// Whether the program's own code is on the task's stack.
+pub(crate) fn is_own(scene: &Scene<'_>, row: &Await) -> bool {
+    scene.frames.any(row.stack, |f| scene.frames.owner(f.file) == Owner::User)
+}
+
+/// What a task did that was in another one's way.
+pub(crate) fn words(scene: &Scene<'_>, row: &Await) -> &'static str {
+    match target(scene, row) {
+        Some(_) => "waited for a peer",
+        None => doing(row),
+    }
+}
+
+fn doing(row: &Await) -> &'static str {
+    match row.kind {
+        AwaitKind::Sleep => "slept",
+        AwaitKind::Lock | AwaitKind::Condition => "waited for another lock",
+        AwaitKind::Semaphore | AwaitKind::Queue => "waited for a pool",
+        AwaitKind::Socket | AwaitKind::Connect | AwaitKind::Resolve => "waited for a peer",
+        AwaitKind::Executor => "waited for an executor",
+        AwaitKind::Child => "waited for a child process",
+        AwaitKind::Running | AwaitKind::Ready => "computed",
+        // What a client library waits in, with a single socket behind it.
+        AwaitKind::Future | AwaitKind::Event if row.target & TARGET_IS_NAME != 0 => {
+            "waited for a peer"
+        }
+        AwaitKind::Future | AwaitKind::Event => "waited for something that was not seen",
+    }
+}

@@ -1,0 +1,169 @@
+//! Whether a thread's work is long by itself, on however free a machine.
+//!
+//! How it works: a thread that computes for long on a crowded machine is off the CPU for longer
+//! than on it. What the CPU was needed *for* decides: if one thread's work without a break (its
+//! *burst*: time on a CPU between two waits) reaches the slow requests' limit by itself, it would
+//! have been too slow on a free machine as well. A burst is that of one request: many short ones in
+//! a row delay nobody for long where there are CPUs.
+
+use std::collections::HashMap;
+
+use analysis::timeline::{Segment, State};
+use capture::read::Capture;
+use format::wait::WaitKind;
+
+use crate::context::Scene;
+use crate::memo::Burst;
+
+/// How far around a moment a burst is followed, and how far at first: most are short, and a
+/// timeline of seconds is expensive.
+const SPAN_NS: u64 = 3_000_000_000;
+
+const FIRST_SPAN_NS: u64 = 100_000_000;
+
+/// A wait as short as this does not end a burst.
+const BREAK_NS: u64 = 20_000_000;
+
+/// A thread that has just asked for the GIL, or asks for it again, runs for less than this in
+/// between.
+pub(crate) const ASKING_NS: u64 = 2_000_000;
+
+/// Whether the work that `tid` was at during `segment` takes longer than the limit by itself,
+/// on however free a machine: without a break, or for one request. Cost: a timeline, unless it
+/// is the work asked for last.
+pub fn works_long(scene: &Scene<'_>, tid: u32, segment: &Segment<'_>) -> bool {
+    let (from, to) = (segment.from_ns, segment.to_ns);
+    let found = burst_around(scene, tid, from, to);
+    found.ran_ns >= scene.limit_ns || serves_long(scene, tid, (from, to))
+}
+
+/// Whether a request that `tid` worked for in `[from, to)` took more of a CPU than the limit,
+/// with whatever waits in between.
+fn serves_long(scene: &Scene<'_>, tid: u32, (from, to): (u64, u64)) -> bool {
+    let all = scene.served().get(&tid).map_or(&[][..], Vec::as_slice);
+    // A thread works for one after the other.
+    let first = all.partition_point(|(_, end)| *end <= from);
+    let ended = all[first..].iter().take_while(|(begin, _)| *begin < to).copied();
+    // One that still runs is the last.
+    let open = open_requests(scene).get(&tid).filter(|begin| **begin < to);
+    let open = open.map(|begin| (*begin, scene.capture.meta.to_ns));
+    // A damaged capture may say that one ended before it began.
+    ended.chain(open).filter(|(begin, end)| begin < end).any(|(begin, end)| {
+        let known = scene.request_work.borrow().get(&(tid, begin)).copied();
+        let ran_ns = known.unwrap_or_else(|| {
+            let own = scene.timeline(tid, begin, end);
+            own.iter().filter(|s| s.state == State::Run).map(Segment::ns).sum()
+        });
+        scene.request_work.borrow_mut().insert((tid, begin), ran_ns);
+        ran_ns >= scene.limit_ns
+    })
+}
+
+/// When each thread took up the request that it was at when the capture ended.
+fn open_requests<'s>(scene: &'s Scene<'_>) -> &'s HashMap<u32, u64> {
+    scene.open_requests.get_or_init(|| {
+        let open = scene.capture.requests.iter().filter(|r| !r.on_loop && r.end_ns.is_none());
+        open.map(|r| (r.tid, r.started_ns)).collect()
+    })
+}
+
+/// The burst of `tid` around `[from, to)`. Waits for the GIL are no break: they are part of
+/// working. Cost: a timeline of twice its length, and some more, of 12 s at most, unless it is
+/// the one asked for last.
+fn burst_around(scene: &Scene<'_>, tid: u32, from: u64, to: u64) -> Burst {
+    let mut bursts = scene.bursts.borrow_mut();
+    let known = bursts.last.get(&tid).filter(|b| b.from_ns <= from && to <= b.to_ns);
+    if let Some(known) = known {
+        return *known;
+    }
+    let ends = bursts.ends.get_or_insert_with(|| ends_of_work(scene.capture));
+    let ends = ends.get(&tid).map_or(&[][..], Vec::as_slice);
+    let found = burst(scene, tid, from, to, ends);
+    bursts.last.insert(tid, found);
+    found
+}
+
+fn ends_of_work(capture: &Capture) -> HashMap<u32, Vec<u64>> {
+    let mut ends: HashMap<u32, Vec<u64>> = HashMap::new();
+    for request in &capture.requests {
+        ends.entry(request.tid).or_default().extend(request.end_ns);
+    }
+    for task in &capture.tasks {
+        ends.entry(task.tid).or_default().push(task.end_ns);
+    }
+    ends.values_mut().for_each(|ends| ends.sort_unstable());
+    ends
+}
+
+/// `ends`: where it is cut. On a crowded machine a thread that is done with a request has the next
+/// one in hand at once: several short ones in a row are no long work.
+fn burst(scene: &Scene<'_>, tid: u32, from_ns: u64, to_ns: u64, ends: &[u64]) -> Burst {
+    // Before its first record and behind its last one nobody knows what it did, or whether it was
+    // there.
+    let (first, last) = known(scene, tid);
+    let first =
+        first.max(ends[..ends.partition_point(|end| *end <= from_ns)].last().copied().unwrap_or(0));
+    let last =
+        last.min(ends.get(ends.partition_point(|end| *end < to_ns)).copied().unwrap_or(u64::MAX));
+    let mut span_ns = FIRST_SPAN_NS;
+    loop {
+        let begin = from_ns.saturating_sub(span_ns).max(first).min(from_ns);
+        let end = (to_ns + span_ns).min(last).max(begin);
+        let found = burst_within(&scene.timeline(tid, begin, end), ends, (from_ns, to_ns));
+        // One that reaches an edge goes on behind it, or a wait there was cut to what is no break.
+        let whole = (begin == first || found.from_ns > begin) && (end == last || found.to_ns < end);
+        if whole || span_ns >= SPAN_NS {
+            return found;
+        }
+        span_ns = (span_ns * 4).min(SPAN_NS);
+    }
+}
+
+/// The burst around `[from, to)` with most time on a CPU, as far as this timeline shows: cut at
+/// `ends`, where the thread was done with something.
+fn burst_within(all: &[Segment<'_>], ends: &[u64], (from_ns, to_ns): (u64, u64)) -> Burst {
+    // A wait behind which there was no CPU is as long as both.
+    let ns = |i: usize| {
+        let late = all.get(i + 1).filter(|s| s.state == State::Ready && s.exact);
+        all[i].ns() + late.map_or(0, Segment::ns)
+    };
+    let works = |i: &usize| match all[*i].state {
+        State::Run | State::Ready => true,
+        State::Wait => all[*i].wait() == WaitKind::Gil || ns(*i) < BREAK_NS,
+        State::Unknown => false,
+    };
+    let before = (0..all.len()).rev().skip_while(|i| all[*i].from_ns >= from_ns);
+    let begin_ns = before.take_while(works).last().map_or(from_ns, |i| all[i].from_ns.min(from_ns));
+    let behind = (0..all.len()).skip_while(|i| all[*i].to_ns <= to_ns);
+    let end_ns = behind.take_while(works).last().map_or(to_ns, |i| all[i].to_ns.max(to_ns));
+    let first = ends.partition_point(|end| *end <= from_ns);
+    let inside = ends[first..].iter().copied().take_while(|end| *end < to_ns);
+    let mut most = Burst { from_ns: begin_ns, to_ns: begin_ns, ran_ns: 0 };
+    let mut at = begin_ns;
+    for until in inside.chain([end_ns]) {
+        let part = |s: &Segment<'_>| s.to_ns.min(until).saturating_sub(s.from_ns.max(at));
+        let ran_ns = all.iter().filter(|s| s.state == State::Run).map(part).sum();
+        if ran_ns > most.ran_ns || most.to_ns == most.from_ns {
+            most = Burst { from_ns: at, to_ns: until, ran_ns };
+        }
+        at = until;
+    }
+    most
+}
+
+/// When something was recorded of a thread first and last.
+fn known(scene: &Scene<'_>, tid: u32) -> (u64, u64) {
+    let samples = scene.capture.samples.get(&tid).map_or(&[][..], Vec::as_slice);
+    let off = scene.capture.off_cpu.get(&tid).map_or(&[][..], Vec::as_slice);
+    let first = samples.first().map(|s| s.t_ns).into_iter().chain(off.first().map(|o| o.out_ns));
+    let last = samples.last().map(|s| s.t_ns).into_iter().chain(off.last().map(|o| o.in_ns));
+    (first.min().unwrap_or(u64::MAX), last.max().unwrap_or(0))
+}
+
+/// Whether `tid` was runnable without a CPU for most of `segment`, and not because its work is
+/// long.
+pub fn starves(scene: &Scene<'_>, tid: u32, segment: &Segment<'_>) -> bool {
+    let own = scene.timeline(tid, segment.from_ns, segment.to_ns);
+    let ready = own.iter().filter(|s| s.state == State::Ready).map(Segment::ns).sum::<u64>();
+    ready * 2 > segment.ns() && !works_long(scene, tid, segment)
+}

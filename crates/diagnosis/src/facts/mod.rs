@@ -1,0 +1,16 @@
+//! What code and threads were at, as records and samples show it: no blame, no inference.
+//!
+//! `waiting` and `threads` describe a wait and another thread during it; `pools`, `imports`,
+//! `children` and `kernel_time` recognise code that waits for a pool, loads modules, waits for a
+//! child process, or is busy in the kernel; `long_work` says whether work is long by itself;
+//! `awaits` is what a suspended task was seen to await; `doing` puts what a thread did into words.
+
+pub(crate) mod awaits;
+pub(crate) mod children;
+pub(crate) mod doing;
+pub(crate) mod imports;
+pub(crate) mod kernel_time;
+pub(crate) mod long_work;
+pub(crate) mod pools;
+pub(crate) mod threads;
+pub(crate) mod waiting;

@@ -1,0 +1,171 @@
+//! Code that waits for a pool, by its stack: for an item, for room in a full queue, for a result.
+//!
+//! What counts: `queue.Queue`, `threading.Semaphore`, executors, multiprocessing's pools and
+//! notices, a library's code that hands things out (by the names of its functions and files), and
+//! in Rust and C the code of channels and condition variables. `is_idle` is the other side: a
+//! worker at its queue, which has no work.
+
+use analysis::frames::{last_part, Owner};
+use analysis::resource::Resource;
+use analysis::signatures::{self, Pattern, Stdlib};
+use capture::read::Frame;
+
+use crate::context::Scene;
+
+/// Whether the code of a wait gets an item of a pool: a queue, permits, the result of an executor's
+/// or of multiprocessing's pool, or a library's code that hands things out.
+pub fn is_of_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
+    if let Some(known) = scene.pools.borrow().get(&stack) {
+        return *known;
+    }
+    let found = gets_from_a_pool(scene, stack);
+    scene.pools.borrow_mut().insert(stack, found);
+    found
+}
+
+fn gets_from_a_pool(scene: &Scene<'_>, stack: u32) -> bool {
+    const GETS: [Stdlib; 3] = [Stdlib::QueueGet, Stdlib::ProcessPoolResult, Stdlib::FutureResult];
+    const PERMIT: Pattern = Pattern::Inner(&[Stdlib::Wait, Stdlib::SemaphoreAcquire]);
+    GETS.iter().any(|code| scene.frames.any_at(stack, *code))
+        || scene.frames.fits(stack, PERMIT)
+        || puts(scene, stack)
+        || is_for_processes(scene, stack)
+        || native(scene, stack).is_some()
+        || scene.frames.leaf_at(stack, Stdlib::Wait) && hands_out(scene, stack)
+}
+
+/// Whether both stacks wait for a pool in the same function of the same library, wherever they came
+/// from: neither has what the other waits for.
+pub fn is_same_pool(scene: &Scene<'_>, a: u32, b: u32) -> bool {
+    let asks = |stack: u32| {
+        let mut own = scene.frames.of(stack).filter(|f| !scene.frames.is_shared(f));
+        let first = own.next().filter(|f| scene.frames.owner(f.file) == Owner::Library);
+        first.map(|f| (f.function, f.file)).filter(|_| is_of_a_pool(scene, stack))
+    };
+    let one = asks(a);
+    one.is_some() && one == asks(b)
+}
+
+/// Whether the code waits for a notice of multiprocessing's that another process is to give: a
+/// Condition's, an Event's or a Barrier's, that a JoinableQueue is done, or room in a bounded one.
+fn is_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
+    let codes = [Stdlib::ProcessNotice, Stdlib::ProcessQueueWait];
+    codes.iter().any(|code| scene.frames.leaf_at(stack, *code))
+}
+
+/// Whether a thread at this place waits for work: an executor's worker, or one at a queue.
+pub fn is_idle(scene: &Scene<'_>, stack: u32) -> bool {
+    const QUEUE: Pattern = Pattern::Inner(&[Stdlib::Wait, Stdlib::QueueGet]);
+    let codes = [Stdlib::QueueGet, Stdlib::ExecutorWorker];
+    codes.iter().any(|code| scene.frames.leaf_at(stack, *code)) || scene.frames.fits(stack, QUEUE)
+}
+
+/// Whether it is a worker of the interpreter's or a library's, with no code of the program under
+/// it: a sample of it from before or behind its work.
+pub fn has_no_work(scene: &Scene<'_>, stack: u32) -> bool {
+    let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
+    is_idle(scene, stack) && !scene.frames.any(stack, user)
+}
+
+/// Frames of a library that are searched for its pool.
+const LIBRARY_FRAMES_MAX: usize = 4;
+
+/// Whether the innermost code is a library's that hands connections or the like out, as far as its
+/// and its file's names say. A client library's own future says nothing else.
+pub fn hands_out(scene: &Scene<'_>, stack: u32) -> bool {
+    let own = scene.frames.of(stack).filter(|f| scene.frames.owner(f.file) != Owner::Runtime);
+    let mut library = own.take_while(|f| scene.frames.owner(f.file) == Owner::Library);
+    library.by_ref().take(LIBRARY_FRAMES_MAX).any(|f| {
+        let name = f.function.rsplit('.').next().unwrap_or(f.function);
+        let words = ["acquire", "checkout", "get_connection", "wait_for_connection"];
+        words.iter().any(|word| name.contains(word))
+            || ["available_connection", "getconn", "borrow"].iter().any(|w| name.contains(w))
+            || is_of_a_pools_file(f.file)
+    })
+}
+
+/// Whether a file is one of a library's pool: `psycopg_pool/pool.py`, `urllib3/connectionpool.py`,
+/// `sqlalchemy/pool/impl.py`.
+fn is_of_a_pools_file(file: &str) -> bool {
+    let mut parts = file.rsplit('/');
+    let stem = parts.next().unwrap_or(file).trim_end_matches(".py");
+    stem.ends_with("pool") || stem.starts_with("pool") || parts.next() == Some("pool")
+}
+
+/// Whether the code of a wait puts something into a bounded queue.
+pub fn puts(scene: &Scene<'_>, stack: u32) -> bool {
+    // `Queue.put` waits in a Condition; a thread that waits for the queue's own lock waits for no
+    // room.
+    scene.frames.fits(stack, Pattern::Inner(&[Stdlib::Wait, Stdlib::QueuePut]))
+}
+
+/// The same of an event loop's task.
+pub fn awaits_room(scene: &Scene<'_>, stack: u32) -> bool {
+    scene.frames.any_at(stack, Stdlib::TaskQueuePut)
+}
+
+/// What the code of a wait for a pool waits for, where that has a better word than pool.
+pub(crate) fn resource(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
+    let found = scene.frames.resource(stack, &signatures::POOLS);
+    let of_processes =
+        || scene.frames.any_at(stack, Stdlib::Future) && futures_are_of_processes(scene);
+    match found {
+        Some(Resource::Processes) => found,
+        _ if of_processes() => Some(Resource::Processes),
+        _ => found.or_else(|| native(scene, stack)),
+    }
+}
+
+/// Whether results of executors come from other processes: there is a thread that hands them over,
+/// and none that works for an executor of threads, but to serve requests.
+pub(crate) fn futures_are_of_processes(scene: &Scene<'_>) -> bool {
+    let mut of_processes = false;
+    for (tid, looks) in &scene.capture.samples {
+        let Some(look) = looks.last() else { continue };
+        let has = |code: Stdlib| scene.frames.any_at(look.stack, code);
+        let serves = || scene.capture.requests.iter().any(|r| r.tid == *tid);
+        if has(Stdlib::ThreadExecutor) && !serves() {
+            return false;
+        }
+        of_processes |= has(Stdlib::ProcessExecutor);
+    }
+    of_processes
+}
+
+/// Whether a thread at this place only carries work to other processes, or what comes back.
+pub(crate) fn carries_for_processes(scene: &Scene<'_>, stack: u32) -> bool {
+    const CARRIERS: [Stdlib; 3] =
+        [Stdlib::ProcessExecutor, Stdlib::ProcessPool, Stdlib::ProcessQueue];
+    let user = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::User;
+    CARRIERS.iter().any(|code| scene.frames.any_at(stack, *code)) && !scene.frames.any(stack, user)
+}
+
+/// Where the channels of Rust's library and of its packages are written.
+const CHANNELS: [&str; 3] = ["/std/src/sync/mpsc/", "/std/src/sync/mpmc/", "/crossbeam-channel-"];
+
+/// The same for Rust and C: the code of channels and condition variables, as far as it lies under
+/// the innermost function of the program's own.
+pub(crate) fn native(scene: &Scene<'_>, stack: u32) -> Option<Resource> {
+    let runtime = |f: &Frame<'_>| scene.frames.owner(f.file) == Owner::Runtime;
+    let mut found = None;
+    for frame in scene.frames.of(stack).take_while(runtime) {
+        let waits = frame.file.ends_with("/condvar.rs") || frame.function.contains("pthread_cond_");
+        if CHANNELS.iter().any(|part| frame.file.contains(part)) {
+            if last_part(frame.function).starts_with("send") {
+                return Some(Resource::Room);
+            }
+            found = Some(Resource::Message);
+        } else if waits && found.is_none() {
+            found = Some(Resource::NativeCondition);
+        }
+    }
+    found
+}
+
+/// What a thread that waits in a futex with this stack does, if it is of a pool.
+pub fn doing(scene: &Scene<'_>, stack: u32) -> Option<&'static str> {
+    match puts(scene, stack) {
+        true => Some("waited for room in a full queue"),
+        false => is_of_a_pool(scene, stack).then_some("waited for a pool"),
+    }
+}

@@ -1,0 +1,69 @@
+//! Of a wait: whether it ran to its time limit, whether it still goes on, and the name of the lock.
+//!
+//! How it works: samples of a thread in a futex have the futex. Samples of a blocker of a slow
+//! request also have what is behind it (`Sample.lock`): a lock in static memory by its name,
+//! Python's by the address of the object.
+
+use analysis::signatures::{Pattern, Stdlib};
+use analysis::timeline::Segment;
+use format::record::{flag, Sample, TARGET_IS_NAME};
+use format::wait::WaitKind;
+
+use crate::context::Scene;
+
+/// A thread that waits is sampled this often.
+const SAMPLED_NS: u64 = 100_000_000;
+
+/// A wait that ends this close to its time limit ended by it.
+const TIMER_SLACK_NS: u64 = 3_000_000;
+
+/// Whether the wait ended because its time was up: nobody ended it.
+pub fn timed_out(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    let limited = |s: &&Sample| s.timeout_ns > 1 && s.flags & flag::USAGE == 0;
+    let Some(sample) = segment.sample.filter(limited) else { return false };
+    let end_ns = scene.whole_wait(segment).to_ns;
+    let last = scene.capture.samples.get(&segment.tid).and_then(|s| s.last());
+    // By samples alone, of a thread that was not seen again, it lasted up to one more sample
+    // longer.
+    let slack_ns = match last {
+        Some(last) if !segment.exact && last.t_ns <= end_ns => SAMPLED_NS + TIMER_SLACK_NS,
+        _ => TIMER_SLACK_NS,
+    };
+    end_ns.saturating_add(slack_ns) >= sample.t_ns.saturating_add(sample.timeout_ns)
+}
+
+/// Whether the wait around `segment` went on when the capture ended: nobody ended it.
+pub fn is_still_waiting(scene: &Scene<'_>, segment: &Segment<'_>) -> bool {
+    if let Some(around) = scene.off_around(segment) {
+        return around.in_ns >= scene.capture.meta.to_ns;
+    }
+    let Some(own) = segment.sample else { return false };
+    let later = scene.samples_in(segment.tid, own.t_ns, u64::MAX);
+    let same = |s: &Sample| s.wait == own.wait && s.target == own.target && s.stack == own.stack;
+    let ended = scene.request_end(segment.tid, own.t_ns);
+    later.iter().all(same) && ended.is_none_or(|end| end >= scene.capture.meta.to_ns)
+}
+
+/// Whether the code of a wait waits for a thread's end.
+pub fn joins(scene: &Scene<'_>, stack: u32) -> bool {
+    scene.frames.fits(stack, Pattern::Within(2, Stdlib::ThreadJoin))
+}
+
+/// What is behind the futex that `segment` waits for, as any sample of that wait has it; 0:
+/// nothing known.
+pub(crate) fn lock_behind(scene: &Scene<'_>, segment: &Segment<'_>) -> u64 {
+    let Some(own) = segment.sample.filter(|s| s.wait == WaitKind::Futex) else { return 0 };
+    if own.lock != 0 {
+        return own.lock;
+    }
+    let mut seen = scene.samples_of(&scene.whole_wait(segment));
+    seen.find_map(|s| (s.lock != 0).then_some(s.lock)).unwrap_or(0)
+}
+
+/// The name of the lock that `segment` waits for: `CACHE in libfoo.so`.
+pub fn lock_name(scene: &Scene<'_>, segment: &Segment<'_>) -> Option<String> {
+    let lock = lock_behind(scene, segment);
+    let named = lock & TARGET_IS_NAME != 0;
+    let name = named.then(|| scene.capture.name(lock as u32).to_owned());
+    name.filter(|name| !name.is_empty())
+}

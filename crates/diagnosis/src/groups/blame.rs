@@ -1,0 +1,169 @@
+//! The threads that made a group's requests wait, for the sentence: which threads, called by which
+//! functions, doing what.
+//!
+//! What it promises: nothing here names a blocker; that was decided with the claims.
+
+use std::collections::BTreeMap;
+
+use analysis::timeline::State;
+
+use crate::cause::Cause;
+use crate::causes::rule::Through;
+use crate::causes::{event_loop_blocked, lock_wait};
+use crate::claim::{Culprit, Weighed};
+use crate::context::Scene;
+use crate::facts::{doing, long_work, waiting};
+use crate::groups::Group;
+
+/// Callers of a culprit that are reported.
+const CALLERS: usize = 2;
+
+/// The last of the program's own functions that called the culprit's, where it mattered most;
+/// none if the slow request goes the same way: it is one of its kind then.
+pub fn path(scene: &Scene<'_>, group: &Group<'_>) -> Vec<String> {
+    let Some(place) = &group.culprit else { return Vec::new() };
+    let stack = |w: &Weighed<'_>| w.piece.claim.culprit.map_or(0, |c| c.stack);
+    let own = group.pieces.iter().filter(|w| scene.frames.passes(stack(w), place));
+    // A thread of a deadlock is a slow request at times, and then blocks the one that is reported.
+    let told = group.heaviest().map_or(0, |w| w.piece.claim.stack);
+    let circle = group.cause == Cause::DeadlockTimeout;
+    let own = own.filter(|w| !circle || w.piece.claim.stack == told);
+    let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let path = heaviest.map(|w| scene.frames.path(stack(w), place)).unwrap_or_default();
+    let victim = match (&group.place, group.heaviest()) {
+        (Some(own), Some(w)) => scene.frames.path(w.piece.claim.stack, own),
+        _ => Vec::new(),
+    };
+    let at = group.place.as_ref().map(|p| &p.function);
+    if path.iter().all(|name| victim.contains(name) || Some(name) == at) {
+        return Vec::new();
+    }
+    path[path.len().saturating_sub(CALLERS)..].to_vec()
+}
+
+/// Where the thread was that waited for the culprit and made the request wait itself, in the time
+/// that mattered most; none if that was the culprit.
+pub fn through(scene: &Scene<'_>, group: &Group<'_>) -> Option<Through> {
+    let culprit = group.culprit.as_ref()?;
+    let ours = |w: &&Weighed<'_>| {
+        w.piece.claim.culprit.is_some_and(|c| scene.frames.passes(c.stack, culprit))
+    };
+    let own = group.pieces.iter().filter(ours);
+    let heaviest = own.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns))?;
+    let last = heaviest.piece.claim.culprit?;
+    let place = scene.frames.innermost_user(last.through)?;
+    let waited_for = if last.by_gil { "the GIL" } else { "another lock" };
+    let other = Some(&place) != group.place.as_ref() && place != *culprit;
+    other.then_some(Through { place, waited_for })
+}
+
+/// The kind of wait that a group is: its cause, or, of an event loop that waits for its culprit,
+/// what that wait would be of any other thread.
+pub fn waits(scene: &Scene<'_>, group: &Group<'_>) -> Cause {
+    if group.cause != Cause::EventLoopBlocked || group.culprit == group.place {
+        return group.cause;
+    }
+    let told = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_some());
+    let heaviest = told.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let wait = heaviest.and_then(|w| event_loop_blocked::waits(scene, &w.piece.segment));
+    wait.map_or(group.cause, |claim| claim.cause)
+}
+
+/// What the culprit's threads did during the waits, mostly.
+pub fn doing(scene: &Scene<'_>, group: &Group<'_>) -> Option<&'static str> {
+    let waits = waits(scene, group);
+    let itself = waits == Cause::EventLoopBlocked;
+    if !matches!(waits, Cause::LockWait | Cause::PoolWait) && !is_task(group) && !itself {
+        return None;
+    }
+    let mut sums: BTreeMap<&'static str, u64> = Default::default();
+    for piece in &group.pieces {
+        if itself {
+            let words = match doing::words(scene, &piece.piece.segment) {
+                "waited for another lock" => "waited for a lock",
+                // No CPU in the middle of work that is long by itself.
+                doing::NO_CPU => "computed",
+                words => words,
+            };
+            *sums.entry(words).or_default() += piece.piece.segment.ns();
+            continue;
+        }
+        let Some(culprit) = piece.piece.claim.culprit else {
+            continue;
+        };
+        if let Some(doing) = culprit.doing {
+            *sums.entry(doing).or_default() += piece.piece.segment.ns();
+            continue;
+        }
+        let (from, to) = (piece.piece.segment.from_ns, piece.piece.segment.to_ns);
+        // Of work that is long by itself it counts what work it is, and not how crowded the
+        // machine.
+        let own = scene.timeline(culprit.tid, from, to);
+        let ready = own.iter().any(|s| s.state == State::Ready);
+        let long = ready && long_work::works_long(scene, culprit.tid, &piece.piece.segment);
+        for s in own.into_iter().filter(|s| !(long && s.state == State::Ready)) {
+            *sums.entry(doing::words(scene, &s)).or_default() += s.ns();
+        }
+    }
+    let most = sums.into_iter().max_by_key(|(_, ns)| *ns).map(|(words, _)| words);
+    most.filter(|words| !itself || *words != doing::NOT_SEEN)
+}
+
+/// The culprit's threads, the heaviest first, without those that are to blame for less than a tenth
+/// of what the heaviest is: waiters who held the lock for a moment when their turn came. Where most
+/// of it was measured, guesses add nobody. Only those that were seen at the culprit's place, if any
+/// was.
+pub fn tids(scene: &Scene<'_>, group: &Group<'_>) -> Vec<u32> {
+    let culprit = |w: &Weighed<'_>| w.piece.claim.culprit;
+    let known =
+        is_measured(group) && group.pieces.iter().any(|w| culprit(w).is_some_and(|c| c.measured));
+    let there = |c: &Culprit| {
+        group.culprit.as_ref().is_some_and(|place| scene.frames.passes(c.stack, place))
+    };
+    let any = group.pieces.iter().filter_map(culprit).any(|c| there(&c));
+    let mut sums: BTreeMap<u32, f64> = Default::default();
+    for piece in &group.pieces {
+        let culprit = culprit(piece).filter(|c| c.measured || !known);
+        if let Some(culprit) = culprit.filter(|c| there(c) || !any) {
+            *sums.entry(culprit.tid).or_default() += piece.excess_ns;
+        }
+    }
+    let mut tids: Vec<(u32, f64)> = sums.into_iter().collect();
+    tids.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let most = tids.first().map_or(0.0, |(_, sum)| *sum);
+    tids.retain(|(_, sum)| *sum * 10.0 >= most);
+    tids.into_iter().map(|(tid, _)| tid).collect()
+}
+
+/// Whether at least half of the excess has a culprit that was measured, or recorded by the kernel.
+pub fn is_measured(group: &Group<'_>) -> bool {
+    measured_part(group) >= MEASURED_MIN
+}
+
+/// Of a confirmed finding's excess so much has a culprit that was measured.
+pub const MEASURED_MIN: f64 = 0.5;
+
+/// The part of the excess with a culprit that was measured, or recorded by the kernel.
+pub fn measured_part(group: &Group<'_>) -> f64 {
+    let measured = |p: &&Weighed<'_>| {
+        let claim = &p.piece.claim;
+        let told = || lock_wait::is_told(claim.resource.as_ref());
+        claim.culprit.map_or_else(told, |c| c.measured)
+    };
+    let known: f64 = group.pieces.iter().filter(measured).map(|p| p.excess_ns).sum();
+    known / group.excess_ns().max(1.0)
+}
+
+/// Whether most of the group's waits ended by their time limit: nobody ended them.
+pub fn timed_out(scene: &Scene<'_>, group: &Group<'_>) -> bool {
+    let by_limit = group.pieces.iter().filter(|p| {
+        let segment = &p.piece.segment;
+        segment.state == State::Wait && waiting::timed_out(scene, segment)
+    });
+    by_limit.map(|p| p.excess_ns).sum::<f64>() * 2.0 > group.excess_ns()
+}
+
+/// Whether what a task of an event loop awaited was to blame for some of it.
+pub fn is_task(group: &Group<'_>) -> bool {
+    group.pieces.iter().any(|p| p.piece.claim.culprit.is_some_and(|c| c.doing.is_some()))
+}

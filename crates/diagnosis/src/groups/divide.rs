@@ -1,0 +1,339 @@
+//! Weighed slices -> groups with one place each.
+//!
+//! How it works: slices of one cause are divided by place: the culprit's function where another
+//! thread is to blame, else the innermost one. Computing has many leaves, so it is divided by the
+//! deepest function that most of it passes through.
+
+use std::collections::{BTreeMap, HashMap};
+
+use analysis::frames::{is_part_of_a_function, Owner, Place};
+use analysis::resource::Resource;
+use analysis::signatures::Stdlib;
+use analysis::timeline::State;
+use capture::read::Frame;
+
+use crate::cause::Cause;
+use crate::claim::Weighed;
+use crate::context::Scene;
+use crate::groups::{self, unattributed, Group};
+
+/// Divides the claimed segments into groups, largest first.
+pub fn divide<'c>(scene: &Scene<'c>, weighed: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
+    // What a worker loads at its start is another matter than what a request loads.
+    let starting = |w: &Weighed<'_>| w.piece.claim.resource == Some(Resource::WorkerStart);
+    let mut by_cause: BTreeMap<(Cause, bool), Vec<Weighed<'c>>> = BTreeMap::new();
+    for piece in weighed.into_iter().filter(|w| w.excess_ns > 0.0) {
+        by_cause.entry((piece.piece.claim.cause, starting(&piece))).or_default().push(piece);
+    }
+    let mut groups: Vec<Group<'c>> = Vec::new();
+    for ((cause, _), pieces) in by_cause {
+        groups.extend(match cause {
+            Cause::Cpu | Cause::Unknown => by_function(scene, cause, pieces),
+            Cause::CpuStarved => {
+                let mut groups = by_function(scene, cause, pieces);
+                groups.iter_mut().for_each(|group| group.culprit = burner(scene, group));
+                groups
+            }
+            Cause::EventLoopBlocked => {
+                // A callback that waits does so in one place; one that computes in many.
+                let waits = |w: &Weighed<'_>| w.piece.segment.state == State::Wait;
+                let (waited, computed) = pieces.into_iter().partition(waits);
+                let mut both = by_place(scene, cause, waited);
+                for group in by_function(scene, cause, computed) {
+                    join_same_function(&mut both, group);
+                }
+                // It is in everybody's way, whichever request or task it is of; unless it was
+                // another thread that kept it.
+                for group in &mut both {
+                    group.culprit = group.culprit.take().or_else(|| group.place.clone());
+                }
+                both
+            }
+            Cause::Fork => {
+                // Threads that were blocked meanwhile and the one that forked: one event.
+                let mut groups = by_place(scene, cause, pieces);
+                for group in &mut groups {
+                    let own = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_none());
+                    let place =
+                        groups::heaviest(own.map(|w| (groups::place_of(scene, w), w.excess_ns)));
+                    group.place = group.culprit.clone().or(place);
+                }
+                groups
+            }
+            Cause::LockWait | Cause::PoolWait => {
+                unattributed::name_blockers(scene, cause, by_place(scene, cause, pieces))
+            }
+            _ => by_place(scene, cause, pieces),
+        });
+    }
+    groups.sort_by(|a, b| b.excess_ns().total_cmp(&a.excess_ns()));
+    groups
+}
+
+/// The code that took the CPUs in most of a group's time; none if that is the same work: requests
+/// that compute delay one another.
+fn burner(scene: &Scene<'_>, group: &Group<'_>) -> Option<Place> {
+    let told = group.pieces.iter().filter(|w| w.piece.claim.culprit.is_some());
+    let ns: f64 = told.clone().map(|w| w.excess_ns).sum();
+    let culprit = groups::heaviest(told.map(|w| (groups::culprit_of(scene, w), w.excess_ns)))?;
+    let function = |p: &Place| (p.qualified.clone(), p.file.clone());
+    let same = group.place.as_ref().is_some_and(|p| function(p) == function(&culprit));
+    (ns * 2.0 >= group.excess_ns() && !same).then_some(culprit)
+}
+
+/// Adds a group to those of the same function, or to the list: code that waits here and computes
+/// there is one callback. It has the line of the heavier part, and the blocker if it waited longer.
+fn join_same_function<'c>(groups: &mut Vec<Group<'c>>, mut group: Group<'c>) {
+    let function = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+    let own = function(&group);
+    match groups.iter_mut().find(|g| own.is_some() && function(g) == own) {
+        Some(same) => {
+            if group.excess_ns() > same.excess_ns() {
+                same.place = group.place.take();
+                same.culprit = None;
+            }
+            same.pieces.append(&mut group.pieces);
+        }
+        None => groups.push(group),
+    }
+}
+
+/// By culprit function where there is one, else by place; the place and culprit of a group are the
+/// heaviest lines in it.
+fn by_place<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
+    let key = |w: &Weighed<'_>| -> (String, String) {
+        // A stop hits every thread wherever it is: one group.
+        if matches!(cause, Cause::Stopped | Cause::CpuThrottled) {
+            return Default::default();
+        }
+        let place = groups::culprit_of(scene, w).or_else(|| groups::place_of(scene, w));
+        place.map(|p| (p.function, p.file)).unwrap_or_default()
+    };
+    let mut parts: BTreeMap<(String, String), Vec<Weighed<'c>>> = BTreeMap::new();
+    for piece in pieces {
+        parts.entry(key(&piece)).or_default().push(piece);
+    }
+    let mut groups =
+        parts.into_values().map(|pieces| groups::finish(scene, cause, pieces)).collect();
+    if cause == Cause::EventLoopBlocked {
+        groups = join_strays(scene, cause, groups);
+    }
+    if cause == Cause::DeadlockTimeout {
+        groups = join_fellows(groups);
+    }
+    if matches!(cause, Cause::LockWait | Cause::PoolWait | Cause::EventLoopBlocked) {
+        groups = unattributed::join_without_blocker(scene, cause, groups);
+    }
+    join_small(scene, cause, groups)
+}
+
+/// What another thread held for little of the time at a place joins what one held nearly always:
+/// code that kept a loop there is one event, and at its ends samples show the next thing that the
+/// loop did.
+fn join_strays<'c>(scene: &Scene<'c>, cause: Cause, groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
+    let spot = |g: &Group<'_>| g.place.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+    let mut sums: BTreeMap<_, f64> = BTreeMap::new();
+    for group in groups.iter().filter(|g| g.culprit.is_some()) {
+        *sums.entry(spot(group)).or_default() += group.excess_ns();
+    }
+    let main = |g: &Group<'_>| {
+        g.culprit.is_some()
+            && sums.get(&spot(g)).is_some_and(|s| g.excess_ns() >= groups::MAIN_PATH * s)
+    };
+    let (mut kept, others): (Vec<_>, Vec<_>) = groups.into_iter().partition(main);
+    for group in others {
+        let own = spot(&group);
+        let held = own.is_some() && group.culprit.is_some();
+        match kept.iter_mut().find(|g| held && spot(g) == own) {
+            Some(one) => {
+                one.pieces.extend(group.pieces);
+                let pieces = std::mem::take(&mut one.pieces);
+                *one = groups::finish(scene, cause, pieces);
+            }
+            None => kept.push(group),
+        }
+    }
+    kept
+}
+
+/// Threads that waited behind a deadlock for one that came the same way join those at the same
+/// place whose partner came another way: it is one event.
+fn join_fellows(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    let spot = |p: &Option<Place>| p.as_ref().map(|p| (p.qualified.clone(), p.file.clone()));
+    let (fellows, mut kept): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|g| spot(&g.place) == spot(&g.culprit));
+    for group in fellows {
+        let there = kept.iter_mut().filter(|g| spot(&g.place) == spot(&group.place));
+        match there.max_by(|a, b| a.excess_ns().total_cmp(&b.excess_ns())) {
+            Some(one) => one.pieces.extend(group.pieces),
+            None => kept.push(group),
+        }
+    }
+    kept
+}
+
+fn join_small<'c>(scene: &Scene<'c>, cause: Cause, mut groups: Vec<Group<'c>>) -> Vec<Group<'c>> {
+    // What no sample saw joins what was seen, however little that was: the group's confidence says
+    // so.
+    groups.sort_by(|a, b| {
+        let by_weight = b.excess_ns().total_cmp(&a.excess_ns());
+        a.place.is_none().cmp(&b.place.is_none()).then(by_weight)
+    });
+    let total: f64 = groups.iter().map(Group::excess_ns).sum();
+    let mut kept: Vec<Group<'c>> = Vec::new();
+    for group in groups {
+        match kept.first_mut() {
+            Some(first) if group.excess_ns() < groups::SMALL * total || group.place.is_none() => {
+                first.pieces.extend(group.pieces);
+            }
+            _ => kept.push(group),
+        }
+    }
+    // A group without any place that came first takes the place of what joined it.
+    for group in kept.iter_mut().filter(|g| g.place.is_none()) {
+        let pieces = std::mem::take(&mut group.pieces);
+        *group = groups::finish(scene, cause, pieces);
+    }
+    kept
+}
+
+/// By the deepest own function that most of the weight passes through.
+fn by_function<'c>(scene: &Scene<'c>, cause: Cause, pieces: Vec<Weighed<'c>>) -> Vec<Group<'c>> {
+    let total: f64 = pieces.iter().map(|w| w.excess_ns).sum();
+    let computing = matches!(cause, Cause::Cpu | Cause::CpuStarved);
+    let put_off = |w: &Weighed<'_>| computing && w.piece.claim.stack == 0;
+    let (unseen, mut rest): (Vec<_>, Vec<_>) = pieces.into_iter().partition(put_off);
+    let mut groups: Vec<Group<'c>> = Vec::new();
+    while !rest.is_empty() {
+        let weight: f64 = rest.iter().map(|w| w.excess_ns).sum();
+        let function = deepest_function(scene, &rest);
+        let small = weight < groups::SMALL * total;
+        match (function, groups.first_mut()) {
+            (_, Some(first)) if small => {
+                first.pieces.append(&mut rest);
+            }
+            // No CPU is no CPU wherever the thread was.
+            (None, Some(first)) if cause == Cause::CpuStarved => first.pieces.append(&mut rest),
+            (None, _) => {
+                groups.push(Group {
+                    cause,
+                    place: None,
+                    culprit: None,
+                    pieces: std::mem::take(&mut rest),
+                });
+            }
+            (Some(place), _) => {
+                let under = |w: &Weighed<'_>| passes(scene, w.piece.claim.stack, &place);
+                let (inside, outside) = rest.into_iter().partition(under);
+                groups.push(Group { cause, place: Some(place), culprit: None, pieces: inside });
+                rest = outside;
+            }
+        }
+    }
+    join_unseen(cause, unseen, &mut groups);
+    groups
+}
+
+/// Computing that no sample saw most likely went on where the samples saw the same request compute:
+/// it joins the group that has most of that request. That little was seen, the group's confidence
+/// says. What is left is a group without a place.
+fn join_unseen<'c>(cause: Cause, unseen: Vec<Weighed<'c>>, groups: &mut Vec<Group<'c>>) {
+    let parts: Vec<HashMap<usize, f64>> = groups
+        .iter()
+        .map(|group| {
+            let mut sums = HashMap::new();
+            for w in &group.pieces {
+                *sums.entry(w.request).or_default() += w.excess_ns;
+            }
+            sums
+        })
+        .collect();
+    let mut left = Vec::new();
+    for piece in unseen {
+        let part = |i: &usize| parts[*i].get(&piece.request).copied().unwrap_or(0.0);
+        match (0..parts.len()).max_by(|a, b| part(a).total_cmp(&part(b))).filter(|i| part(i) > 0.0)
+        {
+            Some(most) => groups[most].pieces.push(piece),
+            None => left.push(piece),
+        }
+    }
+    if let (Cause::CpuStarved, Some(first)) = (cause, groups.first_mut()) {
+        first.pieces.append(&mut left);
+    }
+    if !left.is_empty() {
+        groups.push(Group { cause, place: None, culprit: None, pieces: left });
+    }
+}
+
+fn passes(scene: &Scene<'_>, stack: u32, place: &Place) -> bool {
+    scene.frames.passes(stack, place)
+}
+
+/// The user's and libraries' functions of a stack, outermost first, from where the work begins:
+/// code that runs an event loop, and a server's code around the program's own, is under everything.
+/// `on_loop`: of a loop's thread; elsewhere a loop is one that the work itself runs.
+fn own_functions(scene: &Scene<'_>, stack: u32, on_loop: bool) -> Vec<Place> {
+    let owner = |f: &Frame<'_>| scene.frames.owner(f.file);
+    // The second is what is left of it to be seen where the loop is not written in Python.
+    let runs_the_loop = |f: &Frame<'_>| {
+        scene.frames.is_at(f, Stdlib::LoopRunOnce) || scene.frames.is_at(f, Stdlib::LoopRun)
+    };
+    let own = |f: &Frame<'_>| matches!(owner(f), Owner::User | Owner::Library);
+    let work = scene.frames.of(stack).take_while(|f| !(on_loop && runs_the_loop(f)));
+    let mut frames: Vec<Frame<'_>> =
+        work.filter(|f| own(f) && !is_part_of_a_function(f.function)).collect();
+    let serves = |f: &Frame<'_>| owner(f) == Owner::User && f.function != "<module>";
+    if let Some(outermost) = frames.iter().rposition(serves) {
+        frames.truncate(outermost + 1);
+    }
+    frames.iter().rev().map(|f| scene.frames.place(f)).collect()
+}
+
+/// Walks from the root along the heaviest function while it carries most of the weight; the last
+/// own one met, at its heaviest line.
+fn deepest_function(scene: &Scene<'_>, pieces: &[Weighed<'_>]) -> Option<Place> {
+    // Many claimed segments, few stacks.
+    let mut weights: BTreeMap<(u32, bool), f64> = BTreeMap::new();
+    for w in pieces.iter().filter(|w| w.piece.claim.stack != 0) {
+        let on_loop = scene.is_loop(&w.piece.segment);
+        *weights.entry((w.piece.claim.stack, on_loop)).or_default() += w.excess_ns;
+    }
+    let mut stacks: Vec<(Vec<Place>, f64)> = Vec::new();
+    for ((stack, on_loop), weight) in weights {
+        let mut own = own_functions(scene, stack, on_loop);
+        // Where in a library a thread lost its CPU is chance.
+        if pieces[0].piece.claim.cause == Cause::CpuStarved && scene.frames.has_user(stack) {
+            own.retain(|place| scene.frames.owner(&place.file) == Owner::User);
+        }
+        stacks.push((own, weight));
+    }
+    let mut total = 0.0;
+    let mut found: Option<Place> = None;
+    let mut depth = 0;
+    loop {
+        let mut functions: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+        for (frames, weight) in &stacks {
+            if let Some(place) = frames.get(depth) {
+                *functions.entry((&place.qualified, &place.file)).or_default() += weight;
+            }
+        }
+        let Some(((function, file), weight)) = functions
+            .into_iter()
+            .max_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|((f, p), w)| ((f.to_owned(), p.to_owned()), w))
+        else {
+            return found;
+        };
+        match depth {
+            // At the root the heaviest is taken whatever its part: the rest becomes another group.
+            0 => total = weight,
+            _ if weight < groups::MAIN_PATH * total => return found,
+            _ => {}
+        }
+        let here = |p: &&Place| p.qualified == function && p.file == file;
+        let lines = stacks.iter().map(|(f, w)| (f.get(depth).filter(here).cloned(), *w));
+        found = groups::heaviest(lines);
+        stacks.retain(|(frames, _)| frames.get(depth).is_some_and(|p| here(&p)));
+        depth += 1;
+    }
+}

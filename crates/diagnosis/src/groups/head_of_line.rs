@@ -1,0 +1,43 @@
+//! Requests that waited in line behind a slow one, whatever its name: they waited for what the slow
+//! one did.
+//!
+//! A server with one worker (gunicorn's default) takes up one request after the other. A request
+//! that hangs makes all that come meanwhile slow: one event with many victims, reported once, as
+//! what the first one did. That holds for a request that is usually quick. One that is slow by
+//! nature (a report) takes its worker from others each time: there the pool is too small, and the
+//! claim is still pool-wait.
+
+use analysis::requests::{Judged, Requests};
+
+use crate::cause::Cause;
+use crate::causes;
+use crate::claim::{Claim, Piece};
+use crate::context::Scene;
+
+/// Gives a part of the time before `own` was taken up the claim of what the slow request in front
+/// of it did for most of that time, if there was one that had its worker.
+pub fn join_head(
+    scene: &Scene<'_>,
+    requests: &Requests<'_>,
+    own: &Judged<'_>,
+    piece: &mut Piece<'_>,
+) {
+    let (from, to) = (piece.segment.from_ns, piece.segment.to_ns);
+    let queued = to <= own.row.started_ns && piece.segment.tid == own.row.tid && !own.row.on_loop;
+    if piece.claim.cause != Cause::PoolWait || !queued {
+        return;
+    }
+    let held = |r: &&Judged<'_>| r.end_ns.min(to).saturating_sub(r.row.started_ns.max(from));
+    let others =
+        requests.slow.iter().filter(|r| r.row.tid == own.row.tid && r.row.id != own.row.id);
+    let Some(head) = others.max_by_key(held).filter(|r| held(r) * 2 >= to - from) else { return };
+    if !requests.is_usually_quick(head.row.name) {
+        return;
+    }
+    let timeline = scene.timeline(head.row.tid, head.row.started_ns.max(from), head.end_ns.min(to));
+    let Some(longest) = timeline.iter().max_by_key(|s| s.ns()) else { return };
+    let claim = causes::claim(scene, longest);
+    if claim.cause != Cause::Unknown {
+        piece.claim = Claim { seen: piece.claim.seen, rule: "head-of-line", ..claim };
+    }
+}

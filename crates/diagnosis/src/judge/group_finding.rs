@@ -1,0 +1,358 @@
+//! The finding that a group of slices becomes.
+
+use std::collections::BTreeMap;
+
+use analysis::frames::Place;
+use analysis::resource::Resource;
+use analysis::timeline::State;
+use analysis::waits::merged_by_request;
+
+use super::material::Material;
+use crate::cause::Cause;
+use crate::causes;
+use crate::causes::rule::{Described, Repeats};
+use crate::claim::Weighed;
+use crate::context::Scene;
+use crate::facts::{doing, kernel_time};
+use crate::finding::{Confidence, Evidence, Finding, SEEN_IN};
+use crate::groups::weigh::Baseline;
+use crate::groups::{blame, unattributed, Group};
+use crate::judge::{confidence, explanation};
+use crate::reported::{callers, repeats, retries, running_task, unexplained, waiters, wakeups};
+
+/// Smallest share that is reported.
+const LEAST_SHARE: f64 = 0.05;
+
+/// Smallest part of a finding's time in native code that is reported.
+const LEAST_NATIVE: f64 = 0.1;
+
+/// Slow requests of one name, and none that is normal, from which on that is said.
+const ALONE: usize = 5;
+
+/// Other places in the report of a finding.
+const ELSEWHERE: usize = 3;
+
+/// Trace ids in the report of a finding.
+const TRACES: usize = 3;
+
+pub(crate) fn of(judge: &Material<'_, '_>, mut group: Group<'_>) -> Option<Finding> {
+    let share = group.excess_ns() / judge.excess.max(1.0);
+    if share < LEAST_SHARE {
+        return None;
+    }
+    let slow = slow_with(judge, &group, share);
+    let repeats = repeats(judge, &group, &slow);
+    if let Some(repeats) = &repeats {
+        // The code that loops is to blame, not the library that was called.
+        group.place = Some(repeats.place.clone());
+    } else if group.is_nowhere(judge.scene) && group.culprit.is_some() {
+        group.place.clone_from(&group.culprit);
+    }
+    let group = &group;
+    let mean_ns = mean_ns(group, &slow);
+    let normal_requests = normals_with(judge, group, mean_ns);
+    let resource = main_resource(judge.scene, group);
+    let sure = confidence::of(judge, group, share, slow.len(), normal_requests);
+    let (mut confidence, mut missing) = (sure.level, sure.missing);
+    if let Some(alone) = alone(judge, &slow) {
+        confidence = confidence.min(Confidence::Likely);
+        missing.push(alone);
+    }
+    let mut seen_ns: Vec<u64> = slow.iter().map(|i| judge.requests.slow[*i].row.begin_ns).collect();
+    seen_ns.sort_unstable();
+    let slowest = slow.iter().take(TRACES).map(|i| judge.requests.slow[*i].row.id);
+    let traces: Vec<_> = slowest.map(|id| judge.traces.request(id)).collect();
+    let tids = slow.iter().map(|i| judge.requests.slow[*i].row.tid);
+    let seen = group.at_place(judge.scene).into_iter().filter(|w| w.piece.claim.stack != 0);
+    let heaviest = seen.max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let waiter = waiter(judge, group);
+    let path = match (&group.place, heaviest) {
+        _ if waiter.is_some() => waiter.iter().flat_map(|w| w.1.clone()).collect(),
+        (Some(place), Some(w)) => judge.scene.frames.path(w.piece.claim.stack, place),
+        _ => Vec::new(),
+    };
+    let summary = summary(judge, group, &slow, mean_ns, resource.as_ref(), repeats.as_ref());
+    let places = unattributed::other_places(judge.scene, group).into_iter();
+    let parts = places.map(|(place, ns)| (place, ns / judge.excess.max(1.0)));
+    let elsewhere: Vec<_> = parts.filter(|p| p.1 >= LEAST_SHARE).take(ELSEWHERE).collect();
+    let caller = callers::of_group(judge.scene, group, repeats.as_ref());
+    // Where no stack was seen, the request that it cost most.
+    let costliest = || group.pieces.iter().max_by(|a, b| a.excess_ns.total_cmp(&b.excess_ns));
+    let told = heaviest.or_else(costliest);
+    let row = told.map(|w| judge.requests.slow[w.request].row);
+    let name = row.map_or(0, |row| row.name);
+    let on_loop = row.is_some_and(|row| row.on_loop);
+    Some(Finding {
+        cause: group.cause,
+        share: share.min(1.0),
+        confidence,
+        fingerprint: fingerprint(group),
+        slow_requests: slow.len(),
+        normal_requests,
+        summary: match (&waiter, &caller) {
+            (Some((place, _)), _) => format!("{summary}; {} waited for that", place.short()),
+            // It is named already where its function is tried again.
+            (None, Some(caller)) if !summary.contains(&caller.short()) => {
+                format!("{summary}, called by {}", caller.short())
+            }
+            _ => summary,
+        },
+        place: group.place.clone(),
+        // What another thread did is that thread's doing.
+        culprit: match &waiter {
+            Some(_) => group.culprit.clone().or_else(|| group.place.clone()),
+            None => caller.or_else(|| group.culprit.clone()),
+        },
+        advice: match &repeats {
+            Some(_) => repeats::ADVICE,
+            None => advice(judge, group, resource.as_ref()),
+        },
+        resource,
+        path,
+        called_by_request: !(on_loop && causes::is_in_everybodys_way(group.cause)),
+        request: judge.scene.capture.name(name).to_owned(),
+        evidence: evidence(judge, group, mean_ns, repeats.as_ref(), &elsewhere),
+        elsewhere,
+        missing,
+        threads: tids.collect::<std::collections::HashSet<u32>>().len(),
+        seen_ns,
+        trace_is_known: traces.first().is_some_and(|ids| ids.told),
+        explanation: explanation::of(judge, group, sure.checks),
+        trace_ids: traces.iter().map(|ids| format!("{:032x}", ids.trace)).collect(),
+    })
+}
+
+/// Where the request was while another thread did what the group reports, and how it came
+/// there.
+fn waiter(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<(Place, Vec<String>)> {
+    let waiter = group.heaviest()?.piece.claim.waiter;
+    let place = judge.scene.frames.innermost_user(waiter).filter(|_| waiter != 0)?;
+    let path = judge.scene.frames.path(waiter, &place);
+    Some((place, path))
+}
+
+/// That a pool handed out nothing in time counts only where nobody is the culprit; that a pool
+/// is small, only where none of its workers waits for another thread.
+fn advice(
+    judge: &Material<'_, '_>,
+    group: &Group<'_>,
+    resource: Option<&Resource>,
+) -> &'static str {
+    if blame::waits(judge.scene, group) != group.cause {
+        return causes::event_loop_blocked::ADVICE_WAITS;
+    }
+    if group.cause == Cause::CpuStarved && group.culprit.is_some() {
+        return causes::cpu_starved::ADVICE_OWN;
+    }
+    let blocked = group.cause == Cause::EventLoopBlocked;
+    if blocked && blame::doing(judge.scene, group) == Some(doing::LOADED) {
+        return causes::import::advice(resource);
+    }
+    let vain = resource.is_some_and(Resource::is_in_vain);
+    let advice = causes::advice(group.cause, resource.filter(|_| group.culprit.is_none() || !vain));
+    match blame::through(judge.scene, group) {
+        Some(_) if advice == causes::pool_wait::ADVICE => causes::pool_wait::ADVICE_CHAINED,
+        _ => advice,
+    }
+}
+
+/// Requests whose name has no normal one are slow always: nothing was there to compare with,
+/// and it may be their nature. Said once there are several of one name, beside normal ones of
+/// others.
+fn alone(judge: &Material<'_, '_>, slow: &[usize]) -> Option<String> {
+    let name = |i: &usize| judge.requests.slow[*i].row.name;
+    let own = name(slow.first()?);
+    let one = slow.len() >= ALONE && slow.iter().all(|i| name(i) == own);
+    let normal = &judge.requests.normal;
+    if !one || normal.is_empty() || normal.iter().any(|r| r.row.name == own) {
+        return None;
+    }
+    let text = judge.scene.capture.name(own);
+    Some(format!(
+        "every {text} was over the limit, none was normal to compare with; if that is its \
+         nature, give it a limit of its own: slow=\"..., {text}>LIMIT\""
+    ))
+}
+
+/// What one line called again and again, in most requests that have the group.
+fn repeats(judge: &Material<'_, '_>, group: &Group<'_>, slow: &[usize]) -> Option<Repeats> {
+    let ids = slow.iter().map(|i| (*i, judge.requests.slow[*i].row.id));
+    let ids: Vec<(usize, u64)> = ids.collect();
+    repeats::of_group(judge.scene, group, &ids, judge.counts, judge.waits)
+}
+
+/// Slow requests of which the group takes a tenth of the excess or more; of a group that is
+/// less than a fifth of everything, those of which it takes half as much as of everything.
+fn slow_with(judge: &Material<'_, '_>, group: &Group<'_>, share: f64) -> Vec<usize> {
+    let least = (share / 2.0).min(0.1);
+    let mut sums = vec![0.0; judge.requests.slow.len()];
+    group.pieces.iter().for_each(|p| sums[p.request] += p.excess_ns);
+    let enough = |i: &usize| {
+        let request = &judge.requests.slow[*i];
+        let typical = judge.requests.typical_of(request.row.name);
+        sums[*i] > least * request.ns().saturating_sub(typical) as f64
+    };
+    (0..sums.len()).filter(enough).collect()
+}
+
+/// Control requests that spend at least a quarter as long on the same cause and place.
+fn normals_with(judge: &Material<'_, '_>, group: &Group<'_>, mean_ns: f64) -> usize {
+    let ns = |spent: &Baseline| spent.get(&group.cause).copied().unwrap_or(0.0);
+    judge.spent.iter().filter(|spent| ns(spent) > 0.25 * mean_ns).count()
+}
+
+fn summary(
+    judge: &Material<'_, '_>,
+    group: &Group<'_>,
+    of: &[usize],
+    mean_ns: f64,
+    resource: Option<&Resource>,
+    repeats: Option<&Repeats>,
+) -> String {
+    let tids = blame::tids(judge.scene, group);
+    let thread = tids.first().and_then(|tid| judge.scene.capture.thread_name(*tid));
+    let culprit_path = blame::path(judge.scene, group);
+    let retried = retries::called_between(judge.scene, group);
+    let through = blame::through(judge.scene, group);
+    let described = Described {
+        place: group.place.as_ref(),
+        is_nowhere: group.is_nowhere(judge.scene),
+        task: running_task::named(judge.scene, group),
+        culprit: group.culprit.as_ref(),
+        culprit_path: &culprit_path,
+        through: through.as_ref(),
+        culprit_thread: thread,
+        culprit_doing: blame::doing(judge.scene, group),
+        culprit_threads: tids.len(),
+        culprit_is_task: blame::is_task(group),
+        culprit_measured: blame::is_measured(group),
+        resource,
+        timed_out: blame::timed_out(judge.scene, group),
+        waits: blame::waits(judge.scene, group),
+        repeats,
+        times: retries::waits(group) / of.len().max(1),
+        retried: retried.as_ref(),
+        mean_ms: mean_ns / 1e6,
+        starved_ms: starved_ns(group, of) / of.len().max(1) as f64 / 1e6,
+    };
+    causes::sentence(group.cause, &described)
+}
+
+fn evidence(
+    judge: &Material<'_, '_>,
+    group: &Group<'_>,
+    mean_ns: f64,
+    repeats: Option<&Repeats>,
+    elsewhere: &[(Place, f64)],
+) -> Vec<Evidence> {
+    let seen = group.pieces.iter().filter(|p| p.piece.claim.seen).count();
+    let number = |what: &str, value: f64, unit| Evidence { what: what.to_owned(), value, unit };
+    let waits = merged_by_request(group.pieces.iter().map(Weighed::part));
+    let longest = waits.iter().map(|(_, wait)| wait.ns()).max();
+    let round = |ns: f64| (ns / 1e4).round() / 100.0;
+    let mut out = vec![
+        number("mean time in a slow request", round(mean_ns), "ms"),
+        number("longest single interval", round(longest.unwrap_or(0) as f64), "ms"),
+        number("intervals", group.pieces.len() as f64, "count"),
+        number("intervals seen by a sample or callback", seen as f64, "count"),
+    ];
+    let exact = group.pieces.iter().filter(|p| p.piece.segment.exact).count();
+    if exact > 0 {
+        let what = "intervals with exact begin and end from switch records";
+        out.push(number(what, exact as f64, "count"));
+    }
+    let ran = group.pieces.iter().map(|p| &p.piece.segment).filter(|s| s.state == State::Run);
+    let kernel = matches!(group.cause, Cause::Cpu | Cause::DiskIo | Cause::PageFault);
+    let used = ran.filter(|_| kernel).max_by_key(|s| s.ns());
+    if let Some(used) = used.and_then(|s| kernel_time::usage_around(judge.scene, s)) {
+        let (kernel, user) = (f64::from(used.system_us), f64::from(used.user_us));
+        let share = (100.0 * kernel / (kernel + user).max(1.0)).round();
+        out.push(number("kernel's share of the CPU time around the longest interval", share, "%"));
+        out.push(number("page faults then", f64::from(used.faults), "count"));
+        out.push(number("storage traffic then", f64::from(used.storage_kib), "KiB"));
+    }
+    for (place, part) in elsewhere {
+        let what = format!("part of all excess that was waited at {}", place.short());
+        out.push(number(&what, (100.0 * part).round(), "%"));
+    }
+    out.extend(wakeups::evidence(judge.scene, group));
+    out.extend(waiters::evidence(judge.scene, group));
+    if let Some(repeats) = repeats {
+        let told = repeats.evidence().into_iter();
+        out.extend(told.map(|(what, times)| number(&what, times as f64, "count")));
+    }
+    for (calls, part) in unexplained::stacks(judge.scene, group) {
+        out.push(number(&format!("{SEEN_IN}{calls}"), (100.0 * part).round(), "%"));
+    }
+    if let Some((what, part)) = running_task::evidence(judge.scene, group) {
+        out.push(number(&what, (100.0 * part).round(), "%"));
+    }
+    if let Some((function, part)) = native_part(judge, group) {
+        let what = format!("part of it in native code that the place called, most in {function}");
+        out.push(number(&what, (100.0 * part).round(), "%"));
+    }
+    out
+}
+
+/// The native function that most of a group's time in native code under Python was spent in,
+/// `sqlite3_step (libsqlite3.so.0)`, and the part of the group's time that any took. None when
+/// hardly any was seen.
+fn native_part(judge: &Material<'_, '_>, group: &Group<'_>) -> Option<(String, f64)> {
+    let mut sums: std::collections::BTreeMap<String, u64> = Default::default();
+    let (mut native, mut all) = (0u64, 0u64);
+    for piece in &group.pieces {
+        let ns = piece.piece.segment.ns();
+        all += ns;
+        if let Some(frame) = judge.scene.frames.native(piece.piece.segment.stack()) {
+            native += ns;
+            let base = frame.file.rsplit('/').next().unwrap_or(frame.file);
+            *sums.entry(format!("{} ({base})", frame.function)).or_default() += ns;
+        }
+    }
+    let part = native as f64 / all.max(1) as f64;
+    let most = sums.into_iter().max_by_key(|(_, ns)| *ns)?.0;
+    (part >= LEAST_NATIVE).then_some((most, part))
+}
+
+/// Of the requests `of`, which are in order.
+fn mean_ns(group: &Group<'_>, of: &[usize]) -> f64 {
+    let own = group.pieces.iter().filter(|p| of.binary_search(&p.request).is_ok());
+    own.map(|p| p.piece.segment.ns() as f64).sum::<f64>() / of.len().max(1) as f64
+}
+
+/// Time without a CPU that counts as the group's work.
+fn starved_ns(group: &Group<'_>, of: &[usize]) -> f64 {
+    let own = group.pieces.iter().filter(|p| of.binary_search(&p.request).is_ok());
+    let ready = own.filter(|p| p.piece.segment.state == State::Ready);
+    ready.map(|p| p.piece.segment.ns() as f64).sum()
+}
+
+/// What most of the group's time was spent on that is known of it.
+fn main_resource(scene: &Scene<'_>, group: &Group<'_>) -> Option<Resource> {
+    // By their words, so that of two that took as long it is always the same.
+    let mut sums: BTreeMap<String, (&Resource, f64)> = BTreeMap::new();
+    for piece in group.at_place(scene) {
+        if let Some(resource) = &piece.piece.claim.resource {
+            sums.entry(resource.to_string()).or_insert((resource, 0.0)).1 += piece.excess_ns;
+        }
+    }
+    if group.cause == Cause::Import {
+        return causes::import::modules(sums, group.excess_ns());
+    }
+    let most = sums.into_values().max_by(|a, b| a.1.total_cmp(&b.1));
+    most.map(|(resource, _)| resource.clone())
+}
+
+/// FNV-1a over cause, place and culprit without lines, so that it survives edits elsewhere.
+fn fingerprint(group: &Group<'_>) -> String {
+    let part = |p: &Option<Place>| {
+        p.as_ref().map_or(String::new(), |p| {
+            format!("{}:{}", p.file.rsplit('/').next().unwrap_or(""), p.qualified)
+        })
+    };
+    let text = format!("{}|{}|{}", group.cause.text(), part(&group.place), part(&group.culprit));
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

@@ -1,0 +1,140 @@
+//! From a capture to a verdict: the requests are divided, their critical paths weighed and grouped,
+//! and each group becomes a finding.
+
+pub(crate) mod confidence;
+pub(crate) mod explanation;
+pub(crate) mod group_finding;
+pub(crate) mod material;
+
+use analysis::requests::{count, Judged, Requests};
+use capture::read::{Capture, Traces};
+
+use crate::cause::Cause;
+use crate::causes;
+use crate::claim::Weighed;
+use crate::context::Scene;
+use crate::explain::trace::Trace;
+use crate::finding::{Diagnosis, Finding};
+use crate::groups::{divide, weigh};
+use crate::judge::material::Material;
+use crate::reported::{own_cost, repeats};
+
+/// Most findings reported.
+const MOST: usize = 5;
+
+/// Control requests that are considered.
+const CONTROLS: usize = 200;
+
+/// Slow requests that are considered; the slowest.
+const MOST_SLOW: usize = 200;
+
+/// What dashcam is called among the suspects.
+pub(crate) const OWN: &str = "dashcam itself";
+
+/// Judges a capture by `limit_ns`, the time a request of that name may take.
+pub fn diagnose<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64) -> Diagnosis<'c> {
+    judged(capture, limit_ns, Trace::default())
+}
+
+/// The same verdict, and why each finding says what it says. Cost: a few requests of each finding
+/// are judged once more.
+pub fn diagnose_explained<'c>(
+    capture: &'c Capture,
+    limit_ns: impl Fn(&str) -> u64,
+) -> Diagnosis<'c> {
+    judged(capture, limit_ns, Trace::on())
+}
+
+fn judged<'c>(capture: &'c Capture, limit_ns: impl Fn(&str) -> u64, trace: Trace) -> Diagnosis<'c> {
+    let mut requests = Requests::divide(capture, limit_ns);
+    let mut scene = Scene::judged(capture, requests.threshold_ns);
+    scene.trace = trace;
+    let slow = count(&requests.slow);
+    let worst_ns = requests.slow.first().map_or(0, Judged::ns);
+    let failures = failures(&requests);
+    let failures: Vec<_> = failures.into_iter().map(|(id, n)| (capture.name(id), n)).collect();
+    requests.slow.truncate(MOST_SLOW);
+    let controls = requests.controls(CONTROLS);
+    let spent = weigh::by_cause(&scene, &controls);
+    let baseline = weigh::baseline(&spent);
+    let weighed = weigh::weigh(&scene, &requests, &baseline);
+    let mut suspects = suspects(&weighed, requests.slow.len());
+    suspects.extend(own_cost::mean_ms(&scene, &requests.slow).map(|ms| (OWN, ms)));
+    let groups = divide::divide(&scene, weighed);
+    let counts = repeats::Counts::of(capture, &requests.slow, &controls);
+    let waits = repeats::waits(&scene, &groups);
+    let excess: f64 = requests
+        .slow
+        .iter()
+        .map(|r| r.ns().saturating_sub(requests.typical_of(r.row.name)) as f64)
+        .sum();
+    let traces = Traces::of(capture);
+    let (controls, spent, traces) = (&controls[..], &spent[..], &traces);
+    let (counts, waits) = (&counts, &waits);
+    let (scene, requests) = (&scene, &requests);
+    let judge = Material { scene, requests, controls, spent, traces, counts, waits, excess };
+    let mut findings: Vec<Finding> =
+        groups.into_iter().filter_map(|g| group_finding::of(&judge, g)).collect();
+    put_start_behind(&mut findings);
+    findings.truncate(MOST);
+    let named = findings.iter().filter(|f| f.cause != Cause::Unknown).map(|f| f.share);
+    let unexplained_share = if slow == 0 { 0.0 } else { (1.0 - named.sum::<f64>()).max(0.0) };
+    Diagnosis {
+        capture,
+        total: slow + count(&requests.normal),
+        slow,
+        threshold_ns: requests.threshold_ns,
+        typical_ns: (!requests.normal.is_empty()).then_some(requests.typical_ns),
+        failed: failures.iter().map(|(_, n)| n).sum(),
+        failures,
+        endless: requests.endless,
+        older: requests.older,
+        worst_ns,
+        findings,
+        unexplained_share,
+        suspects,
+    }
+}
+
+/// A program starts once. The requests that came before it was ready explain nothing of those that
+/// were slow later: they come behind these, if these are more, however long that took.
+fn put_start_behind(findings: &mut [Finding]) {
+    let starts = |f: &Finding| causes::import::is_a_start(f.cause, f.resource.as_ref());
+    let Some(at) = findings.iter().position(starts) else { return };
+    let start = &findings[at];
+    let later = |f: &Finding| {
+        let known = f.cause != Cause::Unknown && !starts(f);
+        known && f.slow_requests > start.slow_requests && f.seen_ns.first() > start.seen_ns.last()
+    };
+    if let Some(behind) = findings.iter().rposition(later).filter(|behind| *behind > at) {
+        findings[at..=behind].rotate_left(1);
+    }
+}
+
+/// Failed requests by name id, most first.
+fn failures(requests: &Requests<'_>) -> Vec<(u32, usize)> {
+    let mut counts: std::collections::BTreeMap<u32, usize> = Default::default();
+    for request in requests.slow.iter().chain(&requests.normal).filter(|r| r.row.error) {
+        *counts.entry(request.row.name).or_default() += request.row.times as usize;
+    }
+    let mut counts: Vec<(u32, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    counts
+}
+
+/// The causes an operator asks about first, whether found or not.
+fn suspects(weighed: &[Weighed<'_>], slow: usize) -> Vec<(&'static str, f64)> {
+    let named = [
+        ("run delay", Cause::CpuStarved),
+        ("GC", Cause::GcPause),
+        ("GIL", Cause::GilWait),
+        ("locks", Cause::LockWait),
+    ];
+    let ms = |cause: Cause| {
+        let own = weighed.iter().filter(|w| w.piece.claim.cause == cause);
+        let sum: f64 = own.map(|w| w.piece.segment.ns() as f64).sum();
+        // An empty sum is -0.0.
+        (sum / 1e6 / slow.max(1) as f64).max(0.0)
+    };
+    named.into_iter().map(|(words, cause)| (words, ms(cause))).collect()
+}

@@ -1,0 +1,292 @@
+//! The verdict on one screen: the answer first, then the chain, then the evidence, then what was
+//! missing.
+
+use std::fmt::Write;
+
+use analysis::frames::Place;
+use capture::read::{Capture, MetricRow, Text};
+use format::metric::Numbers;
+
+use super::metric_series;
+use crate::cause::Cause;
+use crate::finding::{Confidence, Diagnosis, Finding, SEEN_IN};
+use crate::wording::{counted, ms_text, ns_text, thousands};
+
+/// The verdict as text, at most a screen.
+pub fn to_text(diagnosis: &Diagnosis<'_>) -> String {
+    let mut out = String::new();
+    headline(&mut out, diagnosis);
+    metric_series::report(&mut out, diagnosis.capture);
+    for (i, finding) in diagnosis.findings.iter().enumerate() {
+        describe(&mut out, diagnosis, i + 1, finding);
+    }
+    if !diagnosis.findings.is_empty() {
+        closing(&mut out, diagnosis);
+    }
+    failed(&mut out, diagnosis);
+    for damage in &diagnosis.capture.damage {
+        let _ = writeln!(out, "Note: the capture is damaged: {damage}.");
+    }
+    out
+}
+
+pub(crate) fn headline(out: &mut String, d: &Diagnosis<'_>) {
+    let (total, slow) = (thousands(d.total as u64), thousands(d.slow as u64));
+    let _ = if d.total == 0 && !d.capture.damage.is_empty() {
+        writeln!(out, "No requests in what is left of this damaged capture: nothing can be judged.")
+    } else if d.total == 0 {
+        let remedy = "Servers that dashcam knows begin them; other code says dashcam.request(NAME)";
+        writeln!(out, "No requests in this capture: nothing to judge. {remedy}.")
+    } else if d.slow == 0 && d.threshold_ns == u64::MAX {
+        writeln!(out, "Nothing to blame: no rule says what is slow ({total} requests).")
+    } else if d.slow == 0 {
+        let (limit, typical) = (ns_text(d.threshold_ns), typical(d));
+        writeln!(out, "Nothing to blame: none of {total} requests took over {limit} ({typical}).")
+    } else if d.slow == d.total {
+        // Nothing to compare with: the excess is their whole time.
+        let (limit, worst) = (ns_text(d.threshold_ns), ns_text(d.worst_ns));
+        let all =
+            if d.slow == 1 { "The only request".into() } else { format!("All {total} requests") };
+        let why = "no normal one to compare with, so all of their time counts as excess";
+        writeln!(out, "{all} took over {limit} (worst {worst}; {why}).")
+    } else {
+        let (limit, typical) = (ns_text(d.threshold_ns), typical(d));
+        let worst = ns_text(d.worst_ns);
+        writeln!(out, "{slow} of {total} requests took over {limit} ({typical}, worst {worst}).")
+    };
+}
+
+/// `typical 5.1 ms`.
+fn typical(d: &Diagnosis<'_>) -> String {
+    d.typical_ns.map_or("no normal request".to_owned(), |ns| format!("typical {}", ns_text(ns)))
+}
+
+/// Names of failed requests in a report.
+const MOST_FAILED: usize = 3;
+
+/// What failed, and that the capture was made for it; what is not known of the rest.
+pub(crate) fn failed(out: &mut String, d: &Diagnosis<'_>) {
+    if d.failed > 0 {
+        let told = d.failures.iter().take(MOST_FAILED);
+        let told: Vec<String> = told.map(|(name, n)| format!("{name} {n}")).collect();
+        let more = if d.failures.len() > MOST_FAILED { " and others" } else { "" };
+        let (failed, total) = (thousands(d.failed as u64), thousands(d.total as u64));
+        let _ = writeln!(out, "{failed} of {total} requests failed: {}{more}.", told.join(", "));
+    }
+    let reason = d.capture.meta.reason.as_str();
+    if reason.starts_with("error") {
+        let _ = writeln!(out, "The capture was made because of {reason}.");
+    }
+    if d.endless > 0 {
+        let left = counted(d.endless, "request");
+        let _ = writeln!(out, "Left out: {left} whose end is not in the capture.");
+    }
+    if d.older > 0 {
+        let left = counted(d.older, "slow request");
+        let _ = writeln!(out, "Left out: {left} older than the time the capture covers.");
+    }
+}
+
+fn describe(out: &mut String, d: &Diagnosis<'_>, rank: usize, f: &Finding) {
+    let (cause, share) = (f.cause.text(), f.share * 100.0);
+    let _ = writeln!(
+        out,
+        "{rank}. {cause}: {share:.0} % of the excess, {}. {}{}.",
+        f.confidence.text(),
+        f.summary,
+        reached(f)
+    );
+    let (slow, normal) = (thousands(d.slow as u64), thousands((d.total - d.slow) as u64));
+    let _ = writeln!(
+        out,
+        "   {} of {slow} slow requests, {} of {normal} normal ones{}.",
+        f.slow_requests,
+        f.normal_requests,
+        when(d, f)
+    );
+    if let Some(places) = elsewhere(f) {
+        let _ = writeln!(out, "   {places}.");
+    }
+    for (calls, part) in passed_in(f) {
+        let _ = writeln!(out, "   Seen: {part:.0} % in {calls}.");
+    }
+    if let Some(id) = f.trace_ids.first().filter(|_| f.trace_is_known) {
+        let _ = writeln!(out, "   Trace of the slowest: {id}.");
+    }
+    for missing in &f.missing {
+        let _ = writeln!(out, "   Not certain: {missing}.");
+    }
+    if has_advice(f) {
+        let _ = writeln!(out, "   Advice: {}", f.advice);
+    }
+}
+
+/// `Part of this, elsewhere: 22 % at accounts.py:8 balance(), 10 % at ...`; None where all waited
+/// at one place.
+pub(crate) fn elsewhere(f: &Finding) -> Option<String> {
+    let part =
+        |(place, share): &(Place, f64)| format!("{:.0} % at {}", share * 100.0, place.short());
+    let places: Vec<String> = f.elsewhere.iter().map(part).collect();
+    (!places.is_empty()).then(|| format!("Part of this, elsewhere: {}", places.join(", ")))
+}
+
+/// Where the requests of an unexplained finding were, and the part of its time, %.
+pub(crate) fn passed_in(f: &Finding) -> impl Iterator<Item = (&str, f64)> {
+    f.evidence.iter().filter_map(|e| Some((e.what.strip_prefix(SEEN_IN)?, e.value)))
+}
+
+/// Computing at an unknown place cannot be examined further.
+pub(crate) fn has_advice(f: &Finding) -> bool {
+    !(f.cause == Cause::Unknown || f.cause == Cause::Cpu && f.place.is_none())
+}
+
+/// `, reached from GET /checkout > price() > lookup()`; `, in GET /checkout` where nothing lies
+/// between.
+pub(crate) fn reached(f: &Finding) -> String {
+    if matches!(f.cause, Cause::Stopped | Cause::CpuThrottled) {
+        return String::new();
+    }
+    let known = f.called_by_request;
+    if f.path.is_empty() {
+        return if known { format!(", in {}", f.request) } else { String::new() };
+    }
+    // A function that calls itself is reported once; two may be two of one name.
+    let calls: Vec<String> = f
+        .path
+        .chunk_by(|a, b| a == b)
+        .map(|run| match run.len() {
+            1 | 2 => vec![format!("{}()", run[0]); run.len()].join(" > "),
+            n => format!("{}() ({n} deep)", run[0]),
+        })
+        .collect();
+    let from = if known { format!("{} > ", f.request) } else { String::new() };
+    format!(", reached from {from}{}", calls[calls.len().saturating_sub(5)..].join(" > "))
+}
+
+/// `; on 6 threads, every 15-20 s since 10:09:12 UTC`.
+pub(crate) fn when(d: &Diagnosis<'_>, f: &Finding) -> String {
+    let mut text = match f.threads {
+        0 | 1 => String::new(),
+        n => format!("; on {n} threads"),
+    };
+    let Some(first) = f.seen_ns.first() else {
+        return text;
+    };
+    text.push_str(&rhythm(&f.seen_ns));
+    let clock = d.capture.meta.epoch_ns(*first) / 1_000_000_000 % 86_400;
+    let (h, m, s) = (clock / 3600, clock / 60 % 60, clock % 60);
+    let _ = write!(text, "; first at {h:02}:{m:02}:{s:02} UTC");
+    text
+}
+
+/// Requests that began this near to each other belong to one burst.
+const BURST_NS: u64 = 500_000_000;
+
+/// `; in 4 bursts, 1.5-2.1 s apart`, `; all within 0.2 s`, `; over 7.9 s`; nothing of one request.
+fn rhythm(seen_ns: &[u64]) -> String {
+    let (Some(first), Some(last), true) = (seen_ns.first(), seen_ns.last(), seen_ns.len() > 1)
+    else {
+        return String::new();
+    };
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let mut gaps: Vec<u64> = Vec::new();
+    let (mut burst, mut alone) = (*first, true);
+    for pair in seen_ns.windows(2) {
+        if pair[1] - pair[0] > BURST_NS {
+            gaps.push(pair[1] - burst);
+            burst = pair[1];
+        } else {
+            alone = false;
+        }
+    }
+    match (gaps.iter().min(), gaps.iter().max()) {
+        (Some(low), Some(high)) if gaps.len() >= 2 => {
+            let bursts = gaps.len() + 1;
+            let (low, high) = (format!("{:.1}", seconds(*low)), format!("{:.1}", seconds(*high)));
+            let apart = if low == high { low } else { format!("{low}-{high}") };
+            match alone {
+                true => format!("; every {apart} s"),
+                false => format!("; in {bursts} bursts, {apart} s apart"),
+            }
+        }
+        _ if last - first <= BURST_NS => "; all within half a second".to_owned(),
+        _ => format!("; over {:.1} s", seconds(last - first)),
+    }
+}
+
+pub(crate) fn closing(out: &mut String, d: &Diagnosis<'_>) {
+    let found = |words: &str| {
+        d.findings.iter().any(|f| {
+            matches!(
+                (words, f.cause),
+                ("run delay", Cause::CpuStarved | Cause::CpuThrottled)
+                    | ("GC", Cause::GcPause)
+                    | ("GIL", Cause::GilWait)
+                    | ("locks", Cause::LockWait)
+            )
+        })
+    };
+    let rest: Vec<String> = d
+        .suspects
+        .iter()
+        .filter(|(words, _)| !found(words))
+        .map(|(words, ms)| format!("{words} {}", ms_text(*ms)))
+        .collect();
+    let _ = writeln!(out, "Otherwise, per slow request: {}.", rest.join(", "));
+    if d.unexplained_share >= 0.05 {
+        let _ = writeln!(out, "Unexplained: {:.0} % of the excess.", d.unexplained_share * 100.0);
+    }
+    // Where all is sure, nothing was missed for it.
+    let sure = d.unexplained_share < 0.05
+        && d.findings.iter().all(|f| f.confidence == Confidence::Confirmed);
+    if let Some((skipped, passes)) = blind_passes(d.capture).filter(|_| !sure) {
+        let _ = writeln!(
+            out,
+            "dashcam's CPU budget was spent: {} of {} passes of its sampler looked at no thread (a larger \
+             budget_percent sees more).",
+            thousands(skipped),
+            thousands(passes)
+        );
+    }
+    let off = d.capture.meta.sources.iter().filter(|(_, state)| state != "on");
+    // What needs privileges is missed only where something had to be inferred without it.
+    let guessed = |f: &Finding| {
+        matches!(f.cause, Cause::LockWait | Cause::PoolWait) && f.confidence < Confidence::Confirmed
+    };
+    let missed = d.findings.iter().any(guessed);
+    // Without the cgroup's counters nobody knows whether it was held back; of the others no verdict
+    // is made.
+    let starved = d.findings.iter().any(|f| f.cause == Cause::CpuStarved);
+    let matters = |(name, state): &&(String, String)| match name.as_str() {
+        "wakers" => missed,
+        "vitals" => starved && state.contains("cgroup throttling"),
+        _ => true,
+    };
+    for (name, state) in off.filter(matters) {
+        let _ = writeln!(out, "Source {name} was {state}.");
+    }
+}
+
+/// Passes of the sampler that sampled nothing since the budget was spent, and all, in the time of
+/// the capture; none where these are few.
+fn blind_passes(capture: &Capture) -> Option<(u64, u64)> {
+    const FEW: f64 = 0.1;
+    let sum = |name: &str, what: Option<&str>| -> f64 {
+        let is = |row: &&MetricRow| {
+            let tagged = |value: &str| row.tags.iter().any(|(_, text)| is_text(text, value));
+            capture.name(row.name) == name && what.is_none_or(tagged)
+        };
+        let counts = capture.metrics.iter().filter(is).map(|row| match row.numbers {
+            Numbers::Count(n) => n,
+            _ => 0.0,
+        });
+        counts.sum()
+    };
+    let passes = sum("dashcam.sampler.passes", None);
+    let skipped = sum("dashcam.losses", Some("passes_skipped"));
+    (skipped > FEW * passes).then_some((skipped as u64, passes as u64))
+}
+
+fn is_text(text: &Text, wanted: &str) -> bool {
+    matches!(text, Text::Text(text) if text == wanted)
+}

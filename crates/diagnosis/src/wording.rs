@@ -1,0 +1,50 @@
+//! Numbers as a person reads them: lengths of time, and counts.
+
+/// `1,006 ms`; one digit below 10 ms; `3.1 µs` of what that would round to nothing.
+pub fn ms_text(ms: f64) -> String {
+    if ms > 0.0 && ms < 0.05 {
+        let us = ms * 1000.0;
+        return format!("{us:.*} µs", usize::from(us < 9.95));
+    }
+    if ms < 10.0 {
+        return format!("{ms:.1} ms");
+    }
+    format!("{} ms", thousands(ms.round() as u64))
+}
+
+/// `4,812`.
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// `5.1 ms` of nanoseconds.
+pub fn ns_text(ns: u64) -> String {
+    ms_text(ns as f64 / 1e6)
+}
+
+/// So many of them, in words: "1 request", "4,812 requests".
+pub(crate) fn counted(n: usize, what: &str) -> String {
+    format!("{} {what}{}", thousands(n as u64), if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(super::thousands(4812), "4,812");
+        assert_eq!(super::thousands(1_000_000), "1,000,000");
+        assert_eq!(super::thousands(12), "12");
+        assert_eq!(super::ms_text(1006.4), "1,006 ms");
+        assert_eq!(super::ms_text(5.06), "5.1 ms");
+        assert_eq!(super::ms_text(0.0031), "3.1 µs");
+        assert_eq!((super::ms_text(0.0), super::ms_text(0.06)), ("0.0 ms".into(), "0.1 ms".into()));
+    }
+}
